@@ -1,0 +1,2 @@
+//! The watchdog for Kubernetes control planes.
+fn main() {}

@@ -1,0 +1,1 @@
+//! Harness for tests on real servers.
