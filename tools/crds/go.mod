@@ -2,7 +2,7 @@
 // sources are fetched (go mod download); nothing is built from here.
 module kelpie.dev/tools/crds
 
-go 1.24
+go 1.26.0
 
 require (
 	github.com/gardener/gardener v1.136.2

@@ -1,0 +1,70 @@
+//! `cargo xtask bench`: benchmarks by name.
+
+use anyhow::{Context, Result};
+
+use crate::command::{cargo, run as run_command};
+use crate::instructions;
+
+/// Run a benchmark; without a name, list them.
+///
+/// Results belong into docs/benchmarks.md, as a table with the command beside it.
+#[derive(clap::Args)]
+pub(crate) struct Arguments {
+    /// Which one
+    name: Option<String>,
+    /// Passed on to the benchmark
+    #[arg(last = true)]
+    arguments: Vec<String>,
+}
+
+struct Bench {
+    name: &'static str,
+    about: &'static str,
+    run: fn(&[String]) -> Result<()>,
+}
+
+const BENCHES: [Bench; 2] = [
+    Bench {
+        name: "race-model",
+        about: "how far a fixed poll and Kelpie's schedule are from the node controller's deadline",
+        run: |arguments| cargo_bench("kelpie-core", "race_model", arguments),
+    },
+    Bench {
+        name: "decision",
+        about: "instructions per lease of a decision over 5,000 leases (valgrind), held to a budget",
+        run: |_| instructions::check().map(|_| ()),
+    },
+];
+
+pub(crate) fn run(arguments: &Arguments) -> Result<()> {
+    let Some(name) = &arguments.name else {
+        for bench in &BENCHES {
+            println!("{:<12} {}", bench.name, bench.about);
+        }
+        return Ok(());
+    };
+    let bench = BENCHES.iter().find(|bench| bench.name == name);
+    let bench = bench
+        .with_context(|| format!("no benchmark is named {name}: `cargo xtask bench` lists them"))?;
+    (bench.run)(&arguments.arguments)
+}
+
+fn cargo_bench(package: &str, target: &str, arguments: &[String]) -> Result<()> {
+    let mut bench = cargo(&["bench", "--quiet", "--package", package, "--bench", target]);
+    run_command(bench.arg("--").args(arguments))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_unknown_name_says_how_to_see_the_known_ones() {
+        let arguments = Arguments {
+            name: Some("speed".into()),
+            arguments: Vec::new(),
+        };
+        let error = run(&arguments).unwrap_err().to_string();
+        assert!(error.contains("`cargo xtask bench` lists them"), "{error}");
+    }
+}

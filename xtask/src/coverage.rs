@@ -1,0 +1,177 @@
+//! `cargo xtask coverage`: which lines the tests run, per crate, with a floor.
+
+use std::collections::BTreeMap;
+use std::env;
+use std::fs;
+use std::path::Path;
+use std::process;
+
+use anyhow::{Context, Result, bail};
+use serde_json::Value;
+use xtask::cache;
+
+use crate::command::{self, cargo, is_installed, program};
+
+/// Percent of the product's lines that tests must run, and the crates that must have more.
+const FLOOR: f64 = 85.0;
+const HIGHER: [(&str, f64); 2] = [("kelpie-core", 95.0), ("kelpie-config", 95.0)];
+
+/// Lines of one crate.
+#[derive(Default, Clone, Copy)]
+struct Lines {
+    all: u64,
+    run: u64,
+}
+
+impl Lines {
+    #[expect(clippy::cast_precision_loss, reason = "line counts are far below 2^52")]
+    fn percent(self) -> f64 {
+        self.run as f64 * 100.0 / self.all.max(1) as f64
+    }
+}
+
+pub(crate) fn run() -> Result<()> {
+    install("cargo-llvm-cov")?;
+    let report = env::temp_dir().join(format!("kelpie-coverage-{}.json", process::id()));
+    let mut measure = cargo(&["llvm-cov", "--workspace", "--json", "--summary-only"]);
+    measure.arg("--output-path").arg(&report);
+    measure.envs(llvm_tools()?);
+    command::run(&mut measure)?;
+    let text = fs::read_to_string(&report).context("cargo-llvm-cov wrote no report")?;
+    fs::remove_file(&report)?;
+    judge(&per_crate(
+        &serde_json::from_str(&text)?,
+        &cache::repository(),
+    ))
+}
+
+/// Installs a cargo subcommand that is not there yet.
+pub(crate) fn install(name: &str) -> Result<()> {
+    if is_installed(name) {
+        return Ok(());
+    }
+    println!("{name} is missing: installing it takes some minutes, once");
+    command::run(&mut cargo(&["install", "--locked", name]))
+}
+
+/// Where LLVM's tools are when rustup has not installed its own: from a package of the same version.
+fn llvm_tools() -> Result<Vec<(&'static str, String)>> {
+    let libraries = command::read(&mut program("rustc", &["--print", "target-libdir"]))?;
+    let own = Path::new(libraries.trim()).with_file_name("bin");
+    if own.join("llvm-profdata").is_file() {
+        return Ok(Vec::new());
+    }
+    let about = command::read(&mut program("rustc", &["--version", "--verbose"]))?;
+    let version = about
+        .lines()
+        .find_map(|line| line.strip_prefix("LLVM version: "));
+    let major = version.and_then(|version| version.split('.').next());
+    let major = major.context("rustc does not say its LLVM version")?;
+    let tools = [("LLVM_COV", "llvm-cov"), ("LLVM_PROFDATA", "llvm-profdata")];
+    let tools = tools.map(|(variable, tool)| (variable, format!("{tool}-{major}")));
+    if tools.iter().any(|(_, tool)| !is_installed(tool)) {
+        bail!(
+            "LLVM's tools are missing: `rustup component add llvm-tools`, or on Debian as root \
+             `apt-get install llvm-{major}`"
+        );
+    }
+    Ok(tools.to_vec())
+}
+
+/// Adds up the files of each product crate; tests and project commands are not the product.
+fn per_crate(report: &Value, repository: &Path) -> BTreeMap<String, Lines> {
+    let mut crates = BTreeMap::<String, Lines>::new();
+    let files = report["data"][0]["files"].as_array();
+    for file in files.into_iter().flatten() {
+        let path = Path::new(file["filename"].as_str().unwrap_or_default());
+        let inside = path.strip_prefix(repository.join("crates")).ok();
+        let name = inside.and_then(|path| path.iter().next()?.to_str());
+        if let Some(name) = name {
+            let lines = &file["summary"]["lines"];
+            let sum = crates.entry(name.to_owned()).or_default();
+            sum.all += lines["count"].as_u64().unwrap_or_default();
+            sum.run += lines["covered"].as_u64().unwrap_or_default();
+        }
+    }
+    crates
+}
+
+fn judge(crates: &BTreeMap<String, Lines>) -> Result<()> {
+    let all = crates.values().fold(Lines::default(), |sum, lines| Lines {
+        all: sum.all + lines.all,
+        run: sum.run + lines.run,
+    });
+    let named = crates.iter().map(|(name, lines)| (name.as_str(), *lines));
+    let mut low = Vec::new();
+    for (name, lines) in named.chain([("all crates", all)]) {
+        let higher = HIGHER.iter().find(|(higher, _)| *higher == name);
+        let floor = match higher {
+            Some((_, floor)) => *floor,
+            None if name == "all crates" => FLOOR,
+            None => 0.0,
+        };
+        let percent = lines.percent();
+        println!(
+            "{name:<18} {percent:>6.2} %  {:>6} of {:>6} lines",
+            lines.run, lines.all
+        );
+        if percent < floor {
+            low.push(format!(
+                "{name} has {percent:.2} % of its lines tested, floor {floor} %"
+            ));
+        }
+    }
+    if !low.is_empty() {
+        bail!(
+            "{}: `cargo llvm-cov report --html` shows the lines",
+            low.join("; ")
+        );
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn report(files: &[(&str, u64, u64)]) -> Value {
+        let file = |(name, all, run): &(&str, u64, u64)| {
+            serde_json::json!({
+                "filename": name,
+                "summary": { "lines": { "count": all, "covered": run } },
+            })
+        };
+        let files: Vec<Value> = files.iter().map(file).collect();
+        serde_json::json!({ "data": [{ "files": files }] })
+    }
+
+    fn judged(files: &[(&str, u64, u64)]) -> Result<()> {
+        judge(&per_crate(&report(files), Path::new("/r")))
+    }
+
+    #[test]
+    fn product_crates_alone_count() {
+        let files = [
+            ("/r/crates/kelpie/src/main.rs", 100, 90),
+            ("/r/xtask/src/main.rs", 1_000, 0),
+            ("/r/tests/src/lib.rs", 1_000, 0),
+        ];
+        assert!(judged(&files).is_ok());
+    }
+
+    #[test]
+    fn the_core_has_a_higher_floor() {
+        let files = [
+            ("/r/crates/kelpie-core/src/a.rs", 100, 94),
+            ("/r/crates/kelpie/src/main.rs", 100, 100),
+        ];
+        let error = judged(&files).unwrap_err().to_string();
+        assert!(error.starts_with("kelpie-core has 94.00 %"), "{error}");
+    }
+
+    #[test]
+    fn the_whole_has_a_floor() {
+        let error = judged(&[("/r/crates/kelpie/src/main.rs", 100, 84)]).unwrap_err();
+        assert!(error.to_string().starts_with("all crates has 84.00 %"));
+    }
+}

@@ -1,0 +1,154 @@
+//! `cargo xtask test`: the one test command.
+
+use anyhow::{Result, bail};
+
+use crate::command::{cargo, run as run_command};
+use crate::stopwatch::{Stopwatch, Took};
+use crate::{generate, instructions, packages, tidy, tools};
+
+/// Check everything: the one test command.
+///
+/// Provides what is missing (Debian packages, real servers built from the pins in tools/), then
+/// checks format, lints, house rules, generated docs and API docs, runs every test and doctest,
+/// and holds the instruction budget of a decision. Stops at the first step that fails. Each step
+/// says how long it took.
+#[derive(clap::Args)]
+pub(crate) struct Arguments {
+    /// Leave out what needs real servers or other programs: for between edits
+    #[arg(long)]
+    fast: bool,
+}
+
+/// What a step has to say in the summary.
+type Note = String;
+
+struct Step {
+    name: &'static str,
+    /// True if `--fast` leaves it out.
+    slow: bool,
+    check: fn(&Arguments) -> Result<Note>,
+}
+
+const STEPS: [Step; 9] = [
+    slow("packages", |_| packages::provide()),
+    slow("servers", |_| tools::provide().map(|(_, did)| did)),
+    step("format", |_| run_cargo(&["fmt", "--all", "--check"])),
+    step("clippy", |_| {
+        run_cargo(&[
+            "clippy",
+            "--workspace",
+            "--all-targets",
+            "--",
+            "-D",
+            "warnings",
+        ])
+    }),
+    step("tidy", |_| tidy::run().map(|()| Note::new())),
+    step("gen", |_| generate::check().map(|()| Note::new())),
+    step("docs", |_| docs()),
+    step("tests", tests),
+    slow("budget", |_| instructions::check()),
+];
+
+const fn step(name: &'static str, check: fn(&Arguments) -> Result<Note>) -> Step {
+    let slow = false;
+    Step { name, slow, check }
+}
+
+const fn slow(name: &'static str, check: fn(&Arguments) -> Result<Note>) -> Step {
+    let slow = true;
+    Step { name, slow, check }
+}
+
+fn run_cargo(args: &[&str]) -> Result<Note> {
+    run_command(&mut cargo(args))?;
+    Ok(Note::new())
+}
+
+fn docs() -> Result<Note> {
+    let mut docs = cargo(&["doc", "--workspace", "--no-deps", "--quiet"]);
+    run_command(docs.env("RUSTDOCFLAGS", "-D warnings"))?;
+    Ok(Note::new())
+}
+
+fn tests(arguments: &Arguments) -> Result<Note> {
+    let mut tests = cargo(&["test", "--workspace", "--no-fail-fast"]);
+    if arguments.fast {
+        tests.args(["--exclude", "kelpie-e2e"]);
+    }
+    run_command(&mut tests)?;
+    Ok(Note::new())
+}
+
+/// How a step ended.
+enum End {
+    Passed(Took, Note),
+    Failed(Took),
+    LeftOut,
+    NotReached,
+}
+
+pub(crate) fn run(arguments: &Arguments) -> Result<()> {
+    let all = Stopwatch::start();
+    let mut ends: Vec<(&str, End)> = Vec::new();
+    let mut failure = None;
+    for step in &STEPS {
+        let end = if failure.is_some() {
+            End::NotReached
+        } else if arguments.fast && step.slow {
+            End::LeftOut
+        } else {
+            println!("\n==> {}", step.name);
+            let watch = Stopwatch::start();
+            match (step.check)(arguments) {
+                Ok(note) => End::Passed(watch.read(), note),
+                Err(error) => {
+                    failure = Some((step.name, error));
+                    End::Failed(watch.read())
+                }
+            }
+        };
+        ends.push((step.name, end));
+    }
+    println!("\n{}total     {:>7}", summary(&ends), all.read());
+    match failure {
+        None => Ok(()),
+        Some((name, error)) => bail!("step {name}: {error:#}"),
+    }
+}
+
+fn summary(ends: &[(&str, End)]) -> String {
+    let line = |(name, end): &(&str, End)| {
+        let line = match end {
+            End::Passed(took, note) => format!("{name:<9} {took:>7}  ok      {note}"),
+            End::Failed(took) => format!("{name:<9} {took:>7}  FAILED"),
+            End::LeftOut => format!("{name:<9} {:>7}  left out by --fast", "-"),
+            End::NotReached => format!("{name:<9} {:>7}  did not run", "-"),
+        };
+        format!("{}\n", line.trim_end())
+    };
+    ends.iter().map(line).collect()
+}
+
+#[cfg(test)]
+mod tests_of_the_summary {
+    use super::*;
+
+    #[test]
+    fn the_summary_has_a_line_for_each_step_also_for_those_that_did_not_run() {
+        let took = Stopwatch::start().read();
+        let ends = [
+            ("packages", End::LeftOut),
+            ("tidy", End::Passed(took, "fine".into())),
+            ("tests", End::Failed(took)),
+            ("budget", End::NotReached),
+        ];
+        assert_eq!(
+            summary(&ends),
+            "packages        -  left out by --fast\n\
+             tidy         0.0s  ok      fine\n\
+             tests        0.0s  FAILED\n\
+             budget          -  did not run\n"
+        );
+    }
+}
