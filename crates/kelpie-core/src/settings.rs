@@ -44,8 +44,14 @@ impl Default for Settings {
             initial_delay: Duration::from_secs(30),
             probe_timeout: Duration::from_secs(30),
             jitter: 0.2,
-            api_thresholds: Thresholds { success: 1, failure: 3 },
-            lease_thresholds: Thresholds { success: 1, failure: 1 },
+            api_thresholds: Thresholds {
+                success: 1,
+                failure: 3,
+            },
+            lease_thresholds: Thresholds {
+                success: 1,
+                failure: 1,
+            },
             api_failure_pause: Duration::from_secs(30),
             grace: Duration::from_secs(40),
             failure_fraction: six_tenths,

@@ -26,7 +26,11 @@ impl Time {
 
     /// An instant from the seconds and nanoseconds of a Kubernetes `MicroTime`.
     pub const fn from_unix(seconds: i64, nanos: i32) -> Self {
-        Self(seconds.saturating_mul(1_000_000).saturating_add(nanos as i64 / 1_000))
+        Self(
+            seconds
+                .saturating_mul(1_000_000)
+                .saturating_add(nanos as i64 / 1_000),
+        )
     }
 
     /// Microseconds since the Unix epoch.
@@ -47,6 +51,11 @@ impl Time {
         Self(self.0.saturating_add(micros(duration)))
     }
 
+    /// `micros` later: for loops over leases, where converting a [`Duration`] would be felt.
+    pub(crate) const fn plus(self, micros: i64) -> Self {
+        Self(self.0.saturating_add(micros))
+    }
+
     /// `duration` earlier, at least [`Time::MIN`].
     #[must_use]
     pub const fn before(self, duration: Duration) -> Self {
@@ -54,9 +63,17 @@ impl Time {
     }
 }
 
-const fn micros(duration: Duration) -> i64 {
+/// Whole microseconds of a duration, saturating.
+pub(crate) const fn micros(duration: Duration) -> i64 {
     let micros = duration.as_micros();
-    if micros > i64::MAX as u128 { i64::MAX } else { micros as i64 }
+    if micros > i64::MAX as u128 {
+        i64::MAX
+    } else {
+        #[expect(clippy::cast_possible_truncation, reason = "just compared")]
+        {
+            micros as i64
+        }
+    }
 }
 
 /// RFC 3339 in UTC, the way Kubernetes prints a `MicroTime`; "never" beyond the calendar.
@@ -88,15 +105,24 @@ mod tests {
         assert_eq!(Time::MIN.before(SECOND), Time::MIN);
         assert_eq!(Time::from_micros(0).after(Duration::MAX), Time::MAX);
         assert_eq!(Time::from_unix(i64::MAX, 999_999_999), Time::MAX);
-        assert_eq!(Time::from_micros(5).since(Time::from_micros(9)), Duration::ZERO);
-        assert_eq!(Time::MAX.since(Time::MIN), Duration::from_micros(i64::MAX.unsigned_abs()));
+        assert_eq!(
+            Time::from_micros(5).since(Time::from_micros(9)),
+            Duration::ZERO
+        );
+        assert_eq!(
+            Time::MAX.since(Time::MIN),
+            Duration::from_micros(i64::MAX.unsigned_abs())
+        );
     }
 
     #[test]
     fn prints_as_kubernetes_does() {
         let time = Time::from_unix(1_700_000_000, 123_456_789);
         assert_eq!(time.to_string(), "2023-11-14T22:13:20.123456Z");
-        assert_eq!(serde_json::to_string(&time).unwrap(), "\"2023-11-14T22:13:20.123456Z\"");
+        assert_eq!(
+            serde_json::to_string(&time).unwrap(),
+            "\"2023-11-14T22:13:20.123456Z\""
+        );
         assert_eq!(Time::MAX.to_string(), "never");
         assert_eq!(Time::MIN.to_string(), "the beginning of time");
     }

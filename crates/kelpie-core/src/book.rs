@@ -1,0 +1,269 @@
+//! The lease book: every lease of a cluster, over successive lists.
+
+use std::time::Duration;
+
+use serde::Serialize;
+
+use crate::Time;
+use crate::candidate::{Exclusion, Exclusions, Roster};
+use crate::lease::{Heartbeat, Lease, Limits, Listing};
+
+/// What is known of a cluster's leases, over successive lists.
+///
+/// Entries are sorted by name, which is also the order in which an API server lists them: the next
+/// lease of a list is nearly always the next entry, so reading a list is one walk without hashing,
+/// sorting or allocating. Lists in any other order give the same book, only slower.
+#[derive(Debug, Default)]
+pub struct LeaseBook {
+    entries: Vec<Entry>,
+    last: Option<Listing>,
+    /// Number of the list being read; an entry that does not carry it has gone.
+    generation: u32,
+    roster: Option<Roster>,
+    roster_read_at: Time,
+    exclusions: Exclusions,
+    /// Kept between rounds so that finding the trip instant allocates nothing.
+    pub(crate) scratch: Vec<Time>,
+}
+
+#[derive(Debug)]
+pub(crate) struct Entry {
+    name: Box<str>,
+    generation: u32,
+    /// What the list being read says of it.
+    offered: (Option<Time>, Option<i32>),
+    pub(crate) role: Role,
+    created: Time,
+    /// `None` only between a name's first appearance and the end of that list.
+    heartbeat: Option<Heartbeat>,
+}
+
+/// What a lease's node is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Role {
+    /// The nodes were not read since this lease appeared.
+    Unknown,
+    /// There is no such node.
+    Orphan,
+    /// The node is excluded.
+    Excluded,
+    /// The node is a candidate.
+    Candidate,
+}
+
+/// Proof that a list of leases went into the book.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Listed {
+    pub(crate) listing: Listing,
+    /// The nodes have to be read before a decision may rest on this list.
+    pub nodes_due: bool,
+}
+
+/// One lease as it is understood, for people who ask why.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct LeaseView<'a> {
+    /// The node's name.
+    pub name: &'a str,
+    /// Whether the node counts.
+    pub is_candidate: bool,
+    /// When it last renewed, on our timeline; [`Time::MIN`] for never.
+    pub renewal: Time,
+    /// From when on it counts as expired if nobody renews it.
+    pub expires_at: Time,
+    /// From when on its node counts as silent if nobody renews it.
+    pub silent_at: Time,
+}
+
+impl LeaseBook {
+    /// Takes over what a list of the cluster's leases says. `grace` is the cluster's present grace
+    /// period.
+    pub fn read<'a>(
+        &mut self,
+        listing: Listing,
+        grace: Duration,
+        leases: impl IntoIterator<Item = Lease<'a>>,
+    ) -> Listed {
+        let limits = Limits::new(grace);
+        let arrived = self.match_names(leases);
+        let restart = self
+            .last
+            .is_none_or(|last| listing.end > last.end.plus(limits.half()));
+        let newly_expired_after = self.roster_read_at.plus(limits.quarter());
+        let (generation, previous) = (self.generation, self.last);
+        let before = self.entries.len();
+        let mut newly_expired = false;
+        self.entries.retain_mut(|entry| {
+            if entry.generation != generation {
+                return false;
+            }
+            let (value, duration) = entry.offered;
+            let heartbeat = match &mut entry.heartbeat {
+                Some(heartbeat) => {
+                    heartbeat.observe(value, duration, listing, previous, restart);
+                    *heartbeat
+                }
+                None => *entry.heartbeat.insert(Heartbeat::first(
+                    value, duration, listing, previous, restart,
+                )),
+            };
+            if entry.role == Role::Candidate {
+                let expires_at = heartbeat.expires_at(&limits);
+                newly_expired |= expires_at <= listing.start && expires_at > newly_expired_after;
+            }
+            true
+        });
+        self.last = Some(listing);
+        if arrived || self.entries.len() != before {
+            self.assign_roles(false);
+        }
+        let unknown = arrived && self.entries.iter().any(|entry| entry.role == Role::Unknown);
+        let never_read = self.roster.is_none();
+        Listed {
+            listing,
+            nodes_due: never_read || unknown || newly_expired,
+        }
+    }
+
+    /// Notes what the list offers for each name; true if a name is new.
+    fn match_names<'a>(&mut self, leases: impl IntoIterator<Item = Lease<'a>>) -> bool {
+        self.generation = self.generation.wrapping_add(1);
+        let known = self.entries.len();
+        let mut next = 0;
+        for lease in leases {
+            let offer = (lease.renew_time, lease.duration_seconds);
+            let Some(index) = self.find(lease.name, next, known) else {
+                self.entries.push(Entry {
+                    name: lease.name.into(),
+                    generation: self.generation,
+                    offered: offer,
+                    role: Role::Unknown,
+                    created: Time::MIN,
+                    heartbeat: None,
+                });
+                continue;
+            };
+            next = index + 1;
+            let entry = &mut self.entries[index];
+            // Names are unique on a real server. On a hostile one the greatest offer wins, so that
+            // the order of the list never matters.
+            let fresh = entry.generation != self.generation;
+            entry.offered = if fresh {
+                offer
+            } else {
+                entry.offered.max(offer)
+            };
+            entry.generation = self.generation;
+        }
+        let arrived = self.entries.len() > known;
+        if arrived {
+            self.entries.sort_by(|a, b| a.name.cmp(&b.name));
+            self.entries.dedup_by(|later, kept| {
+                let same = later.name == kept.name;
+                if same {
+                    kept.offered = kept.offered.max(later.offered);
+                }
+                same
+            });
+        }
+        arrived
+    }
+
+    /// The place of a name among the first `known` entries, which are sorted; `guess` is tried first.
+    fn find(&self, name: &str, guess: usize, known: usize) -> Option<usize> {
+        match self.entries.get(guess) {
+            Some(entry) if guess < known && *entry.name == *name => Some(guess),
+            _ => self.entries[..known]
+                .binary_search_by(|entry| (*entry.name).cmp(name))
+                .ok(),
+        }
+    }
+
+    /// Takes over what was read of the nodes, at the instant the request was sent.
+    pub fn learn(&mut self, roster: Roster, read_at: Time) {
+        self.roster = Some(roster);
+        self.roster_read_at = read_at;
+        self.assign_roles(true);
+    }
+
+    /// Joins the leases with the nodes; both are sorted by name. `fresh`: the nodes were just read,
+    /// so a lease without one is an orphan rather than unknown.
+    fn assign_roles(&mut self, fresh: bool) {
+        self.exclusions = Exclusions::default();
+        let Some(roster) = &self.roster else { return };
+        let mut nodes = roster.nodes().iter().peekable();
+        for entry in &mut self.entries {
+            while let Some(node) = nodes.next_if(|node| node.name < entry.name) {
+                self.exclusions
+                    .add(node.exclusion.unwrap_or(Exclusion::NoLease));
+            }
+            match nodes.next_if(|node| node.name == entry.name) {
+                Some(node) => {
+                    entry.created = node.created;
+                    entry.role = match node.exclusion {
+                        None => Role::Candidate,
+                        Some(cause) => {
+                            self.exclusions.add(cause);
+                            Role::Excluded
+                        }
+                    };
+                }
+                None if fresh || entry.role != Role::Unknown => entry.role = Role::Orphan,
+                None => {}
+            }
+        }
+        for node in nodes {
+            self.exclusions
+                .add(node.exclusion.unwrap_or(Exclusion::NoLease));
+        }
+    }
+
+    /// What was last read of the nodes.
+    pub fn roster(&self) -> Option<&Roster> {
+        self.roster.as_ref()
+    }
+
+    pub(crate) fn roster_read_at(&self) -> Time {
+        self.roster_read_at
+    }
+
+    /// Nodes excluded as of the last list and the last reading of the nodes.
+    pub(crate) fn exclusions(&self) -> Exclusions {
+        self.exclusions
+    }
+
+    /// Every lease with a known state.
+    pub(crate) fn heartbeats(&self) -> impl Iterator<Item = (&Entry, &Heartbeat)> {
+        self.entries
+            .iter()
+            .filter_map(|entry| Some((entry, entry.heartbeat.as_ref()?)))
+    }
+
+    /// Each lease as it is understood under this grace period, sorted by name.
+    pub fn leases(&self, grace: Duration) -> impl Iterator<Item = LeaseView<'_>> {
+        let limits = Limits::new(grace);
+        self.heartbeats().map(move |(entry, heartbeat)| LeaseView {
+            name: &entry.name,
+            is_candidate: entry.role == Role::Candidate,
+            renewal: heartbeat.renewal(),
+            expires_at: heartbeat.expires_at(&limits),
+            silent_at: heartbeat.silent_at(&limits),
+        })
+    }
+
+    /// How many leases the last list had.
+    pub fn len(&self) -> usize {
+        self.entries.len()
+    }
+
+    /// Whether the last list was empty, or there was none.
+    pub fn is_empty(&self) -> bool {
+        self.entries.is_empty()
+    }
+}
+
+impl Entry {
+    pub(crate) fn created(&self) -> Time {
+        self.created
+    }
+}

@@ -1,0 +1,272 @@
+//! Which nodes' leases prove something, and why the others do not.
+
+use std::collections::BTreeMap;
+use std::fmt;
+
+use serde::ser::{Serialize, SerializeMap, Serializer};
+
+use crate::Time;
+
+/// Conditions that take a node out of the count when its worker pool names none of its own.
+pub const DEFAULT_UNHEALTHY_CONDITIONS: [&str; 4] = [
+    "KernelDeadlock",
+    "ReadonlyFilesystem",
+    "DiskPressure",
+    "NetworkUnavailable",
+];
+
+const IN_PLACE_UPDATE: &str = "InPlaceUpdate";
+const IN_PLACE_UPDATE_REASONS: [&str; 2] = ["ReadyForUpdate", "UpdateFailed"];
+
+/// What is used of a Node object.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Node {
+    /// Its name, which is also its lease's.
+    pub name: String,
+    /// When the API server created it.
+    pub created: Time,
+    /// Its worker pool (label `worker.gardener.cloud/pool`).
+    pub pool: Option<String>,
+    /// It carries the annotation `node.machine.sapcloud.io/not-managed-by-mcm`.
+    pub unmanaged: bool,
+    /// Its conditions.
+    pub conditions: Vec<Condition>,
+}
+
+/// What is used of a node's condition.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Condition {
+    /// Such as `DiskPressure`.
+    pub kind: String,
+    /// Its status is `True`.
+    pub is_true: bool,
+    /// Its reason.
+    pub reason: String,
+}
+
+/// What is used of a Machine's phase.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum MachinePhase {
+    /// Neither failed nor terminating.
+    Alive,
+    /// `Terminating`.
+    Terminating,
+    /// `Failed`.
+    Failed,
+}
+
+/// The machines of a cluster by the node each belongs to.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Machines(BTreeMap<String, MachinePhase>);
+
+impl FromIterator<(String, MachinePhase)> for Machines {
+    /// Where two machines claim one node, the one in the better phase counts.
+    fn from_iter<I: IntoIterator<Item = (String, MachinePhase)>>(machines: I) -> Self {
+        let mut by_node = BTreeMap::new();
+        for (node, phase) in machines {
+            let best = by_node.entry(node).or_insert(phase);
+            *best = phase.min(*best);
+        }
+        Self(by_node)
+    }
+}
+
+/// Unhealthy conditions by worker pool, from the Shoot.
+pub type PoolConditions = BTreeMap<String, Vec<String>>;
+
+/// Why a node is not a candidate. The order is the order in which causes are looked for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Exclusion {
+    /// Not managed by machine-controller-manager: nobody would replace it.
+    Unmanaged,
+    /// One of its pool's unhealthy conditions is true.
+    UnhealthyCondition,
+    /// It has no Machine.
+    NoMachine,
+    /// Its Machine is failed.
+    MachineFailed,
+    /// Its Machine is terminating.
+    MachineTerminating,
+    /// It is being updated in place.
+    InPlaceUpdate,
+    /// It has no lease.
+    NoLease,
+    /// Its lease was never renewed, and the node is younger than the grace period.
+    NeverRenewed,
+}
+
+impl Exclusion {
+    /// Every cause, in order.
+    pub const ALL: [Self; 8] = [
+        Self::Unmanaged,
+        Self::UnhealthyCondition,
+        Self::NoMachine,
+        Self::MachineFailed,
+        Self::MachineTerminating,
+        Self::InPlaceUpdate,
+        Self::NoLease,
+        Self::NeverRenewed,
+    ];
+
+    /// The cause as a label value.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Unmanaged => "unmanaged",
+            Self::UnhealthyCondition => "unhealthyCondition",
+            Self::NoMachine => "noMachine",
+            Self::MachineFailed => "machineFailed",
+            Self::MachineTerminating => "machineTerminating",
+            Self::InPlaceUpdate => "inPlaceUpdate",
+            Self::NoLease => "noLease",
+            Self::NeverRenewed => "neverRenewed",
+        }
+    }
+}
+
+impl fmt::Display for Exclusion {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Unmanaged => "not managed by machine-controller-manager",
+            Self::UnhealthyCondition => "with an unhealthy condition",
+            Self::NoMachine => "without a machine",
+            Self::MachineFailed => "whose machine failed",
+            Self::MachineTerminating => "whose machine is terminating",
+            Self::InPlaceUpdate => "in an in-place update",
+            Self::NoLease => "without a lease",
+            Self::NeverRenewed => "too young to have renewed",
+        })
+    }
+}
+
+/// How many nodes each cause excluded.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Exclusions([u32; Exclusion::ALL.len()]);
+
+impl Exclusions {
+    pub(crate) fn add(&mut self, cause: Exclusion) {
+        self.0[cause as usize] += 1;
+    }
+
+    /// Nodes excluded for `cause`.
+    pub fn of(&self, cause: Exclusion) -> u32 {
+        self.0[cause as usize]
+    }
+
+    /// Nodes excluded for any cause.
+    pub fn total(&self) -> u32 {
+        self.0.iter().sum()
+    }
+
+    /// The causes that excluded somebody, with their numbers.
+    pub fn iter(&self) -> impl Iterator<Item = (Exclusion, u32)> {
+        Exclusion::ALL
+            .into_iter()
+            .map(|cause| (cause, self.of(cause)))
+            .filter(|(_, n)| *n > 0)
+    }
+}
+
+impl Serialize for Exclusions {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut map = serializer.serialize_map(None)?;
+        for (cause, count) in self.iter() {
+            map.serialize_entry(cause.as_str(), &count)?;
+        }
+        map.end()
+    }
+}
+
+/// Why this node's lease proves nothing about the kubelets' way to the API server; `None` for a
+/// candidate. `machines` is `None` where the Machine resource does not exist: that rule is off then.
+pub fn exclusion(
+    node: &Node,
+    machines: Option<&Machines>,
+    pools: &PoolConditions,
+) -> Option<Exclusion> {
+    if node.unmanaged {
+        return Some(Exclusion::Unmanaged);
+    }
+    let of_pool = node
+        .pool
+        .as_ref()
+        .and_then(|pool| pools.get(pool))
+        .filter(|c| !c.is_empty());
+    let is_unhealthy = |condition: &Condition| {
+        condition.is_true
+            && of_pool.map_or_else(
+                || DEFAULT_UNHEALTHY_CONDITIONS.contains(&condition.kind.as_str()),
+                |kinds| kinds.contains(&condition.kind),
+            )
+    };
+    if node.conditions.iter().any(is_unhealthy) {
+        return Some(Exclusion::UnhealthyCondition);
+    }
+    match machines.map(|machines| machines.0.get(&node.name)) {
+        None | Some(Some(MachinePhase::Alive)) => {}
+        Some(None) => return Some(Exclusion::NoMachine),
+        Some(Some(MachinePhase::Failed)) => return Some(Exclusion::MachineFailed),
+        Some(Some(MachinePhase::Terminating)) => return Some(Exclusion::MachineTerminating),
+    }
+    let is_updating = |condition: &Condition| {
+        condition.kind == IN_PLACE_UPDATE
+            && IN_PLACE_UPDATE_REASONS.contains(&condition.reason.as_str())
+    };
+    node.conditions
+        .iter()
+        .any(is_updating)
+        .then_some(Exclusion::InPlaceUpdate)
+}
+
+/// The nodes of a cluster and which of them are candidates: what the node cache knows.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Roster {
+    /// Sorted by name, each name once.
+    nodes: Vec<RosterNode>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct RosterNode {
+    pub(crate) name: Box<str>,
+    pub(crate) created: Time,
+    pub(crate) exclusion: Option<Exclusion>,
+}
+
+impl Roster {
+    /// Judges every node; see [`exclusion`].
+    pub fn new<'a>(
+        nodes: impl IntoIterator<Item = &'a Node>,
+        machines: Option<&Machines>,
+        pools: &PoolConditions,
+    ) -> Self {
+        let mut nodes: Vec<_> = nodes
+            .into_iter()
+            .map(|node| RosterNode {
+                name: node.name.as_str().into(),
+                created: node.created,
+                exclusion: exclusion(node, machines, pools),
+            })
+            .collect();
+        nodes.sort_by(|a, b| a.name.cmp(&b.name).then(a.created.cmp(&b.created)));
+        nodes.dedup_by(|later, kept| later.name == kept.name);
+        Self { nodes }
+    }
+
+    pub(crate) fn nodes(&self) -> &[RosterNode] {
+        &self.nodes
+    }
+
+    /// Each node with the cause that excludes it, sorted by name.
+    pub fn iter(&self) -> impl Iterator<Item = (&str, Option<Exclusion>)> {
+        self.nodes.iter().map(|node| (&*node.name, node.exclusion))
+    }
+
+    /// Whether the cluster has no node at all.
+    pub fn is_empty(&self) -> bool {
+        self.nodes.is_empty()
+    }
+
+    /// How many nodes the cluster has.
+    pub fn len(&self) -> usize {
+        self.nodes.len()
+    }
+}
