@@ -1,1 +1,24 @@
-//! Harness for tests on real servers.
+//! A harness for tests on real servers: etcd and kube-apiserver on loopback, with their own keys.
+//!
+//! Read in this order: [`ControlPlane`] is what most tests start; it is an [`Etcd`] and an
+//! [`ApiServer`] on it. [`Credentials`] say who a client is. Under them, [`process`] runs a server
+//! and ends it with its test, [`pki`] makes keys and certificates, [`poll`] waits for an event with
+//! a deadline.
+//!
+//! Every test starts its own servers: that costs two seconds and makes tests independent of each
+//! other. `KELPIE_KEEP=1` keeps the folders with logs and keys.
+
+mod api_server;
+mod control_plane;
+mod credentials;
+mod etcd;
+mod folder;
+pub mod pki;
+pub mod poll;
+mod port;
+pub mod process;
+
+pub use api_server::{Answer, ApiServer, get};
+pub use control_plane::ControlPlane;
+pub use credentials::Credentials;
+pub use etcd::Etcd;

@@ -1,0 +1,222 @@
+//! A real kube-apiserver with its own keys, users and RBAC.
+
+use std::fs;
+use std::path::Path;
+use std::time::Duration;
+
+use anyhow::{Context, Result, bail, ensure};
+use http::{Request, StatusCode, header};
+use kube::client::Body;
+use kube::config::{KubeConfigOptions, Kubeconfig};
+use kube::{Client, Config};
+use rustls::crypto::aws_lc_rs;
+use xtask::cache;
+
+use crate::credentials::Credentials;
+use crate::etcd::Etcd;
+use crate::folder::Folder;
+use crate::pki::{self, Authority};
+use crate::process::Process;
+use crate::{poll, port};
+
+/// From the start to ready; it takes two seconds on an idle machine.
+const PATIENCE: Duration = Duration::from_mins(1);
+
+/// Tokens the server knows: the first may do everything, the second nothing.
+const ADMIN: &str = "token-of-the-admin";
+const STRANGER: &str = "token-of-a-stranger";
+
+/// A running API server. It ends when dropped.
+pub struct ApiServer {
+    process: Process,
+    url: String,
+    authority: Authority,
+    // After the process: it must be gone before its folder goes.
+    folder: Folder,
+}
+
+/// What a server answered.
+pub struct Answer {
+    /// The HTTP status.
+    pub status: StatusCode,
+    /// The content type.
+    pub content_type: String,
+    /// The whole body.
+    pub body: Vec<u8>,
+}
+
+impl ApiServer {
+    /// Starts a server that keeps its objects in `etcd` under `prefix`. Servers with different
+    /// prefixes are different clusters.
+    pub async fn start(etcd: &Etcd, prefix: &str) -> Result<Self> {
+        // Only the first one of the process counts; they are all the same.
+        let _ = aws_lc_rs::default_provider().install_default();
+        let program = cache::find("kube-apiserver")?;
+        for _ in 0..port::ATTEMPTS {
+            let folder = Folder::new("kube-apiserver")?;
+            let authority = Authority::new()?;
+            let port = port::free()?;
+            let mut arguments = key_files(folder.path(), &authority)?;
+            arguments.extend(flags(etcd.url(), prefix, port));
+            let log = folder.path().join("log");
+            let mut server = Self {
+                process: Process::start(&program, &arguments, &log)?,
+                url: format!("https://127.0.0.1:{port}"),
+                authority,
+                folder,
+            };
+            if server.is_ready().await? {
+                return Ok(server);
+            }
+        }
+        bail!("kube-apiserver lost its port {} times", port::ATTEMPTS)
+    }
+
+    /// The process behind it.
+    pub fn process(&self) -> &Process {
+        &self.process
+    }
+
+    /// May do everything.
+    pub fn admin(&self) -> Credentials {
+        Credentials::Token(ADMIN.into())
+    }
+
+    /// Known to the server, without any rights.
+    pub fn stranger(&self) -> Credentials {
+        Credentials::Token(STRANGER.into())
+    }
+
+    /// A user of the given name and groups, by certificate. RBAC decides what it may do.
+    pub fn user(&self, name: &str, groups: &[&str]) -> Result<Credentials> {
+        let certified = self.authority.client(name, groups)?;
+        Ok(Credentials::Certificate(certified))
+    }
+
+    /// A kubeconfig with everything inside it.
+    pub fn kubeconfig(&self, credentials: &Credentials) -> String {
+        credentials.kubeconfig(&self.url, &self.authority.certificate())
+    }
+
+    /// A client that retries nothing: a test sees what the server answered.
+    pub async fn client(&self, credentials: &Credentials) -> Result<Client> {
+        let kubeconfig = Kubeconfig::from_yaml(&self.kubeconfig(credentials))?;
+        let options = KubeConfigOptions::default();
+        let mut config = Config::from_custom_kubeconfig(kubeconfig, &options).await?;
+        config.default_retry = false;
+        Ok(Client::try_from(config)?)
+    }
+
+    /// Runs kubectl as the admin and gives what it printed.
+    pub async fn kubectl(&self, arguments: &[&str]) -> Result<String> {
+        let kubeconfig = self.folder.path().join("admin.kubeconfig");
+        fs::write(&kubeconfig, self.kubeconfig(&self.admin()))?;
+        let mut kubectl = tokio::process::Command::new(cache::find("kubectl")?);
+        kubectl.arg("--kubeconfig").arg(&kubeconfig).args(arguments);
+        // Its discovery cache belongs to this server alone.
+        kubectl.env("HOME", self.folder.path()).kill_on_drop(true);
+        let done = kubectl.output().await?;
+        let said = String::from_utf8_lossy(&done.stderr);
+        ensure!(
+            done.status.success(),
+            "kubectl {}: {said}",
+            arguments.join(" ")
+        );
+        Ok(String::from_utf8(done.stdout)?)
+    }
+
+    /// Installs custom resource definitions by name, as in `machines.machine.sapcloud.io`, and
+    /// waits until the server serves them.
+    pub async fn install_definitions(&self, names: &[&str]) -> Result<()> {
+        let folder = cache::find("crds")?;
+        let file = |name: &&str| format!("--filename={}/{name}.yaml", folder.display());
+        let files: Vec<String> = names.iter().map(file).collect();
+        for command in [
+            ["create", "--output=name"].as_slice(),
+            &["wait", "--for=condition=Established", "--timeout=30s"],
+        ] {
+            let files = files.iter().map(String::as_str);
+            let arguments: Vec<&str> = command.iter().copied().chain(files).collect();
+            self.kubectl(&arguments).await?;
+        }
+        Ok(())
+    }
+
+    /// True once it is ready, false if it lost its port.
+    async fn is_ready(&mut self) -> Result<bool> {
+        let client = self.client(&self.admin()).await?;
+        let process = &mut self.process;
+        let ready = poll::until("a ready API server", PATIENCE, async || {
+            if port::was_lost(process) {
+                return Ok(Some(false));
+            }
+            if process.has_ended() {
+                bail!("it ended");
+            }
+            let answer = get(&client, "/readyz", "text/plain").await;
+            Ok(answer
+                .is_ok_and(|answer| answer.status == 200)
+                .then_some(true))
+        });
+        let ready = ready.await;
+        ready.with_context(|| self.process.log_tail())
+    }
+}
+
+/// Asks for `path`, saying which content types are welcome. Every status is an answer.
+pub async fn get(client: &Client, path: &str, accept: &str) -> Result<Answer> {
+    let request = Request::get(path).header(header::ACCEPT, accept);
+    let response = client.send(request.body(Body::empty())?).await?;
+    let content_type = response.headers().get(header::CONTENT_TYPE);
+    let content_type = content_type.and_then(|value| value.to_str().ok());
+    Ok(Answer {
+        status: response.status(),
+        content_type: content_type.unwrap_or_default().to_owned(),
+        body: response.into_body().collect_bytes().await?.to_vec(),
+    })
+}
+
+/// Writes the server's keys and users, and gives the flags that name them.
+fn key_files(folder: &Path, authority: &Authority) -> Result<Vec<String>> {
+    let serving = authority.serving()?;
+    let (signing, verifying) = pki::signing_key()?;
+    let users = format!("{ADMIN},admin,1,system:masters\n{STRANGER},stranger,2\n");
+    let files = [
+        ("client-ca-file", authority.certificate()),
+        ("tls-cert-file", serving.certificate),
+        ("tls-private-key-file", serving.key),
+        ("service-account-signing-key-file", signing),
+        ("service-account-key-file", verifying),
+        ("token-auth-file", users),
+    ];
+    files
+        .into_iter()
+        .map(|(flag, content)| {
+            let path = folder.join(flag);
+            fs::write(&path, content)?;
+            Ok(format!("--{flag}={}", path.display()))
+        })
+        .collect()
+}
+
+/// A lone API server that is useful: nobody else has to run for objects to be kept and guarded.
+fn flags(etcd: &str, prefix: &str, port: u16) -> Vec<String> {
+    let mut flags = vec![
+        format!("--etcd-servers={etcd}"),
+        format!("--etcd-prefix=/{prefix}"),
+        format!("--secure-port={port}"),
+    ];
+    let fixed = [
+        "--bind-address=127.0.0.1",
+        "--advertise-address=127.0.0.1",
+        "--authorization-mode=RBAC",
+        "--service-account-issuer=https://kubernetes.default.svc",
+        "--service-cluster-ip-range=10.0.0.0/24",
+        // Nobody needs to find this server by its Service.
+        "--endpoint-reconciler-type=none",
+        // Pods may be made without a controller that makes service accounts first.
+        "--disable-admission-plugins=ServiceAccount",
+    ];
+    flags.extend(fixed.map(str::to_owned));
+    flags
+}

@@ -1,0 +1,25 @@
+//! A folder for one server: its data, keys and log. It goes with the server.
+
+use std::env;
+use std::path::Path;
+
+use anyhow::{Context, Result};
+use tempfile::TempDir;
+
+/// Removed when dropped, unless `KELPIE_KEEP` is set.
+pub(crate) struct Folder(TempDir);
+
+impl Folder {
+    pub(crate) fn new(server: &str) -> Result<Self> {
+        let folder = tempfile::Builder::new()
+            .prefix(&format!("kelpie-{server}-"))
+            .disable_cleanup(env::var_os("KELPIE_KEEP").is_some())
+            .tempdir()
+            .context("making a folder for a server")?;
+        Ok(Self(folder))
+    }
+
+    pub(crate) fn path(&self) -> &Path {
+        self.0.path()
+    }
+}

@@ -1,0 +1,97 @@
+//! The servers themselves: they come up, say who they are, and go with their test.
+
+use std::path::Path;
+use std::process::Command;
+use std::thread;
+
+use k8s_openapi::api::core::v1::ConfigMap;
+use kelpie_e2e::{ApiServer, ControlPlane, Etcd};
+use kube::api::{Api, ListParams, PostParams};
+use tokio::runtime::Builder;
+use xtask::cache;
+
+#[tokio::test]
+async fn the_api_server_is_up_and_tells_the_pinned_version() {
+    let plane = ControlPlane::start().await.unwrap();
+    let client = plane.client().await.unwrap();
+
+    let version = client.apiserver_version().await.unwrap();
+
+    let expected = match cache::assets() {
+        None => cache::kubernetes_version().unwrap(),
+        // Servers given by hand have the version they have.
+        Some(_) => printed_version(),
+    };
+    assert_eq!(version.git_version, expected);
+    assert_eq!(
+        format!("v{}.{}", version.major, version.minor),
+        expected.rsplit_once('.').unwrap().0
+    );
+}
+
+fn printed_version() -> String {
+    let server = cache::find("kube-apiserver").unwrap();
+    let output = Command::new(server).arg("--version").output().unwrap();
+    let text = String::from_utf8(output.stdout).unwrap();
+    text.trim().trim_start_matches("Kubernetes ").to_owned()
+}
+
+#[tokio::test]
+async fn every_line_of_etcd_starts_is_healthy_and_tells_its_version() {
+    for line in ["3.5", "3.6", "3.7"] {
+        let etcd = Etcd::start(&format!("etcd-{line}")).await.unwrap();
+        let health = etcd.get("/health").await.unwrap();
+        assert_eq!(health["health"], "true", "etcd {line}: {health}");
+        let version = etcd.get("/version").await.unwrap();
+        let version = version["etcdserver"].as_str().unwrap();
+        assert!(version.starts_with(&format!("{line}.")), "{version}");
+    }
+}
+
+#[tokio::test]
+async fn two_api_servers_on_one_etcd_are_two_clusters() {
+    let etcd = Etcd::start("etcd").await.unwrap();
+    let (one, other) = tokio::try_join!(
+        ApiServer::start(&etcd, "one"),
+        ApiServer::start(&etcd, "other"),
+    )
+    .unwrap();
+    let maps = async |api: &ApiServer| {
+        let client = api.client(&api.admin()).await.unwrap();
+        Api::<ConfigMap>::namespaced(client, "default")
+    };
+    let (of_one, of_other) = (maps(&one).await, maps(&other).await);
+
+    let mut map = ConfigMap::default();
+    map.metadata.name = Some("only-in-one".into());
+    of_one.create(&PostParams::default(), &map).await.unwrap();
+
+    let names = async |maps: Api<ConfigMap>| {
+        let list = maps.list_metadata(&ListParams::default()).await.unwrap();
+        let names = list.items.into_iter().filter_map(|map| map.metadata.name);
+        names.collect::<Vec<String>>()
+    };
+    assert!(names(of_one).await.contains(&"only-in-one".to_owned()));
+    assert!(!names(of_other).await.contains(&"only-in-one".to_owned()));
+}
+
+#[test]
+fn a_test_that_panics_takes_its_servers_along() {
+    let test = thread::spawn(|| {
+        let runtime = Builder::new_current_thread().enable_all().build().unwrap();
+        let plane = runtime.block_on(ControlPlane::start()).unwrap();
+        let processes = [plane.api.process().id(), plane.etcd.process().id()];
+        assert!(processes.into_iter().all(is_running));
+        std::panic::panic_any(processes);
+    });
+
+    let processes: [u32; 2] = *test.join().unwrap_err().downcast().unwrap();
+
+    for process in processes {
+        assert!(!is_running(process), "{process} is still there");
+    }
+}
+
+fn is_running(process: u32) -> bool {
+    Path::new(&format!("/proc/{process}")).exists()
+}
