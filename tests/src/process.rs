@@ -38,7 +38,8 @@ impl Process {
             .stdout(output.try_clone()?)
             .stderr(output);
         Ok(Self {
-            child: spawn(command).with_context(|| format!("starting {name} (by setpriv)"))?,
+            child: spawn(command)
+                .with_context(|| format!("starting {name} by setpriv, which util-linux has"))?,
             name: name.into_owned(),
             log: log.to_owned(),
         })

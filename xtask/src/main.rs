@@ -37,20 +37,24 @@ struct Arguments {
 
 #[derive(Subcommand)]
 enum Commands {
-    /// Check everything: the one test command
     Test(test::Arguments),
-    /// Provide the real servers the tests run (kube-apiserver, etcd, …)
     Tools(tools::Arguments),
-    /// Check the house rules: arrows between crates, no clock in the core, file names and lengths
+    /// Check the house rules: arrows between crates, no clock in the core, names, lengths
+    ///
+    /// Every problem says where it is and what to do. The rules stand in xtask/src/tidy/, one file
+    /// for each family.
     Tidy,
-    /// Write the generated docs
     #[command(name = "gen")]
     Generate(generate::Arguments),
-    /// Run a benchmark; without a name, list them
     Bench(bench::Arguments),
-    /// Measure the line coverage of the tests (installs cargo-llvm-cov if it is missing)
+    /// Measure which lines the tests run
+    ///
+    /// Installs cargo-llvm-cov if it is missing. Prints the share per crate and fails under 85 % of
+    /// all lines, or 95 % of those of kelpie-core and kelpie-config.
     Coverage,
-    /// Check licences, banned and duplicate crates, advisories (installs cargo-deny if it is missing)
+    /// Check what we depend on: licences, banned and duplicate crates, advisories
+    ///
+    /// Installs cargo-deny if it is missing. The rules stand in deny.toml.
     Audit,
 }
 
