@@ -1,0 +1,211 @@
+//! Hostile files: they cost little and never end the program.
+
+use std::fmt::Write;
+use std::path::Path;
+
+use kelpie_config::{MAX_BYTES, Report, Strictness, prober, weeder};
+use proptest::prelude::*;
+
+/// Both readers in both dialects; what they say is of no interest, only that they say it.
+fn read_all_ways(bytes: &[u8]) {
+    for strictness in [Strictness::Strict, Strictness::Lenient] {
+        for result in [
+            prober::parse(bytes, strictness).map(|parsed| parsed.warnings),
+            weeder::parse(bytes, strictness).map(|parsed| parsed.warnings),
+        ] {
+            let problems = result.unwrap_or_else(|report| {
+                assert!(!report.problems.is_empty(), "refused without a reason");
+                report.problems
+            });
+            for problem in problems {
+                assert!(problem.line > 0 && !problem.to_string().is_empty());
+            }
+        }
+    }
+}
+
+fn refusal(bytes: &[u8]) -> Report {
+    let report = prober::parse(bytes, Strictness::Strict).unwrap_err();
+    assert_eq!(report.problems.len(), 1, "{report}");
+    report
+}
+
+#[test]
+fn a_file_that_is_not_utf8_is_refused_with_the_place_of_the_first_bad_byte() {
+    insta::assert_snapshot!(refusal(b"name: a\nnamespace: \xc3\xa4\xff\n"), @"2:13: the file is not UTF-8 text: byte 0xff; save it as UTF-8");
+    insta::assert_snapshot!(refusal(b"\xff\xfen\0a\0m\0e\0"), @"1:1: the file is not UTF-8 text: byte 0xff; save it as UTF-8");
+}
+
+#[test]
+fn a_file_that_is_too_large_is_refused_unread() {
+    let mut bytes = vec![b'#'; MAX_BYTES];
+    insta::assert_snapshot!(refusal(&bytes), @"1:1: the file is empty; expected a map with at least kubeConfigSecretName and dependentResourceInfos");
+    bytes.push(b'\n');
+    insta::assert_snapshot!(refusal(&bytes), @"1:1: the file is too large; expected at most 1048576 bytes");
+}
+
+#[test]
+fn aliases_that_multiply_are_refused() {
+    let mut laughs = String::from("l0: &l0 [ha, ha, ha, ha, ha, ha, ha, ha, ha, ha]\n");
+    for n in 1..10 {
+        let item = format!("*l{}", n - 1);
+        writeln!(laughs, "l{n}: &l{n} [{}]", vec![item; 10].join(", ")).unwrap();
+    }
+    insta::assert_snapshot!(refusal(laughs.as_bytes()), @"5:45: the file stands for more than 100000 values");
+}
+
+#[test]
+fn merges_that_multiply_are_refused() {
+    let mut file = String::from("m0: &m0 {");
+    for n in 0..500 {
+        write!(file, "k{n}: 1, ").unwrap();
+    }
+    file.push_str("}\n");
+    for n in 1..500 {
+        writeln!(file, "m{n}: {{<<: *m0}}").unwrap();
+    }
+    insta::assert_snapshot!(refusal(file.as_bytes()), @"100:11: the file stands for more than 100000 values");
+}
+
+#[test]
+fn deep_nesting_is_refused_however_it_is_written() {
+    insta::assert_snapshot!(refusal("[".repeat(10_000).as_bytes()), @"1:65: the file is not valid YAML: nested deeper than 64 levels");
+    insta::assert_snapshot!(refusal("- ".repeat(10_000).as_bytes()), @"1:129: the file is not valid YAML: nested deeper than 64 levels");
+    let mut chain = String::from("a0: &a0 [x]\n");
+    for n in 1..5_000 {
+        writeln!(chain, "a{n}: &a{n} [*a{}]", n - 1).unwrap();
+    }
+    insta::assert_snapshot!(refusal(chain.as_bytes()), @"63:11: the file is not valid YAML: nested deeper than 64 levels");
+}
+
+#[test]
+fn many_problems_are_all_reported() {
+    let mut file = String::new();
+    for n in 0..5_000 {
+        writeln!(file, "unknown{n}: 1").unwrap();
+    }
+    let report = prober::parse(file.as_bytes(), Strictness::Strict).unwrap_err();
+    assert_eq!(report.problems.len(), 5_002);
+}
+
+#[test]
+fn long_values_are_shortened_in_messages() {
+    let file = format!("probeInterval: {}\n", "x".repeat(100_000));
+    let report = prober::parse(file.as_bytes(), Strictness::Strict).unwrap_err();
+    assert!(report.to_string().len() < 1_000);
+}
+
+#[test]
+fn the_fuzzers_corpus_never_ends_the_program() {
+    let corpus = Path::new(env!("CARGO_MANIFEST_DIR")).join("fuzz/corpus");
+    let mut seen = 0;
+    for folder in ["prober", "weeder"] {
+        for file in corpus.join(folder).read_dir().unwrap() {
+            read_all_ways(&std::fs::read(file.unwrap().path()).unwrap());
+            seen += 1;
+        }
+    }
+    assert!(seen >= 20, "the corpus has {seen} files");
+}
+
+/// Pieces that real files and real mistakes are made of.
+fn yamlish() -> impl Strategy<Value = String> {
+    let piece = proptest::sample::select(vec![
+        "kubeConfigSecretName",
+        "dependentResourceInfos",
+        "ref",
+        "scaleUp",
+        "scaleDown",
+        "level",
+        "replicas",
+        "probeInterval",
+        "servicesAndDependantSelectors",
+        "podSelectors",
+        "matchLabels",
+        "matchExpressions",
+        "key",
+        "operator",
+        "values",
+        "In",
+        "Exists",
+        "<<",
+        "name",
+        "etcd",
+        ":",
+        ": ",
+        "\n",
+        "\n  ",
+        "\n    ",
+        "- ",
+        "[",
+        "]",
+        "{",
+        "}",
+        ", ",
+        "\"",
+        "'",
+        "|\n",
+        ">-\n",
+        "&a ",
+        "*a",
+        "&b ",
+        "*b",
+        "!!str ",
+        "!!int ",
+        "!x ",
+        "? ",
+        "---\n",
+        "...\n",
+        "%YAML 1.2\n",
+        "#",
+        "\t",
+        "\r\n",
+        "\u{feff}",
+        "\0",
+        "~",
+        "null",
+        "true",
+        "no",
+        "10",
+        "-1",
+        "0.6",
+        ".nan",
+        "10s",
+        "1h30m",
+        "-5s",
+        "apps/v1",
+        "Deployment",
+        "\u{1f980}",
+        "\u{85}",
+        "\u{2028}",
+        "%",
+        "@",
+    ]);
+    proptest::collection::vec(piece, 0..60).prop_map(|pieces| pieces.concat())
+}
+
+proptest! {
+    #[test]
+    fn arbitrary_bytes_never_end_the_program(bytes in proptest::collection::vec(any::<u8>(), 0..300)) {
+        read_all_ways(&bytes);
+    }
+
+    #[test]
+    fn arbitrary_text_never_ends_the_program(text in "\\PC{0,200}") {
+        read_all_ways(text.as_bytes());
+    }
+
+    #[test]
+    fn arbitrary_pieces_of_files_never_end_the_program(text in yamlish()) {
+        read_all_ways(text.as_bytes());
+    }
+
+    #[test]
+    fn a_file_cut_anywhere_never_ends_the_program(cut in 0..400_usize, flip in any::<u8>()) {
+        let mut bytes = b"kubeConfigSecretName: a\ndependentResourceInfos:\n- ref: &r {apiVersion: apps/v1, kind: Deployment, name: a}\n  scaleUp: {level: 1}\n  scaleDown: {<<: *r}\n".to_vec();
+        let at = cut % bytes.len();
+        bytes[at] ^= flip;
+        read_all_ways(&bytes);
+        read_all_ways(&bytes[..at]);
+    }
+}
