@@ -26,7 +26,10 @@ struct Lines {
 impl Lines {
     #[expect(clippy::cast_precision_loss, reason = "line counts are far below 2^52")]
     fn percent(self) -> f64 {
-        self.run as f64 * 100.0 / self.all.max(1) as f64
+        match self.all {
+            0 => 100.0,
+            all => self.run as f64 * 100.0 / all as f64,
+        }
     }
 }
 
