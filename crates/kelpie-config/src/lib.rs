@@ -20,6 +20,8 @@ mod name;
 pub mod prober;
 mod problem;
 mod reader;
+#[cfg(test)]
+mod reference;
 mod scalar;
 mod selector;
 mod value;

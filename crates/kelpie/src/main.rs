@@ -1,2 +1,17 @@
 //! The watchdog for Kubernetes control planes.
-fn main() {}
+//!
+//! Reading order: [`cli`] says what can be asked, one file per subcommand answers it, [`exit`] turns
+//! the answer into an exit code.
+
+mod check_config;
+mod cli;
+mod completions;
+mod exit;
+mod summary;
+mod terminal;
+
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    exit::code(cli::run(std::env::args_os().collect()))
+}

@@ -1,0 +1,102 @@
+//! The reference, `docs/config.md`, says what the readers know: no key more, no key less.
+
+use serde_json::Value;
+
+use crate::reader::{Key, Table};
+use crate::{Strictness, prober, weeder};
+
+const PAGE: &str = include_str!("../../../docs/config.md");
+
+/// The rows of each table of keys, in the order of the page: the names of a key, its default.
+fn tables() -> Vec<Vec<(Vec<&'static str>, &'static str)>> {
+    let mut tables = Vec::new();
+    for line in PAGE.lines() {
+        let cells: Vec<_> = line.trim_matches('|').split('|').map(str::trim).collect();
+        match cells.as_slice() {
+            ["key", "default", ..] => tables.push(Vec::new()),
+            [names, default, _, _] if names.starts_with('`') => {
+                let names = names
+                    .split(" or ")
+                    .map(|name| name.trim_matches('`'))
+                    .collect();
+                tables
+                    .last_mut()
+                    .unwrap()
+                    .push((names, default.trim_matches('`')));
+            }
+            _ => {}
+        }
+    }
+    tables
+}
+
+fn names(key: &Key) -> Vec<&'static str> {
+    std::iter::once(key.name).chain(key.alias).collect()
+}
+
+#[test]
+fn the_reference_has_every_key_and_no_other() {
+    let known: Vec<&Table> = prober::TABLES
+        .iter()
+        .chain(weeder::TABLES)
+        .copied()
+        .collect();
+    let documented = tables();
+    assert_eq!(known.len(), documented.len());
+    for (table, rows) in known.into_iter().zip(documented) {
+        let documented: Vec<_> = rows.into_iter().map(|(names, _)| names).collect();
+        let known: Vec<_> = table.keys.iter().map(names).collect();
+        assert_eq!(documented, known, "{}", table.place);
+    }
+}
+
+#[test]
+fn the_reference_has_the_defaults_that_are_in_effect() {
+    let prober = b"kubeConfigSecretName: a\ndependentResourceInfos: [{ref: {apiVersion: v1, kind: A, name: a}, scaleUp: {}, scaleDown: {}}]";
+    let prober = prober::parse(prober, Strictness::Strict).unwrap().value;
+    let prober = serde_json::to_value(prober).unwrap();
+    let target = &prober["dependentResourceInfos"][0];
+    let weeder = b"servicesAndDependantSelectors: {a: {podSelectors: [{matchLabels: {a: b}}]}}";
+    let weeder = weeder::parse(weeder, Strictness::Strict).unwrap().value;
+    let weeder = serde_json::to_value(weeder).unwrap();
+    let tables = tables();
+    let pairs = [
+        (0, &prober),
+        (1, target),
+        (3, &target["scaleUp"]),
+        (4, &weeder),
+    ];
+    for (index, effective) in pairs {
+        for (names, default) in &tables[index] {
+            let value = &effective[names[0]];
+            let shown = match value {
+                Value::String(text) if text.is_empty() => "\"\"".to_owned(),
+                Value::String(text) => text.clone(),
+                other => other.to_string(),
+            };
+            let expected = match *default {
+                "required" => continue,
+                "off" | "unset" => value.is_null(),
+                "nodeLeaseFailureFraction" => *value == effective["nodeLeaseFailureFraction"],
+                text => text == shown,
+            };
+            assert!(
+                expected,
+                "{}: {default} is documented, {value} is in effect",
+                names[0]
+            );
+        }
+    }
+}
+
+#[test]
+fn the_examples_of_the_reference_can_be_used() {
+    let mut examples = PAGE
+        .split("```yaml\n")
+        .skip(1)
+        .map(|rest| rest.split("```").next().unwrap());
+    let prober = prober::parse(examples.next().unwrap().as_bytes(), Strictness::Strict).unwrap();
+    assert_eq!(prober.warnings, []);
+    let weeder = weeder::parse(examples.next().unwrap().as_bytes(), Strictness::Strict).unwrap();
+    assert_eq!(weeder.warnings, []);
+}

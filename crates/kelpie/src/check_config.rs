@@ -1,0 +1,204 @@
+//! `kelpie check-config`.
+
+use std::fmt::Write;
+use std::fs::File;
+use std::io::{self, Read};
+use std::path::{Path, PathBuf};
+
+use anstyle::{AnsiColor, Style};
+use anyhow::{Context, Result};
+use clap::{Args, ValueEnum};
+use kelpie_config::{MAX_BYTES, Parsed, Problem, Report, Severity, Strictness, prober, weeder};
+use serde::Serialize;
+
+use crate::cli::Guise;
+use crate::exit::Outcome;
+use crate::{summary, terminal};
+
+const LONG_ABOUT: &str = "\
+Check a configuration file: what it means, or everything that is wrong with it
+
+A file that can be used is summed up on standard output. Problems go to standard error, one
+per line, each with its place, the value at fault and what is allowed. Warnings are about
+settings that cannot work as written; the file can still be used.
+
+With `-o json` everything goes to standard output as one JSON object, with the effective
+value of every setting.";
+
+/// Check a configuration file: what it means, or everything that is wrong with it
+///
+#[derive(Args)]
+#[command(long_about = LONG_ABOUT)]
+pub(crate) struct CheckConfig {
+    /// Whose file it is
+    component: Component,
+
+    /// The file; `-` reads standard input
+    file: PathBuf,
+
+    /// How to answer
+    #[arg(short, long, value_name = "FORMAT", default_value = "text")]
+    output: Output,
+
+    /// Judge it as this program would [default: the name it was started under]
+    #[arg(long = "as", value_name = "PROGRAM")]
+    guise: Option<Guise>,
+}
+
+#[derive(Clone, Copy, Debug, Serialize, ValueEnum)]
+#[serde(rename_all = "lowercase")]
+enum Component {
+    /// Fences controllers of clusters whose nodes are cut off
+    Prober,
+    /// Restarts crashing pods once the service they need is back
+    Weeder,
+}
+
+#[derive(Clone, Copy, Debug, ValueEnum)]
+enum Output {
+    /// For people
+    Text,
+    /// For scripts
+    Json,
+}
+
+impl CheckConfig {
+    pub(crate) fn run(&self, started_as: Guise) -> Result<Outcome> {
+        let bytes = read(&self.file)?;
+        let strictness = match self.guise.unwrap_or(started_as) {
+            Guise::Kelpie => Strictness::Strict,
+            Guise::DependencyWatchdog => Strictness::Lenient,
+        };
+        match self.component {
+            Component::Prober => self.answer(prober::parse(&bytes, strictness), summary::prober),
+            Component::Weeder => self.answer(weeder::parse(&bytes, strictness), summary::weeder),
+        }
+    }
+
+    fn answer<T: Serialize>(
+        &self,
+        parsed: Result<Parsed<T>, Report>,
+        summary: impl FnOnce(&T) -> String,
+    ) -> Result<Outcome> {
+        let (config, problems) = match parsed {
+            Ok(parsed) => (Some(parsed.value), parsed.warnings),
+            Err(report) => (None, report.problems),
+        };
+        match self.output {
+            Output::Text => self.print_text(config.as_ref().map(summary), &problems)?,
+            Output::Json => self.print_json(config.as_ref(), &problems)?,
+        }
+        Ok(if config.is_some() {
+            Outcome::Success
+        } else {
+            Outcome::Failure
+        })
+    }
+
+    fn print_text(&self, summary: Option<String>, problems: &[Problem]) -> Result<()> {
+        let name = self.name();
+        let mut lines = String::new();
+        for problem in problems {
+            writeln!(lines, "{}", line(&name, problem))?;
+        }
+        if !problems.is_empty() {
+            writeln!(lines, "{name}: {}", count(problems))?;
+        }
+        terminal::stderr(&lines).context("cannot write the problems")?;
+        if let Some(summary) = summary {
+            terminal::stdout(&format!("{name}: can be used\n\n{summary}"))
+                .context("cannot write the summary")?;
+        }
+        Ok(())
+    }
+
+    fn print_json<T: Serialize>(&self, config: Option<&T>, problems: &[Problem]) -> Result<()> {
+        #[derive(Serialize)]
+        struct Answer<'a, T> {
+            file: String,
+            component: Component,
+            valid: bool,
+            problems: &'a [Problem],
+            /// What is in effect, defaults included, in the words of the file itself.
+            config: Option<&'a T>,
+        }
+        let valid = config.is_some();
+        let answer = Answer {
+            file: self.name(),
+            component: self.component,
+            valid,
+            problems,
+            config,
+        };
+        let mut text = serde_json::to_string_pretty(&answer)?;
+        text.push('\n');
+        terminal::stdout(&text).context("cannot write the answer")
+    }
+
+    fn name(&self) -> String {
+        if is_stdin(&self.file) {
+            "stdin".to_owned()
+        } else {
+            self.file.display().to_string()
+        }
+    }
+}
+
+fn is_stdin(file: &Path) -> bool {
+    file == Path::new("-")
+}
+
+/// The bytes of a file; of one that is too large just enough to see that.
+fn read(file: &Path) -> Result<Vec<u8>> {
+    let limit = MAX_BYTES as u64 + 1;
+    let mut bytes = Vec::new();
+    let result = if is_stdin(file) {
+        io::stdin().lock().take(limit).read_to_end(&mut bytes)
+    } else {
+        File::open(file).and_then(|file| file.take(limit).read_to_end(&mut bytes))
+    };
+    let name = if is_stdin(file) {
+        "standard input".to_owned()
+    } else {
+        file.display().to_string()
+    };
+    result.with_context(|| format!("cannot read {name}"))?;
+    Ok(bytes)
+}
+
+/// A problem the way compilers print them.
+fn line(file: &str, problem: &Problem) -> String {
+    let place = Style::new().bold();
+    let (label, style) = match problem.severity {
+        Severity::Error => ("", Style::new()),
+        Severity::Warning => (
+            "warning: ",
+            Style::new().fg_color(Some(AnsiColor::Yellow.into())),
+        ),
+    };
+    let Problem { line, column, .. } = problem;
+    format!(
+        "{place}{file}:{line}:{column}:{place:#} {style}{label}{style:#}{}",
+        problem.text()
+    )
+}
+
+fn count(problems: &[Problem]) -> String {
+    let of = |severity| {
+        problems
+            .iter()
+            .filter(|problem| problem.severity == severity)
+            .count()
+    };
+    let (errors, warnings) = (of(Severity::Error), of(Severity::Warning));
+    let plural = |number, word| match number {
+        0 => None,
+        1 => Some(format!("1 {word}")),
+        _ => Some(format!("{number} {word}s")),
+    };
+    let parts: Vec<_> = [plural(errors, "error"), plural(warnings, "warning")]
+        .into_iter()
+        .flatten()
+        .collect();
+    parts.join(", ")
+}

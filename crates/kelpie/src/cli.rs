@@ -1,0 +1,108 @@
+//! The command line.
+
+use std::ffi::OsString;
+use std::path::Path;
+
+use anyhow::Result;
+use clap::{Parser, Subcommand, ValueEnum};
+
+use crate::check_config::CheckConfig;
+use crate::completions::Completions;
+use crate::exit::Outcome;
+
+const LONG_ABOUT: &str = "\
+Kelpie watches over Kubernetes control planes that run as pods in another cluster.
+
+When the nodes of a cluster lose their connection to the control plane, its
+kube-controller-manager takes them for dead, and machines that are fine get replaced.
+Kelpie sees that the node leases stop being renewed and fences the controllers that would
+do the damage (scales them down) before the first node turns Unknown; when the nodes are
+back, it restores them exactly. Pods that crash because a service they need was away are
+restarted as soon as the service is back.
+
+It takes the configuration files of Gardener's dependency-watchdog as they are.";
+
+const AFTER_HELP: &str = "\
+Examples:
+  kelpie check-config prober prober.yaml     what a file means, or everything that is wrong with it
+  kelpie check-config weeder - < weeder.yaml the same, from standard input
+  kelpie check-config prober f.yaml -o json  for scripts
+  source <(kelpie completions bash)          completion for this shell
+
+Exit codes:
+  0  it worked; for check-config: the file can be used, even if there are warnings
+  1  it did not
+  2  the command line was wrong
+
+Started under the name dependency-watchdog, unknown keys in configuration files only warn.";
+
+/// The watchdog for Kubernetes control planes
+#[derive(Parser)]
+#[command(
+    name = "kelpie",
+    version,
+    long_about = LONG_ABOUT,
+    after_long_help = AFTER_HELP,
+    arg_required_else_help = true
+)]
+pub(crate) struct Cli {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    CheckConfig(CheckConfig),
+    Completions(Completions),
+}
+
+/// The name the program goes by, which decides how strict it is with configuration files.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Guise {
+    /// Unknown keys are errors
+    Kelpie,
+    /// Unknown keys only warn, and the case of keys is ignored
+    DependencyWatchdog,
+}
+
+impl Guise {
+    /// By the first argument: a swapped image still starts `dependency-watchdog`.
+    fn of(program: Option<&OsString>) -> Self {
+        match program.and_then(|path| Path::new(path).file_name()) {
+            Some(name) if name == "dependency-watchdog" => Self::DependencyWatchdog,
+            _ => Self::Kelpie,
+        }
+    }
+}
+
+/// Does what the arguments ask; the first is the name of the program.
+pub(crate) fn run(arguments: Vec<OsString>) -> Result<Outcome> {
+    let guise = Guise::of(arguments.first());
+    match Cli::try_parse_from(arguments)?.command {
+        Command::CheckConfig(command) => command.run(guise),
+        Command::Completions(command) => command.run(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::CommandFactory;
+
+    #[test]
+    fn the_command_line_is_consistent() {
+        Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn the_guise_follows_the_name_of_the_program() {
+        let guise = |name: &str| Guise::of(Some(&OsString::from(name)));
+        assert_eq!(
+            guise("/usr/local/bin/dependency-watchdog"),
+            Guise::DependencyWatchdog
+        );
+        assert_eq!(guise("dependency-watchdog"), Guise::DependencyWatchdog);
+        assert_eq!(guise("/dependency-watchdog/kelpie"), Guise::Kelpie);
+        assert_eq!(Guise::of(None), Guise::Kelpie);
+    }
+}

@@ -1,0 +1,83 @@
+//! Help, version, completions, mistakes on the command line.
+
+use std::fs::File;
+use std::process::Stdio;
+
+use crate::program::{Program, send, transcript};
+
+#[test]
+fn help_teaches() {
+    insta::assert_snapshot!(Program::new("help").run(&["--help"]));
+}
+
+#[test]
+fn help_for_a_subcommand_teaches_too() {
+    insta::assert_snapshot!(Program::new("help").run(&["check-config", "--help"]));
+}
+
+#[test]
+fn without_arguments_it_says_what_there_is() {
+    insta::assert_snapshot!(Program::new("help").run(&[]));
+}
+
+#[test]
+fn the_version_is_that_of_the_crate() {
+    let version = Program::new("version").run(&["--version"]);
+    let expected = format!(
+        "exit code: 0\n----- stdout -----\nkelpie {}\n",
+        env!("CARGO_PKG_VERSION")
+    );
+    assert_eq!(version, expected);
+}
+
+#[test]
+fn mistakes_on_the_command_line_exit_with_2() {
+    let program = Program::new("usage");
+    let mut transcripts = String::new();
+    for arguments in [
+        &["check-confg"][..],
+        &["check-config", "prober"],
+        &["check-config", "webhook", "a.yaml"],
+        &["check-config", "prober", "a.yaml", "--output", "xml"],
+        &["check-config", "prober", "a.yaml", "--as", "dwd"],
+        &["completions", "tcsh"],
+    ] {
+        let transcript = program.run(arguments);
+        assert!(transcript.starts_with("exit code: 2\n"), "{transcript}");
+        transcripts += &format!("$ kelpie {}\n{transcript}\n", arguments.join(" "));
+    }
+    insta::assert_snapshot!(transcripts);
+}
+
+#[test]
+fn every_shell_gets_its_completions() {
+    for shell in ["bash", "elvish", "fish", "powershell", "zsh"] {
+        let script = Program::new("completions").run(&["completions", shell]);
+        assert!(
+            script.starts_with("exit code: 0\n----- stdout -----\n"),
+            "{script}"
+        );
+        assert!(script.contains("check-config"), "{shell}");
+    }
+}
+
+#[test]
+fn a_reader_who_has_left_is_no_error() {
+    let mut child = Program::new("pipe")
+        .command(&["check-config", "prober", "-"])
+        .spawn()
+        .unwrap();
+    drop(child.stdout.take());
+    drop(child.stderr.take());
+    send(&mut child, b"kubeConfigSecretName: a\ndependentResourceInfos: [{ref: {apiVersion: v1, kind: A, name: a}, scaleUp: {}, scaleDown: {}}]");
+    assert_eq!(child.wait().unwrap().code(), Some(0));
+}
+
+#[test]
+fn output_that_cannot_be_written_is_an_error() {
+    let mut command = Program::new("full").command(&["completions", "bash"]);
+    command.stdout(Stdio::from(
+        File::options().write(true).open("/dev/full").unwrap(),
+    ));
+    insta::assert_snapshot!(transcript(&command.output().unwrap()));
+}
