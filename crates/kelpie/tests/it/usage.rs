@@ -33,7 +33,7 @@ fn the_version_is_that_of_the_crate() {
 #[test]
 fn mistakes_on_the_command_line_exit_with_2() {
     let program = Program::new("usage");
-    let mut transcripts = String::new();
+    let mut transcripts = Vec::new();
     for arguments in [
         &["check-confg"][..],
         &["check-config", "prober"],
@@ -44,9 +44,9 @@ fn mistakes_on_the_command_line_exit_with_2() {
     ] {
         let transcript = program.run(arguments);
         assert!(transcript.starts_with("exit code: 2\n"), "{transcript}");
-        transcripts += &format!("$ kelpie {}\n{transcript}\n", arguments.join(" "));
+        transcripts.push(format!("$ kelpie {}\n{transcript}", arguments.join(" ")));
     }
-    insta::assert_snapshot!(transcripts);
+    insta::assert_snapshot!(transcripts.join("\n"));
 }
 
 #[test]
