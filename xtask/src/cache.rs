@@ -24,10 +24,20 @@ pub const CONTENT: [&str; 8] = [
     "crds",
 ];
 
-/// The root of the checkout this was compiled in.
+/// The root of the checkout that cargo runs us from. Only without cargo is it the one this was
+/// compiled in: two checkouts may share a target folder and so this very binary.
 pub fn repository() -> PathBuf {
-    let here = Path::new(env!("CARGO_MANIFEST_DIR"));
-    here.parent().unwrap_or(here).to_path_buf()
+    let compiled = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let running = env::var_os("CARGO_MANIFEST_DIR").map(PathBuf::from);
+    let root = running.as_deref().and_then(root_above);
+    root.or_else(|| root_above(compiled))
+        .unwrap_or(compiled)
+        .to_path_buf()
+}
+
+fn root_above(folder: &Path) -> Option<&Path> {
+    let is_root = |folder: &&Path| folder.join("tools/kubernetes/go.mod").is_file();
+    folder.ancestors().find(is_root)
 }
 
 /// The folder of the servers, whether it is filled already or not.
@@ -124,6 +134,17 @@ mod tests {
             let found = set.iter().find(|(key, _)| *key == name);
             found.map(|(_, value)| PathBuf::from(value))
         })
+    }
+
+    #[test]
+    fn the_repository_is_found_from_each_of_its_crates() {
+        let root = repository();
+        assert!(root.join("deny.toml").is_file());
+        assert_eq!(
+            root_above(&root.join("crates/kelpie")),
+            Some(root.as_path())
+        );
+        assert_eq!(root_above(Path::new("/")), None);
     }
 
     #[test]
