@@ -6,7 +6,8 @@ use serde::Serialize;
 
 use crate::Time;
 use crate::candidate::{Exclusion, Exclusions, Roster};
-use crate::lease::{Heartbeat, Lease, Limits, Listing};
+use crate::clock::Window;
+use crate::lease::{Heartbeat, Lease, Limits, Listing, Sighting};
 
 /// What is known of a cluster's leases, over successive lists.
 ///
@@ -31,12 +32,14 @@ pub(crate) struct Entry {
     name: Box<str>,
     generation: u32,
     /// What the list being read says of it.
-    offered: (Option<Time>, Option<i32>),
+    offered: Offer,
     pub(crate) role: Role,
-    created: Time,
-    /// `None` only between a name's first appearance and the end of that list.
-    heartbeat: Option<Heartbeat>,
+    pub(crate) created: Time,
+    pub(crate) heartbeat: Heartbeat,
 }
+
+/// `renewTime` and `leaseDurationSeconds` of a lease.
+type Offer = (Option<Time>, Option<i32>);
 
 /// What a lease's node is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -85,12 +88,19 @@ impl LeaseBook {
         leases: impl IntoIterator<Item = Lease<'a>>,
     ) -> Listed {
         let limits = Limits::new(grace);
-        let arrived = self.match_names(leases);
-        let restart = self
-            .last
-            .is_none_or(|last| listing.end > last.end.plus(limits.half()));
+        let is_gap = |last: Listing| listing.end > last.end.plus(limits.half());
+        let sighting = Sighting {
+            window: self.last.map(|last| Window {
+                from: last.start,
+                to: listing.end,
+            }),
+            end: listing.end,
+            restart: self.last.is_none_or(is_gap),
+        };
+        let newborn = |(value, duration): Offer| Heartbeat::first(value, duration, &sighting);
+        let arrived = self.match_names(leases, newborn);
         let newly_expired_after = self.roster_read_at.plus(limits.quarter());
-        let (generation, previous) = (self.generation, self.last);
+        let generation = self.generation;
         let before = self.entries.len();
         let mut newly_expired = false;
         self.entries.retain_mut(|entry| {
@@ -98,17 +108,10 @@ impl LeaseBook {
                 return false;
             }
             let (value, duration) = entry.offered;
-            let heartbeat = match &mut entry.heartbeat {
-                Some(heartbeat) => {
-                    heartbeat.observe(value, duration, listing, previous, restart);
-                    *heartbeat
-                }
-                None => *entry.heartbeat.insert(Heartbeat::first(
-                    value, duration, listing, previous, restart,
-                )),
-            };
-            if entry.role == Role::Candidate {
-                let expires_at = heartbeat.expires_at(&limits);
+            // A lease that was just renewed is not expired.
+            let renewed = entry.heartbeat.observe(value, duration, &sighting);
+            if !renewed && entry.role == Role::Candidate {
+                let expires_at = entry.heartbeat.expires_at(&limits);
                 newly_expired |= expires_at <= listing.start && expires_at > newly_expired_after;
             }
             true
@@ -126,20 +129,24 @@ impl LeaseBook {
     }
 
     /// Notes what the list offers for each name; true if a name is new.
-    fn match_names<'a>(&mut self, leases: impl IntoIterator<Item = Lease<'a>>) -> bool {
+    fn match_names<'a>(
+        &mut self,
+        leases: impl IntoIterator<Item = Lease<'a>>,
+        newborn: impl Fn(Offer) -> Heartbeat,
+    ) -> bool {
         self.generation = self.generation.wrapping_add(1);
         let known = self.entries.len();
         let mut next = 0;
         for lease in leases {
-            let offer = (lease.renew_time, lease.duration_seconds);
+            let offered = (lease.renew_time, lease.duration_seconds);
             let Some(index) = self.find(lease.name, next, known) else {
                 self.entries.push(Entry {
                     name: lease.name.into(),
                     generation: self.generation,
-                    offered: offer,
+                    offered,
                     role: Role::Unknown,
                     created: Time::MIN,
-                    heartbeat: None,
+                    heartbeat: newborn(offered),
                 });
                 continue;
             };
@@ -147,11 +154,11 @@ impl LeaseBook {
             let entry = &mut self.entries[index];
             // Names are unique on a real server. On a hostile one the greatest offer wins, so that
             // the order of the list never matters.
-            let fresh = entry.generation != self.generation;
-            entry.offered = if fresh {
-                offer
+            let is_first = entry.generation != self.generation;
+            entry.offered = if is_first {
+                offered
             } else {
-                entry.offered.max(offer)
+                entry.offered.max(offered)
             };
             entry.generation = self.generation;
         }
@@ -159,11 +166,12 @@ impl LeaseBook {
         if arrived {
             self.entries.sort_by(|a, b| a.name.cmp(&b.name));
             self.entries.dedup_by(|later, kept| {
-                let same = later.name == kept.name;
-                if same {
+                let is_same = later.name == kept.name;
+                if is_same {
                     kept.offered = kept.offered.max(later.offered);
+                    kept.heartbeat = newborn(kept.offered);
                 }
-                same
+                is_same
             });
         }
         arrived
@@ -232,22 +240,19 @@ impl LeaseBook {
         self.exclusions
     }
 
-    /// Every lease with a known state.
-    pub(crate) fn heartbeats(&self) -> impl Iterator<Item = (&Entry, &Heartbeat)> {
-        self.entries
-            .iter()
-            .filter_map(|entry| Some((entry, entry.heartbeat.as_ref()?)))
+    pub(crate) fn entries(&self) -> &[Entry] {
+        &self.entries
     }
 
     /// Each lease as it is understood under this grace period, sorted by name.
     pub fn leases(&self, grace: Duration) -> impl Iterator<Item = LeaseView<'_>> {
         let limits = Limits::new(grace);
-        self.heartbeats().map(move |(entry, heartbeat)| LeaseView {
+        self.entries.iter().map(move |entry| LeaseView {
             name: &entry.name,
             is_candidate: entry.role == Role::Candidate,
-            renewal: heartbeat.renewal(),
-            expires_at: heartbeat.expires_at(&limits),
-            silent_at: heartbeat.silent_at(&limits),
+            renewal: entry.heartbeat.renewal(),
+            expires_at: entry.heartbeat.expires_at(&limits),
+            silent_at: entry.heartbeat.silent_at(&limits),
         })
     }
 
@@ -259,11 +264,5 @@ impl LeaseBook {
     /// Whether the last list was empty, or there was none.
     pub fn is_empty(&self) -> bool {
         self.entries.is_empty()
-    }
-}
-
-impl Entry {
-    pub(crate) fn created(&self) -> Time {
-        self.created
     }
 }

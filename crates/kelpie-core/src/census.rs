@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use serde::Serialize;
 
-use crate::book::{LeaseBook, Role};
+use crate::book::{Entry, LeaseBook, Role};
 use crate::candidate::{Exclusion, Exclusions};
 use crate::lease::{Heartbeat, Limits};
 use crate::{Fraction, Time};
@@ -31,7 +31,8 @@ pub struct Census {
     pub excluded: Exclusions,
     /// The earliest instant still ahead at which a candidate may turn Unknown.
     pub deadline: Option<Time>,
-    /// The earliest instant still ahead at which a lease expires for which nodes should be read.
+    /// The earliest instant still ahead, if before the horizon, at which a lease expires for which
+    /// nodes should be read.
     #[serde(skip)]
     pub(crate) first_expiry: Option<Time>,
     /// Candidates that will be expired or silent by the horizon if nobody renews.
@@ -82,8 +83,12 @@ impl Census {
             excluded: book.exclusions(),
             ..Self::default()
         };
-        let (mut deadline, mut first_expiry) = (Time::MAX, Time::MAX);
-        for (entry, heartbeat) in book.heartbeats() {
+        // Deadlines are compared as the renewals they follow from: the same order, less arithmetic.
+        let missed_before = now.plus(-limits.grace());
+        let fresh_after = horizon.plus(-limits.half());
+        let (mut oldest, mut first_expiry) = (Time::MAX, Time::MAX);
+        for entry in book.entries() {
+            let heartbeat = &entry.heartbeat;
             if !matches!(entry.role, Role::Candidate | Role::Excluded) {
                 continue;
             }
@@ -93,28 +98,31 @@ impl Census {
             if entry.role == Role::Excluded {
                 continue;
             }
-            if is_newborn(heartbeat, entry.created(), now, limits) {
+            if is_newborn(heartbeat, entry.created, now, limits) {
                 census.excluded.add(Exclusion::NeverRenewed);
                 continue;
             }
-            let expires_at = heartbeat.expires_at(limits);
-            let silent_at = heartbeat.silent_at(limits);
             census.candidates += 1;
             census.not_renewed += u32::from(!renewed);
+            census.unproven += u32::from(heartbeat.is_unproven(now, limits));
+            let alive_at = heartbeat.renewal().max(released);
+            if alive_at > missed_before {
+                oldest = oldest.min(alive_at);
+            }
+            if heartbeat.renewal() > fresh_after {
+                continue; // neither silent nor expired by the horizon: nearly all, when healthy
+            }
+            let expires_at = heartbeat.expires_at(limits);
+            let silent_at = heartbeat.silent_at(limits);
             census.expired += u32::from(expires_at <= now);
             census.silent += u32::from(silent_at <= now);
-            census.unproven += u32::from(heartbeat.is_unproven(now, limits));
             census.ripe += u32::from(expires_at.min(silent_at) <= horizon);
-            let own_deadline = heartbeat.deadline(limits, released);
-            if own_deadline > now {
-                deadline = deadline.min(own_deadline);
-            }
             if expires_at > now && expires_at > worth_reading_nodes {
                 first_expiry = first_expiry.min(expires_at);
             }
         }
         let known = |instant: Time| (instant < Time::MAX).then_some(instant);
-        census.deadline = known(deadline);
+        census.deadline = known(oldest).map(|alive_at| alive_at.plus(limits.grace()));
         census.first_expiry = known(first_expiry);
         census
     }
@@ -160,7 +168,7 @@ impl Census {
         let silent_at = quorum_at(&|heartbeat| heartbeat.silent_at(limits));
         // Last call comes true once enough are silent and some deadline, still ahead, is close.
         let last_call_at = candidates(book, limits, epoch.now)
-            .map(|heartbeat| heartbeat.deadline(limits, epoch.released))
+            .map(|heartbeat| heartbeat.renewal().max(epoch.released).plus(limits.grace()))
             .filter(|deadline| *deadline > silent_at.max(epoch.now))
             .map(|deadline| deadline.before(rule.fence_reserve).max(silent_at))
             .min()
@@ -176,11 +184,13 @@ fn candidates<'a>(
     limits: &'a Limits,
     now: Time,
 ) -> impl Iterator<Item = &'a Heartbeat> {
-    book.heartbeats().filter_map(move |(entry, heartbeat)| {
-        let counts =
-            entry.role == Role::Candidate && !is_newborn(heartbeat, entry.created(), now, limits);
-        counts.then_some(heartbeat)
-    })
+    let counts = move |entry: &&Entry| {
+        entry.role == Role::Candidate && !is_newborn(&entry.heartbeat, entry.created, now, limits)
+    };
+    book.entries()
+        .iter()
+        .filter(counts)
+        .map(|entry| &entry.heartbeat)
 }
 
 /// A lease without a `renewTime` counts only once its node is older than the grace period.

@@ -1,25 +1,15 @@
 //! One node's lease: when it was last renewed by our own clock, and what follows from that.
 //!
 //! `renewTime` is written by the node's clock, which may be wrong by anything. What we know for sure
-//! is the *window* in which a value appeared: after the start of the last list without it, before
-//! the end of the first list with it. A `renewTime` inside its window is believed; any other is
-//! replaced by the window's start, the earliest the renewal can have been.
+//! is the window in which a value appeared; [`Clock`] makes the best of that.
 
 use std::time::Duration;
 
 use crate::Time;
+use crate::clock::{Clock, Window};
 use crate::time::micros;
 
 const SECOND: i64 = 1_000_000;
-
-/// A value this far outside its window is still believed: requests take time, clocks are never
-/// quite equal.
-const CLOCK_TOLERANCE: i64 = SECOND;
-
-/// A clock seen ahead of ours is distrusted until this many values in a row lay in their windows.
-/// A value inside its window may still be later than the truth when the clock runs ahead by less
-/// than the window; such a clock gives itself away sooner or later, and is remembered here.
-const AHEAD_MEMORY: u8 = 32;
 
 /// What is used of a Lease object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -39,6 +29,17 @@ pub struct Listing {
     pub start: Time,
     /// After the whole answer was read.
     pub end: Time,
+}
+
+/// A list as it bears on each of its leases.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Sighting {
+    /// In which a value that is new in this list appeared; `None` in the very first list.
+    pub(crate) window: Option<Window>,
+    /// When the list was complete.
+    pub(crate) end: Time,
+    /// Standing starts anew for all leases.
+    pub(crate) restart: bool,
 }
 
 /// The grace period and what is derived from it, in microseconds.
@@ -85,78 +86,61 @@ pub(crate) struct Heartbeat {
     /// The value appeared while we were watching without a gap. Until it stood 1.5 P, a lease that
     /// is not proven counts neither as expired nor as renewed.
     proven: bool,
-    /// Values left until the node's clock is believed again; 0: it is.
-    ahead: u8,
+    clock: Clock,
     /// A quarter of the lease's duration: the kubelet's renew period, before clamping.
     period: i64,
 }
 
 impl Heartbeat {
-    /// A lease seen for the first time. `previous` is the last list, which did not have it.
+    /// A lease seen for the first time.
     pub(crate) fn first(
         value: Option<Time>,
         duration_seconds: Option<i32>,
-        listing: Listing,
-        previous: Option<Listing>,
-        restart: bool,
+        sighting: &Sighting,
     ) -> Self {
         let mut heartbeat = Self {
             value,
             renewal: Time::MIN,
-            standing_since: listing.end,
-            proven: !restart,
-            ahead: 0,
+            standing_since: sighting.end,
+            proven: !sighting.restart,
+            clock: Clock::UNKNOWN,
             period: period(duration_seconds),
         };
-        heartbeat.date(listing, previous);
+        heartbeat.date(sighting);
         heartbeat
     }
 
-    /// The lease as the next list shows it. `restart`: standing starts anew for all leases.
+    /// The lease as the next list shows it; true if its value is a new one.
+    #[inline]
     pub(crate) fn observe(
         &mut self,
         value: Option<Time>,
         duration_seconds: Option<i32>,
-        listing: Listing,
-        previous: Option<Listing>,
-        restart: bool,
-    ) {
+        sighting: &Sighting,
+    ) -> bool {
         self.period = period(duration_seconds);
         let changed = value != self.value;
-        if changed || restart {
-            self.standing_since = listing.end;
-            self.proven = !restart;
+        if changed || sighting.restart {
+            self.standing_since = sighting.end;
+            self.proven = !sighting.restart;
         }
         if changed {
             self.value = value;
-            self.date(listing, previous);
+            self.date(sighting);
         }
+        changed
     }
 
     /// Puts the present value on our timeline.
-    fn date(&mut self, listing: Listing, previous: Option<Listing>) {
+    fn date(&mut self, sighting: &Sighting) {
         let Some(value) = self.value else {
             self.renewal = Time::MIN;
             return;
         };
-        let latest = listing.end.plus(CLOCK_TOLERANCE);
-        if value > latest {
-            self.ahead = AHEAD_MEMORY;
-        } else {
-            self.ahead = self.ahead.saturating_sub(1);
-        }
-        self.renewal = match previous {
+        self.renewal = match sighting.window {
+            Some(window) => self.clock.date(value, window),
             // Nothing to compare with: the node's word, but never later than now.
-            None => value.min(listing.end),
-            Some(previous) => {
-                let earliest = previous.start.plus(-CLOCK_TOLERANCE);
-                let believed = self.ahead == 0 && value >= earliest;
-                if believed {
-                    value.min(listing.end)
-                } else {
-                    previous.start
-                }
-            }
+            None => value.min(sighting.end),
         };
     }
 
@@ -199,12 +183,6 @@ impl Heartbeat {
         self.renewal.plus(patience).max(self.settled_at(limits))
     }
 
-    /// When kube-controller-manager may turn the node Unknown. One that was started by a release
-    /// has no memory of renewals before that.
-    pub(crate) fn deadline(&self, limits: &Limits, released: Time) -> Time {
-        self.renewal.max(released).plus(limits.grace)
-    }
-
     /// Whether standing was restarted too recently for the value to prove anything.
     pub(crate) fn is_unproven(&self, now: Time, limits: &Limits) -> bool {
         !self.proven && now < self.settled_at(limits)
@@ -217,5 +195,5 @@ impl Heartbeat {
 }
 
 fn period(duration_seconds: Option<i32>) -> i64 {
-    i64::from(duration_seconds.unwrap_or(40)) * SECOND / 4
+    i64::from(duration_seconds.unwrap_or(40)) * (SECOND / 4)
 }

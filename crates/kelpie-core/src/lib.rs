@@ -8,6 +8,7 @@
 mod book;
 mod candidate;
 mod census;
+mod clock;
 mod decision;
 pub mod fence;
 mod fraction;

@@ -26,6 +26,7 @@ impl Record {
         let is_true = present.marked && present.recorded == Recorded::Count(present.replicas);
         is_true.then(|| Self {
             version: present.version.clone(),
+            replicas: present.replicas,
         })
     }
 }

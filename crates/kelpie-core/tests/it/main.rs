@@ -1,0 +1,19 @@
+//! Behaviour of the core, seen from outside.
+#![allow(
+    missing_docs,
+    unreachable_pub,
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::print_stdout,
+    clippy::cast_possible_truncation,
+    clippy::cast_possible_wrap,
+    clippy::cast_precision_loss,
+    clippy::cast_sign_loss,
+    reason = "test code: numbers are small and failures should be loud"
+)]
+
+#[path = "../model/mod.rs"]
+mod model;
+
+mod race;
