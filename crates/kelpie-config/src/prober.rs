@@ -182,10 +182,7 @@ fn fractions(root: &Section<'_>, default: &Settings) -> (Fraction, Fraction) {
         match failure {
             Some(failure) if recovery > failure => {
                 let most = failure.get();
-                value.refuse(
-                    &recovery.get().to_string(),
-                    format!("at most the nodeLeaseFailureFraction, {most}"),
-                );
+                value.refuse(format!("at most the nodeLeaseFailureFraction, {most}"));
                 None
             }
             _ => Some(recovery),

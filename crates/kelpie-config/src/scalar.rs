@@ -24,9 +24,15 @@ pub(crate) enum Meaning<'a> {
 
 impl Scalar {
     pub(crate) fn meaning(&self) -> Meaning<'_> {
-        if !self.plain {
-            return Meaning::Text(&self.text);
+        if self.plain {
+            self.meaning_without_quotes()
+        } else {
+            Meaning::Text(&self.text)
         }
+    }
+
+    /// What it would mean if it stood there without quotes.
+    pub(crate) fn meaning_without_quotes(&self) -> Meaning<'_> {
         match self.text.as_str() {
             "" | "~" | "null" | "Null" | "NULL" => Meaning::Nothing,
             "true" | "True" | "TRUE" | "yes" | "Yes" | "YES" | "y" | "Y" | "on" | "On" | "ON" => {

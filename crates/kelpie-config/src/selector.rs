@@ -219,10 +219,7 @@ fn expression(section: &Section<'_>) -> Option<Requirement> {
                     .items("no values with this operator")
                     .is_some_and(|v| !v.is_empty())
             {
-                values.refuse(
-                    "a list",
-                    "no values with the operators Exists and DoesNotExist",
-                );
+                values.refuse("no values with the operators Exists and DoesNotExist");
             }
             if matches!(word, Word::Exists) {
                 Operator::Exists

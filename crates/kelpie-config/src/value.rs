@@ -134,7 +134,7 @@ impl<'r> Value<'r> {
         if (rule.holds)(text) {
             return Some(text);
         }
-        let problem = self.not_allowed(&self.shown(), rule.expected);
+        let problem = self.not_allowed(rule.expected);
         self.report(match text.to_lowercase() {
             lower if lower != text && (rule.holds)(&lower) => {
                 problem.hint(format!("did you mean `{lower}`?"))
@@ -154,7 +154,7 @@ impl<'r> Value<'r> {
             .find(|(word, _)| *word == text)
             .map(|(_, choice)| *choice);
         if chosen.is_none() {
-            let problem = self.not_allowed(&self.shown(), expected);
+            let problem = self.not_allowed(expected);
             self.report(match reader::closest(text, words()) {
                 Some(close) => problem.hint(format!("did you mean `{close}`?")),
                 None => problem,
@@ -170,12 +170,8 @@ impl<'r> Value<'r> {
         if let Meaning::Truth(truth) = scalar.meaning() {
             return Some(truth);
         }
-        let problem = self.not_allowed(&scalar.shown(), EXPECTED);
-        let unquoted = Scalar {
-            plain: true,
-            ..scalar.clone()
-        };
-        self.report(match unquoted.meaning() {
+        let problem = self.not_allowed(EXPECTED);
+        self.report(match scalar.meaning_without_quotes() {
             Meaning::Truth(_) => problem.hint(format!("remove the quotes: {}", scalar.text)),
             _ => problem,
         });
@@ -197,7 +193,7 @@ impl<'r> Value<'r> {
         } else {
             or_more
         };
-        self.report(self.not_allowed(&self.shown(), expected));
+        self.report(self.not_allowed(expected));
         None
     }
 
@@ -209,7 +205,7 @@ impl<'r> Value<'r> {
     ) -> Option<T> {
         let accepted = accept(self.numeric(expected)?);
         if accepted.is_none() {
-            self.report(self.not_allowed(&self.shown(), expected));
+            self.report(self.not_allowed(expected));
         }
         accepted
     }
@@ -222,12 +218,8 @@ impl<'r> Value<'r> {
             Meaning::Number(number) => return Some(number),
             _ => {}
         }
-        let problem = self.not_allowed(&scalar.shown(), expected);
-        let unquoted = Scalar {
-            plain: true,
-            ..scalar.clone()
-        };
-        self.report(match unquoted.meaning() {
+        let problem = self.not_allowed(expected);
+        self.report(match scalar.meaning_without_quotes() {
             Meaning::OddNumber => problem.hint("write it in plain decimal digits"),
             Meaning::Integer(_) | Meaning::Number(_) => {
                 problem.hint(format!("remove the quotes: {}", scalar.text))
@@ -244,23 +236,22 @@ impl<'r> Value<'r> {
             Meaning::Truth(_) => Err(DurationError::Malformed),
             _ => scalar.text.parse::<GoDuration>(),
         };
-        let (problem, hint) = match parsed {
-            Ok(GoDuration(Duration::ZERO)) if span == Span::AboveZero => {
-                (self.not_allowed(&scalar.shown(), span.expected()), None)
+        let error = match parsed {
+            Ok(duration) if duration.0.is_zero() && span == Span::AboveZero => {
+                self.refuse(span.expected());
+                return None;
+            }
+            Err(DurationError::Negative) => {
+                self.refuse(span.expected());
+                return None;
             }
             Ok(duration) => return Some(duration.0),
-            Err(DurationError::Negative) => {
-                (self.not_allowed(&scalar.shown(), span.expected()), None)
-            }
-            Err(error) => {
-                let problem = self
-                    .problem(format!("{} {error}", scalar.shown()))
-                    .value(scalar.shown())
-                    .expected(span.expected());
-                (problem, likely_duration(&scalar.text))
-            }
+            Err(error) => error,
         };
-        self.report(match hint {
+        let shown = scalar.shown();
+        let problem = self.problem(format!("{shown} {error}"));
+        let problem = problem.value(shown).expected(span.expected());
+        self.report(match likely_duration(&scalar.text) {
             Some(likely) => problem.hint(format!("did you mean {likely}?")),
             None => problem,
         });
@@ -308,8 +299,8 @@ impl<'r> Value<'r> {
     }
 
     /// Reports that a value is not one of those allowed.
-    pub(crate) fn refuse(&self, value: &str, expected: impl Into<String>) {
-        self.report(self.not_allowed(value, expected));
+    pub(crate) fn refuse(&self, expected: impl Into<String>) {
+        self.report(self.not_allowed(expected));
     }
 
     pub(crate) fn report(&self, problem: Problem) {
@@ -320,7 +311,8 @@ impl<'r> Value<'r> {
         Problem::error(self.node.place, &self.path, message.to_string())
     }
 
-    fn not_allowed(&self, shown: &str, expected: impl Into<String>) -> Problem {
+    fn not_allowed(&self, expected: impl Into<String>) -> Problem {
+        let shown = self.shown();
         self.problem(format!("{shown} is not allowed"))
             .value(shown)
             .expected(expected)

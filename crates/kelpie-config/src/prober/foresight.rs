@@ -62,10 +62,10 @@ fn probes(root: &Section<'_>, config: &ProberConfig) {
     }
     if probe.fence_reserve > probe.grace / 4 {
         root.warn(
-            "fenceReserve",
+            culprit(root, &["fenceReserve", "kcmNodeMonitorGraceDuration"]),
             format!(
                 "{} is more than a quarter of the grace period of {grace}: last call comes before \
-                 any lease counts as expired, so short hiccups fence; keep it at {} or less",
+                 any lease counts as expired and fences hiccups that would heal; keep it at {} or less",
                 GoDuration(probe.fence_reserve),
                 GoDuration(probe.grace / 4),
             ),

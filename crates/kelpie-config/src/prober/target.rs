@@ -109,10 +109,7 @@ fn target<'r>(item: Value<'r>, seen: &mut Vec<(ResourceRef, String)>) -> Option<
         && most <= least
         && let Some(value) = up.get("replicas")
     {
-        value.refuse(
-            &most.to_string(),
-            format!("more than scaleDown scales to, {least}"),
-        );
+        value.refuse(format!("more than scaleDown scales to, {least}"));
     }
     let target = Target {
         resource: resource?,

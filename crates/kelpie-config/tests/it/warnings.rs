@@ -52,6 +52,12 @@ fn cases() -> Vec<(&'static str, String)> {
             "more failures than last call leaves",
             with("nodeLeaseFailureFraction: 0.9\nleaseFailureThreshold: 4"),
         ),
+        (
+            "grace period shorter than four times the reserve",
+            with(
+                "kcmNodeMonitorGraceDuration: 11s\nnodeLeaseFailureFraction: 0.1\nprobeTimeout: 5s",
+            ),
+        ),
         ("last call before expiry", with("fenceReserve: 11s")),
         (
             "one Secret for both probes",
