@@ -60,7 +60,16 @@ pub(crate) const ROOT: Table = Table {
         key("minCandidateNodes"),
         key("dependentResourceInfos"),
     ],
-    retired: &[],
+    retired: &[
+        (
+            "apiServerProbeFailureBackoffDuration",
+            "it is `internalProbeFailureBackoffDuration` now",
+        ),
+        (
+            "leaseFailureThresholdFraction",
+            "it is `nodeLeaseFailureFraction` now",
+        ),
+    ],
 };
 
 pub(crate) const TABLES: &[&Table] = &[&ROOT, &target::TARGET, &target::REFERENCE, &target::SCALE];

@@ -290,7 +290,13 @@ impl<'r> Value<'r> {
             "" => format!("the file holds {found}"),
             _ => format!("{found} is not allowed here"),
         };
-        self.report(self.problem(message).value(shown).expected(expected));
+        let problem = self.problem(message).value(shown).expected(expected);
+        self.report(match &self.node.content {
+            Content::Scalar(scalar) if scalar.plain && scalar.text.contains(':') => {
+                problem.hint("a key needs a space after its `:`")
+            }
+            _ => problem,
+        });
     }
 
     fn refuse_nothing(&self, expected: &str) {

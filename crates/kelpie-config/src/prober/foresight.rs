@@ -64,7 +64,7 @@ fn probes(root: &Section<'_>, config: &ProberConfig) {
         root.warn(
             culprit(root, &["fenceReserve", "kcmNodeMonitorGraceDuration"]),
             format!(
-                "{} is more than a quarter of the grace period of {grace}: last call comes before \
+                "a reserve of {} is more than a quarter of the grace period of {grace}: last call comes before \
                  any lease counts as expired and fences hiccups that would heal; keep it at {} or less",
                 GoDuration(probe.fence_reserve),
                 GoDuration(probe.grace / 4),

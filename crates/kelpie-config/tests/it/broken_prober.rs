@@ -89,6 +89,10 @@ fn cases() -> Vec<(&'static str, String)> {
         ("snake case", with("probe_interval: 10s")),
         ("hyphens", with("probe-interval: 10s")),
         ("close to an alias", with("internalKubeconfigSecret: a")),
+        (
+            "keys of other releases",
+            with("apiServerProbeFailureBackoffDuration: 30s\nleaseFailureThresholdFraction: 0.5"),
+        ),
         ("nothing close", with("replicaCount: 10")),
         (
             "an endless key",
@@ -254,6 +258,7 @@ fn cases() -> Vec<(&'static str, String)> {
             target("- ref: {apiVersion: apps/v1, kind: Deployment, name: a}"),
         ),
         ("rules without value", rules("", "")),
+        ("a rule without a space", rules("level:1", "{}")),
         ("rules are texts", rules("one", "[0]")),
         (
             "optional is text",
