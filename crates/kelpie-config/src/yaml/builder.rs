@@ -219,11 +219,11 @@ impl Builder {
     }
 }
 
+/// Whether a scalar is read for what it means: a tag of one's own makes it text, as in Go.
 fn is_plain(style: ScalarStyle, tag: Option<&Tag>) -> bool {
-    match tag.and_then(Tag::core_suffix) {
-        Some("str") => false,
-        Some("int" | "float" | "bool" | "null") => true,
-        _ => style == ScalarStyle::Plain,
+    match tag {
+        Some(tag) => matches!(tag.core_suffix(), Some("int" | "float" | "bool" | "null")),
+        None => style == ScalarStyle::Plain,
     }
 }
 

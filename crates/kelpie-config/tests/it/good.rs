@@ -274,7 +274,7 @@ fn windows_line_ends_a_byte_order_mark_and_empty_documents_change_nothing() {
 fn explicit_tags_are_honoured() {
     let tagged = DEPLOYED.replace(
         "probeInterval: 30s",
-        "probeInterval: !!str 30s\nfailureThreshold: !!int \"3\"\nname: !!str 007",
+        "probeInterval: !!str 30s\nfailureThreshold: !!int \"3\"\nname: !own 007",
     );
     assert_eq!(read(&tagged).name, "007");
 }
