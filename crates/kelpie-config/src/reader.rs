@@ -326,14 +326,15 @@ pub(crate) fn closest<'a>(
     }
     let lower = written.to_lowercase();
     candidates
-        .map(|candidate| {
-            (
-                strsim::damerau_levenshtein(&lower, &candidate.to_lowercase()),
-                candidate,
-            )
+        .filter_map(|candidate| {
+            // One slip in short words, one in four characters of long ones.
+            let slips = (candidate.len() / 4).max(1);
+            if candidate.len().abs_diff(lower.len()) > slips {
+                return None;
+            }
+            let distance = strsim::osa_distance(&lower, &candidate.to_lowercase());
+            (distance <= slips).then_some((distance, candidate))
         })
-        // One slip in short words, one in four characters of long ones.
-        .filter(|&(distance, candidate)| distance <= (candidate.len() / 4).max(1))
         .min_by_key(|&(distance, _)| distance)
         .map(|(_, candidate)| candidate)
 }

@@ -1,5 +1,6 @@
 //! What a valid file asks for in vain: warnings.
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use kelpie_core::Target;
@@ -16,6 +17,9 @@ const COUNTING_PERIOD: Duration = Duration::from_secs(1);
 pub(super) fn look(root: &Section<'_>, config: &ProberConfig, targets: &[Found<'_>]) {
     let budget = config.budget();
     probes(root, config);
+    for Found { target, down } in targets {
+        remainder(down, target);
+    }
     if budget.left().is_zero() {
         let grace = GoDuration(config.probe.grace);
         let share = config.probe.failure_fraction.get();
@@ -32,9 +36,10 @@ pub(super) fn look(root: &Section<'_>, config: &ProberConfig, targets: &[Found<'
         );
     } else {
         threshold(root, config, budget);
+        let waits = waits(config, budget);
         for Found { target, down } in targets {
-            remainder(down, target);
-            delay(down, target, config, budget);
+            let wait = waits.get(&target.down.level).copied().unwrap_or_default();
+            delay(down, target.down.initial_delay, wait, budget);
         }
     }
 }
@@ -116,15 +121,8 @@ fn remainder(down: &Section<'_>, target: &Target) {
 }
 
 /// A target whose write comes too late, by its own delay or by the delays of the levels before it.
-fn delay(down: &Section<'_>, target: &Target, config: &ProberConfig, budget: Budget) {
+fn delay(down: &Section<'_>, own: Duration, wait: Duration, budget: Budget) {
     let left = budget.left();
-    let reserve = config.probe.fence_reserve;
-    let mut wait = delays_before(config, target.down.level);
-    if !reserve.is_zero() {
-        // When the reserve begins, nobody waits for an earlier level any more.
-        wait = wait.min(left.saturating_sub(reserve));
-    }
-    let own = target.down.initial_delay;
     let late = wait.saturating_add(own);
     if late.is_zero() || late < left {
         return;
@@ -150,14 +148,25 @@ fn delay(down: &Section<'_>, target: &Target, config: &ProberConfig, budget: Bud
     );
 }
 
-/// The sum of the longest delays of each level below `level`.
-fn delays_before(config: &ProberConfig, level: u32) -> Duration {
-    let mut longest = std::collections::BTreeMap::<u32, Duration>::new();
+/// By level: how long after the trip it starts, as far as the delays of earlier levels decide.
+fn waits(config: &ProberConfig, budget: Budget) -> BTreeMap<u32, Duration> {
+    let reserve = config.probe.fence_reserve;
+    // When the reserve begins, nobody waits for an earlier level any more.
+    let patience = if reserve.is_zero() {
+        Duration::MAX
+    } else {
+        budget.left().saturating_sub(reserve)
+    };
+    let mut longest = BTreeMap::<u32, Duration>::new();
     for rule in config.targets.iter().map(|target| target.down) {
         let delay = longest.entry(rule.level).or_default();
         *delay = rule.initial_delay.max(*delay);
     }
+    let mut sum = Duration::ZERO;
+    for delay in longest.values_mut() {
+        let before = sum.min(patience);
+        sum = sum.saturating_add(*delay);
+        *delay = before;
+    }
     longest
-        .range(..level)
-        .fold(Duration::ZERO, |sum, (_, delay)| sum.saturating_add(*delay))
 }
