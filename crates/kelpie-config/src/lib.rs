@@ -12,10 +12,11 @@
 //! ```
 //!
 //! Reading order: [`prober`] and [`weeder`] say what the files hold; `reader` and `value` ask the
-//! tree that `yaml` makes for it and collect what is wrong as [`Problem`]s.
+//! tree that `yaml` makes for it, by the tables of `key`, and collect what is wrong as [`Problem`]s.
 
 mod budget;
 mod duration;
+mod key;
 mod name;
 pub mod prober;
 mod problem;

@@ -6,9 +6,10 @@ mod written;
 
 use kelpie_core::{Fraction, Settings, Target, Thresholds};
 
+use crate::key::{Table, key};
 use crate::name;
 use crate::problem::Report;
-use crate::reader::{self, Section, Table, key};
+use crate::reader::{self, Section};
 use crate::value::{Span, Value};
 use crate::{Budget, Parsed, Strictness};
 

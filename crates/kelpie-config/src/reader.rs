@@ -3,52 +3,11 @@
 use std::cell::RefCell;
 use std::rc::Rc;
 
+use crate::key::{self, Key, Table};
 use crate::problem::{self, Place, Problem, Report, Severity};
 use crate::value::Value;
 use crate::yaml::{self, Content, Entry, Node};
 use crate::{Parsed, Strictness};
-
-/// The keys that may stand at one place of a file.
-#[derive(Debug)]
-pub(crate) struct Table {
-    /// How messages and the reference call the place.
-    pub place: &'static str,
-    /// What has to stand there.
-    pub expected: &'static str,
-    pub keys: &'static [Key],
-    /// Keys of older files and what to do about them.
-    pub retired: &'static [(&'static str, &'static str)],
-}
-
-/// A setting.
-#[derive(Debug)]
-pub(crate) struct Key {
-    pub name: &'static str,
-    /// Another spelling that means the same.
-    pub alias: Option<&'static str>,
-}
-
-pub(crate) const fn key(name: &'static str) -> Key {
-    Key { name, alias: None }
-}
-
-impl Key {
-    pub(crate) const fn or(mut self, alias: &'static str) -> Self {
-        self.alias = Some(alias);
-        self
-    }
-
-    fn names(&self) -> impl Iterator<Item = &'static str> {
-        std::iter::once(self.name).chain(self.alias)
-    }
-
-    fn is(&self, written: &str, strictness: Strictness) -> bool {
-        self.names().any(|name| match strictness {
-            Strictness::Strict => name == written,
-            Strictness::Lenient => name.eq_ignore_ascii_case(written),
-        })
-    }
-}
 
 /// Collects the problems of one file.
 pub(crate) struct Reader {
@@ -216,7 +175,7 @@ impl<'r> Section<'r> {
         };
         self.reader.report(match self.advice(table, &entry.key) {
             Some(advice) => problem.hint(advice),
-            None => problem.expected(format!("one of {}", list(table.keys))),
+            None => problem.expected(format!("one of {}", key::list(table.keys))),
         });
     }
 
@@ -225,7 +184,7 @@ impl<'r> Section<'r> {
         if let Some((_, advice)) = table.retired.iter().find(|(name, _)| *name == written) {
             return Some((*advice).to_owned());
         }
-        if let Some(close) = closest(written, table.keys.iter().flat_map(Key::names)) {
+        if let Some(close) = key::closest(written, table.keys.iter().flat_map(Key::names)) {
             return Some(format!("did you mean `{close}`?"));
         }
         let homes: Vec<_> = self
@@ -306,35 +265,4 @@ pub(crate) fn below(path: &str, key: &str) -> String {
     } else {
         format!("{path}.{key}")
     }
-}
-
-fn list(keys: &[Key]) -> String {
-    keys.iter()
-        .map(|key| key.name)
-        .collect::<Vec<_>>()
-        .join(", ")
-}
-
-/// The candidate that `written` is most likely a slip of, if any is close enough.
-pub(crate) fn closest<'a>(
-    written: &str,
-    candidates: impl Iterator<Item = &'a str>,
-) -> Option<&'a str> {
-    const LONGEST: usize = 60;
-    if written.len() > LONGEST {
-        return None;
-    }
-    let lower = written.to_lowercase();
-    candidates
-        .filter_map(|candidate| {
-            // One slip in short words, one in four characters of long ones.
-            let slips = (candidate.len() / 4).max(1);
-            if candidate.len().abs_diff(lower.len()) > slips {
-                return None;
-            }
-            let distance = strsim::osa_distance(&lower, &candidate.to_lowercase());
-            (distance <= slips).then_some((distance, candidate))
-        })
-        .min_by_key(|&(distance, _)| distance)
-        .map(|(_, candidate)| candidate)
 }

@@ -6,9 +6,10 @@ use std::fmt;
 use serde::Serialize;
 use serde::ser::{SerializeStruct, Serializer};
 
+use crate::key::{Table, key};
 use crate::name;
 use crate::problem::{self, Problem};
-use crate::reader::{Section, Table, key};
+use crate::reader::Section;
 use crate::value::Value;
 
 /// Which pods are meant: those that meet every requirement. There is at least one.

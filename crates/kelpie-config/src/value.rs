@@ -5,9 +5,10 @@ use std::ops::RangeInclusive;
 use std::time::Duration;
 
 use crate::duration::{DurationError, GoDuration};
+use crate::key::{self, Table};
 use crate::name::Rule;
 use crate::problem::{self, Place, Problem};
-use crate::reader::{self, Reader, Section, Table};
+use crate::reader::{self, Reader, Section};
 use crate::scalar::{Meaning, Scalar};
 use crate::yaml::{Content, Node};
 
@@ -155,7 +156,7 @@ impl<'r> Value<'r> {
             .map(|(_, choice)| *choice);
         if chosen.is_none() {
             let problem = self.not_allowed(expected);
-            self.report(match reader::closest(text, words()) {
+            self.report(match key::closest(text, words()) {
                 Some(close) => problem.hint(format!("did you mean `{close}`?")),
                 None => problem,
             });

@@ -6,9 +6,10 @@ use std::time::Duration;
 use serde::Serialize;
 use serde::ser::{SerializeMap, Serializer};
 
+use crate::key::{Table, key};
 use crate::name;
 use crate::problem::{self, Problem, Report};
-use crate::reader::{self, Section, Table, key};
+use crate::reader::{self, Section};
 use crate::selector::{self, LabelSelector};
 use crate::value::{Span, Value};
 use crate::{GoDuration, Parsed, Strictness};

@@ -2,8 +2,9 @@
 
 use kelpie_core::{ResourceRef, ScaleRule, Target};
 
+use crate::key::{Table, key};
 use crate::name::{self, Rule};
-use crate::reader::{Section, Table, key};
+use crate::reader::Section;
 use crate::value::{Span, Value};
 
 pub(crate) const TARGET: Table = Table {
