@@ -23,6 +23,8 @@ pub struct LeaseBook {
     roster: Option<Roster>,
     roster_read_at: Time,
     exclusions: Exclusions,
+    /// Some lease's node was not looked for yet.
+    has_unknown: bool,
     /// Kept between rounds so that finding the trip instant allocates nothing.
     pub(crate) scratch: Vec<Time>,
 }
@@ -31,15 +33,10 @@ pub struct LeaseBook {
 pub(crate) struct Entry {
     name: Box<str>,
     generation: u32,
-    /// What the list being read says of it.
-    offered: Offer,
     pub(crate) role: Role,
     pub(crate) created: Time,
     pub(crate) heartbeat: Heartbeat,
 }
-
-/// `renewTime` and `leaseDurationSeconds` of a lease.
-type Offer = (Option<Time>, Option<i32>);
 
 /// What a lease's node is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -97,84 +94,85 @@ impl LeaseBook {
             end: listing.end,
             restart: self.last.is_none_or(is_gap),
         };
-        let newborn = |(value, duration): Offer| Heartbeat::first(value, duration, &sighting);
-        let arrived = self.match_names(leases, newborn);
         let newly_expired_after = self.roster_read_at.plus(limits.quarter());
-        let generation = self.generation;
-        let before = self.entries.len();
         let mut newly_expired = false;
-        self.entries.retain_mut(|entry| {
-            if entry.generation != generation {
-                return false;
-            }
-            let (value, duration) = entry.offered;
-            // A lease that was just renewed is not expired.
-            let renewed = entry.heartbeat.observe(value, duration, &sighting);
-            if !renewed && entry.role == Role::Candidate {
-                let expires_at = entry.heartbeat.expires_at(&limits);
-                newly_expired |= expires_at <= listing.start && expires_at > newly_expired_after;
-            }
-            true
+        let is_same_set = self.match_names(&sighting, leases, |entry| {
+            let expires_at = entry.heartbeat.expires_at(&limits);
+            newly_expired |= entry.role == Role::Candidate
+                && expires_at <= listing.start
+                && expires_at > newly_expired_after;
         });
         self.last = Some(listing);
-        if arrived || self.entries.len() != before {
+        if !is_same_set {
             self.assign_roles(false);
         }
-        let unknown = arrived && self.entries.iter().any(|entry| entry.role == Role::Unknown);
         let never_read = self.roster.is_none();
         Listed {
             listing,
-            nodes_due: never_read || unknown || newly_expired,
+            nodes_due: never_read || self.has_unknown || newly_expired,
         }
     }
 
-    /// Notes what the list offers for each name; true if a name is new.
+    /// Goes through a list; true if it has the same names as the last one. `unchanged` is called for
+    /// each lease that still has its old value: the others cannot be expired.
     fn match_names<'a>(
         &mut self,
+        sighting: &Sighting,
         leases: impl IntoIterator<Item = Lease<'a>>,
-        newborn: impl Fn(Offer) -> Heartbeat,
+        mut unchanged: impl FnMut(&Entry),
     ) -> bool {
         self.generation = self.generation.wrapping_add(1);
+        // Names are unique on a real server. On a hostile one a name that comes twice says nothing,
+        // so that the order of the list never matters.
+        let nothing = Heartbeat::first(None, None, sighting);
         let known = self.entries.len();
-        let mut next = 0;
+        let (mut next, mut seen) = (0, 0);
         for lease in leases {
-            let offered = (lease.renew_time, lease.duration_seconds);
-            let Some(index) = self.find(lease.name, next, known) else {
+            let Lease {
+                name,
+                renew_time,
+                duration_seconds,
+            } = lease;
+            let Some(index) = self.find(name, next, known) else {
                 self.entries.push(Entry {
-                    name: lease.name.into(),
+                    name: name.into(),
                     generation: self.generation,
-                    offered,
                     role: Role::Unknown,
                     created: Time::MIN,
-                    heartbeat: newborn(offered),
+                    heartbeat: Heartbeat::first(renew_time, duration_seconds, sighting),
                 });
                 continue;
             };
             next = index + 1;
             let entry = &mut self.entries[index];
-            // Names are unique on a real server. On a hostile one the greatest offer wins, so that
-            // the order of the list never matters.
-            let is_first = entry.generation != self.generation;
-            entry.offered = if is_first {
-                offered
-            } else {
-                entry.offered.max(offered)
-            };
+            if entry.generation == self.generation {
+                entry.heartbeat = nothing;
+                continue;
+            }
             entry.generation = self.generation;
+            seen += 1;
+            if !entry
+                .heartbeat
+                .observe(renew_time, duration_seconds, sighting)
+            {
+                unchanged(entry);
+            }
         }
-        let arrived = self.entries.len() > known;
-        if arrived {
+        if self.entries.len() > known {
             self.entries.sort_by(|a, b| a.name.cmp(&b.name));
             self.entries.dedup_by(|later, kept| {
                 let is_same = later.name == kept.name;
                 if is_same {
-                    kept.offered = kept.offered.max(later.offered);
-                    kept.heartbeat = newborn(kept.offered);
+                    kept.heartbeat = nothing;
                 }
                 is_same
             });
+        } else if seen == known {
+            return true;
         }
-        arrived
+        self.entries
+            .retain(|entry| entry.generation == self.generation);
+        false
     }
 
     /// The place of a name among the first `known` entries, which are sorted; `guess` is tried first.
@@ -198,6 +196,7 @@ impl LeaseBook {
     /// so a lease without one is an orphan rather than unknown.
     fn assign_roles(&mut self, fresh: bool) {
         self.exclusions = Exclusions::default();
+        self.has_unknown = false;
         let Some(roster) = &self.roster else { return };
         let mut nodes = roster.nodes().iter().peekable();
         for entry in &mut self.entries {
@@ -217,7 +216,7 @@ impl LeaseBook {
                     };
                 }
                 None if fresh || entry.role != Role::Unknown => entry.role = Role::Orphan,
-                None => {}
+                None => self.has_unknown = true,
             }
         }
         for node in nodes {

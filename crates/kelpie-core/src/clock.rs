@@ -15,6 +15,11 @@ const LATENESS: i64 = 1_000_000;
 /// is small.
 const AHEAD: i64 = 100_000;
 
+/// A value that comes later than its clock allows was written by a slow request, or the clock was set
+/// back. Taking the one for the other would date renewals too late, so it takes this many in a row to
+/// believe in a clock that was set back.
+const PERSISTENT: u8 = 8;
+
 /// Bounds widen by one part in this many of the time that passes, so that a drifting clock is
 /// followed: 244 parts per million, more than clocks drift.
 const DRIFT: i64 = 4_096;
@@ -37,9 +42,8 @@ pub(crate) struct Clock {
     most: i64,
     /// When they were last narrowed.
     at: Time,
-    /// The last value was later in coming than the bounds allow: a slow request, or a clock that was
-    /// set back. The next one tells.
-    doubted: bool,
+    /// So many values in a row came later than the bounds allow.
+    late: u8,
 }
 
 impl Clock {
@@ -48,30 +52,54 @@ impl Clock {
         least: -FARTHEST,
         most: FARTHEST,
         at: Time::MIN,
-        doubted: false,
+        late: 0,
     };
 
+    /// Learns from a value that stood already when we first looked, at `seen`: it was written before.
+    pub(crate) fn meet(&mut self, value: Time, seen: Time) {
+        self.least = distance(value, seen);
+        self.at = seen;
+    }
+
     /// When `value` was written, on our timeline; learns from it.
+    #[inline]
     pub(crate) fn date(&mut self, value: Time, window: Window) -> Time {
         let least = distance(value, window.to);
         let most = distance(value, window.from);
         let drift = distance(window.to, self.at).max(0) / DRIFT;
-        let known = (self.least - drift, self.most + drift);
-        let is_slow = most < known.0 - LATENESS && !self.doubted;
+        self.least -= drift;
+        self.most += drift;
         self.at = window.to;
-        self.doubted = is_slow;
-        if is_slow {
-            (self.least, self.most) = known;
+        let expected = if self.may_be_right() { 0 } else { self.least };
+        if most < expected - LATENESS || least > self.most + AHEAD {
+            return self.surprise(value, window);
+        }
+        self.late = 0;
+        self.most = most.min(self.most);
+        self.least = least.max(self.least).min(self.most);
+        self.correct(value, window)
+    }
+
+    /// A value that came later or earlier than the clock allows.
+    #[cold]
+    fn surprise(&mut self, value: Time, window: Window) -> Time {
+        let least = distance(value, window.to);
+        let most = distance(value, window.from);
+        if least <= self.most + AHEAD && self.late + 1 < PERSISTENT {
+            self.late += 1;
             return window.from;
         }
-        let is_void = least > known.1 + AHEAD || most < known.0 - LATENESS;
-        (self.least, self.most) = if is_void {
-            // The clock was set: what was known would date renewals too late, or too early.
-            (least, most)
-        } else {
-            let most = most.min(known.1);
-            (least.max(known.0).min(most), most)
+        // The clock was set: what was known would date renewals too late, or too early.
+        *self = Self {
+            least,
+            most,
+            at: window.to,
+            late: 0,
         };
+        self.correct(value, window)
+    }
+
+    fn correct(&self, value: Time, window: Window) -> Time {
         if self.may_be_right() {
             value.min(window.to)
         } else {

@@ -189,7 +189,7 @@ impl Judge {
 
         let turned_unhealthy =
             !was_unhealthy && self.api_server.health(thresholds) == Health::Unhealthy;
-        let pace = self.pace(seen, rule, turned_unhealthy, census.as_ref(), trips_at);
+        let pace = self.pace(seen, rule, turned_unhealthy, census.as_ref());
         Decision {
             verdict: rule.verdict(),
             reasons: Reasons {
@@ -199,7 +199,7 @@ impl Judge {
                 recovery_fraction: self.settings.recovery_fraction,
                 trips_at,
             },
-            next_wake: times.next_wake(pace, &self.settings, self.grace),
+            next_wake: times.next_wake(pace, trips_at, &self.settings, self.grace),
             deadline: self.deadline.filter(|deadline| *deadline > seen.start),
             at: seen.start,
         }
@@ -332,12 +332,10 @@ impl Judge {
         rule: Rule,
         turned_unhealthy: bool,
         census: Option<&Census>,
-        trips_at: Option<Time>,
     ) -> Pace {
         if let Some(by) = seen.throttled {
-            let last_chance = self
-                .deadline
-                .map(|at| at.before(self.settings.fence_reserve));
+            let reserve = self.settings.fence_reserve;
+            let last_chance = self.deadline.map(|at| at.before(reserve));
             return Pace::Throttled { by, last_chance };
         }
         let thresholds = self.settings.api_thresholds;
@@ -374,7 +372,6 @@ impl Judge {
                 Rule::InitialDelay { until } => Some(until),
                 _ => None,
             },
-            trip: trips_at,
         }
     }
 }

@@ -132,15 +132,18 @@ impl Heartbeat {
     }
 
     /// Puts the present value on our timeline.
+    #[inline]
     fn date(&mut self, sighting: &Sighting) {
         let Some(value) = self.value else {
             self.renewal = Time::MIN;
             return;
         };
-        self.renewal = match sighting.window {
-            Some(window) => self.clock.date(value, window),
+        self.renewal = if let Some(window) = sighting.window {
+            self.clock.date(value, window)
+        } else {
             // Nothing to compare with: the node's word, but never later than now.
-            None => value.min(sighting.end),
+            self.clock.meet(value, sighting.end);
+            value.min(sighting.end)
         };
     }
 

@@ -76,7 +76,6 @@ pub(crate) enum Pace {
     Steady {
         first_expiry: Option<Time>,
         first_judgement: Option<Time>,
-        trip: Option<Time>,
     },
 }
 
@@ -105,8 +104,24 @@ impl RoundTimes {
         self.not_too_soon(earlier(by_interval, by_freshness))
     }
 
-    /// When the next round starts.
-    pub(crate) fn next_wake(&self, pace: Pace, settings: &Settings, grace: Duration) -> Wake {
+    /// When the next round starts. Whatever else is said, a trip instant is not slept through.
+    pub(crate) fn next_wake(
+        &self,
+        pace: Pace,
+        trip: Option<Time>,
+        settings: &Settings,
+        grace: Duration,
+    ) -> Wake {
+        let next = self.by_pace(pace, settings, grace);
+        let soonest = self.end.max(self.start.after(TRIP_SPACING));
+        let at_trip = trip.map(|at| Wake {
+            at: at.max(soonest),
+            reason: WakeReason::Trip,
+        });
+        at_trip.map_or(next, |trip| earlier(trip, next))
+    }
+
+    fn by_pace(&self, pace: Pace, settings: &Settings, grace: Duration) -> Wake {
         let horizon = self.horizon(settings, grace);
         let wake = |at, reason| Wake { at, reason };
         match pace {
@@ -132,22 +147,15 @@ impl RoundTimes {
             Pace::Steady {
                 first_expiry,
                 first_judgement,
-                trip,
             } => {
-                let mut next = horizon;
                 let others = [
                     (first_expiry, WakeReason::FirstExpiry),
                     (first_judgement, WakeReason::FirstJudgement),
                 ];
-                for (at, reason) in others {
-                    let at = at.map(|at| self.not_too_soon(wake(at, reason)));
-                    next = at.map_or(next, |at| earlier(at, next));
-                }
-                let trip = trip.map(|at| {
-                    let soonest = self.end.max(self.start.after(TRIP_SPACING));
-                    wake(at.max(soonest), WakeReason::Trip)
-                });
-                trip.map_or(next, |trip| earlier(trip, next))
+                let others = others
+                    .into_iter()
+                    .filter_map(|(at, reason)| at.map(|at| self.not_too_soon(wake(at, reason))));
+                others.fold(horizon, |next, other| earlier(other, next))
             }
         }
     }

@@ -16,4 +16,8 @@
 #[path = "../model/mod.rs"]
 mod model;
 
+mod candidates;
+mod decisions;
+mod leases;
 mod race;
+mod stage;
