@@ -162,7 +162,9 @@ fn a_cluster_without_nodes_is_released() {
 fn where_every_node_is_filtered_out_no_fence_is_made_and_all_nodes_leases_lift_one() {
     let excluded = || {
         let mut nodes = nodes((0..10).map(name));
-        nodes.iter_mut().for_each(|node| node.unmanaged = true);
+        for node in &mut nodes {
+            node.unmanaged = true;
+        }
         roster(&nodes)
     };
     let decide = |stage: &mut Stage, now: f64, silent: usize| {
@@ -683,7 +685,7 @@ fn play(
 ) -> Result<Vec<Decision>, TestCaseError> {
     let mut stage = Stage::new(settings.clone(), at(0.0));
     let mut now = SECOND;
-    let mut renewed = vec![at(0.0); 12];
+    let mut renewed = [at(0.0); 12];
     let mut decisions = Vec::new();
     for round in rounds {
         let start = Time::from_micros(now + round.pause);

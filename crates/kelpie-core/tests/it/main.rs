@@ -18,6 +18,7 @@ mod model;
 
 mod candidates;
 mod decisions;
+mod fencing;
 mod leases;
 mod race;
 mod stage;

@@ -37,44 +37,65 @@ pub fn gardener_targets() -> Vec<Target> {
     ]
 }
 
-/// The targets' objects.
-pub struct Targets(Vec<Object>);
+/// The targets' objects, as an API server keeps them.
+pub struct Targets(pub Vec<Option<Object>>);
 
-struct Object {
-    present: Present,
+#[derive(Clone, Debug, PartialEq)]
+pub struct Object {
+    pub present: Present,
     version: u64,
     scaled_at: Time,
     pods_before: u32,
 }
 
-impl Targets {
-    pub fn gardener() -> Self {
-        let object = || Object {
-            present: Present {
-                replicas: 1,
-                ready: 1,
-                version: Version::new("1"),
-                marked: false,
-                recorded: Recorded::Absent,
-                ignored: false,
-            },
+impl Object {
+    pub fn with_replicas(replicas: u32) -> Self {
+        let version = Version::new("1");
+        Self {
+            present: Present::new(replicas, replicas, version, |_| None),
             version: 1,
             scaled_at: Time::MIN,
-            pods_before: 1,
-        };
-        Self((0..3).map(|_| object()).collect())
+            pods_before: replicas,
+        }
     }
 
-    /// Carries a step out, as the API server would.
+    /// Any write moves the version on.
+    pub fn touch(&mut self) {
+        self.version += 1;
+        self.present.version = Version::new(&self.version.to_string());
+    }
+
+    /// Somebody sets the count.
+    pub fn scale(&mut self, replicas: u32, now: Time) {
+        self.pods_before = self.present.replicas;
+        self.present.replicas = replicas;
+        self.scaled_at = now;
+        self.touch();
+    }
+
+    fn ready(&self, now: Time) -> u32 {
+        let settled = now.since(self.scaled_at) >= seconds(POD_END);
+        if settled {
+            self.present.replicas
+        } else {
+            self.pods_before
+        }
+    }
+}
+
+impl Targets {
+    pub fn gardener() -> Self {
+        Self((0..3).map(|_| Some(Object::with_replicas(1))).collect())
+    }
+
+    /// Carries a step out, as the API server would. Every write is held to what a fence promises.
     pub fn apply(&mut self, step: &Step, now: Time) -> Reply {
-        let object = &mut self.0[step.target.0];
+        let Some(object) = &mut self.0[step.target.0] else {
+            return Reply::Seen(Sight::Missing);
+        };
         let based_on = match &step.call {
             Call::Read => {
-                let ready = if now.since(object.scaled_at) < seconds(POD_END) {
-                    object.pods_before
-                } else {
-                    object.present.replicas
-                };
+                let ready = object.ready(now);
                 return Reply::Seen(Sight::Present(Present {
                     ready,
                     ..object.present.clone()
@@ -88,37 +109,59 @@ impl Targets {
         if *based_on != object.present.version {
             return Reply::Conflict;
         }
-        let scaled_to = match &step.call {
+        match &step.call {
             Call::WriteRecord(write) => {
+                assert_eq!(
+                    write.replicas(),
+                    object.present.replicas,
+                    "the record is not true"
+                );
                 object.present.marked = true;
                 object.present.recorded = Recorded::Count(write.replicas());
-                None
+                object.touch();
             }
             Call::DropMarker(_) => {
                 object.present.marked = false;
-                None
+                object.touch();
             }
-            Call::ScaleDown(scale) => Some(scale.replicas()),
-            Call::ScaleUp(scale) => Some(scale.replicas()),
-            Call::Read => None,
-        };
-        if let Some(replicas) = scaled_to {
-            object.pods_before = object.present.replicas;
-            object.present.replicas = replicas;
-            object.scaled_at = now;
+            Call::ScaleDown(scale) => {
+                let record = (object.present.marked, object.present.recorded);
+                let expected = (true, Recorded::Count(object.present.replicas));
+                assert_eq!(record, expected, "scaled down without its record");
+                assert_eq!(scale.recorded(), object.present.replicas);
+                assert!(
+                    scale.replicas() < object.present.replicas,
+                    "scaled down to more"
+                );
+                object.scale(scale.replicas(), now);
+            }
+            Call::ScaleUp(scale) => {
+                assert!(
+                    object.present.marked,
+                    "scaled up what does not carry our marker"
+                );
+                assert!(
+                    scale.replicas() > object.present.replicas,
+                    "scaled up to less"
+                );
+                object.scale(scale.replicas(), now);
+            }
+            Call::Read => {}
         }
-        object.version += 1;
-        object.present.version = Version::new(&object.version.to_string());
         Reply::Written(object.present.version.clone())
     }
 
+    fn kcm(&self) -> &Object {
+        self.0[KCM].as_ref().unwrap()
+    }
+
     pub fn kcm_runs(&self, now: Time) -> bool {
-        let kcm = &self.0[KCM];
+        let kcm = self.kcm();
         kcm.present.replicas > 0 || now.since(kcm.scaled_at) < seconds(POD_END)
     }
 
     pub fn kcm_fenced_at(&self) -> Option<Time> {
-        let kcm = &self.0[KCM];
+        let kcm = self.kcm();
         (kcm.present.replicas == 0).then_some(kcm.scaled_at)
     }
 }

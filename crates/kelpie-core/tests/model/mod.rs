@@ -1,7 +1,7 @@
 //! A model of one cluster under this core: kubelets, kube-controller-manager, targets and faults,
 //! in virtual time. Nothing here decides anything that the product decides.
 
-mod landscape;
+pub mod landscape;
 mod node;
 
 use std::cmp::Reverse;
