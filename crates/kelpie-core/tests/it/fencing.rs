@@ -675,9 +675,7 @@ fn possible(targets: &[Target], replicas: &[Option<u32>]) -> Vec<Option<u32>> {
     targets.iter().zip(replicas).map(fill).collect()
 }
 
-fn with_faults<'a>(
-    faults: &'a [Fault],
-) -> impl FnMut(&Step, &mut Targets, Time) -> Option<Reply> + 'a {
+fn with_faults(faults: &[Fault]) -> impl FnMut(&Step, &mut Targets, Time) -> Option<Reply> {
     let mut faults = faults.iter();
     move |step, objects, now| match faults.next().copied().unwrap_or(Fault::None) {
         Fault::None => None,

@@ -17,8 +17,11 @@
 mod model;
 
 mod candidates;
-mod decisions;
 mod fencing;
 mod leases;
+mod promises;
 mod race;
+mod schedule;
 mod stage;
+mod verdict;
+mod words;

@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use kelpie_core::{
-    Decision, Fence, Judge, Lease, LeaseView, Listed, Listing, Lists, Node, Observation, Outcome,
-    Roster, Settings, Time,
+    Decision, Fence, Fraction, Judge, Lease, LeaseView, Listed, Listing, Lists, Node, Observation,
+    Outcome, Roster, Settings, Time,
 };
 
 pub const SECOND: i64 = 1_000_000;
@@ -111,4 +111,37 @@ pub fn lease_list(leases: &[(String, Time)]) -> impl Iterator<Item = Lease<'_>> 
         renew_time: Some(*renewed),
         duration_seconds: Some(40),
     })
+}
+
+pub fn fraction(value: f64) -> Fraction {
+    Fraction::new(value).unwrap()
+}
+
+/// Leases of `total` nodes; the first `silent` last renewed at 0, the others just before `now`.
+pub fn leases(total: usize, silent: usize, now: f64) -> Vec<(String, Time)> {
+    (0..total)
+        .map(|index| {
+            (
+                name(index),
+                if index < silent {
+                    at(0.0)
+                } else {
+                    at(now - 1.0)
+                },
+            )
+        })
+        .collect()
+}
+
+/// Rounds every 10 s over ten nodes of which `silent` stop renewing at 0; the decision at 30 s.
+pub fn after_silence(settings: Settings, silent: usize) -> (Stage, Decision) {
+    let mut stage = Stage::new(settings, at(-30.0));
+    for now in [-30.0, -20.0, -10.0] {
+        stage.round(at(now), &leases(10, 0, now));
+    }
+    for now in [0.0, 10.0, 20.0] {
+        stage.round(at(now), &leases(10, silent, now));
+    }
+    let decision = stage.round(at(30.0), &leases(10, silent, 30.0));
+    (stage, decision)
 }

@@ -91,7 +91,7 @@ impl Scenario {
 
     fn end(&self) -> Time {
         let length = match self.event {
-            Event::Partition => self.grace + 25.0,
+            Event::Partition => self.grace + 35.0,
             Event::RollingRestart | Event::Autoscaling | Event::OneDeadNode => 240.0,
             Event::Hiccup { seconds } => seconds + self.grace + 30.0,
             Event::ApiOutage { seconds } | Event::ListGap { seconds } => seconds + 120.0,
@@ -151,7 +151,7 @@ impl<'s> World<'s> {
             probe_interval: seconds(scenario.interval),
             ..Settings::default()
         };
-        let started = Time::from_micros(rng.i64(0..10 * SECOND));
+        let started = Time::from_micros(rng.i64(0..30 * SECOND));
         let reserve = settings.fence_reserve;
         let mut world = Self {
             kcm: Kcm::new(nodes.len(), scenario.grace),

@@ -190,3 +190,15 @@ fn the_reference_shows_the_real_output() {
         block("```console\n")
     );
 }
+
+#[test]
+fn the_examples_of_the_documentation_can_be_used_without_a_warning() {
+    let examples = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/examples");
+    let program = Program::new("examples");
+    for component in ["prober", "weeder"] {
+        let file = format!("{examples}/{component}.yaml");
+        let said = program.run(&["check-config", component, &file]);
+        assert!(said.starts_with("exit code: 0\n"), "{said}");
+        assert!(!said.contains("stderr"), "{said}");
+    }
+}

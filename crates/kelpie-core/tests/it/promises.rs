@@ -1,0 +1,259 @@
+//! What every decision promises, whatever the rounds bring.
+
+use std::time::Duration;
+
+use kelpie_core::{
+    Decision, Fence, Listing, Lists, Observation, Outcome, Rule, Settings, Thresholds, Throttle,
+    Time, Verdict, WakeReason,
+};
+use proptest::prelude::*;
+
+use crate::stage::{SECOND, Stage, at, fraction, lease_list, name, nodes, roster};
+
+#[derive(Clone, Debug)]
+struct AnyRound {
+    pause: i64,
+    takes: i64,
+    api_server: Outcome,
+    external: Option<Outcome>,
+    listed: u8,
+    throttled: Option<u64>,
+    fence: Fence,
+    jitter: f64,
+    renewals: Vec<bool>,
+}
+
+fn any_outcome() -> impl Strategy<Value = Outcome> {
+    prop_oneof![
+        12 => Just(Outcome::Success),
+        1 => Just(Outcome::Failure),
+        1 => Just(Outcome::Transient),
+    ]
+}
+
+fn any_fence() -> impl Strategy<Value = Fence> {
+    prop_oneof![
+        4 => Just(Fence::None),
+        1 => Just(Fence::Unknown),
+        1 => Just(Fence::Partial),
+        1 => Just(Fence::Full),
+    ]
+}
+
+prop_compose! {
+    fn any_round()(
+        pause in prop_oneof![0..SECOND, 0..15 * SECOND, 0..60 * SECOND],
+        takes in prop_oneof![Just(0), 0..3 * SECOND],
+        api_server in any_outcome(),
+        external in prop::option::weighted(0.2, any_outcome()),
+        listed in 0_u8..10,
+        throttled in prop::option::weighted(0.05, 0_u64..100),
+        fence in any_fence(),
+        jitter in 0.0..1.0,
+        renewals in prop::collection::vec(prop::bool::weighted(0.4), 12),
+    ) -> AnyRound {
+        AnyRound { pause, takes, api_server, external, listed, throttled, fence, jitter, renewals }
+    }
+}
+
+fn any_settings() -> impl Strategy<Value = Settings> {
+    (
+        20_u64..60,
+        1_u64..60,
+        0.1..=1.0,
+        0.1..=1.0,
+        0_u64..6,
+        1_u32..4,
+        0_u64..40,
+    )
+        .prop_map(
+            |(grace, interval, f, recovery, reserve, threshold, delay)| Settings {
+                grace: Duration::from_secs(grace),
+                probe_interval: Duration::from_secs(interval),
+                failure_fraction: fraction(f),
+                recovery_fraction: fraction(f * recovery),
+                fence_reserve: Duration::from_secs(reserve),
+                lease_thresholds: Thresholds {
+                    success: threshold,
+                    failure: threshold,
+                },
+                initial_delay: Duration::from_secs(delay),
+                ..Settings::default()
+            },
+        )
+}
+
+/// Plays rounds; `order` says in which order leases and nodes are listed.
+fn play(
+    settings: &Settings,
+    rounds: &[AnyRound],
+    order: impl Fn(&mut Vec<(String, Time)>),
+    mut check: impl FnMut(&Stage, &Observation, &Decision) -> Result<(), TestCaseError>,
+) -> Result<Vec<Decision>, TestCaseError> {
+    let mut stage = Stage::new(settings.clone(), at(0.0));
+    let mut now = SECOND;
+    let mut renewed = [at(0.0); 12];
+    let mut decisions = Vec::new();
+    for round in rounds {
+        let start = Time::from_micros(now + round.pause);
+        let end = Time::from_micros(start.as_micros() + round.takes);
+        for (renewal, renews) in renewed.iter_mut().zip(&round.renewals) {
+            if *renews {
+                *renewal = Time::from_micros(start.as_micros() - SECOND / 2);
+            }
+        }
+        let mut leases: Vec<_> = renewed
+            .iter()
+            .enumerate()
+            .map(|(index, at)| (name(index), *at))
+            .collect();
+        order(&mut leases);
+        let lists = match round.listed {
+            _ if round.api_server != Outcome::Success => Lists::NotAsked,
+            0 => Lists::Failed,
+            _ => {
+                let listed = stage
+                    .judge
+                    .read(Listing { start, end }, lease_list(&leases));
+                if stage.judge.nodes_due(&listed, round.fence) {
+                    let names = leases.iter().map(|(name, _)| name.clone());
+                    stage.judge.learn(roster(&nodes(names)), start);
+                }
+                Lists::Read(listed)
+            }
+        };
+        let observation = Observation {
+            start,
+            end,
+            api_server: round.api_server,
+            external: round.external,
+            lists,
+            throttled: round.throttled.map(|after| Throttle {
+                retry_after: Some(Duration::from_secs(after)),
+            }),
+            fence: round.fence,
+            jitter: round.jitter,
+        };
+        let decision = stage.judge.decide(&observation);
+        check(&stage, &observation, &decision)?;
+        decisions.push(decision);
+        now = end.as_micros();
+    }
+    Ok(decisions)
+}
+
+/// T by trying every instant at which anything changes.
+fn trip_instant_by_search(stage: &Stage, settings: &Settings, now: Time) -> Option<Time> {
+    let grace = settings.grace;
+    let leases: Vec<_> = stage
+        .judge
+        .book()
+        .leases(grace)
+        .filter(|l| l.is_candidate)
+        .collect();
+    let count = leases.len() as u32;
+    let mut instants: Vec<Time> = leases
+        .iter()
+        .flat_map(|lease| {
+            let deadline = lease.renewal.after(grace);
+            [
+                lease.expires_at,
+                lease.silent_at,
+                deadline.before(settings.fence_reserve),
+            ]
+        })
+        .filter(|instant| *instant > now)
+        .collect();
+    instants.sort_unstable();
+    instants.into_iter().find(|instant| {
+        let reached = |part: usize| settings.failure_fraction.is_reached(part as u32, count);
+        let expired = leases
+            .iter()
+            .filter(|lease| lease.expires_at <= *instant)
+            .count();
+        let silent = leases
+            .iter()
+            .filter(|lease| lease.silent_at <= *instant)
+            .count();
+        let is_close = leases.iter().any(|lease| {
+            let deadline = lease.renewal.after(grace);
+            deadline > *instant && deadline <= instant.after(settings.fence_reserve)
+        });
+        reached(expired) || (!settings.fence_reserve.is_zero() && is_close && reached(silent))
+    })
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(1_000))]
+
+    #[test]
+    fn next_wake_is_never_after_the_trip_instant_and_never_in_the_past(
+        settings in any_settings(),
+        rounds in prop::collection::vec(any_round(), 1..40),
+    ) {
+        play(&settings, &rounds, |_| {}, |stage, round, decision| {
+            let wake = decision.next_wake;
+            prop_assert!(wake.at >= round.end, "in the past: {decision}");
+            let apart = wake.at.since(round.start);
+            let least = if wake.reason == WakeReason::Trip { 100 } else { 1_000 };
+            prop_assert!(apart >= Duration::from_millis(least), "a busy loop: {decision}");
+            let soonest = round.end.max(round.start.after(Duration::from_millis(100)));
+            if let Some(trip) = decision.reasons.trips_at {
+                prop_assert!(wake.at <= trip.max(soonest), "after T: {decision}");
+            }
+            // And T is right: nothing trips before the next look, unless something else is said.
+            let judged = matches!(decision.reasons.rule, Rule::Well);
+            if judged && round.throttled.is_none() && round.external.is_none() {
+                let trip = trip_instant_by_search(stage, &settings, round.start);
+                if let Some(trip) = trip {
+                    prop_assert!(wake.at <= trip.max(soonest), "T is {trip}: {decision}");
+                }
+                if let Some(claimed) = decision.reasons.trips_at {
+                    prop_assert_eq!(Some(claimed), trip);
+                }
+            }
+            Ok(())
+        })?;
+    }
+
+    #[test]
+    fn the_order_of_leases_and_nodes_does_not_change_a_decision(
+        settings in any_settings(),
+        rounds in prop::collection::vec(any_round(), 1..30),
+        seed in any::<u64>(),
+    ) {
+        let sorted = play(&settings, &rounds, |_| {}, |_, _, _| Ok(()))?;
+        let shuffled = play(&settings, &rounds, |leases| {
+            fastrand::Rng::with_seed(seed).shuffle(leases);
+        }, |_, _, _| Ok(()))?;
+        prop_assert_eq!(sorted, shuffled);
+    }
+
+    #[test]
+    fn a_watchdog_restart_never_lifts_a_fence(
+        settings in any_settings(),
+        nodes in 2_usize..12,
+        extra in 0_usize..12,
+        unknown_rounds in 0_usize..4,
+        pauses in prop::collection::vec(1..12_i64, 1..30),
+        last_renewals in prop::collection::vec(1..120_i64, 12),
+    ) {
+        // So many stay silent that the cluster is not well: the recovery fraction or more.
+        let quorum = settings.recovery_fraction.quorum(nodes as u32) as usize;
+        let silent = (quorum + extra).min(nodes);
+        let mut stage = Stage::new(settings, at(1_000.0));
+        let mut now = 1_000;
+        for (index, pause) in pauses.iter().enumerate() {
+            let leases: Vec<_> = (0..nodes)
+                .map(|node| {
+                    let renewed = if node < silent { 1_000 - last_renewals[node] } else { now - 1 };
+                    (name(node), Time::from_micros(renewed * SECOND))
+                })
+                .collect();
+            stage.fence = if index < unknown_rounds { Fence::Unknown } else { Fence::Full };
+            let decision = stage.round(Time::from_micros(now * SECOND), &leases);
+            prop_assert_ne!(decision.verdict, Verdict::Release, "{}", decision);
+            now += pause;
+        }
+    }
+}

@@ -1,0 +1,209 @@
+//! When a cluster is looked at next.
+
+use std::time::Duration;
+
+use kelpie_core::{
+    Fence, Listing, Lists, Observation, Outcome, Settings, Throttle, Verdict, WakeReason,
+};
+
+use crate::stage::{
+    Stage, after_silence, at, lease_list, leases, name, nodes, roster, seen, settings,
+};
+
+#[test]
+fn a_healthy_cluster_is_looked_at_every_interval_or_three_tenths_of_the_grace_period() {
+    let next = |interval: u64, jitter: f64, random: f64, takes: f64| {
+        let settings = Settings {
+            probe_interval: Duration::from_secs(interval),
+            jitter,
+            ..settings()
+        };
+        let mut stage = Stage::new(settings, at(0.0));
+        let lists = Lists::Read(stage.list(at(0.0), &leases(10, 0, 0.0)));
+        let end = at(takes);
+        let wake = stage.judge.decide(&Observation {
+            jitter: random,
+            end,
+            ..seen(at(0.0), lists)
+        });
+        (wake.next_wake.at, wake.next_wake.reason)
+    };
+    assert_eq!(next(10, 0.2, 0.0, 0.0), (at(10.0), WakeReason::Interval));
+    assert_eq!(
+        next(10, 0.2, 0.5, 0.5),
+        (at(11.5), WakeReason::Interval),
+        "sliding"
+    );
+    assert_eq!(next(30, 0.2, 0.0, 0.0), (at(12.0), WakeReason::Freshness));
+    assert_eq!(next(5, 0.0, f64::NAN, 0.0), (at(5.0), WakeReason::Interval));
+}
+
+#[test]
+fn failures_of_the_api_server_are_repeated_after_a_second_then_paused_then_every_interval() {
+    let mut stage = Stage::new(settings(), at(0.0));
+    let mut fail = |now: f64| {
+        let round = Observation {
+            api_server: Outcome::Failure,
+            ..seen(at(now), Lists::NotAsked)
+        };
+        let wake = stage.judge.decide(&round).next_wake;
+        (wake.at.since(at(now)).as_secs(), wake.reason)
+    };
+    assert_eq!(fail(0.0), (1, WakeReason::Recheck));
+    assert_eq!(fail(1.0), (1, WakeReason::Recheck));
+    assert_eq!(fail(2.0), (30, WakeReason::Pause));
+    assert_eq!(fail(32.0), (10, WakeReason::Interval));
+}
+
+#[test]
+fn failed_lists_are_repeated_ever_more_slowly() {
+    let mut stage = Stage::new(settings(), at(0.0));
+    let mut fail = |now: f64| {
+        stage
+            .judge
+            .decide(&seen(at(now), Lists::Failed))
+            .next_wake
+            .at
+            .since(at(now))
+            .as_secs()
+    };
+    assert_eq!(
+        [fail(0.0), fail(1.0), fail(3.0), fail(7.0), fail(15.0)],
+        [1, 2, 4, 8, 10]
+    );
+}
+
+#[test]
+fn throttling_is_obeyed_within_bounds_and_never_past_the_last_chance() {
+    let throttled = |stage: &mut Stage, now: f64, retry_after: Option<u64>| {
+        let throttled = Some(Throttle {
+            retry_after: retry_after.map(Duration::from_secs),
+        });
+        let round = Observation {
+            throttled,
+            ..seen(at(now), Lists::Failed)
+        };
+        let decision = stage.judge.decide(&round);
+        assert_eq!(decision.next_wake.reason, WakeReason::Throttled);
+        decision.next_wake.at
+    };
+    let (mut stage, _) = after_silence(settings(), 5);
+    assert_eq!(
+        throttled(&mut stage, 21.0, None),
+        at(31.0),
+        "10 s if the server does not say"
+    );
+    assert_eq!(throttled(&mut stage, 21.0, Some(0)), at(22.0));
+    assert_eq!(throttled(&mut stage, 21.0, Some(5)), at(26.0));
+    assert_eq!(
+        throttled(&mut stage, 21.0, Some(3600)),
+        at(31.0),
+        "the tenant's word"
+    );
+    assert_eq!(
+        throttled(&mut stage, 30.0, Some(10)),
+        at(37.0),
+        "the deadline is at 40 s"
+    );
+    assert_eq!(
+        throttled(&mut stage, 36.5, Some(10)),
+        at(37.5),
+        "rounds are a second apart"
+    );
+}
+
+#[test]
+fn a_tripped_cluster_is_looked_at_every_second_until_it_is_fenced() {
+    let (mut stage, decision) = after_silence(settings(), 10);
+    assert_eq!(
+        (decision.next_wake.at, decision.next_wake.reason),
+        (at(31.0), WakeReason::Hurry)
+    );
+    stage.fence = Fence::Partial;
+    let decision = stage.round(at(31.0), &leases(10, 10, 31.0));
+    assert_eq!(decision.next_wake.reason, WakeReason::Hurry);
+    stage.fence = Fence::Full;
+    let decision = stage.round(at(32.0), &leases(10, 10, 32.0));
+    assert_eq!(decision.next_wake.reason, WakeReason::Interval);
+    assert_eq!(decision.reasons.trips_at, None);
+}
+
+#[test]
+fn the_first_expiry_wakes_to_read_the_nodes_and_the_trip_needs_one_list() {
+    let mut stage = Stage::new(settings(), at(-30.0));
+    // Ten nodes renewed one second apart, the last at 0; then silence.
+    let silence: Vec<_> = (0..10)
+        .map(|index| (name(index), at(-9.0 + index as f64)))
+        .collect();
+    for now in [-30.0, -20.0, -10.0] {
+        stage.round(at(now), &leases(10, 0, now));
+    }
+    stage.round(at(0.0), &silence);
+    let decision = stage.round(at(10.0), &silence);
+    assert_eq!(
+        (decision.next_wake.at, decision.next_wake.reason),
+        (at(20.0), WakeReason::Interval)
+    );
+    let decision = stage.round(at(20.0), &silence);
+    assert_eq!(
+        (decision.next_wake.at, decision.next_wake.reason),
+        (at(21.0), WakeReason::FirstExpiry)
+    );
+    let decision = stage.round(at(21.0), &silence);
+    // Six of ten are expired at 26 s.
+    assert_eq!(
+        (decision.next_wake.at, decision.next_wake.reason),
+        (at(26.0), WakeReason::Trip)
+    );
+    let listed = stage.judge.read(
+        Listing {
+            start: at(26.0),
+            end: at(26.0),
+        },
+        lease_list(&silence),
+    );
+    assert!(!stage.judge.nodes_due(&listed, Fence::None));
+    assert_eq!(
+        stage
+            .judge
+            .decide(&seen(at(26.0), Lists::Read(listed)))
+            .verdict,
+        Verdict::Fence
+    );
+}
+
+#[test]
+fn nodes_are_read_for_new_leases_while_fenced_and_every_ten_minutes() {
+    let mut stage = Stage::new(settings(), at(0.0));
+    let due = |stage: &mut Stage, now: f64, total: usize, fence: Fence| {
+        let leases = leases(total, 0, now);
+        let listed = stage.judge.read(
+            Listing {
+                start: at(now),
+                end: at(now),
+            },
+            lease_list(&leases),
+        );
+        stage.judge.nodes_due(&listed, fence)
+    };
+    assert!(due(&mut stage, 0.0, 3, Fence::None), "never read");
+    stage.judge.learn(roster(&nodes((0..3).map(name))), at(0.0));
+    assert!(!due(&mut stage, 10.0, 3, Fence::None));
+    assert!(
+        due(&mut stage, 20.0, 4, Fence::None),
+        "a lease whose node is unknown"
+    );
+    assert!(
+        due(&mut stage, 30.0, 4, Fence::None),
+        "still unknown: the nodes could not be read"
+    );
+    stage
+        .judge
+        .learn(roster(&nodes((0..3).map(name))), at(30.0));
+    assert!(
+        !due(&mut stage, 40.0, 4, Fence::None),
+        "there is no such node, and we know it"
+    );
+    assert!(due(&mut stage, 50.0, 4, Fence::Partial));
+    assert!(due(&mut stage, 630.0, 4, Fence::None));
+}

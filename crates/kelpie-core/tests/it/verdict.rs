@@ -1,0 +1,399 @@
+//! The verdict, row by row.
+
+use std::time::Duration;
+
+use kelpie_core::{
+    Fence, Lists, Observation, Outcome, Rule, Settings, Thresholds, TripCause, Verdict, WakeReason,
+};
+
+use crate::stage::{
+    Stage, after_silence, at, fraction, leases, name, nodes, roster, seen, settings,
+};
+
+#[test]
+fn six_of_ten_expired_leases_are_a_fence_and_five_are_not() {
+    let (_, six) = after_silence(settings(), 6);
+    assert_eq!(six.verdict, Verdict::Fence);
+    assert_eq!(
+        six.reasons.rule,
+        Rule::Tripped {
+            since: at(30.0),
+            cause: TripCause::Expired
+        }
+    );
+    assert_eq!(six.deadline, Some(at(40.0)));
+    let (_, five) = after_silence(settings(), 5);
+    assert_eq!(
+        (five.verdict, five.reasons.rule),
+        (Verdict::Release, Rule::Well)
+    );
+}
+
+#[test]
+fn an_api_server_that_is_not_healthy_holds_whatever_the_leases_say() {
+    let (mut stage, _) = after_silence(settings(), 10);
+    for outcome in [
+        Outcome::Failure,
+        Outcome::Failure,
+        Outcome::Failure,
+        Outcome::Transient,
+    ] {
+        let round = Observation {
+            api_server: outcome,
+            ..seen(at(31.0), Lists::NotAsked)
+        };
+        let decision = stage.judge.decide(&round);
+        assert_eq!(decision.reasons.rule, Rule::ApiServerNotHealthy);
+        assert_eq!(decision.verdict, Verdict::Hold);
+    }
+}
+
+#[test]
+fn an_unhealthy_external_path_fences_even_where_a_list_failed() {
+    let mut stage = Stage::new(settings(), at(0.0));
+    let round = |now: f64, lists| Observation {
+        external: Some(Outcome::Failure),
+        ..seen(at(now), lists)
+    };
+    for now in [0.0, 1.0] {
+        let lists = Lists::Read(stage.list(at(now), &leases(10, 0, now)));
+        assert_eq!(
+            stage.judge.decide(&round(now, lists)).verdict,
+            Verdict::Hold,
+            "{now}"
+        );
+    }
+    let decision = stage.judge.decide(&round(2.0, Lists::Failed));
+    assert_eq!(decision.reasons.rule, Rule::ExternalUnhealthy);
+    assert_eq!(decision.verdict, Verdict::Fence);
+}
+
+#[test]
+fn a_healthy_cluster_whose_external_path_is_not_yet_healthy_holds() {
+    let mut stage = Stage::new(settings(), at(0.0));
+    for now in [0.0, 10.0, 20.0] {
+        let lists = Lists::Read(stage.list(at(now), &leases(10, 0, now)));
+        let external = if now > 15.0 {
+            Outcome::Success
+        } else {
+            Outcome::Transient
+        };
+        let round = Observation {
+            external: Some(external),
+            ..seen(at(now), lists)
+        };
+        let verdict = stage.judge.decide(&round).verdict;
+        assert_eq!(
+            verdict,
+            if now > 15.0 {
+                Verdict::Release
+            } else {
+                Verdict::Hold
+            },
+            "{now}"
+        );
+    }
+}
+
+#[test]
+fn a_failed_list_holds_and_leaves_the_counts_alone() {
+    let (mut stage, _) = after_silence(settings(), 10);
+    for lists in [Lists::Failed, Lists::NotAsked] {
+        let decision = stage.judge.decide(&seen(at(31.0), lists));
+        assert_eq!(
+            (decision.verdict, decision.reasons.rule),
+            (Verdict::Hold, Rule::ListFailed)
+        );
+        assert_eq!(decision.deadline, Some(at(40.0)), "the last known one");
+    }
+    assert_eq!(
+        stage.round(at(32.0), &leases(10, 10, 32.0)).verdict,
+        Verdict::Fence
+    );
+}
+
+#[test]
+fn a_cluster_without_nodes_is_released() {
+    let (mut stage, decision) = after_silence(settings(), 10);
+    assert_eq!(decision.verdict, Verdict::Fence);
+    let listed = stage.list(at(31.0), &[]);
+    stage.judge.learn(roster(&[]), at(31.0));
+    let decision = stage.judge.decide(&seen(at(31.0), Lists::Read(listed)));
+    assert_eq!(
+        (decision.verdict, decision.reasons.rule),
+        (Verdict::Release, Rule::NoNodes)
+    );
+}
+
+#[test]
+fn where_every_node_is_filtered_out_no_fence_is_made_and_all_nodes_leases_lift_one() {
+    let excluded = || {
+        let mut nodes = nodes((0..10).map(name));
+        for node in &mut nodes {
+            node.unmanaged = true;
+        }
+        roster(&nodes)
+    };
+    let decide = |stage: &mut Stage, now: f64, silent: usize| {
+        let listed = stage.list(at(now), &leases(10, silent, now));
+        stage.judge.learn(excluded(), at(now));
+        stage.judge.decide(&seen(at(now), Lists::Read(listed)))
+    };
+    let (mut stage, _) = after_silence(settings(), 5);
+    let decision = decide(&mut stage, 31.0, 10);
+    assert_eq!(
+        decision.reasons.rule,
+        Rule::NoCandidates { well: true },
+        "no new fence"
+    );
+    assert_eq!(decision.reasons.leases.unwrap().excluded.total(), 10);
+
+    let (mut stage, decision) = after_silence(settings(), 10);
+    assert_eq!(decision.verdict, Verdict::Fence);
+    let decision = decide(&mut stage, 31.0, 10);
+    assert_eq!(
+        (decision.verdict, decision.reasons.rule),
+        (Verdict::Hold, Rule::NoCandidates { well: false },)
+    );
+    let decision = decide(&mut stage, 35.0, 2);
+    assert_eq!(
+        decision.verdict,
+        Verdict::Release,
+        "eight of ten renewed since the trip"
+    );
+}
+
+#[test]
+fn too_few_candidates_cause_no_fence_but_may_lift_one() {
+    let settings = Settings {
+        min_candidates: 11,
+        ..settings()
+    };
+    let (mut stage, decision) = after_silence(settings, 10);
+    assert_eq!(
+        (decision.verdict, decision.reasons.rule),
+        (Verdict::Hold, Rule::TooFewCandidates { required: 11 },)
+    );
+    assert_eq!(
+        stage.round(at(35.0), &leases(10, 0, 35.0)).verdict,
+        Verdict::Release
+    );
+}
+
+#[test]
+fn after_a_trip_the_cluster_is_well_when_enough_have_renewed_since() {
+    let settings = Settings {
+        recovery_fraction: fraction(0.3),
+        ..settings()
+    };
+    let (mut stage, _) = after_silence(settings, 6);
+    assert_eq!(
+        stage.round(at(31.0), &leases(10, 6, 30.5)).verdict,
+        Verdict::Fence,
+        "what renewed before the trip does not count"
+    );
+    assert_eq!(
+        stage.round(at(36.0), &leases(10, 3, 36.0)).verdict,
+        Verdict::Fence,
+        "three of ten is not below 30 %"
+    );
+    assert_eq!(
+        stage.round(at(37.0), &leases(10, 2, 37.0)).verdict,
+        Verdict::Release
+    );
+}
+
+#[test]
+fn last_call_fences_a_small_cluster_before_its_first_node_is_lost() {
+    let mut stage = Stage::new(settings(), at(-30.0));
+    let renewed = |early: f64, late: f64| vec![(name(0), at(early)), (name(1), at(late))];
+    for now in [-30.0, -20.0, -10.0] {
+        stage.round(at(now), &renewed(now - 9.9, now));
+    }
+    stage.round(at(0.0), &renewed(-9.9, 0.0));
+    let decision = stage.round(at(10.0), &renewed(-9.9, 0.0));
+    assert_eq!(decision.verdict, Verdict::Release);
+    let decision = stage.round(at(20.1), &renewed(-9.9, 0.0));
+    assert_eq!(decision.deadline, Some(at(30.1)));
+    assert_eq!(
+        decision.reasons.trips_at,
+        Some(at(27.1)),
+        "3 s before the deadline"
+    );
+    assert_eq!(decision.next_wake.at, at(27.1));
+    let decision = stage.round(at(27.1), &renewed(-9.9, 0.0));
+    assert_eq!(
+        decision.reasons.rule,
+        Rule::Tripped {
+            since: at(27.1),
+            cause: TripCause::LastCall
+        }
+    );
+
+    let without = Settings {
+        fence_reserve: Duration::ZERO,
+        ..settings()
+    };
+    let mut stage = Stage::new(without, at(-30.0));
+    for now in [-30.0, -20.0, -10.0, 0.0] {
+        stage.round(at(now), &renewed(now - 9.9, now));
+    }
+    stage.round(at(10.0), &renewed(-9.9, 0.0));
+    assert_eq!(
+        stage.round(at(20.1), &renewed(-9.9, 0.0)).reasons.trips_at,
+        Some(at(30.0)),
+        "off"
+    );
+}
+
+#[test]
+fn lease_failures_are_counted_once_a_second() {
+    let lease_thresholds = Thresholds {
+        success: 2,
+        failure: 3,
+    };
+    let (mut stage, first) = after_silence(
+        Settings {
+            lease_thresholds,
+            ..settings()
+        },
+        10,
+    );
+    assert_eq!(
+        (first.verdict, first.next_wake.reason),
+        (Verdict::Hold, WakeReason::Hurry)
+    );
+    assert_eq!(first.next_wake.at, at(31.0));
+    assert_eq!(
+        stage.round(at(31.0), &leases(10, 10, 31.0)).verdict,
+        Verdict::Hold
+    );
+    assert_eq!(
+        stage.round(at(32.0), &leases(10, 10, 32.0)).verdict,
+        Verdict::Fence
+    );
+    assert_eq!(
+        stage.round(at(36.0), &leases(10, 0, 36.0)).verdict,
+        Verdict::Hold
+    );
+    assert_eq!(
+        stage.round(at(37.0), &leases(10, 0, 37.0)).verdict,
+        Verdict::Release
+    );
+}
+
+#[test]
+fn a_cluster_s_own_grace_period_wins_also_while_running() {
+    let patient = Settings {
+        grace: Duration::from_mins(1),
+        ..settings()
+    };
+    let (mut stage, decision) = after_silence(patient, 10);
+    assert_eq!(decision.verdict, Verdict::Release, "expired after 45 s");
+    stage.judge.set_grace(Some(Duration::from_secs(40)));
+    assert_eq!(
+        stage.round(at(31.0), &leases(10, 10, 31.0)).verdict,
+        Verdict::Fence
+    );
+    let (mut stage, _) = after_silence(settings(), 5);
+    stage.judge.set_grace(Some(Duration::from_secs(80)));
+    stage.judge.set_grace(None);
+    assert_eq!(
+        stage.round(at(31.0), &leases(10, 5, 31.0)).deadline,
+        Some(at(40.0))
+    );
+}
+
+#[test]
+fn a_release_gives_every_node_a_whole_grace_period() {
+    let (mut stage, _) = after_silence(settings(), 5);
+    stage.judge.set_released(at(29.0));
+    let decision = stage.round(at(31.0), &leases(10, 5, 31.0));
+    assert_eq!(
+        decision.deadline,
+        Some(at(69.0)),
+        "a new kube-controller-manager has no memory"
+    );
+}
+
+#[test]
+fn the_initial_delay_only_observes() {
+    let mut stage = Stage::new(
+        Settings {
+            initial_delay: Duration::from_secs(30),
+            ..settings()
+        },
+        at(0.0),
+    );
+    for now in [0.0, 10.0, 20.0] {
+        let decision = stage.round(at(now), &leases(10, 10, 20.0));
+        assert_eq!(
+            decision.reasons.rule,
+            Rule::InitialDelay { until: at(30.0) }
+        );
+    }
+    let decision = stage.round(at(25.0), &leases(10, 10, 20.0));
+    assert_eq!(
+        decision.next_wake,
+        kelpie_core::Wake {
+            at: at(30.0),
+            reason: WakeReason::FirstJudgement
+        }
+    );
+    assert_eq!(
+        stage.round(at(30.0), &leases(10, 10, 20.0)).verdict,
+        Verdict::Fence
+    );
+}
+
+#[test]
+fn an_api_server_outage_does_not_end_in_a_fence() {
+    let (mut stage, _) = after_silence(settings(), 5);
+    for second in 31..90 {
+        let now = f64::from(second);
+        let round = Observation {
+            api_server: Outcome::Failure,
+            ..seen(at(now), Lists::NotAsked)
+        };
+        stage.judge.decide(&round);
+    }
+    // Nobody could renew. The kubelets have 15 s from the first list.
+    for now in [90.0, 95.0, 100.0, 104.0] {
+        let decision = stage.round(at(now), &leases(10, 10, now));
+        assert_ne!(decision.verdict, Verdict::Fence, "{now}");
+    }
+    assert_eq!(
+        stage.round(at(105.0), &leases(10, 10, 105.0)).verdict,
+        Verdict::Fence
+    );
+}
+
+#[test]
+fn a_found_fence_is_lifted_once_the_nodes_have_renewed_since() {
+    let mut stage = Stage::new(settings(), at(0.0));
+    stage.fence = Fence::Full;
+    let first = stage.round(at(0.0), &leases(10, 0, 0.0));
+    assert_eq!(
+        first.reasons.rule,
+        Rule::Undecided {
+            fence_found: Some(at(0.0))
+        }
+    );
+    assert_eq!(
+        stage.round(at(10.0), &leases(10, 0, 10.0)).verdict,
+        Verdict::Release
+    );
+}
+
+#[test]
+fn a_fence_that_turns_out_not_to_exist_is_forgotten() {
+    let mut stage = Stage::new(settings(), at(0.0));
+    stage.fence = Fence::Unknown;
+    stage.round(at(0.0), &leases(10, 5, 0.0));
+    stage.fence = Fence::None;
+    // Half of the nodes never renew again. That is no fence, and nothing was fenced.
+    assert_eq!(
+        stage.round(at(10.0), &leases(10, 5, 10.0)).reasons.rule,
+        Rule::Well
+    );
+}
