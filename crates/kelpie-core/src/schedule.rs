@@ -98,7 +98,7 @@ impl RoundTimes {
             reason: WakeReason::Interval,
         };
         let by_freshness = Wake {
-            at: self.start.after(grace * 3 / 10),
+            at: self.start.after(grace.saturating_mul(3) / 10),
             reason: WakeReason::Freshness,
         };
         self.not_too_soon(earlier(by_interval, by_freshness))

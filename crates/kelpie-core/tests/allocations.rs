@@ -1,76 +1,29 @@
 //! A healthy round allocates nothing, and neither does one that looks for the trip instant.
-#![allow(clippy::unwrap_used, reason = "test code: failures should be loud")]
+#![allow(missing_docs, unreachable_pub, reason = "test code")]
 
-use std::collections::BTreeMap;
+mod rounds;
 
-use kelpie_core::{
-    Decision, Fence, Judge, Lease, Listing, Lists, Node, Observation, Outcome, Roster, Settings,
-    Time,
-};
+use rounds::{Rounds, SECOND};
 
 #[global_allocator]
 static ALLOCATOR: dhat::Alloc = dhat::Alloc;
 
-const SECOND: i64 = 1_000_000;
-
-fn round(judge: &mut Judge, names: &[String], now: i64, renewed: i64) -> Decision {
-    let start = Time::from_micros(now * SECOND);
-    let renew_time = Some(Time::from_micros(renewed * SECOND));
-    let leases = names.iter().map(|name| Lease {
-        name,
-        renew_time,
-        duration_seconds: Some(40),
-    });
-    let listed = judge.read(Listing { start, end: start }, leases);
-    judge.decide(&Observation {
-        start,
-        end: start,
-        api_server: Outcome::Success,
-        external: None,
-        lists: Lists::Read(listed),
-        throttled: None,
-        fence: Fence::None,
-        jitter: 0.5,
-    })
-}
-
 #[test]
 fn rounds_in_the_steady_state_allocate_nothing() {
-    let names: Vec<_> = (0..5_000).map(|index| format!("node-{index:04}")).collect();
-    let nodes: Vec<_> = names
-        .iter()
-        .map(|name| Node {
-            name: name.clone(),
-            ..Node::default()
-        })
-        .collect();
-    let mut judge = Judge::new(Settings::default(), Time::from_micros(0));
-    judge.learn(
-        Roster::new(&nodes, None, &BTreeMap::new()),
-        Time::from_micros(0),
-    );
+    let mut rounds = Rounds::over(5_000);
+    let mut trips_at =
+        |now: i64, renewed: i64| rounds.round(now, |_| renewed * SECOND).reasons.trips_at;
     // The first list fills the book, the first search for the trip instant its scratch space.
     for now in [40, 50, 60] {
-        round(&mut judge, &names, now, now - 1);
+        trips_at(now, now - 1);
     }
-    assert!(round(&mut judge, &names, 80, 59).reasons.trips_at.is_some());
+    assert!(trips_at(80, 59).is_some());
 
     let _profiler = dhat::Profiler::builder().testing().build();
     for now in [90, 100, 110, 120] {
-        assert_eq!(
-            round(&mut judge, &names, now, now - 1).reasons.trips_at,
-            None
-        );
+        assert_eq!(trips_at(now, now - 1), None);
     }
-    assert!(
-        round(&mut judge, &names, 139, 119)
-            .reasons
-            .trips_at
-            .is_some()
-    );
-    let stats = dhat::HeapStats::get();
-    assert_eq!(
-        stats.total_blocks, 0,
-        "allocations in five rounds of 5,000 leases"
-    );
+    assert!(trips_at(139, 119).is_some());
+    let allocations = dhat::HeapStats::get().total_blocks;
+    assert_eq!(allocations, 0, "in five rounds of 5,000 leases");
 }
