@@ -52,6 +52,7 @@ mod tests {
         Finding {
             name: CheckName::new(name).unwrap(),
             verdict,
+            stale: None,
             took: Duration::ZERO,
         }
     }

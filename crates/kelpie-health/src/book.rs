@@ -189,7 +189,8 @@ mod tests {
                     (3, _, Some((run, _))) => book.land(run, now, 0),
                     _ => match book.enter(now, fresh) {
                         Entry::Join(run) => {
-                            let (_, started) = book.out.iter().find(|(out, _)| *out == run).unwrap();
+                            let joined = book.out.iter().find(|(out, _)| *out == run);
+                            let (_, started) = joined.unwrap();
                             prop_assert!(now.duration_since(*started) <= fresh);
                         }
                         Entry::Start(run) => prop_assert!(book.is_out(run)),

@@ -11,20 +11,27 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::sync::oneshot;
 use tokio::time::{Instant, Sleep, sleep};
 
-/// From the first byte of a request, or from accepting the connection, to the first byte of its answer. No
-/// trickle of bytes prolongs it.
+/// From the first byte of a request, or from accepting the connection, to the first byte of its
+/// answer. No trickle of bytes prolongs it.
 pub(crate) const REQUEST: Duration = Duration::from_secs(30);
 
 /// Between the last byte written and the next request, or the next byte the client takes.
 pub(crate) const IDLE: Duration = Duration::from_secs(75);
 
-/// The connections that are open, oldest first. Above the limit the oldest goes, so that those who hold
-/// connections open cannot keep a supervisor out.
+/// The connections that are open, oldest first. Above the limit the oldest goes, so that those who
+/// hold connections open cannot keep a supervisor out.
 #[derive(Clone, Debug)]
 pub(crate) struct Connections {
     limit: usize,
-    /// A connection ends when its sender is dropped.
-    open: Arc<Mutex<BTreeMap<u64, oneshot::Sender<()>>>>,
+    open: Arc<Mutex<Open>>,
+}
+
+#[derive(Debug, Default)]
+struct Open {
+    /// By the order of their coming. A connection ends when its sender is dropped.
+    by_age: BTreeMap<u64, oneshot::Sender<()>>,
+    /// Never used twice: one that was let go may live on for a moment.
+    next: u64,
 }
 
 impl Connections {
@@ -37,11 +44,12 @@ impl Connections {
     pub(crate) fn admit<S>(&self, stream: S) -> Connection<S> {
         let (evict, evicted) = oneshot::channel();
         let mut open = self.lock();
-        while open.len() >= self.limit {
-            open.pop_first();
+        while open.by_age.len() >= self.limit {
+            open.by_age.pop_first();
         }
-        let key = open.keys().next_back().map_or(0, |last| last + 1);
-        open.insert(key, evict);
+        let key = open.next;
+        open.next += 1;
+        open.by_age.insert(key, evict);
         Connection {
             stream,
             key,
@@ -54,10 +62,10 @@ impl Connections {
 
     /// Ends all of them.
     pub(crate) fn clear(&self) {
-        self.lock().clear();
+        self.lock().by_age.clear();
     }
 
-    fn lock(&self) -> MutexGuard<'_, BTreeMap<u64, oneshot::Sender<()>>> {
+    fn lock(&self) -> MutexGuard<'_, Open> {
         self.open.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -154,7 +162,27 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for Connection<S> {
 
 impl<S> Drop for Connection<S> {
     fn drop(&mut self) {
-        let connections = self.connections.clone();
-        connections.lock().remove(&self.key);
+        self.connections.lock().by_age.remove(&self.key);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use tokio::io::{AsyncReadExt, duplex};
+
+    #[tokio::test(start_paused = true)]
+    async fn the_late_goodbye_of_one_that_was_let_go_ends_no_other() {
+        let connections = Connections::new(1);
+        let (_client, old) = duplex(1);
+        let mut old = connections.admit(old);
+        let (_client, young) = duplex(1);
+        let mut young = connections.admit(young);
+        let error = old.read_u8().await.unwrap_err();
+        assert_eq!(error.kind(), io::ErrorKind::TimedOut);
+        let began = Instant::now();
+        drop(old);
+        young.read_u8().await.unwrap_err();
+        assert_eq!(began.elapsed().as_secs(), REQUEST.as_secs());
     }
 }

@@ -2,6 +2,7 @@
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
 use futures_util::future::join_all;
 use prometheus_client::registry::Registry;
@@ -121,18 +122,19 @@ impl Health {
     async fn finding(&self, group: Group, entry: &Entry, began: Instant) -> Finding {
         let deadline = self.inner.settings.deadline(group);
         let waiting = timeout_at(began + deadline, entry.run.get(deadline));
-        let verdict = match waiting.await {
-            Ok(ended) => said(ended),
+        let (verdict, stale) = match waiting.await {
+            Ok(ended) => (said(ended), None),
             Err(_late) => self.late(group, entry),
         };
         Finding {
             name: entry.name.clone(),
             verdict,
+            stale,
             took: began.elapsed(),
         }
     }
 
-    fn late(&self, group: Group, entry: &Entry) -> Verdict {
+    fn late(&self, group: Group, entry: &Entry) -> (Verdict, Option<Duration>) {
         let last = entry.run.last().map(|(ended, age)| (said(ended), age));
         let memory = Memory {
             last: last.as_ref().map(|(verdict, age)| (verdict, *age)),

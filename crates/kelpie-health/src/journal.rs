@@ -251,6 +251,7 @@ mod tests {
         let findings = checks.iter().map(|(name, verdict)| Finding {
             name: CheckName::new(name).unwrap(),
             verdict: verdict.map_err(Reason::from),
+            stale: None,
             took: Duration::ZERO,
         });
         Report {

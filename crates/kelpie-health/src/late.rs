@@ -15,12 +15,15 @@ pub(crate) struct Memory<'a> {
     pub(crate) reuse: Duration,
 }
 
-/// Slow is not unready: readyz repeats what it knew a moment ago. livez wants evidence of now.
-pub(crate) fn verdict(group: Group, memory: Memory<'_>) -> Verdict {
+/// What stands for a late check, and its age if it is the last result again. Slow is not unready:
+/// readyz repeats what it knew a moment ago. livez wants evidence of now.
+pub(crate) fn verdict(group: Group, memory: Memory<'_>) -> (Verdict, Option<Duration>) {
     match (group, memory.last) {
-        (_, None) => Err(Reason::from("not known yet")),
-        (Group::Readyz, Some((last, age))) if memory.holds || age < memory.reuse => last.clone(),
-        _ => Err(Reason::from("timed out")),
+        (_, None) => (Err(Reason::from("not known yet")), None),
+        (Group::Readyz, Some((last, age))) if memory.holds || age < memory.reuse => {
+            (last.clone(), Some(age))
+        }
+        _ => (Err(Reason::from("timed out")), None),
     }
 }
 
@@ -51,7 +54,10 @@ mod tests {
         ] {
             let reuse = Duration::from_secs(5);
             let memory = Memory { last, holds, reuse };
-            assert_eq!(&verdict(group, memory), expected, "{name}");
+            let (seen, stale) = verdict(group, memory);
+            assert_eq!(&seen, expected, "{name}");
+            let repeated = last.filter(|(last, _)| *last == expected);
+            assert_eq!(stale, repeated.map(|(_, age)| age), "{name}");
         }
     }
 }

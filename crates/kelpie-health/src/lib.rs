@@ -1,6 +1,7 @@
 //! livez and readyz of a process: named checks in groups, over HTTP.
 //!
-//! A process registers its checks, one line each, and mounts [`routes`] beside whatever else it serves:
+//! A process registers its checks, one line each, and mounts [`routes`] beside whatever else it
+//! serves:
 //!
 //! ```
 //! use std::sync::Arc;
@@ -24,14 +25,17 @@
 //! // A call that several checks need is made once for all of them.
 //! let disk = checks.shared("disk", async || 7_u64);
 //! let fresh = Duration::from_millis(900);
-//! let full = || Err(Reason::from("the disk is full"));
-//! checks.readyz("disk_space", disk.check(fresh, move |free| if *free > 0 { Ok(()) } else { full() }));
+//! checks.readyz("disk_space", disk.check(fresh, |free| match free {
+//!     0 => Err(Reason::from("the disk is full")),
+//!     _ => Ok(()),
+//! }));
 //!
 //! // Anything else: a closure, or a type that is a `Check`.
 //! checks.both("arithmetic", async || if 1 + 1 == 2 { Ok(()) } else { Err("odd".into()) });
 //!
 //! let health = checks.build()?;
-//! let router = kelpie_health::routes(health.clone()).merge(kelpie_health::metrics(Arc::new(registry)));
+//! let router = kelpie_health::routes(health.clone())
+//!     .merge(kelpie_health::metrics(Arc::new(registry)));
 //! let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await?;
 //! let shutdown = async { /* until SIGTERM */ };
 //! let server = tokio::spawn(kelpie_health::serve(listener, router, shutdown));
@@ -45,11 +49,12 @@
 //! ```
 //!
 //! Reading order, the way of a probe: [`routes`] finds the [`Group`] and the checks that are asked;
-//! [`Health`] asks them all at once and waits until the group's deadline. A [`Check`] is a [`Shared`] call:
-//! whoever asks joins a run that is young enough or starts one, and a run goes on when those who wait
-//! for it leave. The rules are in `book`; what stands for a check whose run is still out is in
-//! `late`; the words of the answer are in `answer`, those of the log in `journal`. [`Readiness`] and
-//! [`Pulse`] are checks for the usual questions. [`serve`] is a server that no client can hold up.
+//! [`Health`] asks them all at once and waits until the group's deadline. A [`Check`] is a
+//! [`Shared`] call: whoever asks joins a run that is young enough or starts one, and a run goes on
+//! when those who wait for it leave. The rules are in `book`; what stands for a check whose run is
+//! still out is in `late`; the words of the answer are in `answer`, those of the log in `journal`.
+//! [`Readiness`] and [`Pulse`] are checks for the usual questions. [`serve`] is a server that no
+//! client can hold up.
 
 mod answer;
 mod book;

@@ -12,7 +12,7 @@ use prometheus_client::registry::Registry;
 use crate::report::Finding;
 use crate::{CheckName, Group};
 
-/// Seconds; around the usual deadlines of 0.9 s and 4 s finer than their distance.
+/// Seconds, from a call on the same machine to the usual deadlines of 0.9 s and 4 s.
 const BUCKETS: [f64; 10] = [0.001, 0.005, 0.025, 0.1, 0.25, 0.5, 1.0, 2.0, 4.0, 10.0];
 
 /// A check in a group.
@@ -23,7 +23,7 @@ struct Place {
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct Result {
+struct Outcome {
     r#type: Group,
     name: String,
     status: &'static str,
@@ -37,7 +37,7 @@ struct Call {
 /// The families, from which each check takes its series once.
 pub(crate) struct Metrics {
     state: Family<Place, Gauge>,
-    answers: Family<Result, Counter>,
+    answers: Family<Outcome, Counter>,
     duration: Family<Place, Histogram, fn() -> Histogram>,
     runs: Family<Call, Counter>,
 }
@@ -90,7 +90,7 @@ impl Metrics {
             name: name.to_string(),
         };
         let answers = |status| {
-            self.answers.get_or_create_owned(&Result {
+            self.answers.get_or_create_owned(&Outcome {
                 r#type: group,
                 name: name.to_string(),
                 status,

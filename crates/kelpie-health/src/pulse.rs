@@ -20,8 +20,8 @@ pub struct Pulse {
 }
 
 impl Pulse {
-    /// The longest pause that is still alive: the longest turn the loop ever takes, with a margin, since
-    /// whoever fails livez is restarted.
+    /// The longest pause that is still alive: the longest turn the loop ever takes, with a margin,
+    /// since whoever fails livez is restarted.
     pub fn new(limit: Duration) -> Self {
         Self {
             limit,

@@ -14,8 +14,8 @@ pub struct Readiness {
     components: Arc<Mutex<BTreeMap<u64, Component>>>,
 }
 
-/// A component's say in [`Readiness`]. Not ready until [`ReadyHandle::ready`]; not ready when dropped, so
-/// that a task that ends, or panics, takes its readiness with it.
+/// A component's say in [`Readiness`]. Not ready until [`ReadyHandle::ready`]; not ready when
+/// dropped, so that a task that ends, or panics, takes its readiness with it.
 #[derive(Debug)]
 pub struct ReadyHandle {
     key: u64,

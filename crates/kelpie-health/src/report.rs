@@ -11,6 +11,8 @@ pub struct Finding {
     pub name: CheckName,
     /// What it said, or what stands for it if it was late.
     pub verdict: Verdict,
+    /// The age of the verdict if the run was still out and its last result was repeated.
+    pub stale: Option<Duration>,
     /// How long the probe waited for it.
     pub took: Duration,
 }

@@ -17,51 +17,66 @@ use axum::response::{IntoResponse, Response};
 use axum::routing::{MethodRouter, any};
 
 use crate::answer::Answer;
+use crate::health::Selection;
 use crate::query::{Plus, Query, unescape};
 use crate::{Group, Health};
 
-/// The endpoints of both groups, to be merged into or nested in the router of a process. A path that is
-/// not theirs is left to that router; [`not_found`] as its fallback answers in the same words.
+/// The endpoints of both groups, to be merged into or nested in the router of a process. A path
+/// that is not theirs is left to that router; [`not_found`] as its fallback answers in the same
+/// words.
 pub fn routes(health: Health) -> Router {
     let mut router = Router::new();
     for group in Group::ALL {
-        // The path with a slash at its end is not one of a check, but ours to refuse.
-        for path in ["", "/", "/{*name}"] {
-            router = router.route(&format!("/{group}{path}"), endpoint(group));
+        router = router.route(&format!("/{group}"), whole(group));
+        // A slash at the end is a check without a name: ours to refuse.
+        for path in ["", "{*name}"] {
+            router = router.route(&format!("/{group}/{path}"), single(group));
         }
     }
     router.with_state(health)
 }
 
-fn endpoint(group: Group) -> MethodRouter<Health> {
+/// `/livez`, `/readyz`.
+fn whole(group: Group) -> MethodRouter<Health> {
     any(
         async move |State(health): State<Health>, method: Method, uri: Uri| {
-            respond(&health, group, &method, &uri).await
+            let query = Query::new(uri.query());
+            let select = || health.select(group, query);
+            respond(&health, group, &method, query, select).await
         },
     )
 }
 
-async fn respond(health: &Health, group: Group, method: &Method, uri: &Uri) -> Response {
-    let query = Query::new(uri.query());
-    let below = uri.path().strip_prefix('/').unwrap_or_default();
-    let selection = match below.strip_prefix(group.as_str()).unwrap_or_default() {
-        "" => None,
-        name => {
-            let name = unescape(&name[1..], Plus::Itself);
-            let only = name.and_then(|name| health.only(group, &name));
-            let Some(only) = only else {
-                return not_found().await;
-            };
-            Some(only)
-        }
-    };
-    // The method comes second: what does not exist, exists for no method.
+/// `/livez/NAME`, `/readyz/NAME`.
+fn single(group: Group) -> MethodRouter<Health> {
+    any(
+        async move |State(health): State<Health>, method: Method, uri: Uri| {
+            let below = uri.path().strip_prefix(&format!("/{group}/"));
+            let name = below.and_then(|name| unescape(name, Plus::Itself));
+            // Before the method: what does not exist, exists for no method.
+            match name.and_then(|name| health.only(group, &name)) {
+                None => not_found().await,
+                Some(only) => {
+                    let query = Query::new(uri.query());
+                    respond(&health, group, &method, query, || only).await
+                }
+            }
+        },
+    )
+}
+
+async fn respond(
+    health: &Health,
+    group: Group,
+    method: &Method,
+    query: Query<'_>,
+    select: impl FnOnce() -> Selection,
+) -> Response {
     let head = health.settings().allow_head;
     if method != Method::GET && !(head && method == Method::HEAD) {
         return wrong_method(head);
     }
-    let selection = selection.unwrap_or_else(|| health.select(group, query));
-    let report = health.ask(group, &selection).await;
+    let report = health.ask(group, &select()).await;
     let Answer { status, body } = Answer::new(&report.findings, query.verbose());
     text(status, body)
 }

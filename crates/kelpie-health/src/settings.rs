@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use crate::Group;
 
-/// Deadlines and limits. The defaults fit the periods a supervisor usually probes with: readyz every
-/// second, livez every five.
+/// Deadlines and limits. The defaults fit the periods a supervisor usually probes with: readyz
+/// every second, livez every five.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Settings {
     /// A livez answer takes no longer than this.
@@ -14,8 +14,8 @@ pub struct Settings {
     pub readyz_deadline: Duration,
     /// In readyz a late check repeats its last result while that is younger than this.
     pub reuse: Duration,
-    /// A run of a check that is out for longer is dropped. Twice the longest deadline at least: whoever
-    /// joins a run must be able to wait for it.
+    /// A run of a check that is out for longer is dropped. Twice the longest deadline at least:
+    /// whoever joins a run must be able to wait for it.
     pub run_limit: Duration,
     /// Answer HEAD like GET, for load balancers that cannot do otherwise.
     pub allow_head: bool,

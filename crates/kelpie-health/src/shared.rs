@@ -34,7 +34,8 @@ struct Inner<T> {
     /// The rules are in the book; the channel wakes those who wait when a page is turned.
     book: watch::Sender<Book<Result<T, Panicked>>>,
     call: Arc<dyn Fn() -> BoxFuture<'static, T> + Send + Sync>,
-    /// A run that is out for longer is dropped, so that two that hang do not block the call forever.
+    /// A run that is out for longer is dropped, so that two that hang do not block the call
+    /// forever.
     run_limit: Duration,
     /// Runs started.
     runs: Counter,
@@ -96,8 +97,8 @@ impl<T: Clone + Send + Sync + 'static> Shared<T> {
                     run
                 }
                 Entry::Full => {
-                    // Whoever else waits may take the place first; then there is a young run to join.
-                    // The channel cannot close: we hold its other end.
+                    // Whoever else waits may take the place first; then there is a young run to
+                    // join. The channel cannot close: we hold its other end.
                     let _ = book.changed().await;
                     continue;
                 }
@@ -117,8 +118,8 @@ impl<T: Clone + Send + Sync + 'static> Shared<T> {
         last.map(|last| (last.value, last.at.elapsed()))
     }
 
-    /// A check that judges this call's result. The readyz deadline is a good `fresh`: then a probe that
-    /// gets a run of its own gets a call of its own, too.
+    /// A check that judges this call's result. The readyz deadline is a good `fresh`: then a probe
+    /// that gets a run of its own gets a call of its own, too.
     pub fn check<J>(&self, fresh: Duration, judge: J) -> Judged<T, J>
     where
         J: Fn(&T) -> Verdict + Send + Sync + 'static,

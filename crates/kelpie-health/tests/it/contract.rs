@@ -40,7 +40,8 @@ async fn an_answer_is_the_same_to_the_byte() {
     assert_eq!(
         request(address, "GET", "/livez").await,
         format!(
-            "HTTP/1.1 503 Service Unavailable\r\n{head}content-length: {}\r\nconnection: close\r\n\r\n{body}",
+            "HTTP/1.1 503 Service Unavailable\r\n{head}content-length: {}\r\n\
+             connection: close\r\n\r\n{body}",
             body.len()
         )
     );

@@ -310,3 +310,61 @@ async fn runs_end_with_the_last_handle_to_their_check() {
     sleep(millis(1)).await;
     assert_eq!(actor.out(), 0);
 }
+
+/// Whatever the runs do and whenever probes come: nobody waits past their deadline, two runs are
+/// out at most, and what livez says was learnt from a run that it could wait for.
+#[tokio::test(start_paused = true)]
+async fn the_promises_hold_for_any_timing() {
+    for seed in 0..300 {
+        let mut random = fastrand::Rng::with_seed(seed);
+        let script = (0..100).map(|line| {
+            let takes = [10, 700, 1_500, 4_500, 9_000, 40_000][random.usize(..6)];
+            (millis(random.u64(..takes)), bad(&line.to_string()))
+        });
+        let actor = Actor::new(script.collect::<Vec<_>>());
+        let health = one(&actor);
+        let probes = (0..60).map(|_| {
+            let group = Group::ALL[random.usize(..2)];
+            let comes = millis(random.u64(..60_000));
+            let (health, actor) = (&health, &actor);
+            async move {
+                sleep(comes).await;
+                let started = actor.runs();
+                let (words, took) = probe(health, group).await;
+                let deadline = health.settings().deadline(group).as_millis();
+                let late = ["a: timed out", "a: not known yet"].contains(&words[0].as_str());
+                assert!(took <= deadline, "seed {seed}: {took} ms");
+                assert!(!late || took == deadline, "seed {seed}: left early");
+                if group == Group::Livez && !late {
+                    let run: usize = words[0][3..].parse().unwrap();
+                    assert!(run + 2 >= started, "seed {seed}: run {run} of {started}");
+                }
+            }
+        });
+        join_all(probes.collect::<Vec<_>>()).await;
+        assert!(
+            actor.most_out() <= 2,
+            "seed {seed}: {} out",
+            actor.most_out()
+        );
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn nobody_is_forgotten_on_many_threads() {
+    let actor = Actor::says(Ok(()));
+    let health = one(&actor);
+    let askers = (0..16).map(|_| {
+        let health = health.clone();
+        tokio::spawn(async move {
+            for _ in 0..500 {
+                assert!(health.probe(Group::Livez).await.is_ok());
+            }
+        })
+    });
+    for asker in askers.collect::<Vec<_>>() {
+        asker.await.unwrap();
+    }
+    assert!(actor.most_out() <= 2);
+    assert!(actor.runs() <= 16 * 500);
+}

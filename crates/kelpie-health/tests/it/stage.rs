@@ -13,8 +13,8 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::watch;
 use tokio::time::{Instant, sleep};
 
-/// A check whose runs follow a script: each takes so long and then says this. The last line of the script
-/// is repeated.
+/// A check whose runs follow a script: each takes so long and then says this. The last line of the
+/// script is repeated.
 #[derive(Clone)]
 pub struct Actor {
     script: Arc<Mutex<Vec<(Duration, Verdict)>>>,
