@@ -319,6 +319,17 @@ async fn the_routes_can_be_mounted_below_a_path() {
 }
 
 #[tokio::test]
+async fn paths_below_a_group_are_refused_by_the_routes_themselves() {
+    let address = serve_router(routes(healthy())).await;
+    for target in ["/livez/", "/livez/bogus", "/readyz/alpha/"] {
+        let refused = (404, "404 page not found\n".to_owned());
+        assert_eq!(get(address, target).await, refused, "{target}");
+    }
+    let foreign = get(address, "/elsewhere").await;
+    assert_eq!(foreign, (404, String::new()), "left to the router around");
+}
+
+#[tokio::test]
 async fn a_probe_without_http_sees_the_same() {
     let report = failing().probe(Group::Livez).await;
     assert!(!report.is_ok());
