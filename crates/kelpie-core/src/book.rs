@@ -5,9 +5,12 @@ use std::time::Duration;
 use serde::Serialize;
 
 use crate::Time;
-use crate::candidate::{Exclusion, Exclusions, Roster};
+use crate::candidate::{Exclusion, Exclusions, Machines, Roster};
 use crate::clock::Window;
 use crate::lease::{Heartbeat, Lease, Limits, Listing, Sighting};
+
+/// A lease that is renewed although it has no node is a reason to read the nodes, but not every round.
+const ORPHAN_PATIENCE: Duration = Duration::from_mins(1);
 
 /// What is known of a cluster's leases, over successive lists.
 ///
@@ -21,7 +24,7 @@ pub struct LeaseBook {
     /// Number of the list being read; an entry that does not carry it has gone.
     generation: u32,
     roster: Option<Roster>,
-    roster_read_at: Time,
+    roster_read_at: Option<Time>,
     exclusions: Exclusions,
     /// Some lease's node was not looked for yet.
     has_unknown: bool,
@@ -39,8 +42,9 @@ pub(crate) struct Entry {
 }
 
 /// What a lease's node is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Role {
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub enum Role {
     /// The nodes were not read since this lease appeared.
     Unknown,
     /// There is no such node.
@@ -56,7 +60,7 @@ pub(crate) enum Role {
 pub struct Listed {
     pub(crate) listing: Listing,
     /// The nodes have to be read before a decision may rest on this list.
-    pub nodes_due: bool,
+    pub(crate) nodes_due: bool,
 }
 
 /// One lease as it is understood, for people who ask why.
@@ -65,10 +69,10 @@ pub struct Listed {
 pub struct LeaseView<'a> {
     /// The node's name.
     pub name: &'a str,
-    /// Whether the node counts.
-    pub is_candidate: bool,
-    /// When it last renewed, on our timeline; [`Time::MIN`] for never.
-    pub renewal: Time,
+    /// What the node is.
+    pub role: Role,
+    /// When it last renewed, on our timeline.
+    pub renewal: Option<Time>,
     /// From when on it counts as expired if nobody renews it.
     pub expires_at: Time,
     /// From when on its node counts as silent if nobody renews it.
@@ -94,9 +98,13 @@ impl LeaseBook {
             end: listing.end,
             restart: self.last.is_none_or(is_gap),
         };
-        let newly_expired_after = self.roster_read_at.plus(limits.quarter());
-        let mut newly_expired = false;
-        let is_same_set = self.match_names(&sighting, leases, |entry| {
+        let newly_expired_after = self.roster_read_at().plus(limits.quarter());
+        let (mut newly_expired, mut orphan_renewed) = (false, false);
+        let is_same_set = self.match_names(&sighting, leases, |entry, renewed| {
+            if renewed {
+                orphan_renewed |= entry.role == Role::Orphan;
+                return; // and not expired
+            }
             let expires_at = entry.heartbeat.expires_at(&limits);
             newly_expired |= entry.role == Role::Candidate
                 && expires_at <= listing.start
@@ -106,20 +114,29 @@ impl LeaseBook {
         if !is_same_set {
             self.assign_roles(false);
         }
+        // Whoever renews a lease has a node, or will have one soon.
+        let orphan_due =
+            orphan_renewed && listing.start.since(self.roster_read_at()) >= ORPHAN_PATIENCE;
         let never_read = self.roster.is_none();
         Listed {
             listing,
-            nodes_due: never_read || self.has_unknown || newly_expired,
+            nodes_due: never_read || self.has_unknown || newly_expired || orphan_due,
         }
     }
 
-    /// Goes through a list; true if it has the same names as the last one. `unchanged` is called for
-    /// each lease that still has its old value: the others cannot be expired.
+    /// Whether the nodes were read as far as a decision on this list needs them.
+    pub(crate) fn has_nodes_for(&self, listed: &Listed) -> bool {
+        let read_since = self.roster_read_at >= Some(listed.listing.start);
+        self.roster.is_some() && (!listed.nodes_due || read_since)
+    }
+
+    /// Goes through a list; true if it has the same names as the last one. `each` is told of every
+    /// lease that was known, and whether it was renewed.
     fn match_names<'a>(
         &mut self,
         sighting: &Sighting,
         leases: impl IntoIterator<Item = Lease<'a>>,
-        mut unchanged: impl FnMut(&Entry),
+        mut each: impl FnMut(&Entry, bool),
     ) -> bool {
         self.generation = self.generation.wrapping_add(1);
         // Names are unique on a real server. On a hostile one a name that comes twice says nothing,
@@ -151,12 +168,10 @@ impl LeaseBook {
             }
             entry.generation = self.generation;
             seen += 1;
-            if !entry
+            let renewed = entry
                 .heartbeat
-                .observe(renew_time, duration_seconds, sighting)
-            {
-                unchanged(entry);
-            }
+                .observe(renew_time, duration_seconds, sighting);
+            each(entry, renewed);
         }
         if self.entries.len() > known {
             self.entries.sort_by(|a, b| a.name.cmp(&b.name));
@@ -188,8 +203,16 @@ impl LeaseBook {
     /// Takes over what was read of the nodes, at the instant the request was sent.
     pub fn learn(&mut self, roster: Roster, read_at: Time) {
         self.roster = Some(roster);
-        self.roster_read_at = read_at;
+        self.roster_read_at = Some(read_at);
         self.assign_roles(true);
+    }
+
+    /// Judges the nodes anew, by other machines.
+    pub fn learn_machines(&mut self, machines: Option<&Machines>) {
+        if let Some(roster) = &mut self.roster {
+            roster.set_machines(machines);
+            self.assign_roles(false);
+        }
     }
 
     /// Joins the leases with the nodes; both are sorted by name. `fresh`: the nodes were just read,
@@ -230,8 +253,9 @@ impl LeaseBook {
         self.roster.as_ref()
     }
 
+    /// When the nodes were last read; [`Time::MIN`] for never.
     pub(crate) fn roster_read_at(&self) -> Time {
-        self.roster_read_at
+        self.roster_read_at.unwrap_or(Time::MIN)
     }
 
     /// Nodes excluded as of the last list and the last reading of the nodes.
@@ -248,8 +272,8 @@ impl LeaseBook {
         let limits = Limits::new(grace);
         self.entries.iter().map(move |entry| LeaseView {
             name: &entry.name,
-            is_candidate: entry.role == Role::Candidate,
-            renewal: entry.heartbeat.renewal(),
+            role: entry.role,
+            renewal: Some(entry.heartbeat.renewal()).filter(|_| entry.heartbeat.was_ever_renewed()),
             expires_at: entry.heartbeat.expires_at(&limits),
             silent_at: entry.heartbeat.silent_at(&limits),
         })

@@ -183,38 +183,7 @@ pub fn exclusion(
     machines: Option<&Machines>,
     pools: &PoolConditions,
 ) -> Option<Exclusion> {
-    if node.unmanaged {
-        return Some(Exclusion::Unmanaged);
-    }
-    let of_pool = node
-        .pool
-        .as_ref()
-        .and_then(|pool| pools.get(pool))
-        .filter(|c| !c.is_empty());
-    let is_unhealthy = |condition: &Condition| {
-        condition.is_true
-            && of_pool.map_or_else(
-                || DEFAULT_UNHEALTHY_CONDITIONS.contains(&condition.kind.as_str()),
-                |kinds| kinds.contains(&condition.kind),
-            )
-    };
-    if node.conditions.iter().any(is_unhealthy) {
-        return Some(Exclusion::UnhealthyCondition);
-    }
-    match machines.map(|machines| machines.0.get(&node.name)) {
-        None | Some(Some(MachinePhase::Alive)) => {}
-        Some(None) => return Some(Exclusion::NoMachine),
-        Some(Some(MachinePhase::Failed)) => return Some(Exclusion::MachineFailed),
-        Some(Some(MachinePhase::Terminating)) => return Some(Exclusion::MachineTerminating),
-    }
-    let is_updating = |condition: &Condition| {
-        condition.kind == IN_PLACE_UPDATE
-            && IN_PLACE_UPDATE_REASONS.contains(&condition.reason.as_str())
-    };
-    node.conditions
-        .iter()
-        .any(is_updating)
-        .then_some(Exclusion::InPlaceUpdate)
+    RosterNode::new(node, machines, pools).exclusion
 }
 
 /// The nodes of a cluster and which of them are candidates: what the node cache knows.
@@ -224,11 +193,59 @@ pub struct Roster {
     nodes: Vec<RosterNode>,
 }
 
+/// What is kept of a node: enough to judge it anew when its machine changes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct RosterNode {
     pub(crate) name: Box<str>,
     pub(crate) created: Time,
     pub(crate) exclusion: Option<Exclusion>,
+    /// What is wrong with the node itself.
+    own: Option<Exclusion>,
+    is_updating: bool,
+}
+
+impl RosterNode {
+    fn new(node: &Node, machines: Option<&Machines>, pools: &PoolConditions) -> Self {
+        let of_pool = node.pool.as_ref().and_then(|pool| pools.get(pool));
+        let of_pool = of_pool.filter(|kinds| !kinds.is_empty());
+        let is_unhealthy = |condition: &Condition| {
+            condition.is_true
+                && of_pool.map_or_else(
+                    || DEFAULT_UNHEALTHY_CONDITIONS.contains(&condition.kind.as_str()),
+                    |kinds| kinds.contains(&condition.kind),
+                )
+        };
+        let is_updating = |condition: &Condition| {
+            condition.kind == IN_PLACE_UPDATE
+                && IN_PLACE_UPDATE_REASONS.contains(&condition.reason.as_str())
+        };
+        let own = if node.unmanaged {
+            Some(Exclusion::Unmanaged)
+        } else {
+            let any = node.conditions.iter().any(is_unhealthy);
+            any.then_some(Exclusion::UnhealthyCondition)
+        };
+        let mut node = Self {
+            name: node.name.as_str().into(),
+            created: node.created,
+            exclusion: None,
+            own,
+            is_updating: node.conditions.iter().any(is_updating),
+        };
+        node.judge(machines);
+        node
+    }
+
+    fn judge(&mut self, machines: Option<&Machines>) {
+        let by_machine = match machines.map(|machines| machines.0.get(&*self.name)) {
+            None | Some(Some(MachinePhase::Alive)) => None,
+            Some(None) => Some(Exclusion::NoMachine),
+            Some(Some(MachinePhase::Failed)) => Some(Exclusion::MachineFailed),
+            Some(Some(MachinePhase::Terminating)) => Some(Exclusion::MachineTerminating),
+        };
+        let by_update = self.is_updating.then_some(Exclusion::InPlaceUpdate);
+        self.exclusion = self.own.or(by_machine).or(by_update);
+    }
 }
 
 impl Roster {
@@ -240,15 +257,17 @@ impl Roster {
     ) -> Self {
         let mut nodes: Vec<_> = nodes
             .into_iter()
-            .map(|node| RosterNode {
-                name: node.name.as_str().into(),
-                created: node.created,
-                exclusion: exclusion(node, machines, pools),
-            })
+            .map(|node| RosterNode::new(node, machines, pools))
             .collect();
         nodes.sort_by(|a, b| a.name.cmp(&b.name).then(a.created.cmp(&b.created)));
         nodes.dedup_by(|later, kept| later.name == kept.name);
         Self { nodes }
+    }
+
+    pub(crate) fn set_machines(&mut self, machines: Option<&Machines>) {
+        for node in &mut self.nodes {
+            node.judge(machines);
+        }
     }
 
     pub(crate) fn nodes(&self) -> &[RosterNode] {

@@ -21,12 +21,12 @@ pub struct Census {
     pub silent: u32,
     /// Candidates whose lease proves nothing yet, after our start or a gap between lists.
     pub unproven: u32,
-    /// Candidates that have not renewed since the trip; all of them while there was none.
-    pub not_renewed: u32,
+    /// Candidates that have not renewed since the trip, if there was one.
+    pub not_renewed: Option<u32>,
     /// Nodes with a lease, candidates or not.
     pub nodes: u32,
-    /// Of those, the ones that have not renewed since the trip.
-    pub nodes_not_renewed: u32,
+    /// Of those, the ones that have not renewed since the trip, if there was one.
+    pub nodes_not_renewed: Option<u32>,
     /// Nodes that do not count, by cause.
     pub excluded: Exclusions,
     /// The earliest instant still ahead at which a candidate may turn Unknown.
@@ -87,6 +87,7 @@ impl Census {
         let missed_before = now.plus(-limits.grace());
         let fresh_after = horizon.plus(-limits.half());
         let (mut oldest, mut first_expiry) = (Time::MAX, Time::MAX);
+        let (mut not_renewed, mut nodes_not_renewed) = (0, 0);
         for entry in book.entries() {
             let heartbeat = &entry.heartbeat;
             if !matches!(entry.role, Role::Candidate | Role::Excluded) {
@@ -94,7 +95,7 @@ impl Census {
             }
             let renewed = tripped.is_some_and(|trip| heartbeat.renewed_since(trip, now, limits));
             census.nodes += 1;
-            census.nodes_not_renewed += u32::from(!renewed);
+            nodes_not_renewed += u32::from(!renewed);
             if entry.role == Role::Excluded {
                 continue;
             }
@@ -103,7 +104,7 @@ impl Census {
                 continue;
             }
             census.candidates += 1;
-            census.not_renewed += u32::from(!renewed);
+            not_renewed += u32::from(!renewed);
             census.unproven += u32::from(heartbeat.is_unproven(now, limits));
             let alive_at = heartbeat.renewal().max(released);
             if alive_at > missed_before {
@@ -121,6 +122,8 @@ impl Census {
                 first_expiry = first_expiry.min(expires_at);
             }
         }
+        census.not_renewed = tripped.map(|_| not_renewed);
+        census.nodes_not_renewed = tripped.map(|_| nodes_not_renewed);
         let known = |instant: Time| (instant < Time::MAX).then_some(instant);
         census.deadline = known(oldest).map(|alive_at| alive_at.plus(limits.grace()));
         census.first_expiry = known(first_expiry);

@@ -7,6 +7,7 @@ use serde::Serialize;
 
 use crate::census::{Census, TripCause};
 use crate::schedule::Wake;
+use crate::status::ProbeStatus;
 use crate::{Fraction, Time};
 
 /// What is to be done with a cluster's controllers.
@@ -34,7 +35,9 @@ pub struct Decision {
     pub next_wake: Wake,
     /// The earliest instant still ahead at which a candidate may turn Unknown.
     pub deadline: Option<Time>,
-    /// The instant that was judged: the start of the round.
+    /// From when on a fence's levels no longer wait for each other: the deadline beats the order.
+    pub rush_at: Option<Time>,
+    /// The instant that was judged: the start of the list, or of the round if there was none.
     pub at: Time,
 }
 
@@ -46,9 +49,15 @@ pub struct Reasons {
     pub rule: Rule,
     /// The leases it was applied to, if they were listed.
     pub leases: Option<Census>,
+    /// The API-server probe's results in a row.
+    pub api_server: ProbeStatus,
+    /// The external probe's results in a row, if there is one.
+    pub external: Option<ProbeStatus>,
+    /// The lease probe's results in a row.
+    pub lease_probe: ProbeStatus,
     /// The share of expired candidates that trips.
     pub failure_fraction: Fraction,
-    /// The share of silent candidates that keeps a tripped cluster tripped.
+    /// The share of candidates without a renewal since the trip that keeps the cluster tripped.
     pub recovery_fraction: Fraction,
     /// When the cluster would trip if nobody renewed, if that is before the next regular look.
     pub trips_at: Option<Time>,
@@ -94,6 +103,14 @@ pub enum Rule {
     },
     /// The leases are renewed.
     Well,
+    /// The lease probe fails, but not often enough yet.
+    #[serde(rename_all = "camelCase")]
+    Counting {
+        /// How often in a row.
+        failures: u32,
+        /// How often it takes.
+        required: u32,
+    },
     /// Nothing speaks clearly enough for either.
     #[serde(rename_all = "camelCase")]
     Undecided {
@@ -114,6 +131,7 @@ impl Rule {
             | Self::ListFailed
             | Self::NoCandidates { well: false }
             | Self::TooFewCandidates { .. }
+            | Self::Counting { .. }
             | Self::Undecided { .. } => Verdict::Hold,
         }
     }
@@ -137,6 +155,9 @@ impl fmt::Display for Decision {
             let left = Seconds(deadline.since(self.at));
             write!(f, " The next node can turn Unknown in {left}.")?;
         }
+        if self.rush_at.is_some_and(|at| at <= self.at) {
+            f.write_str(" Levels no longer wait for each other.")?;
+        }
         let Wake { at, reason } = self.next_wake;
         write!(f, " Next look in {}: {reason}.", Seconds(at.since(self.at)))
     }
@@ -154,20 +175,20 @@ impl fmt::Display for Reasons {
             silent,
             ..
         } = leases;
-        let (failure, recovery) = (self.failure_fraction, self.recovery_fraction);
-        match self.rule {
-            Rule::Tripped { .. } => write!(
+        if *candidates > 0 {
+            let failure = self.failure_fraction;
+            write!(
                 f,
                 " Of {candidates} candidates {expired} are expired and {silent} silent (trips at \
-                 {failure}); {} have not renewed since the trip (well again below {recovery}).",
-                leases.not_renewed,
-            )?,
-            _ if *candidates > 0 => write!(
+                 {failure})."
+            )?;
+        }
+        if let Some(not_renewed) = leases.not_renewed {
+            let recovery = self.recovery_fraction;
+            write!(
                 f,
-                " Of {candidates} candidates {expired} are expired and {silent} silent (trips at \
-                 {failure}).",
-            )?,
-            _ => {}
+                " {not_renewed} have not renewed since the trip (well again below {recovery})."
+            )?;
         }
         if leases.unproven > 0 {
             write!(f, " {} leases prove nothing yet.", leases.unproven)?;
@@ -221,6 +242,12 @@ impl fmt::Display for Rule {
                 )
             }
             Self::Well => f.write_str("the leases are renewed"),
+            Self::Counting { failures, required } => {
+                write!(
+                    f,
+                    "too many leases are expired, seen {failures} of {required} times"
+                )
+            }
             Self::Undecided { fence_found: None } => f.write_str("not enough is known yet"),
             Self::Undecided {
                 fence_found: Some(at),

@@ -5,7 +5,7 @@ use std::time::Duration;
 use serde::Serialize;
 
 use crate::book::{LeaseBook, Listed};
-use crate::candidate::Roster;
+use crate::candidate::{Machines, Roster};
 use crate::census::{Census, Epoch, TripCause, TripRule};
 use crate::decision::{Decision, Reasons, Rule, Verdict};
 use crate::lease::{Lease, Limits, Listing};
@@ -20,7 +20,8 @@ const ROSTER_AGE: Duration = Duration::from_mins(10);
 ///
 /// A round goes: probe the API server; if it answered, list the leases and [`read`](Self::read) them;
 /// if [`nodes_due`](Self::nodes_due), list the nodes and [`learn`](Self::learn) them; then
-/// [`decide`](Self::decide).
+/// [`decide`](Self::decide). A new judge knows nothing; one that lives on through a change of leader
+/// goes on without a gap.
 #[derive(Debug)]
 pub struct Judge {
     settings: Settings,
@@ -31,11 +32,17 @@ pub struct Judge {
     leases: ProbeStatus,
     book: LeaseBook,
     trip: Trip,
-    /// When the last release was acknowledged.
-    released: Time,
-    /// The deadline as of the last list, for rounds without one.
-    deadline: Option<Time>,
+    last: LastList,
     list_failures: u32,
+}
+
+/// What followed from the last list that could be read, for rounds in which none can.
+#[derive(Debug, Default)]
+struct LastList {
+    end: Time,
+    rule: Option<Rule>,
+    deadline: Option<Time>,
+    trips_at: Option<Time>,
 }
 
 /// Whether the lease probe is tripped.
@@ -94,6 +101,9 @@ pub struct Observation {
     pub throttled: Option<Throttle>,
     /// The targets, as last read.
     pub fence: Fence,
+    /// When a release was last acknowledged: kube-controller-manager started then, without a memory of
+    /// earlier renewals.
+    pub released: Option<Time>,
     /// A random number in [0, 1] that spreads the rounds of many clusters.
     pub jitter: f64,
 }
@@ -110,8 +120,7 @@ impl Judge {
             leases: ProbeStatus::default(),
             book: LeaseBook::default(),
             trip: Trip::Never,
-            released: Time::MIN,
-            deadline: None,
+            last: LastList::default(),
             list_failures: 0,
         }
     }
@@ -119,12 +128,6 @@ impl Judge {
     /// Takes over the cluster's own grace period; `None`: the configured one.
     pub fn set_grace(&mut self, own: Option<Duration>) {
         self.grace = own.unwrap_or(self.settings.grace);
-    }
-
-    /// Takes over the instant at which a release was acknowledged: kube-controller-manager started
-    /// then, without a memory of earlier renewals.
-    pub fn set_released(&mut self, at: Time) {
-        self.released = at;
     }
 
     /// Takes over a list of leases.
@@ -140,13 +143,18 @@ impl Judge {
     pub fn nodes_due(&self, listed: &Listed, fence: Fence) -> bool {
         listed.nodes_due
             || matches!(fence, Fence::Partial | Fence::Full)
-            || matches!(self.trip, Trip::Tripped { .. })
+            || self.is_tripped()
             || listed.listing.start.since(self.book.roster_read_at()) >= ROSTER_AGE
     }
 
     /// Takes over a list of nodes, judged; `read_at` is when it was asked for.
     pub fn learn(&mut self, roster: Roster, read_at: Time) {
         self.book.learn(roster, read_at);
+    }
+
+    /// Judges the nodes anew by other machines; `None` where the Machine resource does not exist.
+    pub fn learn_machines(&mut self, machines: Option<&Machines>) {
+        self.book.learn_machines(machines);
     }
 
     /// The leases and nodes as last listed.
@@ -162,47 +170,111 @@ impl Judge {
         if let Some(outcome) = seen.external {
             self.external.record(outcome, thresholds);
         }
-        self.adopt(seen.fence, seen.start);
+        let turned_unhealthy =
+            !was_unhealthy && self.api_server.health(thresholds) == Health::Unhealthy;
 
+        let listed = match seen.lists {
+            Lists::Read(listed) if self.book.has_nodes_for(&listed) => Some(listed),
+            _ => None,
+        };
+        let now = listed.map_or(seen.start, |listed| listed.listing.start);
+        self.adopt(seen.fence, now);
         let times = RoundTimes {
             start: seen.start,
             end: seen.end,
             jitter: seen.jitter,
         };
         let limits = Limits::new(self.grace);
-        let epoch = self.epoch(seen.start, times.horizon(&self.settings, self.grace).at);
-        let census = match seen.lists {
-            Lists::Read(_) if self.book.roster().is_some() => {
-                let census = Census::take(&self.book, &limits, &epoch);
-                self.deadline = census.deadline;
-                Some(census)
-            }
-            _ => None,
-        };
-        self.count_list_failures(seen);
-        let rule = self.rule(seen, census.as_ref());
-        let tripped = matches!(self.trip, Trip::Tripped { .. });
-        let trip_rule = self.trip_rule();
-        let trips_at = census
-            .filter(|_| !tripped && !matches!(rule, Rule::InitialDelay { .. }))
-            .and_then(|census| census.trip_instant(&mut self.book, &limits, &epoch, &trip_rule));
+        let epoch = self.epoch(
+            now,
+            seen.released,
+            times.horizon(&self.settings, self.grace).at,
+        );
+        let census = listed.map(|_| Census::take(&self.book, &limits, &epoch));
+        let rule = self.rule(seen, now, census.as_ref());
+        let trips_at = self.trip_instant(rule, census.as_ref(), &limits, &epoch);
+        self.remember(seen, listed, rule, census.as_ref(), trips_at);
 
-        let turned_unhealthy =
-            !was_unhealthy && self.api_server.health(thresholds) == Health::Unhealthy;
+        let deadline = self.last.deadline.filter(|deadline| *deadline > now);
         let pace = self.pace(seen, rule, turned_unhealthy, census.as_ref());
+        let next_trip = trips_at.or_else(|| self.remembered_trip(rule, seen.end));
         Decision {
             verdict: rule.verdict(),
             reasons: Reasons {
                 rule,
                 leases: census,
+                api_server: self.api_server,
+                external: seen.external.map(|_| self.external),
+                lease_probe: self.leases,
                 failure_fraction: self.settings.failure_fraction,
                 recovery_fraction: self.settings.recovery_fraction,
                 trips_at,
             },
-            next_wake: times.next_wake(pace, trips_at, &self.settings, self.grace),
-            deadline: self.deadline.filter(|deadline| *deadline > seen.start),
-            at: seen.start,
+            next_wake: times.next_wake(pace, next_trip, &self.settings, self.grace),
+            deadline,
+            rush_at: self.rush_at(rule, deadline, now),
+            at: now,
         }
+    }
+
+    /// T, where leases are being judged and do not trip already.
+    fn trip_instant(
+        &mut self,
+        rule: Rule,
+        census: Option<&Census>,
+        limits: &Limits,
+        epoch: &Epoch,
+    ) -> Option<Time> {
+        let trip_rule = self.trip_rule();
+        let is_judged = matches!(rule, Rule::Well | Rule::Undecided { .. });
+        let census = census.filter(|census| {
+            is_judged && !self.is_tripped() && census.trips(epoch.now, &trip_rule).is_none()
+        })?;
+        census.trip_instant(&mut self.book, limits, epoch, &trip_rule)
+    }
+
+    /// Keeps what rounds without a list have to know.
+    fn remember(
+        &mut self,
+        seen: &Observation,
+        listed: Option<Listed>,
+        rule: Rule,
+        census: Option<&Census>,
+        trips_at: Option<Time>,
+    ) {
+        if let (Some(listed), Some(census)) = (listed, census) {
+            self.list_failures = 0;
+            self.last = LastList {
+                end: listed.listing.end,
+                rule: Some(rule),
+                deadline: census.deadline,
+                trips_at,
+            };
+        } else if !matches!(seen.lists, Lists::NotAsked) {
+            self.list_failures = self.list_failures.saturating_add(1);
+        }
+    }
+
+    /// T as of the last list, while lists fail.
+    fn remembered_trip(&self, rule: Rule, now: Time) -> Option<Time> {
+        let lists_fail = matches!(rule, Rule::ListFailed);
+        self.last.trips_at.filter(|trip| lists_fail && *trip > now)
+    }
+
+    /// From when on the levels of a fence no longer wait for each other.
+    fn rush_at(&self, rule: Rule, deadline: Option<Time>, now: Time) -> Option<Time> {
+        let reserve = self.settings.fence_reserve;
+        if reserve.is_zero() || rule.verdict() != Verdict::Fence {
+            return None;
+        }
+        let is_missed = matches!(rule, Rule::Tripped { .. }).then_some(now);
+        deadline
+            .map(|deadline| deadline.before(reserve))
+            .or(is_missed)
+    }
+
+    fn is_tripped(&self) -> bool {
+        matches!(self.trip, Trip::Tripped { .. })
     }
 
     /// Until the targets were read, a fence is assumed; one that is found is adopted.
@@ -216,7 +288,7 @@ impl Judge {
         };
     }
 
-    fn epoch(&self, now: Time, horizon: Time) -> Epoch {
+    fn epoch(&self, now: Time, released: Option<Time>, horizon: Time) -> Epoch {
         let tripped = match self.trip {
             Trip::Adopted { since } | Trip::Tripped { since, .. } => Some(since),
             Trip::Never | Trip::Over => None,
@@ -224,7 +296,7 @@ impl Judge {
         Epoch {
             now,
             tripped,
-            released: self.released,
+            released: released.unwrap_or(Time::MIN),
             horizon,
         }
     }
@@ -236,16 +308,8 @@ impl Judge {
         }
     }
 
-    fn count_list_failures(&mut self, seen: &Observation) {
-        match seen.lists {
-            Lists::Failed => self.list_failures = self.list_failures.saturating_add(1),
-            Lists::Read(_) => self.list_failures = 0,
-            Lists::NotAsked => {}
-        }
-    }
-
     /// The first rule that applies.
-    fn rule(&mut self, seen: &Observation, census: Option<&Census>) -> Rule {
+    fn rule(&mut self, seen: &Observation, now: Time, census: Option<&Census>) -> Rule {
         let until = self.started.after(self.settings.initial_delay);
         if seen.start < until {
             return Rule::InitialDelay { until };
@@ -259,29 +323,41 @@ impl Judge {
             return Rule::ExternalUnhealthy;
         }
         let Some(census) = census else {
-            return Rule::ListFailed;
+            return self.rule_without_list(now);
         };
         if self.book.roster().is_none_or(Roster::is_empty) {
             self.trip = Trip::Over;
             return Rule::NoNodes;
         }
-        let outcome = self.judge_leases(census, seen.start);
+        let (outcome, cause) = self.judge_leases(census, now);
         if census.candidates == 0 {
             let well = matches!(self.trip, Trip::Never | Trip::Over);
             return Rule::NoCandidates { well };
         }
-        self.leases.record(outcome, self.settings.lease_thresholds);
-        match (
-            self.leases.health(self.settings.lease_thresholds),
-            self.trip,
-        ) {
+        let thresholds = self.settings.lease_thresholds;
+        self.leases.record(outcome, thresholds);
+        let health = self.leases.health(thresholds);
+        if let Some(cause) = cause
+            && health == Health::Unhealthy
+            && !self.is_tripped()
+        {
+            self.trip = Trip::Tripped { since: now, cause };
+        }
+        let external_is_fine = matches!(external, None | Some(Health::Healthy));
+        // Where leases prove nothing, an earlier success still stands, but lifts no fence.
+        let may_lift = outcome != Outcome::Transient || seen.fence == Fence::None;
+        match (health, self.trip) {
             (Health::Unhealthy, _) if census.candidates < self.settings.min_candidates => {
                 Rule::TooFewCandidates {
                     required: self.settings.min_candidates,
                 }
             }
             (Health::Unhealthy, Trip::Tripped { since, cause }) => Rule::Tripped { since, cause },
-            (Health::Healthy, _) if matches!(external, None | Some(Health::Healthy)) => Rule::Well,
+            (Health::Healthy, _) if external_is_fine && may_lift => Rule::Well,
+            (Health::Undecided, _) if self.leases.error_count > 0 => Rule::Counting {
+                failures: self.leases.error_count,
+                required: thresholds.failure,
+            },
             (_, Trip::Adopted { since }) => Rule::Undecided {
                 fence_found: Some(since),
             },
@@ -289,18 +365,27 @@ impl Judge {
         }
     }
 
-    /// What the leases say in this round, and whether the cluster is tripped from now on.
-    fn judge_leases(&mut self, census: &Census, now: Time) -> Outcome {
-        let recovery = self.settings.recovery_fraction;
-        if census.candidates > 0
-            && let Some(cause) = census.trips(now, &self.trip_rule())
-        {
-            if !matches!(self.trip, Trip::Tripped { .. }) {
-                self.trip = Trip::Tripped { since: now, cause };
-            }
-            return Outcome::Failure;
+    /// A failed list starts nothing. What was started on good evidence goes on while that is fresh:
+    /// the deadline does not wait for the next list.
+    fn rule_without_list(&self, now: Time) -> Rule {
+        let is_fresh = now <= self.last.end.after(self.grace / 2);
+        match self.last.rule {
+            Some(rule @ Rule::Tripped { .. }) if is_fresh => rule,
+            _ => Rule::ListFailed,
         }
-        match self.trip {
+    }
+
+    /// What the leases say in this round, and by which rule they trip.
+    fn judge_leases(&mut self, census: &Census, now: Time) -> (Outcome, Option<TripCause>) {
+        let cause = census.trips(now, &self.trip_rule());
+        if census.candidates > 0 && cause.is_some() {
+            return (Outcome::Failure, cause);
+        }
+        let proves_nothing = self
+            .settings
+            .recovery_fraction
+            .is_reached(census.unproven, census.candidates);
+        let outcome = match self.trip {
             Trip::Tripped { .. } | Trip::Adopted { .. } if self.has_recovered(census) => {
                 self.trip = Trip::Over;
                 Outcome::Success
@@ -308,22 +393,22 @@ impl Judge {
             Trip::Tripped { .. } => Outcome::Failure,
             Trip::Adopted { .. } => Outcome::Transient,
             // After our start or a gap nothing is said before enough leases prove something.
-            Trip::Never | Trip::Over if recovery.is_reached(census.unproven, census.candidates) => {
-                Outcome::Transient
-            }
+            Trip::Never | Trip::Over if proves_nothing => Outcome::Transient,
             Trip::Never | Trip::Over => Outcome::Success,
-        }
+        };
+        (outcome, None)
     }
 
     /// Whether enough nodes have renewed since the trip: the candidates, or where there are none,
     /// all nodes that have a lease.
     fn has_recovered(&self, census: &Census) -> bool {
-        let (silent, all) = if census.candidates > 0 {
+        let (not_renewed, all) = if census.candidates > 0 {
             (census.not_renewed, census.candidates)
         } else {
             (census.nodes_not_renewed, census.nodes)
         };
-        all > 0 && !self.settings.recovery_fraction.is_reached(silent, all)
+        let recovery = self.settings.recovery_fraction;
+        all > 0 && not_renewed.is_some_and(|not_renewed| !recovery.is_reached(not_renewed, all))
     }
 
     fn pace(
@@ -333,45 +418,56 @@ impl Judge {
         turned_unhealthy: bool,
         census: Option<&Census>,
     ) -> Pace {
+        let is_fencing = rule.verdict() == Verdict::Fence && seen.fence != Fence::Full;
+        let is_hurried = is_fencing || matches!(rule, Rule::Counting { .. });
+        if is_hurried && census.is_some() {
+            return Pace::Hurry;
+        }
         if let Some(by) = seen.throttled {
-            let reserve = self.settings.fence_reserve;
-            let last_chance = self.deadline.map(|at| at.before(reserve));
+            let deadline = self.last.deadline.filter(|deadline| *deadline > seen.end);
+            let last_chance = deadline.map(|at| at.before(self.settings.fence_reserve));
             return Pace::Throttled { by, last_chance };
         }
-        let thresholds = self.settings.api_thresholds;
-        let counting = |outcome, status: ProbeStatus| {
-            outcome == Outcome::Failure && status.health(thresholds) != Health::Unhealthy
-        };
         if turned_unhealthy {
             return Pace::Pause;
         }
-        if counting(seen.api_server, self.api_server)
-            || seen
-                .external
-                .is_some_and(|outcome| counting(outcome, self.external))
-        {
+        let thresholds = self.settings.api_thresholds;
+        let is_counting = |outcome, status: ProbeStatus| {
+            outcome == Outcome::Failure && status.health(thresholds) != Health::Unhealthy
+        };
+        let external = seen
+            .external
+            .is_some_and(|outcome| is_counting(outcome, self.external));
+        if external || is_counting(seen.api_server, self.api_server) {
             return Pace::Recheck;
         }
-        if matches!(seen.lists, Lists::Failed) {
-            return Pace::ListFailed {
-                failures: self.list_failures,
-            };
-        }
-        let fencing = rule.verdict() == Verdict::Fence && seen.fence != Fence::Full;
-        let counting_leases = self.leases.error_count > 0
-            && self.leases.health(self.settings.lease_thresholds) == Health::Undecided;
-        if fencing || (counting_leases && census.is_some()) {
+        if is_hurried {
             return Pace::Hurry;
         }
-        let tripped = matches!(self.trip, Trip::Tripped { .. });
+        if matches!(rule, Rule::ListFailed) && !matches!(seen.lists, Lists::NotAsked) {
+            let failures = if self.is_pressed(seen.end) {
+                1
+            } else {
+                self.list_failures
+            };
+            return Pace::ListFailed { failures };
+        }
         Pace::Steady {
             first_expiry: census
-                .filter(|_| !tripped)
+                .filter(|_| !self.is_tripped())
                 .and_then(|census| census.first_expiry),
             first_judgement: match rule {
                 Rule::InitialDelay { until } => Some(until),
                 _ => None,
             },
         }
+    }
+
+    /// Whether a trip or a deadline is so near, as of the last list, that failed lists are repeated
+    /// every second.
+    fn is_pressed(&self, now: Time) -> bool {
+        let is_near = |deadline: Time| deadline <= now.after(self.grace / 2);
+        let is_known = now <= self.last.end.after(self.grace);
+        is_known && (self.last.trips_at.is_some() || self.last.deadline.is_some_and(is_near))
     }
 }

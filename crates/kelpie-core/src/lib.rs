@@ -20,7 +20,7 @@ mod status;
 mod target;
 mod time;
 
-pub use book::{LeaseBook, LeaseView, Listed};
+pub use book::{LeaseBook, LeaseView, Listed, Role};
 pub use candidate::{
     Condition, DEFAULT_UNHEALTHY_CONDITIONS, Exclusion, Exclusions, MachinePhase, Machines, Node,
     PoolConditions, Roster, exclusion,

@@ -2,12 +2,10 @@
 
 use std::time::Duration;
 
-use serde::Serialize;
-
 use crate::Fraction;
 
 /// The knobs of a probe, validated. `kelpie-config` makes these from files.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Settings {
     /// Period of the rounds; longer by up to `jitter` of itself.
     pub probe_interval: Duration,
@@ -27,8 +25,8 @@ pub struct Settings {
     pub grace: Duration,
     /// f: share of expired candidates that trips the lease probe.
     pub failure_fraction: Fraction,
-    /// Share of candidates that must not be reached by those still silent for the probe to be well
-    /// again; at most `failure_fraction`.
+    /// The probe is well again when the candidates that have not renewed since the trip are fewer than
+    /// this share; at most `failure_fraction`.
     pub recovery_fraction: Fraction,
     /// How long before the deadline order and patience end; zero: never.
     pub fence_reserve: Duration,
@@ -63,7 +61,7 @@ impl Default for Settings {
 }
 
 /// How many equal results in a row make a probe healthy or unhealthy; both at least 1.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Thresholds {
     /// Successes in a row for healthy.
     pub success: u32,

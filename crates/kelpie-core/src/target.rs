@@ -6,7 +6,7 @@ use std::time::Duration;
 use serde::Serialize;
 
 /// One controller to fence: any resource with a scale subresource.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Target {
     /// Which object, in the cluster's control namespace.
     pub resource: ResourceRef,
@@ -37,7 +37,7 @@ impl fmt::Display for ResourceRef {
 }
 
 /// How a target is scaled in one direction.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ScaleRule {
     /// Levels run in ascending order, the targets of one level together.
     pub level: u32,

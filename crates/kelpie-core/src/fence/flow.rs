@@ -1,10 +1,9 @@
 //! One way through all targets of a cluster, level by level.
 
 use std::sync::Arc;
-use std::time::Duration;
 
-use super::step::{Call, Reply, Step, TargetId};
-use super::work::{Direction, Outcome, Work};
+use super::step::{Call, Origin, Reply, Step, TargetId};
+use super::work::{Direction, TargetOutcome, Work};
 use crate::{Target, Time};
 
 /// A flow from its start to its end. It never looks back: what it finds on the targets is all it
@@ -15,27 +14,8 @@ pub(super) struct Flow {
     pub(super) direction: Direction,
     targets: Arc<[Target]>,
     works: Vec<Work>,
-    haste: Haste,
-}
-
-/// How the deadline bears on the order of the levels, on the way down.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Haste {
-    /// The deadline; `None`: every one was missed already, or none is known.
-    pub(super) deadline: Option<Time>,
-    /// How long before it the order ends; zero: never.
-    pub(super) reserve: Duration,
-}
-
-impl Haste {
-    /// From when on all levels run at once.
-    fn from(&self) -> Time {
-        match self.deadline {
-            _ if self.reserve.is_zero() => Time::MAX,
-            None => Time::MIN,
-            Some(deadline) => deadline.before(self.reserve),
-        }
-    }
+    /// From when on the levels do not wait for each other.
+    rush_at: Option<Time>,
 }
 
 impl Flow {
@@ -43,7 +23,7 @@ impl Flow {
         id: u64,
         direction: Direction,
         targets: &Arc<[Target]>,
-        haste: Haste,
+        rush_at: Option<Time>,
     ) -> Self {
         let works = targets.iter().map(|_| Work::new(direction)).collect();
         Self {
@@ -51,43 +31,45 @@ impl Flow {
             direction,
             targets: Arc::clone(targets),
             works,
-            haste,
+            rush_at,
         }
     }
 
-    pub(super) fn set_haste(&mut self, haste: Haste) {
-        self.haste = haste;
+    pub(super) fn set_rush(&mut self, rush_at: Option<Time>) {
+        self.rush_at = rush_at;
     }
 
-    /// The calls to make now; also whether levels were started out of order because of the deadline.
-    pub(super) fn poll(&mut self, now: Time) -> (Vec<Step>, bool) {
-        let mut steps = Vec::new();
+    /// The calls to make now, and the targets whose turn has come early because of the deadline.
+    pub(super) fn poll(&mut self, now: Time) -> (Vec<Step>, Vec<TargetId>) {
         let rushed = self.open_levels(now);
-        for (index, work) in self.works.iter_mut().enumerate() {
-            if let Some(call) = work.poll(now) {
-                steps.push(Step {
-                    target: TargetId(index),
-                    call,
-                    flow: self.id,
-                });
-            }
-        }
-        (steps, rushed)
+        let origin = Origin::Flow(self.id);
+        let step = |(index, work): (usize, &mut Work)| {
+            let target = TargetId(index);
+            work.poll(now).map(|call| Step {
+                target,
+                call,
+                origin,
+            })
+        };
+        let steps = self.works.iter_mut().enumerate().filter_map(step);
+        (steps.collect(), rushed)
     }
 
-    /// Starts the targets whose turn has come; true if some were started before their turn.
-    fn open_levels(&mut self, now: Time) -> bool {
+    /// Starts the targets whose turn has come; names those that were started before it.
+    fn open_levels(&mut self, now: Time) -> Vec<TargetId> {
+        let mut rushed = Vec::new();
         if self.has_failed() {
-            return false;
+            return rushed;
         }
         let open = self.open_level(now);
-        let in_haste = self.direction == Direction::Down && now >= self.haste.from();
-        let mut rushed = false;
-        for (work, target) in self.works.iter_mut().zip(&*self.targets) {
+        let in_haste = self.rush_at.is_some_and(|at| now >= at);
+        for (index, (work, target)) in self.works.iter_mut().zip(&*self.targets).enumerate() {
             let is_next = open.is_none_or(|open| work.rule(target).level <= open);
             if work.is_waiting() && (is_next || in_haste) {
                 work.begin();
-                rushed |= !is_next;
+                if !is_next {
+                    rushed.push(TargetId(index));
+                }
             }
         }
         rushed
@@ -115,32 +97,38 @@ impl Flow {
     }
 
     /// When the flow has something to do without an answer from outside.
-    pub(super) fn next_wake(&self) -> Option<Time> {
+    pub(super) fn next_wake(&self, now: Time) -> Option<Time> {
+        let works = self.works.iter().filter_map(Work::next_wake);
         let waiting = self.works.iter().any(Work::is_waiting);
-        let haste = (self.direction == Direction::Down && waiting).then(|| self.haste.from());
-        let overdue = self
-            .works
-            .iter()
-            .zip(&*self.targets)
-            .filter_map(|(work, target)| {
-                if waiting && target.optional {
-                    work.overdue_at()
-                } else {
-                    None
-                }
-            });
+        let rush = self.rush_at.filter(|_| waiting);
+        // An optional target stops holding up the next level once it is overdue.
+        let overdue = self.works.iter().zip(&*self.targets);
+        let overdue = overdue.filter_map(|(work, target)| {
+            let at = work.overdue_at().filter(|at| *at > now);
+            at.filter(|_| waiting && target.optional)
+        });
+        works.chain(rush).chain(overdue).min()
+    }
+
+    /// Whether nothing is left to do with this target.
+    pub(super) fn is_done(&self, target: TargetId) -> bool {
         self.works
-            .iter()
-            .filter_map(Work::next_wake)
-            .chain(haste)
-            .chain(overdue)
-            .min()
+            .get(target.0)
+            .is_some_and(|work| work.outcome().is_some())
+    }
+
+    /// Takes a target up again that somebody has changed since it was done.
+    pub(super) fn reopen(&mut self, target: TargetId) {
+        if let Some(work) = self.works.get_mut(target.0) {
+            work.reopen();
+        }
     }
 
     /// A non-optional target failed for good: later levels do not start.
     fn has_failed(&self) -> bool {
         let mut works = self.works.iter().zip(&*self.targets);
-        works.any(|(work, target)| work.outcome() == Some(Outcome::Failed) && !target.optional)
+        works
+            .any(|(work, target)| work.outcome() == Some(TargetOutcome::Failed) && !target.optional)
     }
 
     /// Nothing is left to do.
@@ -152,7 +140,7 @@ impl Flow {
     }
 
     /// How each target fared; `None` while it is under way or waiting.
-    pub(super) fn outcomes(&self) -> impl Iterator<Item = Option<Outcome>> {
+    pub(super) fn outcomes(&self) -> impl Iterator<Item = Option<TargetOutcome>> {
         self.works.iter().map(Work::outcome)
     }
 
@@ -166,9 +154,12 @@ impl Flow {
     /// afresh.
     pub(super) fn released_at(&self) -> Option<Time> {
         let restarted_all = self.is_over()
-            && self
-                .outcomes()
-                .all(|outcome| matches!(outcome, Some(Outcome::Scaled { .. } | Outcome::Missing)));
+            && self.outcomes().all(|outcome| {
+                matches!(
+                    outcome,
+                    Some(TargetOutcome::Scaled { .. } | TargetOutcome::Missing)
+                )
+            });
         let acknowledged = self.works.iter().filter_map(Work::scaled_at).min();
         acknowledged.filter(|_| restarted_all && self.direction == Direction::Up)
     }

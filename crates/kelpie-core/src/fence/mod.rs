@@ -16,81 +16,85 @@ pub use sight::{
     IGNORE_ANNOTATION, MARKER_ANNOTATION, Present, REPLICAS_ANNOTATION, Recorded, Sight, Version,
 };
 pub use step::{Call, DropMarker, Reply, ScaleDown, ScaleUp, Step, TargetId, WriteRecord};
-pub use work::{Direction, Outcome};
+pub use work::{Direction, TargetOutcome};
+
+use serde::Serialize;
 
 use crate::{Decision, Fence, Target, Time, Verdict};
-use flow::{Flow, Haste};
+use flow::Flow;
+use step::Origin;
 
 /// Targets are read at least this often, to find what others did to them.
 const SURVEY_AGE: Duration = Duration::from_mins(5);
-/// A survey read or a restore that failed is repeated after this.
+/// A look or a restore that failed is repeated after this.
 const RETRY: Duration = Duration::from_secs(1);
-/// The number that stands for no flow.
-const SURVEY: u64 = 0;
 
 /// A cluster's targets and what is being done with them.
+///
+/// A step that was handed out must come back through [`reply`](Self::reply), whatever became of it.
 #[derive(Debug)]
 pub struct Fencing {
     targets: Arc<[Target]>,
-    reserve: Duration,
     views: Vec<View>,
     wanted: Option<Direction>,
-    deadline: Option<Time>,
+    rush_at: Option<Time>,
     flow: Option<Flow>,
-    last_flow: u64,
+    /// Flows and looks are numbered, so that late answers are told from those that count.
+    last_number: u64,
     /// A flow that failed is not followed by the next one before this.
     retry_at: Time,
     released_at: Option<Time>,
 }
 
-/// What is known of a target outside any flow.
+/// What is known of a target.
 #[derive(Debug)]
 struct View {
     sight: Option<Sight>,
     look_at: Time,
-    looking: bool,
+    /// The look under way. Anything newer that is learnt about the target outdates it.
+    look: Option<u64>,
 }
 
-/// What is worth telling about a poll.
+/// What came of a poll.
 #[derive(Debug, Default)]
 pub struct Polled {
     /// The calls to make now.
     pub steps: Vec<Step>,
-    /// Levels were started out of order: the deadline beat the order.
-    pub deadline_beat_order: bool,
+    /// The targets whose turn came early: the deadline beat the order of the levels.
+    pub rushed: Vec<TargetId>,
 }
 
-/// A flow that has ended.
-#[derive(Clone, Debug, PartialEq, Eq)]
+/// A flow that has ended, or was cut off.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
 pub struct FlowReport {
     /// Its direction.
     pub direction: Direction,
-    /// How each target fared, in the order of the configuration; `None`: it was never its turn.
-    pub outcomes: Vec<Option<Outcome>>,
+    /// How each target fared, in the order of the configuration; `None`: it was not done with.
+    pub outcomes: Vec<Option<TargetOutcome>>,
     /// Scale operations tried.
     pub attempts: u32,
 }
 
 impl Fencing {
-    /// Targets that were never looked at. `reserve` is how long before the deadline the order of the
-    /// levels ends; zero: never.
-    pub fn new(targets: Vec<Target>, reserve: Duration) -> Self {
+    /// Targets that were never looked at.
+    pub fn new(targets: Vec<Target>) -> Self {
         let views = targets.iter().map(|_| View::default()).collect();
         Self {
             targets: targets.into(),
-            reserve,
             views,
             wanted: None,
-            deadline: None,
+            rush_at: None,
             flow: None,
-            last_flow: SURVEY,
+            last_number: 0,
             retry_at: Time::MIN,
             released_at: None,
         }
     }
 
-    /// Follows a decision. A flow against it is cut off; Hold starts nothing and cuts off all.
-    pub fn steer(&mut self, decision: &Decision) {
+    /// Follows a decision. Hold lets a flow rest: nothing is written until a verdict takes it up again.
+    /// The opposite verdict cuts it off, and the report says how far it came.
+    pub fn steer(&mut self, decision: &Decision) -> Option<FlowReport> {
         self.wanted = match decision.verdict {
             Verdict::Fence => Some(Direction::Down),
             Verdict::Release => Some(Direction::Up),
@@ -99,67 +103,82 @@ impl Fencing {
         if self.wanted == Some(Direction::Down) {
             self.retry_at = Time::MIN;
         }
-        self.deadline = decision.deadline;
-        match &mut self.flow {
-            Some(flow) if Some(flow.direction) != self.wanted => self.flow = None,
-            Some(flow) => {
-                flow.set_haste(Haste {
-                    deadline: decision.deadline,
-                    reserve: self.reserve,
-                });
-            }
-            None => {}
-        }
+        self.rush_at = decision.rush_at;
+        let wanted = self.wanted?;
+        let flow = self.flow.as_mut()?;
+        flow.set_rush(decision.rush_at);
+        (flow.direction != wanted).then(|| self.cut_off()).flatten()
+    }
+
+    /// Stops acting at once, as on losing leadership. Looking goes on.
+    pub fn stand_down(&mut self) -> Option<FlowReport> {
+        self.wanted = None;
+        self.cut_off()
+    }
+
+    fn cut_off(&mut self) -> Option<FlowReport> {
+        self.flow.take().map(|flow| report(&flow))
     }
 
     /// Looks at all targets anew: after gaining leadership, where a predecessor may have fenced.
     pub fn survey(&mut self) {
         for view in &mut self.views {
-            view.look_at = Time::MIN;
+            view.look_again();
         }
     }
 
     /// The calls to make now.
     pub fn poll(&mut self, now: Time) -> Polled {
-        let mut polled = Polled::default();
         if let Some(direction) = self.due_flow()
             && now >= self.retry_at
         {
-            self.start_flow(direction);
+            let number = self.next_number();
+            let flow = Flow::new(number, direction, &self.targets, self.rush_at);
+            self.flow = Some(flow);
         }
-        if let Some(flow) = &mut self.flow {
-            let (steps, rushed) = flow.poll(now);
-            polled.steps = steps;
-            polled.deadline_beat_order = rushed;
-        } else {
-            for (index, view) in self.views.iter_mut().enumerate() {
-                if !view.looking && now >= view.look_at {
-                    view.looking = true;
-                    let target = TargetId(index);
-                    polled.steps.push(Step {
-                        target,
-                        call: Call::Read,
-                        flow: SURVEY,
-                    });
-                }
+        let mut polled = Polled::default();
+        if let Some(flow) = self
+            .flow
+            .as_mut()
+            .filter(|flow| Some(flow.direction) == self.wanted)
+        {
+            (polled.steps, polled.rushed) = flow.poll(now);
+        }
+        for index in 0..self.views.len() {
+            let target = TargetId(index);
+            if self.look_at(target).is_some_and(|at| now >= at) {
+                let number = self.next_number();
+                self.views[index].look = Some(number);
+                polled.steps.push(Step {
+                    target,
+                    call: Call::Read,
+                    origin: Origin::Look(number),
+                });
             }
         }
         polled
     }
 
-    /// The flow that is wanted, needed and not under way.
+    fn next_number(&mut self) -> u64 {
+        self.last_number += 1;
+        self.last_number
+    }
+
+    /// When a target is to be looked at. What a running flow is busy with, it reads itself.
+    fn look_at(&self, target: TargetId) -> Option<Time> {
+        let running = self
+            .flow
+            .as_ref()
+            .filter(|flow| Some(flow.direction) == self.wanted);
+        let is_busy = running.is_some_and(|flow| !flow.is_done(target));
+        let view = self.views.get(target.0)?;
+        (view.look.is_none() && !is_busy).then_some(view.look_at)
+    }
+
+    /// The flow that is wanted, needed and not there.
     fn due_flow(&self) -> Option<Direction> {
         self.wanted
             .filter(|wanted| self.flow.is_none() && self.is_needed(*wanted))
-    }
-
-    fn start_flow(&mut self, direction: Direction) {
-        self.last_flow += 1;
-        let haste = Haste {
-            deadline: self.deadline,
-            reserve: self.reserve,
-        };
-        self.flow = Some(Flow::new(self.last_flow, direction, &self.targets, haste));
     }
 
     /// Whether a flow in this direction would find something to do, as far as the views tell.
@@ -170,9 +189,7 @@ impl Fencing {
             Direction::Down => views.any(|(view, target)| match &view.sight {
                 None => true,
                 Some(Sight::Missing) => !target.optional,
-                Some(Sight::Present(present)) => {
-                    !present.ignored && present.replicas > work::floor(target)
-                }
+                Some(Sight::Present(present)) => is_running(present, target),
             }),
             Direction::Up => views.any(|(view, _)| match &view.sight {
                 Some(Sight::Present(present)) => present.marked,
@@ -183,72 +200,69 @@ impl Fencing {
 
     /// Takes over what came of a step; a report when that ended a flow.
     pub fn reply(&mut self, step: Step, reply: Reply, now: Time) -> Option<FlowReport> {
-        self.note(&step, &reply, now);
-        let flow = self.flow.as_mut().filter(|flow| flow.id == step.flow)?;
-        flow.reply(step.target, step.call, reply, now);
-        self.finish_flow(now)
+        let view = self.views.get_mut(step.target.0)?;
+        match step.origin {
+            Origin::Look(number) if view.look == Some(number) => {
+                view.look = None;
+                view.note(&step.call, &reply, now);
+                self.reopen_if_undone(step.target);
+                None
+            }
+            Origin::Flow(id) if self.flow.as_ref().is_some_and(|flow| flow.id == id) => {
+                view.look = None;
+                view.note(&step.call, &reply, now);
+                let flow = self.flow.as_mut()?;
+                flow.reply(step.target, step.call, reply, now);
+                self.finish_flow(now)
+            }
+            // Outdated: a look that was overtaken, which tells nothing, or a call of a flow that was
+            // cut off, which may have changed something.
+            Origin::Look(_) => None,
+            Origin::Flow(_) => {
+                view.look_again();
+                None
+            }
+        }
+    }
+
+    /// A flow may be held up for long by one target; what it has done with the others must last.
+    fn reopen_if_undone(&mut self, target: TargetId) {
+        let (Some(flow), Some(view), Some(rule)) = (
+            self.flow.as_mut(),
+            self.views.get(target.0),
+            self.targets.get(target.0),
+        ) else {
+            return;
+        };
+        let is_undone = matches!(&view.sight, Some(Sight::Present(p)) if is_running(p, rule));
+        if flow.direction == Direction::Down && flow.is_done(target) && is_undone {
+            flow.reopen(target);
+        }
     }
 
     fn finish_flow(&mut self, now: Time) -> Option<FlowReport> {
         let flow = self.flow.take_if(|flow| flow.is_over())?;
         if flow
             .outcomes()
-            .any(|outcome| matches!(outcome, Some(Outcome::Failed)))
+            .any(|outcome| outcome == Some(TargetOutcome::Failed))
         {
             self.retry_at = now.after(RETRY);
         }
         self.released_at = flow.released_at().or(self.released_at);
         self.survey();
-        Some(FlowReport {
-            direction: flow.direction,
-            outcomes: flow.outcomes().collect(),
-            attempts: flow.attempts(),
-        })
-    }
-
-    /// Keeps the views true, also by late answers to flows that are over.
-    fn note(&mut self, step: &Step, reply: &Reply, now: Time) {
-        let Some(view) = self.views.get_mut(step.target.0) else {
-            return;
-        };
-        if step.flow == SURVEY {
-            view.looking = false;
-        }
-        match (reply, &step.call, &mut view.sight) {
-            (Reply::Seen(sight), ..) => {
-                view.sight = Some(sight.clone());
-                view.look_at = now.after(SURVEY_AGE);
-            }
-            (Reply::Written(version), call, Some(Sight::Present(present))) => {
-                present.version = version.clone();
-                match call {
-                    Call::WriteRecord(write) => {
-                        present.marked = true;
-                        present.recorded = Recorded::Count(write.replicas());
-                    }
-                    Call::ScaleDown(scale) => present.replicas = scale.replicas(),
-                    Call::ScaleUp(scale) => present.replicas = scale.replicas(),
-                    Call::DropMarker(_) => present.marked = false,
-                    Call::Read => {}
-                }
-            }
-            // What became of a write that failed is not known until the next look.
-            _ => view.look_at = now.after(RETRY),
-        }
+        Some(report(&flow))
     }
 
     /// When there is something to do without an answer from outside.
-    pub fn next_wake(&self) -> Option<Time> {
-        match &self.flow {
-            Some(flow) => flow.next_wake(),
-            None if self.wanted.is_some_and(|wanted| self.is_needed(wanted)) => Some(Time::MIN),
-            None => self
-                .views
-                .iter()
-                .filter(|view| !view.looking)
-                .map(|view| view.look_at)
-                .min(),
-        }
+    pub fn next_wake(&self, now: Time) -> Option<Time> {
+        let running = self
+            .flow
+            .as_ref()
+            .filter(|flow| Some(flow.direction) == self.wanted);
+        let flow = running.and_then(|flow| flow.next_wake(now));
+        let due = self.due_flow().map(|_| self.retry_at);
+        let looks = (0..self.views.len()).filter_map(|index| self.look_at(TargetId(index)));
+        looks.chain(flow).chain(due).min()
     }
 
     /// What the targets look like, for the judge.
@@ -259,7 +273,7 @@ impl Fencing {
             match &view.sight {
                 None => return Fence::Unknown,
                 Some(Sight::Present(present)) if !present.ignored => {
-                    is_full &= present.replicas <= work::floor(target);
+                    is_full &= !is_running(present, target);
                     if present.marked {
                         fence = Fence::Partial;
                     }
@@ -287,12 +301,56 @@ impl Fencing {
     }
 }
 
+fn report(flow: &Flow) -> FlowReport {
+    FlowReport {
+        direction: flow.direction,
+        outcomes: flow.outcomes().collect(),
+        attempts: flow.attempts(),
+    }
+}
+
+/// Whether a target that is to be fenced is not.
+fn is_running(present: &Present, target: &Target) -> bool {
+    !present.ignored && present.replicas > work::floor(target)
+}
+
 impl Default for View {
     fn default() -> Self {
         Self {
             sight: None,
             look_at: Time::MIN,
-            looking: false,
+            look: None,
+        }
+    }
+}
+
+impl View {
+    fn look_again(&mut self) {
+        self.look_at = Time::MIN;
+        self.look = None;
+    }
+
+    fn note(&mut self, call: &Call, reply: &Reply, now: Time) {
+        match (reply, call, &mut self.sight) {
+            (Reply::Seen(sight), ..) => {
+                self.sight = Some(sight.clone());
+                self.look_at = now.after(SURVEY_AGE);
+            }
+            (Reply::Written(version), call, Some(Sight::Present(present))) => {
+                present.version = version.clone();
+                match call {
+                    Call::WriteRecord(write) => {
+                        present.marked = true;
+                        present.recorded = Recorded::Count(write.replicas());
+                    }
+                    Call::ScaleDown(scale) => present.replicas = scale.replicas(),
+                    Call::ScaleUp(scale) => present.replicas = scale.replicas(),
+                    Call::DropMarker(_) => present.marked = false,
+                    Call::Read => {}
+                }
+            }
+            // What became of a write that failed is not known until the next look.
+            _ => self.look_at = now.after(RETRY),
         }
     }
 }

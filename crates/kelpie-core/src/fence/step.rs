@@ -127,14 +127,6 @@ impl ScaleUp {
     pub fn replicas(&self) -> u32 {
         self.replicas
     }
-
-    #[expect(
-        clippy::unused_self,
-        reason = "the marker may go only once the scale call is done"
-    )]
-    pub(super) fn acknowledged(self, version: Version) -> DropMarker {
-        DropMarker { version }
-    }
 }
 
 /// One patch: the marker goes, the record stays.
@@ -148,6 +140,11 @@ impl DropMarker {
         Self {
             version: marked.version,
         }
+    }
+
+    /// The marker may go once the scale call is done, which made this version.
+    pub(super) fn after(_done: &ScaleUp, version: Version) -> Self {
+        Self { version }
     }
 
     /// The version the patch must rest on.
@@ -179,8 +176,16 @@ pub struct Step {
     pub target: TargetId,
     /// What to do.
     pub call: Call,
-    /// The flow that asked; 0 for the survey. Late answers to a flow that is over are told by it.
-    pub(super) flow: u64,
+    pub(super) origin: Origin,
+}
+
+/// Who asked for a step: late answers are told by it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Origin {
+    /// The survey; each look has a number of its own.
+    Look(u64),
+    /// A flow, by its number.
+    Flow(u64),
 }
 
 /// What came of a call.

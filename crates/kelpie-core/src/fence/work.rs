@@ -28,11 +28,13 @@ pub enum Direction {
 /// How a target's part of a flow ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub enum Outcome {
+pub enum TargetOutcome {
     /// It was scaled.
     Scaled {
         /// To this count.
         replicas: u32,
+        /// When the call was acknowledged.
+        at: Time,
         /// Its pods did not follow within the patience of a flow.
         unready: bool,
         /// The record was corrupt, so 1 was used.
@@ -85,7 +87,7 @@ enum State {
     /// To be read again at this instant: after the initial delay, a failure, or to see its pods
     /// follow.
     ReadAt(Time),
-    Done(Outcome),
+    Done(TargetOutcome),
 }
 
 impl Work {
@@ -116,11 +118,21 @@ impl Work {
         matches!(self.state, State::Waiting)
     }
 
+    /// Somebody undid what was done: once more, without the delay.
+    pub(super) fn reopen(&mut self) {
+        *self = Self {
+            delay_is_over: true,
+            attempts: self.attempts,
+            ..Self::new(self.direction)
+        };
+        self.begin();
+    }
+
     pub(super) fn begin(&mut self) {
         self.state = State::Due(Call::Read);
     }
 
-    pub(super) fn outcome(&self) -> Option<Outcome> {
+    pub(super) fn outcome(&self) -> Option<TargetOutcome> {
         match self.state {
             State::Done(outcome) => Some(outcome),
             _ => None,
@@ -175,7 +187,7 @@ impl Work {
     pub(super) fn reply(&mut self, target: &Target, call: Call, reply: Reply, now: Time) {
         match (call, reply) {
             (Call::Read, Reply::Seen(Sight::Missing)) if target.optional => {
-                self.state = State::Done(Outcome::Missing);
+                self.state = State::Done(TargetOutcome::Missing);
             }
             (Call::Read, Reply::Seen(Sight::Present(present))) => match self.direction {
                 _ if present.ignored => self.leave_alone(&present),
@@ -202,14 +214,14 @@ impl Work {
                     at: now,
                     replicas: scale.replicas(),
                 });
-                self.state = State::Due(Call::DropMarker(scale.acknowledged(version)));
+                self.state = State::Due(Call::DropMarker(DropMarker::after(&scale, version)));
             }
             (Call::DropMarker(_), Reply::Written(_)) => match self.scaled {
                 Some(_) => self.settle(now),
                 None if self.basis.as_ref().is_some_and(|basis| basis.ignored) => {
-                    self.state = State::Done(Outcome::Ignored);
+                    self.state = State::Done(TargetOutcome::Ignored);
                 }
-                None => self.state = State::Done(Outcome::AlreadyThere),
+                None => self.state = State::Done(TargetOutcome::AlreadyThere),
             },
             (_, Reply::Conflict) if self.conflicts < CONFLICTS_AT_ONCE => {
                 self.conflicts += 1;
@@ -242,7 +254,7 @@ impl Work {
     fn go_up(&mut self, target: &Target, present: Present, now: Time) {
         let Some(marked) = Marked::found(&present) else {
             match self.scaled {
-                None => self.state = State::Done(Outcome::NotOurs),
+                None => self.state = State::Done(TargetOutcome::NotOurs),
                 Some(_) if present.ready == 0 => self.settle(now),
                 Some(_) => self.finish(false),
             }
@@ -269,7 +281,7 @@ impl Work {
     fn leave_alone(&mut self, present: &Present) {
         self.state = match Marked::found(present) {
             Some(marked) => State::Due(Call::DropMarker(DropMarker::new(marked))),
-            None => State::Done(Outcome::Ignored),
+            None => State::Done(TargetOutcome::Ignored),
         };
         self.scaled = None;
         self.basis = Some(present.clone());
@@ -300,6 +312,8 @@ impl Work {
         self.overdue_at
             .get_or_insert(now.after(self.rule(target).timeout));
         self.basis = Some(present);
+        self.scaled = None;
+        self.settle_until = None;
     }
 
     /// Waits for its pods to follow, for a while.
@@ -318,12 +332,13 @@ impl Work {
 
     fn finish(&mut self, unready: bool) {
         self.state = State::Done(match self.scaled {
-            Some(Scaled { replicas, .. }) => Outcome::Scaled {
+            Some(Scaled { at, replicas }) => TargetOutcome::Scaled {
                 replicas,
+                at,
                 unready,
                 corrupt_record: self.corrupt_record,
             },
-            None => Outcome::AlreadyThere,
+            None => TargetOutcome::AlreadyThere,
         });
     }
 
@@ -339,7 +354,7 @@ impl Work {
         self.overdue_at
             .get_or_insert(now.after(self.rule(target).timeout));
         self.state = if self.direction == Direction::Up && self.is_overdue(now) {
-            State::Done(Outcome::Failed)
+            State::Done(TargetOutcome::Failed)
         } else {
             State::ReadAt(now.after(backoff.min(SLOWEST_RETRY)))
         };

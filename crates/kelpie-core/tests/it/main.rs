@@ -17,10 +17,12 @@
 mod model;
 
 mod candidates;
+mod faults;
 mod fencing;
 mod leases;
 mod promises;
 mod race;
+mod rig;
 mod schedule;
 mod stage;
 mod verdict;

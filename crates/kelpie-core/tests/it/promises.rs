@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use kelpie_core::{
-    Decision, Fence, Listing, Lists, Observation, Outcome, Rule, Settings, Thresholds, Throttle,
-    Time, Verdict, WakeReason,
+    Decision, Fence, LeaseView, Listing, Lists, Observation, Outcome, Role, Rule, Settings,
+    Thresholds, Throttle, Time, Verdict, WakeReason,
 };
 use proptest::prelude::*;
 
@@ -19,6 +19,7 @@ struct AnyRound {
     listed: u8,
     throttled: Option<u64>,
     fence: Fence,
+    released: Option<u64>,
     jitter: f64,
     renewals: Vec<bool>,
 }
@@ -49,10 +50,11 @@ prop_compose! {
         listed in 0_u8..10,
         throttled in prop::option::weighted(0.05, 0_u64..100),
         fence in any_fence(),
+        released in prop::option::weighted(0.2, 0_u64..60),
         jitter in 0.0..1.0,
         renewals in prop::collection::vec(prop::bool::weighted(0.4), 12),
     ) -> AnyRound {
-        AnyRound { pause, takes, api_server, external, listed, throttled, fence, jitter, renewals }
+        AnyRound { pause, takes, api_server, external, listed, throttled, fence, released, jitter, renewals }
     }
 }
 
@@ -132,6 +134,9 @@ fn play(
                 retry_after: Some(Duration::from_secs(after)),
             }),
             fence: round.fence,
+            released: round
+                .released
+                .map(|ago| start.before(Duration::from_secs(ago))),
             jitter: round.jitter,
         };
         let decision = stage.judge.decide(&observation);
@@ -143,19 +148,20 @@ fn play(
 }
 
 /// T by trying every instant at which anything changes.
-fn trip_instant_by_search(stage: &Stage, settings: &Settings, now: Time) -> Option<Time> {
-    let grace = settings.grace;
+fn trip_instant_by_search(stage: &Stage, settings: &Settings, round: &Observation) -> Option<Time> {
+    let (grace, now) = (settings.grace, round.start);
+    let deadline = |lease: &LeaseView<'_>| lease.renewal.max(round.released).unwrap().after(grace);
     let leases: Vec<_> = stage
         .judge
         .book()
         .leases(grace)
-        .filter(|l| l.is_candidate)
+        .filter(|lease| lease.role == Role::Candidate)
         .collect();
     let count = leases.len() as u32;
     let mut instants: Vec<Time> = leases
         .iter()
         .flat_map(|lease| {
-            let deadline = lease.renewal.after(grace);
+            let deadline = deadline(lease);
             [
                 lease.expires_at,
                 lease.silent_at,
@@ -176,7 +182,7 @@ fn trip_instant_by_search(stage: &Stage, settings: &Settings, now: Time) -> Opti
             .filter(|lease| lease.silent_at <= *instant)
             .count();
         let is_close = leases.iter().any(|lease| {
-            let deadline = lease.renewal.after(grace);
+            let deadline = deadline(lease);
             deadline > *instant && deadline <= instant.after(settings.fence_reserve)
         });
         reached(expired) || (!settings.fence_reserve.is_zero() && is_close && reached(silent))
@@ -204,7 +210,7 @@ proptest! {
             // And T is right: nothing trips before the next look, unless something else is said.
             let judged = matches!(decision.reasons.rule, Rule::Well);
             if judged && round.throttled.is_none() && round.external.is_none() {
-                let trip = trip_instant_by_search(stage, &settings, round.start);
+                let trip = trip_instant_by_search(stage, &settings, round);
                 if let Some(trip) = trip {
                     prop_assert!(wake.at <= trip.max(soonest), "T is {trip}: {decision}");
                 }

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use kelpie_core::{
-    Fence, Listing, Lists, Observation, Outcome, Settings, Throttle, Verdict, WakeReason,
+    Fence, Listing, Lists, Observation, Outcome, Settings, Throttle, Time, Verdict, WakeReason,
 };
 
 use crate::stage::{
@@ -206,4 +206,116 @@ fn nodes_are_read_for_new_leases_while_fenced_and_every_ten_minutes() {
     );
     assert!(due(&mut stage, 50.0, 4, Fence::Partial));
     assert!(due(&mut stage, 630.0, 4, Fence::None));
+}
+
+/// Rounds until `end`, each when the last one asked for it; when each began.
+fn follow(
+    stage: &mut Stage,
+    start: f64,
+    end: f64,
+    mut round: impl FnMut(&mut Stage, Time) -> Observation,
+) -> Vec<f64> {
+    let mut now = at(start);
+    let mut looks = Vec::new();
+    while now < at(end) {
+        looks.push(now.as_micros() as f64 / 1e6);
+        let observation = round(stage, now);
+        now = stage.judge.decide(&observation).next_wake.at;
+    }
+    looks
+}
+
+#[test]
+fn a_dead_external_path_over_dead_leases_is_no_busy_loop() {
+    let (mut stage, _) = after_silence(settings(), 10);
+    let looks = follow(&mut stage, 31.0, 91.0, |stage, now| {
+        let lists = Lists::Read(stage.list(now, &leases(10, 10, 0.0)));
+        Observation {
+            external: Some(Outcome::Failure),
+            fence: Fence::Full,
+            ..seen(now, lists)
+        }
+    });
+    assert!(looks.len() <= 10, "{looks:?}");
+}
+
+#[test]
+fn an_api_server_that_fails_its_probe_over_dead_leases_is_no_busy_loop() {
+    let (mut stage, _) = after_silence(settings(), 5);
+    let looks = follow(&mut stage, 31.0, 91.0, |stage, now| {
+        let lists = Lists::Read(stage.list(now, &leases(10, 10, 0.0)));
+        Observation {
+            api_server: Outcome::Failure,
+            ..seen(now, lists)
+        }
+    });
+    assert!(looks.len() <= 10, "{looks:?}");
+}
+
+#[test]
+fn a_deadline_long_missed_does_not_shorten_retry_after() {
+    let (mut stage, _) = after_silence(settings(), 0);
+    let looks = follow(&mut stage, 40.0, 340.0, |_, now| Observation {
+        throttled: Some(Throttle::default()),
+        ..seen(now, Lists::Failed)
+    });
+    assert!(looks.len() <= 40, "{looks:?}");
+}
+
+#[test]
+fn failed_lists_do_not_sleep_through_the_trip_instant_or_the_last_chance() {
+    let mut stage = Stage::new(settings(), at(-30.0));
+    for now in [-30.0, -20.0, -10.0] {
+        stage.round(at(now), &leases(10, 0, now));
+    }
+    for now in [0.0, 10.0, 20.0, 24.0] {
+        stage.round(at(now), &leases(10, 10, now));
+    }
+    let looks = follow(&mut stage, 25.5, 45.0, |_, now| seen(now, Lists::Failed));
+    assert!(looks.contains(&30.0), "the trip instant: {looks:?}");
+    let longest = looks
+        .windows(2)
+        .map(|pair| pair[1] - pair[0])
+        .fold(0.0, f64::max);
+    assert!(longest <= 1.0, "{looks:?}");
+}
+
+#[test]
+fn lists_that_fail_for_long_are_repeated_ever_more_slowly_again() {
+    let (mut stage, _) = after_silence(settings(), 5);
+    let looks = follow(&mut stage, 31.0, 331.0, |_, now| seen(now, Lists::Failed));
+    assert!(looks.len() < 80, "{} looks in 300 s", looks.len());
+}
+
+#[test]
+fn a_throttled_external_probe_does_not_slow_down_a_fence() {
+    let (mut stage, _) = after_silence(settings(), 10);
+    let lists = Lists::Read(stage.list(at(31.0), &leases(10, 10, 0.0)));
+    let decision = stage.judge.decide(&Observation {
+        external: Some(Outcome::Transient),
+        throttled: Some(Throttle::default()),
+        fence: Fence::Partial,
+        ..seen(at(31.0), lists)
+    });
+    assert_eq!(decision.next_wake.at, at(32.0));
+}
+
+#[test]
+fn an_orphan_that_renews_its_lease_is_a_reason_to_read_the_nodes_once_a_minute() {
+    let mut stage = Stage::new(settings(), at(0.0));
+    let mut due = |now: f64| {
+        let listing = Listing {
+            start: at(now),
+            end: at(now),
+        };
+        let listed = stage.judge.read(listing, lease_list(&leases(3, 0, now)));
+        let due = stage.judge.nodes_due(&listed, Fence::None);
+        if due {
+            stage.judge.learn(roster(&nodes((0..2).map(name))), at(now));
+        }
+        due
+    };
+    let answers: Vec<_> = (0..13).map(|round| due(f64::from(round) * 10.0)).collect();
+    let expected: Vec<_> = (0..13).map(|round| round % 6 == 0).collect();
+    assert_eq!(answers, expected);
 }

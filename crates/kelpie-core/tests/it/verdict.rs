@@ -3,11 +3,12 @@
 use std::time::Duration;
 
 use kelpie_core::{
-    Fence, Lists, Observation, Outcome, Rule, Settings, Thresholds, TripCause, Verdict, WakeReason,
+    Fence, Lease, Listing, Lists, MachinePhase, Machines, Observation, Outcome, Role, Rule,
+    Settings, Thresholds, Time, TripCause, Verdict, WakeReason,
 };
 
 use crate::stage::{
-    Stage, after_silence, at, fraction, leases, name, nodes, roster, seen, settings,
+    Stage, after_silence, at, fraction, lease_list, leases, name, nodes, roster, seen, settings,
 };
 
 #[test]
@@ -97,7 +98,7 @@ fn a_healthy_cluster_whose_external_path_is_not_yet_healthy_holds() {
 
 #[test]
 fn a_failed_list_holds_and_leaves_the_counts_alone() {
-    let (mut stage, _) = after_silence(settings(), 10);
+    let (mut stage, _) = after_silence(settings(), 5);
     for lists in [Lists::Failed, Lists::NotAsked] {
         let decision = stage.judge.decide(&seen(at(31.0), lists));
         assert_eq!(
@@ -105,11 +106,208 @@ fn a_failed_list_holds_and_leaves_the_counts_alone() {
             (Verdict::Hold, Rule::ListFailed)
         );
         assert_eq!(decision.deadline, Some(at(40.0)), "the last known one");
+        assert_eq!(decision.reasons.lease_probe.success_count, 1);
     }
+    let decision = stage.round(at(32.0), &leases(10, 5, 32.0));
+    assert_eq!(decision.verdict, Verdict::Release);
+}
+
+#[test]
+fn a_fence_begun_on_good_evidence_goes_on_through_failed_lists_for_half_the_grace_period() {
+    let (mut stage, decision) = after_silence(settings(), 10);
+    assert_eq!(decision.verdict, Verdict::Fence);
+    let mut fail = |now: f64| stage.judge.decide(&seen(at(now), Lists::Failed));
+    assert_eq!(fail(31.0).verdict, Verdict::Fence);
     assert_eq!(
-        stage.round(at(32.0), &leases(10, 10, 32.0)).verdict,
-        Verdict::Fence
+        fail(31.0).next_wake.at,
+        at(32.0),
+        "every second until fenced"
     );
+    assert_eq!(
+        fail(41.0).rush_at,
+        Some(at(41.0)),
+        "the deadline was missed"
+    );
+    assert_eq!(fail(50.0).verdict, Verdict::Fence);
+    assert_eq!(fail(50.1).verdict, Verdict::Hold);
+}
+
+#[test]
+fn leases_that_prove_nothing_lift_no_fence_even_where_all_was_well_before() {
+    for tripped_before in [false, true] {
+        let (mut stage, _) = after_silence(settings(), if tripped_before { 10 } else { 0 });
+        let decision = stage.round(at(35.0), &leases(10, 0, 35.0));
+        assert_eq!(decision.verdict, Verdict::Release);
+        // Our lists fail for a minute, and the leader fences meanwhile. Then we take over.
+        for now in [40.0, 50.0, 60.0, 70.0, 80.0] {
+            stage.judge.decide(&seen(at(now), Lists::Failed));
+        }
+        stage.fence = Fence::Full;
+        let decision = stage.round(at(90.0), &leases(10, 0, 35.0));
+        assert_eq!(decision.verdict, Verdict::Hold, "{decision}");
+        let decision = stage.round(at(100.0), &leases(10, 0, 100.0));
+        assert_eq!(decision.verdict, Verdict::Release, "{decision}");
+    }
+}
+
+#[test]
+fn a_fence_is_not_lifted_by_renewals_seen_across_a_gap() {
+    let (mut stage, decision) = after_silence(settings(), 10);
+    assert_eq!(decision.verdict, Verdict::Fence);
+    stage.fence = Fence::Full;
+    // All renewed once in the minute in which we could not look, and are not seen to renew again.
+    for (now, verdict) in [
+        (91.0, Verdict::Fence),
+        (105.9, Verdict::Fence),
+        (106.0, Verdict::Release),
+    ] {
+        let decision = stage.round(at(now), &leases(10, 0, 81.0));
+        assert_eq!(decision.verdict, verdict, "{now}: {decision}");
+    }
+}
+
+#[test]
+fn recovery_is_counted_over_candidates_where_there_are_any() {
+    let (mut stage, decision) = after_silence(settings(), 10);
+    assert_eq!(decision.verdict, Verdict::Fence);
+    let listed = stage.list(at(35.0), &leases(10, 7, 35.0));
+    let mut facts = nodes((0..10).map(name));
+    for node in &mut facts[..6] {
+        node.unmanaged = true;
+    }
+    stage.judge.learn(roster(&facts), at(35.0));
+    let decision = stage.judge.decide(&seen(at(35.0), Lists::Read(listed)));
+    // One of the four that count has not renewed; seven of all ten have not.
+    assert_eq!(decision.verdict, Verdict::Release, "{decision}");
+}
+
+#[test]
+fn now_is_the_start_of_the_list_and_not_of_the_round() {
+    let mut stage = Stage::new(settings(), at(-30.0));
+    for now in [-30.0, -20.0, -10.0] {
+        stage.round(at(now), &leases(10, 0, now));
+    }
+    for now in [0.0, 10.0, 20.0] {
+        stage.round(at(now), &leases(10, 10, now));
+    }
+    // The probe of the API server took 5 s; the leases expired meanwhile.
+    let listed = stage.list(at(34.0), &leases(10, 10, 0.0));
+    let round = Observation {
+        end: at(34.1),
+        ..seen(at(29.0), Lists::Read(listed))
+    };
+    let decision = stage.judge.decide(&round);
+    assert_eq!((decision.at, decision.verdict), (at(34.0), Verdict::Fence));
+}
+
+#[test]
+fn a_decision_does_not_rest_on_a_list_whose_nodes_were_due_and_not_read() {
+    let mut stage = Stage::new(settings(), at(0.0));
+    stage.round(at(0.0), &leases(3, 0, 0.0));
+    let many = leases(30, 0, 10.0);
+    let listing = Listing {
+        start: at(10.0),
+        end: at(10.0),
+    };
+    let listed = stage.judge.read(listing, lease_list(&many));
+    let decision = stage.judge.decide(&seen(at(10.0), Lists::Read(listed)));
+    assert_eq!(decision.reasons.rule, Rule::ListFailed);
+}
+
+#[test]
+fn machines_that_change_judge_the_nodes_anew_and_hide_no_new_lease() {
+    let mut stage = Stage::new(settings(), at(0.0));
+    stage.round(at(0.0), &leases(3, 0, 0.0));
+    let list = |stage: &mut Stage, now: f64| {
+        let listing = Listing {
+            start: at(now),
+            end: at(now),
+        };
+        stage.judge.read(listing, lease_list(&leases(4, 0, now)))
+    };
+    list(&mut stage, 10.0);
+    let machines: Machines = [(name(0), MachinePhase::Alive)].into_iter().collect();
+    stage.judge.learn_machines(Some(&machines));
+    let roles: Vec<_> = stage
+        .judge
+        .book()
+        .leases(settings().grace)
+        .map(|lease| lease.role)
+        .collect();
+    assert_eq!(
+        roles,
+        [
+            Role::Candidate,
+            Role::Excluded,
+            Role::Excluded,
+            Role::Unknown
+        ]
+    );
+    let listed = list(&mut stage, 20.0);
+    assert!(stage.judge.nodes_due(&listed, Fence::None));
+}
+
+#[test]
+fn an_external_fence_over_healthy_leases_keeps_the_order_of_the_levels() {
+    let mut stage = Stage::new(settings(), at(0.0));
+    let mut decide = |now: f64| {
+        let external = Some(Outcome::Failure);
+        let lists = Lists::Failed;
+        stage.judge.decide(&Observation {
+            external,
+            ..seen(at(now), lists)
+        })
+    };
+    let decision = [0.0, 1.0, 2.0].map(&mut decide)[2];
+    assert_eq!((decision.verdict, decision.rush_at), (Verdict::Fence, None));
+}
+
+#[test]
+fn extreme_values_do_no_harm() {
+    let graces = [
+        Duration::ZERO,
+        Duration::from_micros(1),
+        Duration::from_secs(40),
+        Duration::MAX,
+    ];
+    for grace in graces {
+        let settings = Settings {
+            grace,
+            fence_reserve: Duration::MAX,
+            probe_interval: Duration::MAX,
+            jitter: f64::NAN,
+            api_failure_pause: Duration::MAX,
+            min_candidates: 0,
+            ..settings()
+        };
+        let mut stage = Stage::new(settings, Time::MIN);
+        for now in [Time::MIN, at(0.0), at(1.0), Time::MAX, Time::MIN, at(100.0)] {
+            for renewed in [Time::MIN, Time::MAX, at(0.0), Time::from_micros(-1)] {
+                for duration_seconds in [None, Some(i32::MIN), Some(i32::MAX), Some(0)] {
+                    let lease = |name| Lease {
+                        name,
+                        renew_time: Some(renewed),
+                        duration_seconds,
+                    };
+                    let names = ["a", "b", "c", "a"];
+                    let listing = Listing {
+                        start: now,
+                        end: now,
+                    };
+                    let listed = stage.judge.read(listing, names.map(lease));
+                    stage
+                        .judge
+                        .learn(roster(&nodes(names.map(String::from))), now);
+                    let released = Some(renewed);
+                    let decision = stage.judge.decide(&Observation {
+                        released,
+                        ..seen(now, Lists::Read(listed))
+                    });
+                    assert!(!decision.to_string().is_empty());
+                }
+            }
+        }
+    }
 }
 
 #[test]
@@ -265,6 +463,13 @@ fn lease_failures_are_counted_once_a_second() {
     );
     assert_eq!(first.next_wake.at, at(31.0));
     assert_eq!(
+        first.reasons.rule,
+        Rule::Counting {
+            failures: 1,
+            required: 3
+        }
+    );
+    assert_eq!(
         stage.round(at(31.0), &leases(10, 10, 31.0)).verdict,
         Verdict::Hold
     );
@@ -280,6 +485,28 @@ fn lease_failures_are_counted_once_a_second() {
         stage.round(at(37.0), &leases(10, 0, 37.0)).verdict,
         Verdict::Release
     );
+}
+
+#[test]
+fn failures_are_counted_only_while_the_rule_itself_holds() {
+    let lease_thresholds = Thresholds {
+        success: 1,
+        failure: 3,
+    };
+    let (mut stage, _) = after_silence(
+        Settings {
+            lease_thresholds,
+            ..settings()
+        },
+        6,
+    );
+    // One of the six renews: five of ten are below 60 %.
+    let mut renewed = leases(10, 6, 30.0);
+    renewed[0].1 = at(30.5);
+    for now in [31.0, 32.0, 33.0] {
+        let decision = stage.round(at(now), &renewed);
+        assert_eq!(decision.verdict, Verdict::Release, "{decision}");
+    }
 }
 
 #[test]
@@ -307,8 +534,12 @@ fn a_cluster_s_own_grace_period_wins_also_while_running() {
 #[test]
 fn a_release_gives_every_node_a_whole_grace_period() {
     let (mut stage, _) = after_silence(settings(), 5);
-    stage.judge.set_released(at(29.0));
-    let decision = stage.round(at(31.0), &leases(10, 5, 31.0));
+    let lists = Lists::Read(stage.list(at(31.0), &leases(10, 5, 31.0)));
+    let released = Some(at(29.0));
+    let decision = stage.judge.decide(&Observation {
+        released,
+        ..seen(at(31.0), lists)
+    });
     assert_eq!(
         decision.deadline,
         Some(at(69.0)),

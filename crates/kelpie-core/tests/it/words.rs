@@ -6,16 +6,28 @@ use crate::stage::{Stage, after_silence, at, leases, name, nodes, roster, seen, 
 
 #[test]
 fn a_decision_explains_itself_in_plain_words_and_as_json() {
-    let (_, decision) = after_silence(settings(), 7);
+    let (mut stage, decision) = after_silence(settings(), 7);
     assert_eq!(
         decision.to_string(),
         "Fence: too many leases are expired, since 1970-01-01T00:00:30.000000Z. Of 10 candidates 7 \
-         are expired and 7 silent (trips at 60 %); 10 have not renewed since the trip (well again \
-         below 60 %). The next node can turn Unknown in 10.0 s. Next look in 1.0 s: something is \
-         under way."
+         are expired and 7 silent (trips at 60 %). The next node can turn Unknown in 10.0 s. Next \
+         look in 1.0 s: something is under way."
+    );
+    let next = stage.round(at(38.0), &leases(10, 7, 38.0)).to_string();
+    assert!(
+        next.contains(" 7 have not renewed since the trip (well again below 60 %)."),
+        "{next}"
+    );
+    assert!(
+        next.contains(" Levels no longer wait for each other."),
+        "{next}"
     );
     let json = serde_json::to_value(decision).unwrap();
     assert_eq!(json["verdict"], "fence");
+    assert_eq!(json["reasons"]["apiServer"]["successCount"], 1);
+    assert_eq!(json["reasons"]["leaseProbe"]["errorCount"], 1);
+    assert!(json["reasons"]["leases"]["notRenewed"].is_null());
+    assert_eq!(json["rushAt"], "1970-01-01T00:00:37.000000Z");
     assert_eq!(json["reasons"]["rule"]["name"], "tripped");
     assert_eq!(json["reasons"]["rule"]["cause"], "expired");
     assert_eq!(json["reasons"]["leases"]["expired"], 7);
@@ -45,6 +57,10 @@ fn every_rule_has_words_of_its_own() {
         },
         Rule::TooFewCandidates { required: 2 },
         Rule::Well,
+        Rule::Counting {
+            failures: 1,
+            required: 3,
+        },
         Rule::Undecided { fence_found: None },
         Rule::Undecided {
             fence_found: Some(at),

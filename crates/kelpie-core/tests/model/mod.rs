@@ -152,13 +152,12 @@ impl<'s> World<'s> {
             ..Settings::default()
         };
         let started = Time::from_micros(rng.i64(0..30 * SECOND));
-        let reserve = settings.fence_reserve;
         let mut world = Self {
             kcm: Kcm::new(nodes.len(), scenario.grace),
             nodes,
             targets: Targets::gardener(),
             judge: Judge::new(settings, started),
-            fencing: Fencing::new(landscape::gardener_targets(), reserve),
+            fencing: Fencing::new(landscape::gardener_targets()),
             agenda: BinaryHeap::new(),
             happenings: Vec::new(),
             fencing_wake: None,
@@ -194,9 +193,6 @@ impl<'s> World<'s> {
                 Some(Happening::Done(step)) => {
                     let reply = self.targets.apply(&step, now);
                     self.fencing.reply(step, reply, now);
-                    if let Some(at) = self.fencing.released_at() {
-                        self.judge.set_released(at);
-                    }
                     self.drive_fencing(now);
                 }
                 _ => {}
@@ -228,6 +224,7 @@ impl<'s> World<'s> {
             lists,
             throttled: None,
             fence: self.fencing.fence(),
+            released: self.fencing.released_at(),
             jitter: self.rng.f64(),
         });
         if self.scenario.policy == Policy::FixedPoll {
@@ -258,7 +255,7 @@ impl<'s> World<'s> {
             Policy::FixedPoll => end.after_seconds(self.scenario.interval),
         };
         self.plan(next, Happening::Round);
-        self.fencing.steer(&decision);
+        let _cut_off = self.fencing.steer(&decision);
         self.drive_fencing(end);
     }
 
@@ -338,7 +335,7 @@ impl<'s> World<'s> {
                 .kcm_fenced_at()
                 .map(AfterSeconds::seconds_after_event);
         }
-        if let Some(at) = self.fencing.next_wake() {
+        if let Some(at) = self.fencing.next_wake(now) {
             let at = at.max(now);
             if self.fencing_wake.is_none_or(|planned| at < planned) {
                 self.fencing_wake = Some(at);

@@ -48,6 +48,7 @@ impl Rounds {
             lists: Lists::Read(listed),
             throttled: None,
             fence: Fence::None,
+            released: None,
             jitter: 0.5,
         })
     }
