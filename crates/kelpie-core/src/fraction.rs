@@ -30,10 +30,13 @@ impl Fraction {
 
     /// The smallest part of `whole` that [reaches](Self::is_reached) this share.
     pub fn quorum(self, whole: u32) -> u32 {
-        // Start one below the estimate: the division above is the definition, not this product.
-        #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss)] // 0..=whole
+        // An estimate from below; the division above is the definition, not this product.
+        #[expect(
+            clippy::cast_possible_truncation,
+            clippy::cast_sign_loss,
+            reason = "it lies between 0 and the whole"
+        )]
         let mut part = (f64::from(whole) * self.0).floor() as u32;
-        part = part.saturating_sub(1);
         while part < whole && !self.is_reached(part, whole) {
             part += 1;
         }

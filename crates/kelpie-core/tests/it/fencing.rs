@@ -357,6 +357,37 @@ fn a_conflict_that_changed_something_is_decided_anew() {
 }
 
 #[test]
+fn a_write_that_fails_and_is_repeated_is_another_attempt() {
+    let mut rig = Rig::new(one(|_| ()), &[Some(1)]);
+    rig.steer(&fence_by(60.0));
+    let mut failures = 2;
+    rig.run_with(10.0, |step, _, _| {
+        let fails = failures > 0 && step.call != Call::Read;
+        fails.then(|| {
+            failures -= 1;
+            Reply::Failed
+        })
+    });
+    assert_eq!(rig.reports[0].attempts, 3);
+}
+
+#[test]
+fn the_targets_are_looked_at_once_more_after_a_flow() {
+    let mut looks = 0;
+    let mut rig = Rig::new(one(|_| ()), &[Some(0)]);
+    rig.steer(&fence_by(60.0));
+    rig.run_with(4.0, |_, _, _| {
+        looks += 1;
+        None
+    });
+    assert_eq!(
+        (rig.reports.len(), looks),
+        (1, 2),
+        "one by the flow, one after it"
+    );
+}
+
+#[test]
 fn endless_conflicts_do_not_become_a_busy_loop() {
     let mut rig = Rig::new(one(|_| ()), &[Some(1)]);
     rig.steer(&fence_by(60.0));

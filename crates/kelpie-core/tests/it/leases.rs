@@ -260,6 +260,99 @@ fn a_slow_request_of_a_right_clock_is_dated_to_its_window() {
 }
 
 #[test]
+fn slow_requests_in_a_row_are_not_taken_for_a_clock_that_was_set_back() {
+    let mut stage = Stage::new(settings(), at(0.0));
+    for (now, renewed) in [(0.0, -5.0), (10.0, 5.0), (20.0, 15.0), (30.0, 25.0)] {
+        stage.list(at(now), &[(name(0), at(renewed))]);
+    }
+    // Written at 35, 40 and 45 s, each 6 s and more before the last list without it.
+    for (now, renewed) in [
+        (41.0, 25.0),
+        (44.0, 35.0),
+        (46.0, 35.0),
+        (52.0, 40.0),
+        (54.0, 45.0),
+    ] {
+        stage.list(at(now), &[(name(0), at(renewed))]);
+    }
+    stage.list(at(64.0), &[(name(0), at(58.0))]);
+    assert_eq!(stage.view(G, &name(0)).renewal, Some(at(58.0)));
+}
+
+#[test]
+fn a_wrong_clock_that_drifts_is_followed_and_never_dates_too_late() {
+    let mut stage = Stage::new(settings(), at(0.0));
+    for round in 0..360 {
+        let now = f64::from(round) * 10.0;
+        // All phases, over and over.
+        let renewed = now - f64::from(round * 7 % 10) - 0.001;
+        let clock = renewed + 60.0 + renewed * 200e-6;
+        stage.list(at(now), &[(name(0), at(clock))]);
+        if round > 20 {
+            let dated = stage.view(G, &name(0)).renewal.unwrap();
+            assert!(dated <= at(renewed), "round {round}: {dated} is late");
+            assert!(
+                dated >= at(renewed - 1.2),
+                "round {round}: {dated} is early"
+            );
+        }
+    }
+}
+
+#[test]
+fn the_renew_period_is_a_quarter_of_the_lease_within_a_second_and_half_the_grace_period() {
+    let rows = [
+        ("absent", None, 10.0),
+        ("the usual", Some(40), 10.0),
+        ("short", Some(8), 2.0),
+        ("zero", Some(0), 1.0),
+        ("negative", Some(-400), 1.0),
+        ("long", Some(400), 20.0),
+    ];
+    for (what, duration_seconds, period) in rows {
+        let view = |renewed: f64| {
+            let mut book = LeaseBook::default();
+            let lease = Lease {
+                name: "node",
+                renew_time: Some(at(renewed)),
+                duration_seconds,
+            };
+            book.read(
+                Listing {
+                    start: at(0.0),
+                    end: at(0.0),
+                },
+                G,
+                [lease],
+            );
+            let view = book.leases(G).next().unwrap();
+            (view.expires_at, view.silent_at)
+        };
+        let settled = at(1.5 * period);
+        assert_eq!(
+            view(-3_600.0),
+            (settled, settled),
+            "{what}: what we find has to stand 1.5 P"
+        );
+        let silent = at(f64::max(20.0, 2.0 * period));
+        assert_eq!(
+            view(0.0),
+            (at(30.0), silent),
+            "{what}: silence is 0.5 G and 2 P"
+        );
+    }
+}
+
+#[test]
+fn a_value_that_appeared_while_we_watched_has_to_stand_one_and_a_quarter_periods() {
+    let mut stage = Stage::new(settings(), at(0.0));
+    // A clock an hour behind, so that the window's start is all we know.
+    stage.list(at(0.0), &[(name(0), at(-3_605.0))]);
+    stage.list(at(19.9), &[(name(0), at(-3_585.0))]);
+    assert_eq!(stage.view(G, &name(0)).expires_at, at(19.9 + 12.5));
+}
+
+#[test]
 fn a_clock_that_was_set_is_learnt_anew() {
     let mut stage = Stage::new(settings(), at(0.0));
     let mut offset = 0.0;

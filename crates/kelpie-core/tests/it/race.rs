@@ -46,7 +46,7 @@ fn no_node_turns_unknown_in_any_partition() {
 }
 
 #[test]
-fn harmless_events_fence_only_where_the_rule_on_true_times_would_trip_too() {
+fn harmless_events_fence_only_as_the_rule_on_true_times_or_as_last_call_unless_clocks_are_wrong() {
     let mut rng = Rng::with_seed(1);
     let mut wrong = Vec::new();
     let (mut fences, mut last_calls, mut wrong_clocks) = (0, 0, 0);

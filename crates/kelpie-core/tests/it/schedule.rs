@@ -53,6 +53,18 @@ fn failures_of_the_api_server_are_repeated_after_a_second_then_paused_then_every
     assert_eq!(fail(1.0), (1, WakeReason::Recheck));
     assert_eq!(fail(2.0), (30, WakeReason::Pause));
     assert_eq!(fail(32.0), (10, WakeReason::Interval));
+
+    let impatient = Settings {
+        api_failure_pause: Duration::ZERO,
+        ..settings()
+    };
+    let mut stage = Stage::new(impatient, at(0.0));
+    let round = Observation {
+        api_server: Outcome::Failure,
+        ..seen(at(0.0), Lists::NotAsked)
+    };
+    let wakes = [0, 1, 2].map(|_| stage.judge.decide(&round).next_wake.at);
+    assert_eq!(wakes, [at(1.0); 3], "no pause is still a second");
 }
 
 #[test]
@@ -205,7 +217,22 @@ fn nodes_are_read_for_new_leases_while_fenced_and_every_ten_minutes() {
         "there is no such node, and we know it"
     );
     assert!(due(&mut stage, 50.0, 4, Fence::Partial));
-    assert!(due(&mut stage, 630.0, 4, Fence::None));
+    assert!(!due(&mut stage, 629.0, 3, Fence::None));
+    assert!(due(&mut stage, 630.0, 3, Fence::None));
+    let (mut stage, decision) = after_silence(settings(), 10);
+    assert_eq!(decision.verdict, Verdict::Fence);
+    let silent = leases(10, 10, 0.0);
+    let listed = stage.judge.read(
+        Listing {
+            start: at(31.0),
+            end: at(31.0),
+        },
+        lease_list(&silent),
+    );
+    assert!(
+        stage.judge.nodes_due(&listed, Fence::None),
+        "tripped, though nothing is fenced yet"
+    );
 }
 
 /// Rounds until `end`, each when the last one asked for it; when each began.

@@ -167,6 +167,30 @@ fn a_fence_is_not_lifted_by_renewals_seen_across_a_gap() {
 }
 
 #[test]
+fn a_release_stays_one_while_the_restore_takes_its_time() {
+    let (mut stage, decision) = after_silence(settings(), 10);
+    assert_eq!(decision.verdict, Verdict::Fence);
+    stage.fence = Fence::Full;
+    for now in [35.0, 36.0, 37.0] {
+        let decision = stage.round(at(now), &leases(10, 0, 35.0));
+        assert_eq!(decision.verdict, Verdict::Release, "{now}: {decision}");
+    }
+}
+
+#[test]
+fn a_deadline_that_has_come_is_no_longer_ahead() {
+    let (mut stage, _) = after_silence(settings(), 10);
+    let decision = stage.round(at(40.0), &leases(10, 10, 0.0));
+    assert_eq!(
+        (decision.deadline, decision.rush_at),
+        (None, Some(at(40.0)))
+    );
+    let (mut stage, _) = after_silence(settings(), 10);
+    let decision = stage.judge.decide(&seen(at(40.0), Lists::Failed));
+    assert_eq!(decision.deadline, None);
+}
+
+#[test]
 fn recovery_is_counted_over_candidates_where_there_are_any() {
     let (mut stage, decision) = after_silence(settings(), 10);
     assert_eq!(decision.verdict, Verdict::Fence);
