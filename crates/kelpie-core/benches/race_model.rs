@@ -58,6 +58,7 @@ fn row(grace: f64, name: &str, policy: Policy, interval: f64) -> String {
             clocks: Clocks::Right,
             event: Event::Partition,
             policy,
+            flaky: 0.0,
             seed,
         };
         let report = scenario.run();

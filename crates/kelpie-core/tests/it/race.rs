@@ -25,6 +25,7 @@ fn scenario(seed: u64, event: Event) -> Scenario {
         ][rng.usize(0..4)],
         event,
         policy: Policy::Deadline,
+        flaky: 0.0,
         seed,
     }
 }
@@ -43,6 +44,28 @@ fn no_node_turns_unknown_in_any_partition() {
         println!("{scenario:?}\n    {report:?}");
     }
     assert!(lost.is_empty(), "{} of {RUNS} partitions lost", lost.len());
+}
+
+#[test]
+fn lists_that_fail_now_and_then_lose_hardly_any_partition() {
+    for (flaky, allowed) in [(0.05, RUNS / 1_000), (0.2, RUNS / 100)] {
+        let lost = (0..RUNS / 2)
+            .map(|seed| Scenario {
+                flaky,
+                clocks: Clocks::Right,
+                ..scenario(seed, Event::Partition)
+            })
+            .filter(|scenario| scenario.run().unknown > 0)
+            .count() as u64;
+        println!(
+            "{lost} of {} partitions lost with {flaky} of the lists failing",
+            RUNS / 2
+        );
+        assert!(
+            lost * 2 <= allowed,
+            "{lost} lost with {flaky} of the lists failing"
+        );
+    }
 }
 
 #[test]

@@ -60,6 +60,8 @@ pub struct Scenario {
     pub clocks: Clocks,
     pub event: Event,
     pub policy: Policy,
+    /// The share of our lists that fail.
+    pub flaky: f64,
     pub seed: u64,
 }
 
@@ -214,6 +216,7 @@ impl<'s> World<'s> {
             Event::ListGap { seconds } if start >= at(0.0) && start < at(seconds) => {
                 (Outcome::Success, Lists::Failed)
             }
+            _ if self.rng.f64() < self.scenario.flaky => (Outcome::Success, Lists::Failed),
             _ => (Outcome::Success, self.list(start, end)),
         };
         let mut decision = self.judge.decide(&Observation {
