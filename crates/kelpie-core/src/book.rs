@@ -7,7 +7,8 @@ use serde::Serialize;
 use crate::Time;
 use crate::candidate::{Exclusion, Exclusions, Machines, Roster};
 use crate::clock::Window;
-use crate::lease::{Heartbeat, Lease, Limits, Listing, Sighting};
+use crate::lease::{Heartbeat, Lease, Listing, Sighting};
+use crate::limits::Limits;
 
 /// A lease that is renewed although it has no node is a reason to read the nodes, but not every round.
 const ORPHAN_PATIENCE: Duration = Duration::from_mins(1);

@@ -6,7 +6,8 @@ use serde::Serialize;
 
 use crate::book::{Entry, LeaseBook, Role};
 use crate::candidate::{Exclusion, Exclusions};
-use crate::lease::{Heartbeat, Limits};
+use crate::lease::Heartbeat;
+use crate::limits::Limits;
 use crate::{Fraction, Time};
 
 /// The cluster's leases at one instant.

@@ -3,11 +3,9 @@
 //! `renewTime` is written by the node's clock, which may be wrong by anything. What we know for sure
 //! is the window in which a value appeared; [`Clock`] makes the best of that.
 
-use std::time::Duration;
-
 use crate::Time;
 use crate::clock::{Clock, Window};
-use crate::time::micros;
+use crate::limits::Limits;
 
 const SECOND: i64 = 1_000_000;
 
@@ -40,37 +38,6 @@ pub(crate) struct Sighting {
     pub(crate) end: Time,
     /// Standing starts anew for all leases.
     pub(crate) restart: bool,
-}
-
-/// The grace period and what is derived from it, in microseconds.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Limits {
-    grace: i64,
-    expiry: i64,
-    half: i64,
-}
-
-impl Limits {
-    pub(crate) fn new(grace: Duration) -> Self {
-        let grace = micros(grace);
-        Self {
-            grace,
-            expiry: grace / 4 * 3 + grace % 4 * 3 / 4,
-            half: grace / 2,
-        }
-    }
-
-    pub(crate) fn grace(&self) -> i64 {
-        self.grace
-    }
-
-    pub(crate) fn half(&self) -> i64 {
-        self.half
-    }
-
-    pub(crate) fn quarter(&self) -> i64 {
-        self.grace / 4
-    }
 }
 
 /// What is known of one lease.
@@ -159,7 +126,7 @@ impl Heartbeat {
     /// P, within what makes sense for this grace period.
     fn period(&self, limits: &Limits) -> i64 {
         // Not `clamp`: it panics where a tiny grace period turns the bounds round.
-        self.period.max(SECOND).min(limits.half)
+        self.period.max(SECOND).min(limits.half())
     }
 
     /// From when on the value has stood long enough to prove that nobody renews it.
@@ -176,13 +143,13 @@ impl Heartbeat {
     /// From when on the lease counts as expired if nobody renews it.
     pub(crate) fn expires_at(&self, limits: &Limits) -> Time {
         self.renewal
-            .plus(limits.expiry)
+            .plus(limits.expiry())
             .max(self.settled_at(limits))
     }
 
     /// From when on the node counts as silent if nobody renews its lease.
     pub(crate) fn silent_at(&self, limits: &Limits) -> Time {
-        let patience = limits.half.max(2 * self.period(limits));
+        let patience = limits.half().max(2 * self.period(limits));
         self.renewal.plus(patience).max(self.settled_at(limits))
     }
 
