@@ -104,6 +104,8 @@ impl ApiServer {
         let options = KubeConfigOptions::default();
         let mut config = Config::from_custom_kubeconfig(kubeconfig, &options).await?;
         config.default_retry = false;
+        // The server is on loopback, whatever proxy the environment names.
+        config.proxy_url = None;
         Ok(Client::try_from(config)?)
     }
 

@@ -3,10 +3,10 @@
 use anyhow::{Result, bail};
 
 use crate::command::{self, cargo};
-use crate::coverage::install;
+use crate::packages::install_subcommand;
 
 pub(crate) fn run() -> Result<()> {
-    install("cargo-deny")?;
+    install_subcommand("cargo-deny", "0.20.2")?;
     command::run(&mut deny(&["bans", "licenses", "sources"]))?;
 
     // Advisories live in a repository of their own, which is not reachable from everywhere.

@@ -62,7 +62,8 @@ pub fn find(name: &str) -> Result<PathBuf> {
 
 /// The folder named by `KUBEBUILDER_ASSETS`, if it holds an API server and an etcd.
 pub fn assets() -> Option<PathBuf> {
-    let folder = PathBuf::from(env::var_os("KUBEBUILDER_ASSETS")?);
+    // Links into it are made elsewhere, and tests run elsewhere: a relative path would lead astray.
+    let folder = fs::canonicalize(env::var_os("KUBEBUILDER_ASSETS")?).ok()?;
     let holds = |name: &str| folder.join(name).is_file();
     (holds("kube-apiserver") && holds("etcd")).then_some(folder)
 }

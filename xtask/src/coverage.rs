@@ -11,6 +11,7 @@ use serde_json::Value;
 use xtask::cache;
 
 use crate::command::{self, cargo, is_installed, program};
+use crate::packages::install_subcommand;
 
 /// Percent of the product's lines that tests must run, and the crates that must have more.
 const FLOOR: f64 = 85.0;
@@ -34,27 +35,21 @@ impl Lines {
 }
 
 pub(crate) fn run() -> Result<()> {
-    install("cargo-llvm-cov")?;
+    install_subcommand("cargo-llvm-cov", "0.9.1")?;
     let report = env::temp_dir().join(format!("kelpie-coverage-{}.json", process::id()));
     let mut measure = cargo(&["llvm-cov", "--workspace", "--json", "--summary-only"]);
     measure.arg("--output-path").arg(&report);
     measure.envs(llvm_tools()?);
-    command::run(&mut measure)?;
-    let text = fs::read_to_string(&report).context("cargo-llvm-cov wrote no report")?;
-    fs::remove_file(&report)?;
+    let measured = command::run(&mut measure);
+    let text = fs::read_to_string(&report).context("cargo-llvm-cov wrote no report");
+    // Gone or never written: either way nothing is left behind.
+    let _ = fs::remove_file(&report);
+    measured?;
+    let text = text?;
     judge(&per_crate(
         &serde_json::from_str(&text)?,
         &cache::repository(),
     ))
-}
-
-/// Installs a cargo subcommand that is not there yet.
-pub(crate) fn install(name: &str) -> Result<()> {
-    if is_installed(name) {
-        return Ok(());
-    }
-    println!("{name} is missing: installing it takes some minutes, once");
-    command::run(&mut cargo(&["install", "--locked", name]))
 }
 
 /// Where LLVM's tools are when rustup has not installed its own: from a package of the same version.
@@ -100,6 +95,10 @@ fn per_crate(report: &Value, repository: &Path) -> BTreeMap<String, Lines> {
 }
 
 fn judge(crates: &BTreeMap<String, Lines>) -> Result<()> {
+    let missing = HIGHER.iter().find(|(name, _)| !crates.contains_key(*name));
+    if let Some((name, _)) = missing {
+        bail!("the report has no line of {name}: did cargo-llvm-cov measure the workspace?");
+    }
     let all = crates.values().fold(Lines::default(), |sum, lines| Lines {
         all: sum.all + lines.all,
         run: sum.run + lines.run,
@@ -148,6 +147,9 @@ mod tests {
         serde_json::json!({ "data": [{ "files": files }] })
     }
 
+    const CORE: (&str, u64, u64) = ("/r/crates/kelpie-core/src/a.rs", 100, 95);
+    const CONFIG: (&str, u64, u64) = ("/r/crates/kelpie-config/src/a.rs", 100, 95);
+
     fn judged(files: &[(&str, u64, u64)]) -> Result<()> {
         judge(&per_crate(&report(files), Path::new("/r")))
     }
@@ -155,7 +157,8 @@ mod tests {
     #[test]
     fn product_crates_alone_count() {
         let files = [
-            ("/r/crates/kelpie/src/main.rs", 100, 90),
+            CORE,
+            CONFIG,
             ("/r/xtask/src/main.rs", 1_000, 0),
             ("/r/tests/src/lib.rs", 1_000, 0),
         ];
@@ -164,17 +167,22 @@ mod tests {
 
     #[test]
     fn the_core_has_a_higher_floor() {
-        let files = [
-            ("/r/crates/kelpie-core/src/a.rs", 100, 94),
-            ("/r/crates/kelpie/src/main.rs", 100, 100),
-        ];
+        let files = [("/r/crates/kelpie-core/src/a.rs", 100, 94), CONFIG];
         let error = judged(&files).unwrap_err().to_string();
         assert!(error.starts_with("kelpie-core has 94.00 %"), "{error}");
     }
 
     #[test]
     fn the_whole_has_a_floor() {
-        let error = judged(&[("/r/crates/kelpie/src/main.rs", 100, 84)]).unwrap_err();
-        assert!(error.to_string().starts_with("all crates has 84.00 %"));
+        let files = [CORE, CONFIG, ("/r/crates/kelpie/src/main.rs", 1_000, 800)];
+        let error = judged(&files).unwrap_err().to_string();
+        assert!(error.starts_with("all crates has 82.50 %"), "{error}");
+    }
+
+    #[test]
+    fn a_report_without_the_core_proves_nothing() {
+        let error = judged(&[CONFIG]).unwrap_err().to_string();
+        assert!(error.contains("no line of kelpie-core"), "{error}");
+        assert!(judged(&[]).is_err());
     }
 }

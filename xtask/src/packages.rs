@@ -1,8 +1,8 @@
-//! Debian packages the tests use beside the servers of `cargo xtask tools`.
+//! Programs that are installed when they are missing: Debian packages and cargo subcommands.
 
 use anyhow::{Result, bail};
 
-use crate::command::{self, is_installed, program};
+use crate::command::{self, cargo, is_installed, program};
 
 /// A program the tests start, and the package that has it.
 const NEEDED: [(&str, &str); 1] = [
@@ -25,6 +25,21 @@ pub(crate) fn provide() -> Result<String> {
     command::run(&mut apt_get(&["update"]))?;
     command::run(apt_get(&["install", "-y", "--no-install-recommends"]).args(&missing))?;
     Ok(format!("installed: {packages}"))
+}
+
+/// Installs a cargo subcommand that is not there yet, in the version known to build with our Rust.
+pub(crate) fn install_subcommand(name: &str, version: &str) -> Result<()> {
+    if is_installed(name) {
+        return Ok(());
+    }
+    println!("{name} is missing: installing it takes some minutes, once");
+    command::run(&mut cargo(&[
+        "install",
+        "--locked",
+        "--version",
+        version,
+        name,
+    ]))
 }
 
 fn missing(is_there: impl Fn(&str) -> bool) -> Vec<&'static str> {

@@ -8,10 +8,10 @@ use crate::{generate, instructions, packages, tidy, tools};
 
 /// Check everything: the one test command.
 ///
-/// Provides what is missing (Debian packages, real servers built from the pins in tools/), then
-/// checks format, lints, house rules, generated docs and API docs, runs every test and doctest,
-/// and holds the instruction budget of a decision. Stops at the first step that fails. Each step
-/// says how long it took.
+/// Checks format, lints, house rules, generated docs and API docs; provides what is missing (Debian
+/// packages, real servers built from the pins in tools/); runs every test and doctest, and holds the
+/// instruction budget of a decision. Stops at the first step that fails. Each step says how long it
+/// took.
 #[derive(clap::Args)]
 pub(crate) struct Arguments {
     /// Leave out what needs real servers or other programs: for between edits
@@ -30,8 +30,6 @@ struct Step {
 }
 
 const STEPS: [Step; 9] = [
-    slow("packages", |_| packages::provide()),
-    slow("servers", |_| tools::provide().map(|(_, did)| did)),
     step("format", |_| run_cargo(&["fmt", "--all", "--check"])),
     step("clippy", |_| {
         run_cargo(&[
@@ -46,6 +44,8 @@ const STEPS: [Step; 9] = [
     step("tidy", |_| tidy::run().map(|()| Note::new())),
     step("gen", |_| generate::check().map(|()| Note::new())),
     step("docs", |_| docs()),
+    slow("packages", |_| packages::provide()),
+    slow("servers", |_| tools::provide().map(|(_, did)| did)),
     step("tests", tests),
     slow("budget", |_| instructions::check()),
 ];

@@ -85,7 +85,9 @@ pub(crate) struct Connection<S> {
 impl<S> Connection<S> {
     /// Asked whenever the stream has nothing to do: is it time to go?
     fn poll_patience(&mut self, cx: &mut Context<'_>) -> Poll<io::Error> {
-        let evicted = Pin::new(&mut self.evicted).poll(cx).is_ready();
+        // A receiver that has answered must not be asked again; a stream may be.
+        let evicted =
+            self.evicted.is_terminated() || Pin::new(&mut self.evicted).poll(cx).is_ready();
         if evicted || self.alarm.as_mut().poll(cx).is_ready() {
             return Poll::Ready(io::ErrorKind::TimedOut.into());
         }
@@ -178,8 +180,10 @@ mod tests {
         let mut old = connections.admit(old);
         let (_client, young) = duplex(1);
         let mut young = connections.admit(young);
-        let error = old.read_u8().await.unwrap_err();
-        assert_eq!(error.kind(), io::ErrorKind::TimedOut);
+        for _ in 0..2 {
+            let error = old.read_u8().await.unwrap_err();
+            assert_eq!(error.kind(), io::ErrorKind::TimedOut);
+        }
         let began = Instant::now();
         drop(old);
         young.read_u8().await.unwrap_err();

@@ -49,7 +49,7 @@ pub(super) fn check_source(source: &Source) -> Vec<Problem> {
     let mut problems = Vec::new();
     for (number, line) in source.product_lines() {
         for (banned, instead) in BANNED {
-            if line.contains(banned) {
+            if line.contains(banned) || is_in_group(line, banned) {
                 let text = format!("no {banned} in {CORE}: {instead}");
                 problems.push(source.problem(number, text));
             }
@@ -58,9 +58,29 @@ pub(super) fn check_source(source: &Source) -> Vec<Problem> {
     problems
 }
 
+/// Whether `use std::{fs, …}` brings in `std::fs`.
+fn is_in_group(line: &str, banned: &str) -> bool {
+    let Some((_, module)) = banned.split_once("std::") else {
+        return false;
+    };
+    let group = line.trim_start().strip_prefix("use std::{");
+    group.is_some_and(|group| {
+        let mut words = group.split(|c: char| !c.is_alphanumeric() && c != '_');
+        words.any(|word| word == module)
+    })
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_banned_module_is_found_in_a_group_of_imports_too() {
+        let found = problems("crates/kelpie-core/src/a.rs", "use std::{env, fmt};\n");
+        assert_eq!(found.len(), 1, "{found:?}");
+        let fine = problems("crates/kelpie-core/src/a.rs", "use std::{fmt, time};\n");
+        assert!(fine.is_empty(), "{fine:?}");
+    }
 
     fn problems(path: &str, text: &str) -> Vec<String> {
         let problems = check_source(&Source::new(path, text));

@@ -232,6 +232,12 @@ impl<'s> World<'s> {
         });
         if self.scenario.policy == Policy::FixedPoll {
             decision.verdict = self.plain_rule(start);
+            // It is told the deadline all the same: only the looking differs.
+            let reserve = Settings::default().fence_reserve;
+            let rush_at = decision
+                .deadline
+                .map_or(start, |deadline| deadline.before(reserve));
+            decision.rush_at = (decision.verdict == Verdict::Fence).then_some(rush_at);
         }
         if decision.verdict == Verdict::Fence && self.report.tripped_after.is_none() {
             self.report.tripped_after = Some(start.seconds_after_event());
