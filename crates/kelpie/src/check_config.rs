@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use anstyle::{AnsiColor, Style};
 use anyhow::{Context, Result};
-use clap::{Args, ValueEnum};
+use clap::{Args, Subcommand, ValueEnum, ValueHint};
 use kelpie_config::{MAX_BYTES, Parsed, Problem, Report, Severity, Strictness, prober, weeder};
 use serde::Serialize;
 
@@ -15,43 +15,69 @@ use crate::cli::Guise;
 use crate::exit::Outcome;
 use crate::{summary, terminal};
 
-const LONG_ABOUT: &str = "\
-Check a configuration file: what it means, or everything that is wrong with it
-
-A file that can be used is summed up on standard output. Problems go to standard error, one
-per line, each with its place, the value at fault and what is allowed. Warnings are about
-settings that cannot work as written; the file can still be used.
-
-With `-o json` everything goes to standard output as one JSON object, with the effective
-value of every setting.";
-
 /// Check a configuration file: what it means, or everything that is wrong with it
 ///
+/// A file that can be used is summed up on standard output. Problems go to standard error, one
+/// per line, each with its place, the value at fault and what is allowed. Warnings are about
+/// settings that cannot work as written; the file can still be used.
+///
+/// With `-o json` everything goes to standard output as one JSON object, with the effective
+/// value of every setting.
 #[derive(Args)]
-#[command(long_about = LONG_ABOUT)]
+#[command(
+    verbatim_doc_comment,
+    disable_help_subcommand = true,
+    subcommand_value_name = "COMPONENT"
+)]
 pub(crate) struct CheckConfig {
-    /// Whose file it is
+    #[command(subcommand)]
     component: Component,
 
-    /// The file; `-` reads standard input
-    file: PathBuf,
-
     /// How to answer
-    #[arg(short, long, value_name = "FORMAT", default_value = "text")]
+    #[arg(
+        short,
+        long,
+        value_name = "FORMAT",
+        default_value = "text",
+        global = true
+    )]
     output: Output,
 
     /// Judge it as this program would [default: the name it was started under]
-    #[arg(long = "as", value_name = "PROGRAM")]
+    #[arg(long = "as", value_name = "PROGRAM", global = true)]
     guise: Option<Guise>,
 }
 
-#[derive(Clone, Copy, Debug, Serialize, ValueEnum)]
-#[serde(rename_all = "lowercase")]
+/// Whose file it is. Subcommands, because shells complete files after a subcommand only.
+#[derive(Subcommand)]
 enum Component {
-    /// Fences controllers of clusters whose nodes are cut off
-    Prober,
-    /// Restarts crashing pods once the service they need is back
-    Weeder,
+    /// The file of the prober, which fences controllers of clusters whose nodes are cut off
+    Prober(Source),
+    /// The file of the weeder, which restarts crashing pods once the service they need is back
+    Weeder(Source),
+}
+
+/// Where the configuration comes from.
+#[derive(Args)]
+struct Source {
+    /// The file; `-` reads standard input
+    #[arg(value_hint = ValueHint::FilePath)]
+    file: PathBuf,
+}
+
+impl Component {
+    fn file(&self) -> &Path {
+        match self {
+            Self::Prober(source) | Self::Weeder(source) => &source.file,
+        }
+    }
+
+    const fn name(&self) -> &'static str {
+        match self {
+            Self::Prober(_) => "prober",
+            Self::Weeder(_) => "weeder",
+        }
+    }
 }
 
 #[derive(Clone, Copy, Debug, ValueEnum)]
@@ -64,14 +90,14 @@ enum Output {
 
 impl CheckConfig {
     pub(crate) fn run(&self, started_as: Guise) -> Result<Outcome> {
-        let bytes = read(&self.file)?;
+        let bytes = read(self.component.file())?;
         let strictness = match self.guise.unwrap_or(started_as) {
             Guise::Kelpie => Strictness::Strict,
             Guise::DependencyWatchdog => Strictness::Lenient,
         };
         match self.component {
-            Component::Prober => self.answer(prober::parse(&bytes, strictness), summary::prober),
-            Component::Weeder => self.answer(weeder::parse(&bytes, strictness), summary::weeder),
+            Component::Prober(_) => self.answer(prober::parse(&bytes, strictness), summary::prober),
+            Component::Weeder(_) => self.answer(weeder::parse(&bytes, strictness), summary::weeder),
         }
     }
 
@@ -116,7 +142,7 @@ impl CheckConfig {
         #[derive(Serialize)]
         struct Answer<'a, T> {
             file: String,
-            component: Component,
+            component: &'static str,
             valid: bool,
             problems: &'a [Problem],
             /// What is in effect, defaults included, in the words of the file itself.
@@ -125,7 +151,7 @@ impl CheckConfig {
         let valid = config.is_some();
         let answer = Answer {
             file: self.name(),
-            component: self.component,
+            component: self.component.name(),
             valid,
             problems,
             config,
@@ -136,10 +162,11 @@ impl CheckConfig {
     }
 
     fn name(&self) -> String {
-        if is_stdin(&self.file) {
+        let file = self.component.file();
+        if is_stdin(file) {
             "stdin".to_owned()
         } else {
-            self.file.display().to_string()
+            file.display().to_string()
         }
     }
 }

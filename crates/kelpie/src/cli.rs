@@ -65,12 +65,21 @@ pub(crate) enum Guise {
     DependencyWatchdog,
 }
 
+const DEPENDENCY_WATCHDOG: &str = "dependency-watchdog";
+
 impl Guise {
     /// By the first argument: a swapped image still starts `dependency-watchdog`.
     fn of(program: Option<&OsString>) -> Self {
         match program.and_then(|path| Path::new(path).file_name()) {
-            Some(name) if name == "dependency-watchdog" => Self::DependencyWatchdog,
+            Some(name) if name == DEPENDENCY_WATCHDOG => Self::DependencyWatchdog,
             _ => Self::Kelpie,
+        }
+    }
+
+    pub(crate) const fn name(self) -> &'static str {
+        match self {
+            Self::Kelpie => "kelpie",
+            Self::DependencyWatchdog => DEPENDENCY_WATCHDOG,
         }
     }
 }
@@ -80,7 +89,7 @@ pub(crate) fn run(arguments: Vec<OsString>) -> Result<Outcome> {
     let guise = Guise::of(arguments.first());
     match Cli::try_parse_from(arguments)?.command {
         Command::CheckConfig(command) => command.run(guise),
-        Command::Completions(command) => command.run(),
+        Command::Completions(command) => command.run(guise),
     }
 }
 

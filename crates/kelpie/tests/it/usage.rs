@@ -1,7 +1,7 @@
 //! Help, version, completions, mistakes on the command line.
 
 use std::fs::File;
-use std::process::Stdio;
+use std::process::{Command, Stdio};
 
 use crate::program::{Program, send, transcript};
 
@@ -13,6 +13,7 @@ fn help_teaches() {
 #[test]
 fn help_for_a_subcommand_teaches_too() {
     insta::assert_snapshot!(Program::new("help").run(&["check-config", "--help"]));
+    insta::assert_snapshot!(Program::new("help").run(&["check-config", "prober", "--help"]));
 }
 
 #[test]
@@ -36,6 +37,7 @@ fn mistakes_on_the_command_line_exit_with_2() {
     let mut transcripts = Vec::new();
     for arguments in [
         &["check-confg"][..],
+        &["check-config"],
         &["check-config", "prober"],
         &["check-config", "webhook", "a.yaml"],
         &["check-config", "prober", "a.yaml", "--output", "xml"],
@@ -58,6 +60,49 @@ fn every_shell_gets_its_completions() {
             "{script}"
         );
         assert!(script.contains("check-config"), "{shell}");
+    }
+}
+
+/// What bash offers for the last of `words`; nothing means files.
+fn offered_by_bash(program: &'static str, words: &[&str]) -> String {
+    let output = Program::new("completions")
+        .named(program)
+        .command(&["completions", "bash"])
+        .output()
+        .unwrap();
+    let script = String::from_utf8(output.stdout).unwrap();
+    let (last, before) = words.split_last().unwrap();
+    // The shell passes the command, the word under the cursor and the word before it.
+    let ask = format!(
+        "{script}\nCOMP_WORDS=({program} {words}); COMP_CWORD={}\n\
+         registered=$(complete -p {program}) || exit 1\n\
+         [[ $registered == *'-o default'* && $registered =~ -F\\ ([^ ]+) ]] || exit 2\n\
+         ${{BASH_REMATCH[1]}} {program} '{last}' '{}'; echo \"${{COMPREPLY[*]}}\"",
+        words.len(),
+        before.last().unwrap_or(&program),
+        words = words.join(" "),
+    );
+    let bash = Command::new("bash").args(["-c", &ask]).output().unwrap();
+    assert!(bash.status.success(), "{bash:?}");
+    String::from_utf8(bash.stdout).unwrap().trim().to_owned()
+}
+
+#[test]
+fn the_shell_completes_components_and_then_files() {
+    for program in ["kelpie", "dependency-watchdog"] {
+        for (words, offered) in [
+            (&["ch"][..], "check-config"),
+            (&["check-config", "p"], "prober"),
+            (&["check-config", "prober", "p"], ""),
+            (&["check-config", "weeder", "w"], ""),
+            (&["check-config", "weeder", "w.yaml", "--ou"], "--output"),
+        ] {
+            assert_eq!(
+                offered_by_bash(program, words),
+                offered,
+                "{program} {words:?}"
+            );
+        }
     }
 }
 
