@@ -1,5 +1,7 @@
 //! A value of a file, asked for what it should be. A wrong answer is reported once, in plain words.
 
+use std::collections::HashMap;
+use std::collections::hash_map::Entry as MapEntry;
 use std::fmt::Display;
 use std::ops::RangeInclusive;
 use std::time::Duration;
@@ -88,16 +90,18 @@ impl<'r> Value<'r> {
             self.refuse_type(expected);
             return None;
         };
-        let mut lines = std::collections::HashMap::new();
+        let mut lines = HashMap::new();
         let mut members = Vec::new();
         for entry in entries {
             let path = reader::below(&self.path, &problem::shortened(&entry.key));
-            if let Some(line) = lines.insert(&entry.key, entry.place.line) {
-                let message = format!("given twice, first on line {line}");
-                self.reader
-                    .report(Problem::error(entry.place, &path, message).expected("it once"));
-                continue;
-            }
+            match lines.entry(&entry.key) {
+                MapEntry::Vacant(first) => first.insert(entry.place.line),
+                MapEntry::Occupied(first) => {
+                    let message = format!("given twice, first on line {}", first.get());
+                    self.report(Problem::error(entry.place, &path, message).expected("it once"));
+                    continue;
+                }
+            };
             let value = Value::new(self.reader, &entry.value, path, entry.place);
             members.push((entry.key.as_str(), value));
         }

@@ -44,6 +44,7 @@ fn cases() -> Vec<(&'static str, String)> {
         ("dry run is a word", with("dryRun: sometimes")),
         ("service with a dot", "servicesAndDependantSelectors: {etcd.main: {podSelectors: [{matchLabels: {a: b}}]}}\n".into()),
         ("service twice", "servicesAndDependantSelectors:\n  etcd: {podSelectors: [{matchLabels: {a: b}}]}\n  etcd: {podSelectors: []}\n".into()),
+        ("service three times", "servicesAndDependantSelectors:\n  etcd: {podSelectors: [{matchLabels: {a: b}}]}\n  etcd: {}\n  etcd: {}\n".into()),
         ("service without value", service("")),
         ("service is a list", service("[{matchLabels: {a: b}}]")),
         ("no selectors", service("{}")),
