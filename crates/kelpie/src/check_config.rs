@@ -1,18 +1,16 @@
 //! `kelpie check-config`.
 
 use std::fmt::Write;
-use std::fs::File;
-use std::io::{self, Read};
-use std::path::{Path, PathBuf};
 
 use anstyle::{AnsiColor, Style};
 use anyhow::{Context, Result};
-use clap::{Args, Subcommand, ValueEnum, ValueHint};
-use kelpie_config::{MAX_BYTES, Parsed, Problem, Report, Severity, Strictness, prober, weeder};
+use clap::{Args, Subcommand, ValueEnum};
+use kelpie_config::{Parsed, Problem, Report, Severity, Strictness, prober, weeder};
 use serde::Serialize;
 
 use crate::cli::Guise;
 use crate::exit::Outcome;
+use crate::source::{Source, Unreadable};
 use crate::{summary, terminal};
 
 /// Check a configuration file: what it means, or everything that is wrong with it
@@ -57,18 +55,10 @@ enum Component {
     Weeder(Source),
 }
 
-/// Where the configuration comes from.
-#[derive(Args)]
-struct Source {
-    /// The file; `-` reads standard input
-    #[arg(value_hint = ValueHint::FilePath)]
-    file: PathBuf,
-}
-
 impl Component {
-    fn file(&self) -> &Path {
+    const fn source(&self) -> &Source {
         match self {
-            Self::Prober(source) | Self::Weeder(source) => &source.file,
+            Self::Prober(source) | Self::Weeder(source) => source,
         }
     }
 
@@ -90,7 +80,11 @@ enum Output {
 
 impl CheckConfig {
     pub(crate) fn run(&self, started_as: Guise) -> Result<Outcome> {
-        let bytes = read(self.component.file())?;
+        let bytes = match (self.component.source().read(), self.output) {
+            (Ok(bytes), _) => bytes,
+            (Err(unreadable), Output::Text) => return Err(unreadable.into()),
+            (Err(unreadable), Output::Json) => return self.print_unreadable(&unreadable),
+        };
         let strictness = match self.guise.unwrap_or(started_as) {
             Guise::Kelpie => Strictness::Strict,
             Guise::DependencyWatchdog => Strictness::Lenient,
@@ -138,13 +132,17 @@ impl CheckConfig {
         Ok(())
     }
 
-    fn print_json<T: Serialize>(&self, config: Option<&T>, problems: &[Problem]) -> Result<()> {
+    fn print_json<T: Serialize, P: Serialize>(
+        &self,
+        config: Option<&T>,
+        problems: &[P],
+    ) -> Result<()> {
         #[derive(Serialize)]
-        struct Answer<'a, T> {
+        struct Answer<'a, T, P> {
             file: String,
             component: &'static str,
             valid: bool,
-            problems: &'a [Problem],
+            problems: &'a [P],
             /// What is in effect, defaults included, in the words of the file itself.
             config: Option<&'a T>,
         }
@@ -161,36 +159,36 @@ impl CheckConfig {
         terminal::stdout(&text).context("cannot write the answer")
     }
 
-    fn name(&self) -> String {
-        let file = self.component.file();
-        if is_stdin(file) {
-            "stdin".to_owned()
-        } else {
-            file.display().to_string()
+    /// In the shape of every other answer, so that scripts need only one.
+    fn print_unreadable(&self, unreadable: &Unreadable) -> Result<Outcome> {
+        #[derive(Serialize)]
+        struct Placeless<'a> {
+            severity: Severity,
+            path: &'a str,
+            line: Option<usize>,
+            column: Option<usize>,
+            value: Option<&'a str>,
+            message: &'a str,
+            expected: Option<&'a str>,
+            hint: &'a str,
         }
+        let problem = Placeless {
+            severity: Severity::Error,
+            path: "",
+            line: None,
+            column: None,
+            value: None,
+            message: &unreadable.message,
+            expected: None,
+            hint: unreadable.remedy,
+        };
+        self.print_json(None::<&()>, &[problem])?;
+        Ok(Outcome::Failure)
     }
-}
 
-fn is_stdin(file: &Path) -> bool {
-    file == Path::new("-")
-}
-
-/// The bytes of a file; of one that is too large just enough to see that.
-fn read(file: &Path) -> Result<Vec<u8>> {
-    let limit = MAX_BYTES as u64 + 1;
-    let mut bytes = Vec::new();
-    let result = if is_stdin(file) {
-        io::stdin().lock().take(limit).read_to_end(&mut bytes)
-    } else {
-        File::open(file).and_then(|file| file.take(limit).read_to_end(&mut bytes))
-    };
-    let name = if is_stdin(file) {
-        "standard input".to_owned()
-    } else {
-        file.display().to_string()
-    };
-    result.with_context(|| format!("cannot read {name}"))?;
-    Ok(bytes)
+    fn name(&self) -> String {
+        self.component.source().name()
+    }
 }
 
 /// A problem the way compilers print them.

@@ -7,6 +7,7 @@ mod check_config;
 mod cli;
 mod completions;
 mod exit;
+mod source;
 mod summary;
 mod terminal;
 

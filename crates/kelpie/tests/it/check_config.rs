@@ -122,6 +122,12 @@ fn a_file_that_cannot_be_read_is_named_with_the_reason() {
 }
 
 #[test]
+fn a_file_that_cannot_be_read_is_one_object_for_scripts_too() {
+    let program = Program::new("unreadable");
+    insta::assert_snapshot!(program.run(&["check-config", "prober", "missing.yaml", "-o", "json"]));
+}
+
+#[test]
 fn a_file_without_end_is_refused() {
     let transcript = Program::new("endless").run(&["check-config", "prober", "/dev/zero"]);
     insta::assert_snapshot!(transcript);
