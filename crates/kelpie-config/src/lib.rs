@@ -16,6 +16,7 @@
 
 mod budget;
 mod duration;
+mod foreign;
 mod key;
 mod name;
 pub mod prober;

@@ -3,10 +3,11 @@
 use std::cell::RefCell;
 use std::rc::Rc;
 
+use crate::foreign;
 use crate::key::{self, Key, Table};
 use crate::problem::{self, Place, Problem, Report, Severity};
 use crate::value::Value;
-use crate::yaml::{self, Content, Entry, Node};
+use crate::yaml::{self, Entry, Node};
 use crate::{Parsed, Strictness};
 
 /// Collects the problems of one file.
@@ -67,27 +68,11 @@ fn document(bytes: &[u8], reader: &Reader) -> Option<Rc<Node>> {
         reader.report(problem.expected(reader.tables[0].expected));
         return None;
     };
-    if is_config_map(&root) {
-        let problem = Problem::error(root.place, "", "the file is a Kubernetes ConfigMap")
-            .expected("the configuration itself")
-            .hint("save the text that stands under one of its `data` keys to a file of its own");
+    if let Some(problem) = foreign::recognise(&root, reader.tables[0]) {
         reader.report(problem);
         return None;
     }
     Some(root)
-}
-
-fn is_config_map(root: &Node) -> bool {
-    let Content::Map(entries) = &root.content else {
-        return false;
-    };
-    entries
-        .iter()
-        .any(|entry| entry.key == "kind" && is_text(&entry.value, "ConfigMap"))
-}
-
-fn is_text(node: &Node, text: &str) -> bool {
-    matches!(&node.content, Content::Scalar(scalar) if scalar.text == text)
 }
 
 impl Reader {

@@ -49,6 +49,26 @@ fn cases() -> Vec<(&'static str, String)> {
             "a ConfigMap",
             "apiVersion: v1\nkind: ConfigMap\ndata: {config.yaml: ''}\n".into(),
         ),
+        (
+            "a Secret",
+            "apiVersion: v1\nkind: Secret\nmetadata: {name: a}\ndata: {}\n".into(),
+        ),
+        (
+            "a List",
+            "kind: List\napiVersion: v1\nitems: [{kind: ConfigMap}]\n".into(),
+        ),
+        (
+            "group and kind among the keys",
+            with("apiVersion: v1\nkind: Prober"),
+        ),
+        (
+            "a weeder file",
+            "watchDuration: 5m\nservicesAndDependantSelectors: {}\n".into(),
+        ),
+        (
+            "a weeder file with a setting of the prober",
+            "watchDuration: 5m\nprobeInterval: 10s\n".into(),
+        ),
         ("two documents", format!("{}---\nname: second\n", with(""))),
         (
             "tab indentation",

@@ -29,6 +29,8 @@ fn cases() -> Vec<(&'static str, String)> {
         ("services are a list", "servicesAndDependantSelectors: [etcd]\n".into()),
         ("the other spelling", "servicesAndDependentSelectors: {}\n".into()),
         ("a prober's key", with("probeInterval: 10s")),
+        ("a prober file", "kubeConfigSecretName: a\ndependentResourceInfos: []\n".into()),
+        ("a Deployment", "apiVersion: apps/v1\nkind: Deployment\nspec: {}\n".into()),
         ("zero watch", with("watchDuration: 0s")),
         ("watch without unit", with("watchDuration: 300")),
         ("watch in words", with("watchDuration: 5 minutes")),
