@@ -4,6 +4,48 @@
 //! which dates it on our own timeline; [`Roster`] says which nodes count; [`Census`] counts them at
 //! one instant and finds the instant at which they would trip; [`Judge`] turns that and the other
 //! probes into a [`Decision`]; [`fence::Fencing`] carries the decision out, step by step.
+//!
+//! A cluster of two nodes that both stop renewing, as a shell would drive it:
+//!
+//! ```
+//! use std::collections::BTreeMap;
+//! use kelpie_core::fence::Fencing;
+//! use kelpie_core::*;
+//!
+//! let at = |seconds: i64| Time::from_micros(seconds * 1_000_000);
+//! let nodes = ["a", "b"].map(|name| Node { name: name.into(), ..Node::default() });
+//! let settings = Settings { initial_delay: std::time::Duration::ZERO, ..Settings::default() };
+//! let mut judge = Judge::new(settings, at(0));
+//! let mut fencing = Fencing::new(vec![]); // the controllers to fence, from the configuration
+//!
+//! // Lists at these instants; the kubelets renew until 30 s.
+//! let mut last = None;
+//! for now in [0, 10, 20, 30, 40, 50, 60] {
+//!     let renew_time = Some(at(now.min(30)));
+//!     let leases = ["a", "b"].map(|name| Lease { name, renew_time, duration_seconds: Some(40) });
+//!     let listed = judge.read(Listing { start: at(now), end: at(now) }, leases);
+//!     if judge.nodes_due(&listed, fencing.fence()) {
+//!         judge.learn(Roster::new(&nodes, None, &BTreeMap::new()), at(now));
+//!     }
+//!     let decision = judge.decide(&Observation {
+//!         start: at(now),
+//!         end: at(now),
+//!         api_server: Outcome::Success,
+//!         external: None,
+//!         lists: Lists::Read(listed),
+//!         throttled: None,
+//!         fence: fencing.fence(),
+//!         released: fencing.released_at(),
+//!         jitter: 0.0,
+//!     });
+//!     fencing.steer(&decision); // and make the calls that `fencing.poll` asks for
+//!     last = Some(decision);
+//! }
+//! let decision = last.unwrap();
+//! assert_eq!(decision.verdict, Verdict::Fence);
+//! assert_eq!(decision.deadline, Some(at(70)));
+//! println!("{decision}");
+//! ```
 
 mod book;
 mod candidate;
