@@ -315,7 +315,12 @@ impl<'r> Value<'r> {
     }
 
     pub(crate) fn report(&self, problem: Problem) {
-        self.reader.report(problem);
+        self.reader.report(match &problem.value {
+            Some(value) if problem.hint.is_none() && value.contains("{{") => {
+                problem.hint("if this is a template, render it first")
+            }
+            _ => problem,
+        });
     }
 
     pub(crate) fn problem(&self, message: impl Display) -> Problem {

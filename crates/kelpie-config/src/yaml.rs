@@ -4,14 +4,16 @@
 //! aliases share what they refer to, and what they stand for counts in full.
 
 mod builder;
+mod fault;
 
 use std::rc::Rc;
 
-use granit_parser::{ErrorKind, Marker, Parser};
+use granit_parser::{Marker, Parser};
 
 use crate::problem::Place;
 use crate::scalar::Scalar;
 use builder::Builder;
+pub(crate) use fault::Fault;
 
 /// Files longer than this are refused unread.
 pub const MAX_BYTES: usize = 1 << 20;
@@ -51,13 +53,6 @@ pub(crate) struct Document {
     pub surplus: Option<Place>,
 }
 
-/// Why there is no tree: a problem of encoding, size or syntax.
-#[derive(Debug, PartialEq)]
-pub(crate) struct Fault {
-    pub place: Place,
-    pub message: String,
-}
-
 /// The bytes as text, without byte order mark.
 pub(crate) fn decode(bytes: &[u8]) -> Result<&str, Fault> {
     if bytes.len() > MAX_BYTES {
@@ -84,6 +79,10 @@ pub(crate) fn decode(bytes: &[u8]) -> Result<&str, Fault> {
 
 /// Reads the first document of `text`.
 pub(crate) fn read(text: &str) -> Result<Document, Fault> {
+    parse(text).map_err(|fault| fault::root_cause(text, fault))
+}
+
+fn parse(text: &str) -> Result<Document, Fault> {
     let options = granit_parser::options! {
         emit_unresolved_aliases: true,
         flow_nesting_limit: MAX_DEPTH,
@@ -91,44 +90,13 @@ pub(crate) fn read(text: &str) -> Result<Document, Fault> {
     };
     let mut builder = Builder::default();
     for next in Parser::new_from_str_with_options(text, options) {
-        let (event, span) =
-            next.map_err(|error| syntax(place(error.marker()), &in_plain_words(error.kind())))?;
+        let (event, span) = next.map_err(|error| fault::of_parser(text, &error))?;
         if let Some(surplus) = builder.take(event, &span)? {
             builder.document.surplus = Some(surplus);
             break;
         }
     }
     Ok(builder.document)
-}
-
-fn syntax(place: Place, message: &str) -> Fault {
-    Fault {
-        place,
-        message: format!("the file is not valid YAML: {message}"),
-    }
-}
-
-/// The parser's own words, except where its readers would need to know YAML's grammar.
-fn in_plain_words(kind: &ErrorKind) -> String {
-    let words = match kind {
-        ErrorKind::RecursionLimitExceeded => return too_deep(),
-        ErrorKind::TabNotAllowed
-        | ErrorKind::TabInBlockIndentation
-        | ErrorKind::TabInIndentation => "a tab where only spaces may indent",
-        ErrorKind::MappingValueNotAllowed => {
-            "a `:` where no key can be; check the indentation, or put the text in quotes"
-        }
-        ErrorKind::SimpleKeyExpected => "a key without `: ` after it",
-        ErrorKind::InvalidQuotedScalarIndent => {
-            "quoted text goes on without indentation; is the closing quote missing?"
-        }
-        other => return other.to_string(),
-    };
-    words.to_owned()
-}
-
-fn too_deep() -> String {
-    format!("nested deeper than {MAX_DEPTH} levels")
 }
 
 fn place(marker: &Marker) -> Place {

@@ -5,7 +5,8 @@ use std::rc::Rc;
 
 use granit_parser::{Event, ScalarStyle, Span, Tag};
 
-use super::{Content, Document, Entry, Fault, MAX_DEPTH, MAX_NODES, Node, place, syntax, too_deep};
+use super::fault::{Fault, syntax, too_deep};
+use super::{Content, Document, Entry, MAX_DEPTH, MAX_NODES, Node, place};
 use crate::problem::Place;
 use crate::scalar::{Meaning, Scalar};
 

@@ -74,6 +74,54 @@ fn cases() -> Vec<(&'static str, String)> {
             "tab indentation",
             "dependentResourceInfos:\n\t- ref: {}\n".into(),
         ),
+        (
+            "a tab after a value",
+            "name: a\nnamespace: b\n\tprobeInterval: 10s\n".into(),
+        ),
+        (
+            "a tab among spaces",
+            "dependentResourceInfos:\n- ref:\n    kind: a\n  \tname: b\n".into(),
+        ),
+        (
+            "a tab in a text that goes on",
+            "name: a\n  b\n \tc: d\n".into(),
+        ),
+        (
+            "too little indentation",
+            "dependentResourceInfos:\n- ref:\n    kind: a\n   name: b\n".into(),
+        ),
+        (
+            "too little indentation in a list",
+            "dependentResourceInfos:\n  - ref: {}\n - ref: {}\n".into(),
+        ),
+        ("a list below a setting", "name: a\n- b\n".into()),
+        ("a setting below a list", "- a\nname: b\n".into()),
+        (
+            "a merge conflict",
+            with("<<<<<<< HEAD\nname: a\n=======\nname: b\n>>>>>>> other"),
+        ),
+        (
+            "a merge conflict below",
+            "name: a\n<<<<<<< HEAD\nnamespace: a\n=======\n>>>>>>> other\n".into(),
+        ),
+        ("a template", with("name: {{ .Values.name }}")),
+        (
+            "a template with a condition",
+            with("{{- if .Values.name }}\nname: a\n{{- end }}"),
+        ),
+        (
+            "a template that brings keys",
+            with("name: a\n{{ include \"settings\" . }}"),
+        ),
+        (
+            "a template within a text",
+            with("namespace: shoot-{{ .Values.name }}\nprobeInterval: '{{ .Values.interval }}'"),
+        ),
+        ("text after a quote", "name: \"a\" b\n".into()),
+        ("no comma", "{name: a namespace: b}\n".into()),
+        ("no comma in a list", "name: [a: b c: d]\n".into()),
+        ("a bracket too many", "name: a\n]\n".into()),
+        ("a bracket too few", "name: [a\nb: c\n".into()),
         ("unclosed bracket", "dependentResourceInfos: [\n".into()),
         (
             "mismatched brackets",
