@@ -47,6 +47,29 @@ fn no_node_turns_unknown_in_any_partition() {
 }
 
 #[test]
+fn a_part_that_is_cut_off_is_fenced_in_time_from_the_failure_fraction_on() {
+    let mut rng = Rng::with_seed(2);
+    for seed in 0..RUNS / 5 {
+        let share = 0.6 + rng.f64() * 0.4;
+        let scenario = scenario(seed, Event::PartialPartition { share });
+        let report = scenario.run();
+        assert!(report.fenced_after.is_some(), "{scenario:?}\n{report:?}");
+        assert_eq!(report.unknown, 0, "{scenario:?}\n{report:?}");
+    }
+    for seed in 0..RUNS / 10 {
+        let share = rng.f64() * 0.5;
+        let clocks = Clocks::Right;
+        let scenario = Scenario {
+            nodes: 50,
+            clocks,
+            ..scenario(seed, Event::PartialPartition { share })
+        };
+        let report = scenario.run();
+        assert!(report.tripped_after.is_none(), "{scenario:?}\n{report:?}");
+    }
+}
+
+#[test]
 fn lists_that_fail_now_and_then_lose_hardly_any_partition() {
     for (flaky, allowed) in [(0.05, RUNS / 1_000), (0.2, RUNS / 100)] {
         let lost = (0..RUNS / 2)

@@ -29,6 +29,8 @@ pub fn seconds(seconds: f64) -> Duration {
 pub enum Event {
     /// Every kubelet loses the API server, for good.
     Partition,
+    /// Only this share of them does: a zone, a subnet.
+    PartialPartition { share: f64 },
     /// Every kubelet loses it, for this long.
     Hiccup { seconds: f64 },
     /// Nodes restart one after the other, each silent for a minute or two.
@@ -93,7 +95,7 @@ impl Scenario {
 
     fn end(&self) -> Time {
         let length = match self.event {
-            Event::Partition => self.grace + 35.0,
+            Event::Partition | Event::PartialPartition { .. } => self.grace + 35.0,
             Event::RollingRestart | Event::Autoscaling | Event::OneDeadNode => 240.0,
             Event::Hiccup { seconds } => seconds + self.grace + 30.0,
             Event::ApiOutage { seconds } | Event::ListGap { seconds } => seconds + 120.0,

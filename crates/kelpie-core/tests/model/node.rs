@@ -81,6 +81,10 @@ pub fn fleet(scenario: &Scenario, rng: &mut Rng) -> Vec<Node> {
         .collect();
     match scenario.event {
         Event::Partition => cut(&mut nodes, 0.0, f64::INFINITY),
+        Event::PartialPartition { share } => {
+            let part = (share * nodes.len() as f64).ceil() as usize;
+            cut(&mut nodes[..part], 0.0, f64::INFINITY);
+        }
         Event::Hiccup { seconds } | Event::ApiOutage { seconds } => cut(&mut nodes, 0.0, seconds),
         Event::OneDeadNode => cut(&mut nodes[..1], 0.0, f64::INFINITY),
         Event::RollingRestart => {
