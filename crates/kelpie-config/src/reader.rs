@@ -56,11 +56,12 @@ fn document(bytes: &[u8], reader: &Reader) -> Option<Rc<Node>> {
         }
     };
     if let Some(place) = document.surplus {
-        let severity = reader.severity_of_the_unknown();
-        let message = "the file has a second YAML document; only the first counts";
-        reader.report(Problem {
-            severity,
-            ..Problem::error(place, "", message)
+        const MESSAGE: &str = "the file has a second YAML document";
+        reader.report(match reader.severity_of_the_unknown() {
+            Severity::Error => Problem::error(place, "", MESSAGE)
+                .expected("one document")
+                .hint("remove the rest, or save it to a file of its own"),
+            Severity::Warning => Problem::warning(place, "", format!("{MESSAGE}, ignored")),
         });
     }
     let Some(root) = document.root else {
