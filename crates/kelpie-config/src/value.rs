@@ -140,11 +140,11 @@ impl<'r> Value<'r> {
             return Some(text);
         }
         let problem = self.not_allowed(rule.expected);
-        self.report(match text.to_lowercase() {
-            lower if lower != text && (rule.holds)(&lower) => {
-                problem.hint(format!("did you mean `{lower}`?"))
-            }
-            _ => problem,
+        let likely = (rule.likely)(text);
+        self.report(if (rule.holds)(&likely) {
+            problem.hint(format!("did you mean `{likely}`?"))
+        } else {
+            problem
         });
         None
     }

@@ -373,6 +373,10 @@ fn cases() -> Vec<(&'static str, String)> {
             reference("{apiVersion: 1, kind: Deployment, name: a}"),
         ),
         (
+            "group alone",
+            reference("{apiVersion: apps, kind: Deployment, name: a}"),
+        ),
+        (
             "group without version",
             reference("{apiVersion: apps/, kind: Deployment, name: a}"),
         ),
