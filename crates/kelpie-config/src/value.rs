@@ -186,18 +186,12 @@ impl<'r> Value<'r> {
     /// A whole number in a range.
     pub(crate) fn whole(&self, range: RangeInclusive<u32>) -> Option<u32> {
         let (least, most) = (*range.start(), *range.end());
-        let or_more = format!("a whole number of {least} or more");
-        let number = self.numeric(&or_more)?;
-        let whole = number.fract() == 0.0 && number >= f64::from(least);
-        if whole && number <= f64::from(most) {
+        let expected = format!("a whole number from {least} to {most}");
+        let number = self.numeric(&expected)?;
+        if number.fract() == 0.0 && (f64::from(least)..=f64::from(most)).contains(&number) {
             #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss)] // whole, in range
             return Some(number as u32);
         }
-        let expected = if whole {
-            format!("a whole number from {least} to {most}")
-        } else {
-            or_more
-        };
         self.report(self.not_allowed(expected));
         None
     }

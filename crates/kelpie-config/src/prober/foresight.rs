@@ -13,6 +13,9 @@ use crate::{Budget, GoDuration};
 /// Rounds are this far apart while lease failures are being counted.
 const COUNTING_PERIOD: Duration = Duration::from_secs(1);
 
+/// Longer grace periods are hardly meant: kube-controller-manager's own default is well below.
+const LONGEST_GRACE: Duration = Duration::from_hours(1);
+
 /// Warns about every setting that cannot work. `config` must be what `root` says, without errors.
 pub(super) fn look(root: &Section<'_>, config: &ProberConfig, targets: &[Found<'_>]) {
     let budget = config.budget();
@@ -65,14 +68,26 @@ fn probes(root: &Section<'_>, config: &ProberConfig) {
             ),
         );
     }
-    if probe.fence_reserve > probe.grace / 4 {
+    if probe.grace > LONGEST_GRACE {
+        root.warn(
+            "kcmNodeMonitorGraceDuration",
+            format!(
+                "nodes that are cut off would go unnoticed for {}, three quarters of {grace}; it \
+                 should be what kube-controller-manager has, which is 40s in Gardener",
+                GoDuration(probe.grace * 3 / 4),
+            ),
+        );
+    }
+    let quarter = probe.grace / 4;
+    // Where a quarter is nothing no reserve would do, and the budget has its own warning.
+    if probe.fence_reserve > quarter && !quarter.is_zero() {
         root.warn(
             culprit(root, &["fenceReserve", "kcmNodeMonitorGraceDuration"]),
             format!(
                 "a reserve of {} is more than a quarter of the grace period of {grace}: last call comes before \
                  any lease counts as expired and fences hiccups that would heal; keep it at {} or less",
                 GoDuration(probe.fence_reserve),
-                GoDuration(probe.grace / 4),
+                GoDuration(quarter),
             ),
         );
     }

@@ -84,8 +84,8 @@ dependentResourceInfos:
     4:27: nodeLeaseFailureFraction: 60 is not allowed; expected a number above 0 and at most 1, such as 0.6
     6:3: dependentResourceInfos[0].scaleDown: missing; expected a map with any of level, initialDelay, timeout, replicas; {} takes the defaults
     6:36: dependentResourceInfos[0].ref.kind: deployment is not allowed; expected a kind such as Deployment: letters and digits, a capital first
-    7:20: dependentResourceInfos[0].scaleUp.level: -1 is not allowed; expected a whole number of 0 or more
-    7:34: dependentResourceInfos[0].scaleUp.replicas: 1.5 is not allowed; expected a whole number of 0 or more
+    7:20: dependentResourceInfos[0].scaleUp.level: -1 is not allowed; expected a whole number from 0 to 2147483647
+    7:34: dependentResourceInfos[0].scaleUp.replicas: 1.5 is not allowed; expected a whole number from 0 to 2147483647
     8:13: dependentResourceInfos[0].optional: maybe is not allowed; expected true or false
     9:3: dependentResourceInfos[1].name: unknown key; it belongs at the top level or under `ref`
     9:3: dependentResourceInfos[1].ref: missing; expected a map with apiVersion, kind, name

@@ -58,6 +58,14 @@ fn cases() -> Vec<(&'static str, String)> {
                 "kcmNodeMonitorGraceDuration: 11s\nnodeLeaseFailureFraction: 0.1\nprobeTimeout: 5s",
             ),
         ),
+        (
+            "grace period of nanoseconds",
+            with("kcmNodeMonitorGraceDuration: 3ns\nprobeTimeout: 1ns"),
+        ),
+        (
+            "grace period of more than an hour",
+            with("kcmNodeMonitorGraceDuration: 40h"),
+        ),
         ("last call before expiry", with("fenceReserve: 11s")),
         (
             "one Secret for both probes",
@@ -117,6 +125,7 @@ fn what_can_work_is_not_warned_about() {
     for (name, file) in [
         ("defaults", with("")),
         ("grace period of 50 s", with("kcmNodeMonitorGraceDuration: 50s")),
+        ("grace period of an hour", with("kcmNodeMonitorGraceDuration: 1h")),
         ("four failures in four seconds", with("leaseFailureThreshold: 4")),
         ("every node: last call trips", with("nodeLeaseFailureFraction: 1")),
         ("a delay within the budget", downs("", &["{initialDelay: 3s}"])),

@@ -80,10 +80,15 @@ fn judgement(sheet: &mut Sheet, config: &ProberConfig) {
             GoDuration(budget.left())
         ),
     );
+    let reserve = GoDuration(probe.fence_reserve);
     if probe.fence_reserve.is_zero() {
         sheet.row("last call", "off");
+    } else if probe.fence_reserve >= budget.left() {
+        sheet.row(
+            "last call",
+            format!("{reserve} before that, so at the trip: levels never wait for each other"),
+        );
     } else {
-        let reserve = GoDuration(probe.fence_reserve);
         sheet.row(
             "last call",
             format!("{reserve} before that: levels no longer wait for each other"),

@@ -61,6 +61,20 @@ fn every_setting_shows_in_the_summary() {
 }
 
 #[test]
+fn the_summary_says_when_levels_never_wait_for_each_other() {
+    let program = Program::new("reserve");
+    for (reserve, never) in [("3s", false), ("4s", true), ("10s", true), ("15s", true)] {
+        let file = format!("fenceReserve: {reserve}\n{PROBER}");
+        let said = program.run_with_input(&["check-config", "prober", "-"], file.as_bytes());
+        assert_eq!(
+            said.contains("levels never wait for each other"),
+            never,
+            "{said}"
+        );
+    }
+}
+
+#[test]
 fn everything_wrong_is_listed() {
     let program = Program::new("broken").with_file("prober.yaml", BROKEN);
     insta::assert_snapshot!(program.run(&["check-config", "prober", "prober.yaml"]));
