@@ -252,6 +252,17 @@ fn the_recovery_fraction_follows_the_failure_fraction() {
 }
 
 #[test]
+fn truth_and_whole_numbers_have_more_than_one_spelling() {
+    for truth in ["true", "yes", "on", "y"] {
+        let config = read(&format!(
+            "{{failureThreshold: 2.0, kubeConfigSecretName: a, dependentResourceInfos: [{{ref: {{apiVersion: v1, kind: A, name: a}}, optional: {truth}, scaleUp: {{}}, scaleDown: {{}}}}]}}",
+        ));
+        assert!(config.targets[0].optional, "{truth}");
+        assert_eq!(config.probe.api_thresholds.failure, 2);
+    }
+}
+
+#[test]
 fn null_is_as_if_absent() {
     let nulls = DEPLOYED
         .replace("initialDelay: 0s", "initialDelay: null")

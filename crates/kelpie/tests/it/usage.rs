@@ -43,6 +43,8 @@ fn mistakes_on_the_command_line_exit_with_2() {
         &["check-config", "prober", "a.yaml", "--output", "xml"],
         &["check-config", "prober", "a.yaml", "--as", "dwd"],
         &["completions", "tcsh"],
+        &["prober", "--config-file=prober.yaml"],
+        &["weeder"],
     ] {
         let transcript = program.run(arguments);
         assert!(transcript.starts_with("exit code: 2\n"), "{transcript}");
