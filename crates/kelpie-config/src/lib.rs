@@ -6,7 +6,7 @@
 //! let report = prober::parse(b"probeInterval: 10", Strictness::Strict).unwrap_err();
 //! assert_eq!(report.to_string(), "\
 //! 1:1: kubeConfigSecretName: missing; expected the name of the Secret with the kubeconfig
-//! 1:1: dependentResourceInfos: missing; expected a list of the controllers to scale
+//! 1:1: dependentResourceInfos: missing; expected a list of at least one controller to scale
 //! 1:16: probeInterval: 10 has no unit; expected a duration above zero such as 30s, 1m30s or 500ms; \
 //! did you mean 10s?");
 //! ```

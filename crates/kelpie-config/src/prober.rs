@@ -10,7 +10,7 @@ use crate::key::{Table, key};
 use crate::name;
 use crate::problem::Report;
 use crate::reader::{self, Section};
-use crate::value::{Span, Value};
+use crate::value::{MOST, Span, Value};
 use crate::{Budget, Parsed, Strictness};
 
 /// What the prober is told.
@@ -74,9 +74,6 @@ pub(crate) const ROOT: Table = Table {
 };
 
 pub(crate) const TABLES: &[&Table] = &[&ROOT, &target::TARGET, &target::REFERENCE, &target::SCALE];
-
-/// The largest count that Kubernetes and DWD can hold.
-const MOST: u32 = i32::MAX.unsigned_abs();
 
 /// Reads the prober's file.
 pub fn parse(bytes: &[u8], strictness: Strictness) -> Result<Parsed<ProberConfig>, Report> {

@@ -241,12 +241,9 @@ fn some_values(section: &Section<'_>) -> BTreeSet<String> {
     let Some(value) = section.require("values", EXPECTED) else {
         return BTreeSet::new();
     };
-    let Some(items) = value.items(EXPECTED) else {
+    let Some(items) = value.some_items(EXPECTED) else {
         return BTreeSet::new();
     };
-    if items.is_empty() {
-        value.report(value.problem("the list is empty").expected(EXPECTED));
-    }
     items
         .iter()
         .filter_map(|v| v.named(&name::LABEL_VALUE))

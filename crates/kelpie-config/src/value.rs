@@ -23,6 +23,9 @@ pub(crate) struct Value<'r> {
     pub key_place: Place,
 }
 
+/// The largest count that Kubernetes and DWD can hold.
+pub(crate) const MOST: u32 = i32::MAX.unsigned_abs();
+
 /// Which durations a setting takes.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Span {
@@ -82,6 +85,15 @@ impl<'r> Value<'r> {
             )
         };
         Some(items.iter().enumerate().map(member).collect())
+    }
+
+    /// The members of a list that may not be empty.
+    pub(crate) fn some_items(&self, expected: &str) -> Option<Vec<Value<'r>>> {
+        let items = self.items(expected)?;
+        if items.is_empty() {
+            self.report(self.problem("the list is empty").expected(expected));
+        }
+        Some(items)
     }
 
     /// The members of a map whose keys are data. A key given twice is reported.

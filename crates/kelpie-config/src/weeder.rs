@@ -11,7 +11,7 @@ use crate::name;
 use crate::problem::{self, Problem, Report};
 use crate::reader::{self, Section};
 use crate::selector::{self, LabelSelector};
-use crate::value::{Span, Value};
+use crate::value::{MOST, Span, Value};
 use crate::{GoDuration, Parsed, Strictness};
 
 /// What the weeder is told.
@@ -70,7 +70,6 @@ pub(crate) const TABLES: &[&Table] = &[&ROOT, &SERVICE, &selector::SELECTOR, &se
 
 const DEFAULT_WATCH: Duration = Duration::from_mins(5);
 const DEFAULT_DELETIONS: u32 = 3;
-const MOST_DELETIONS: u32 = i32::MAX.unsigned_abs();
 
 /// Reads the weeder's file.
 pub fn parse(bytes: &[u8], strictness: Strictness) -> Result<Parsed<WeederConfig>, Report> {
@@ -82,7 +81,7 @@ pub fn parse(bytes: &[u8], strictness: Strictness) -> Result<Parsed<WeederConfig
         services: services(root),
         max_deletions_per_pod: root
             .get("maxDeletionsPerPod")
-            .and_then(|v| v.whole(1..=MOST_DELETIONS))
+            .and_then(|v| v.whole(1..=MOST))
             .unwrap_or(DEFAULT_DELETIONS),
         readiness: root
             .get("readiness")
@@ -130,10 +129,7 @@ fn pod_selectors(service: Value<'_>) -> Option<Vec<LabelSelector>> {
     let value = service
         .section(&SERVICE)?
         .require("podSelectors", EXPECTED)?;
-    let items = value.items(EXPECTED)?;
-    if items.is_empty() {
-        value.report(value.problem("the list is empty").expected(EXPECTED));
-    }
+    let items = value.some_items(EXPECTED)?;
     Some(items.into_iter().filter_map(selector::read).collect())
 }
 

@@ -5,7 +5,7 @@ use kelpie_core::{ResourceRef, ScaleRule, Target};
 use crate::key::{Table, key};
 use crate::name::{self, Rule};
 use crate::reader::Section;
-use crate::value::{Span, Value};
+use crate::value::{MOST, Span, Value};
 
 pub(crate) const TARGET: Table = Table {
     place: "in an entry of `dependentResourceInfos`",
@@ -49,20 +49,13 @@ pub(super) struct Found<'r> {
 
 /// All targets that are whole; what is broken is reported.
 pub(super) fn read<'r>(root: &Section<'r>) -> Vec<Found<'r>> {
-    const EXPECTED: &str = "a list of the controllers to scale";
+    const EXPECTED: &str = "a list of at least one controller to scale";
     let Some(value) = root.require("dependentResourceInfos", EXPECTED) else {
         return Vec::new();
     };
-    let Some(items) = value.items(EXPECTED) else {
+    let Some(items) = value.some_items(EXPECTED) else {
         return Vec::new();
     };
-    if items.is_empty() {
-        value.report(
-            value
-                .problem("the list is empty")
-                .expected("at least one controller to scale"),
-        );
-    }
     let mut seen = Vec::new();
     items
         .into_iter()
@@ -159,7 +152,7 @@ fn rule(section: &Section<'_>) -> ScaleRule {
     ScaleRule {
         level: section
             .get("level")
-            .and_then(|v| v.whole(0..=super::MOST))
+            .and_then(|v| v.whole(0..=MOST))
             .unwrap_or(default.level),
         initial_delay: section
             .get("initialDelay")
@@ -169,8 +162,6 @@ fn rule(section: &Section<'_>) -> ScaleRule {
             .get("timeout")
             .and_then(|v| v.duration(Span::AboveZero))
             .unwrap_or(default.timeout),
-        replicas: section
-            .get("replicas")
-            .and_then(|v| v.whole(0..=super::MOST)),
+        replicas: section.get("replicas").and_then(|v| v.whole(0..=MOST)),
     }
 }

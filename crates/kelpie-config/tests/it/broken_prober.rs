@@ -1,4 +1,4 @@
-//! A hundred broken prober files and what is said about them.
+//! Broken prober files and what is said about them.
 
 use kelpie_config::{Strictness, prober};
 

@@ -111,7 +111,7 @@ fn a_problem_is_plain_data_as_json() {
         "column": 1,
         "value": null,
         "message": "missing",
-        "expected": "a list of the controllers to scale",
+        "expected": "a list of at least one controller to scale",
         "hint": null
       },
       {
@@ -174,7 +174,7 @@ fn the_lenient_dialect_is_as_hard_on_everything_else() {
     );
     insta::assert_snapshot!(report.unwrap_err(), @r#"
     1:1: kubeConfigSecretName: missing; expected the name of the Secret with the kubeconfig
-    1:1: dependentResourceInfos: missing; expected a list of the controllers to scale
+    1:1: dependentResourceInfos: missing; expected a list of at least one controller to scale
     1:16: probeinterval: 10 has no unit; expected a duration above zero such as 30s, 1m30s or 500ms; did you mean 10s?
     2:1: probeInterval: the same setting as `probeinterval` on line 1; expected it once
     3:1: warning: foo: unknown key, ignored; expected one of name, namespace, kubeConfigSecretName, externalKubeConfigSecretName, probeInterval, initialDelay, probeTimeout, backoffJitterFactor, successThreshold, failureThreshold, leaseSuccessThreshold, leaseFailureThreshold, internalProbeFailureBackoffDuration, kcmNodeMonitorGraceDuration, nodeLeaseFailureFraction, nodeLeaseRecoveryFraction, fenceReserve, minCandidateNodes, dependentResourceInfos
