@@ -1,24 +1,37 @@
 //! Files that are something else altogether: one clear word instead of one per key.
 
-use crate::key::Table;
+use crate::Strictness;
+use crate::key::{Key, Table, key};
 use crate::problem::{self, Problem};
 use crate::yaml::{Content, Entry, Node};
-use crate::{Strictness, prober, weeder};
 
-/// The files there are, and the keys at their top.
-const FILES: &[(&str, &Table)] = &[("prober", &prober::ROOT), ("weeder", &weeder::ROOT)];
+/// The files there are, and the keys that give them away: those that no other file has a use for.
+const FILES: &[(&str, &[Key])] = &[
+    (
+        "prober",
+        &[
+            key("kubeConfigSecretName").or("internalKubeConfigSecretName"),
+            key("dependentResourceInfos"),
+        ],
+    ),
+    ("weeder", &[key("servicesAndDependantSelectors")]),
+];
 
-/// What is to be said about a file that has no key of `table`, the one it was taken for. A file with
-/// one stray key of its own is left to the reader of sections.
+/// What is to be said about a file that was taken for one with the keys of `table`. One that has the
+/// keys of both is left to the reader of sections.
 pub(crate) fn recognise(root: &Node, table: &Table) -> Option<Problem> {
     let Content::Map(entries) = &root.content else {
         return None;
     };
-    if has_a_key_of(table, entries) {
+    let (own, other): (Vec<_>, Vec<_>) = FILES
+        .iter()
+        .filter(|(_, keys)| has_one_of(keys, entries))
+        .partition(|(_, keys)| table.keys.iter().any(|key| key.name == keys[0].name));
+    if !own.is_empty() {
         return None;
     }
     let about = |message| Problem::error(root.place, "", message);
-    if let Some((name, _)) = FILES.iter().find(|(_, keys)| has_a_key_of(keys, entries)) {
+    if let Some((name, _)) = other.first() {
         let problem = about(format!("the file looks like a {name} file"));
         return Some(problem.hint(format!("check it with `kelpie check-config {name}`")));
     }
@@ -40,12 +53,11 @@ pub(crate) fn recognise(root: &Node, table: &Table) -> Option<Problem> {
     )
 }
 
-fn has_a_key_of(table: &Table, entries: &[Entry]) -> bool {
-    let is_known = |entry: &Entry| {
-        let mut keys = table.keys.iter();
-        keys.any(|key| key.is(&entry.key, Strictness::Lenient))
-    };
-    entries.iter().any(is_known)
+fn has_one_of(keys: &[Key], entries: &[Entry]) -> bool {
+    entries.iter().any(|entry| {
+        keys.iter()
+            .any(|key| key.is(&entry.key, Strictness::Lenient))
+    })
 }
 
 /// The kind of a Kubernetes object.

@@ -30,6 +30,7 @@ fn cases() -> Vec<(&'static str, String)> {
         ("the other spelling", "servicesAndDependentSelectors: {}\n".into()),
         ("a prober's key", with("probeInterval: 10s")),
         ("a prober file", "kubeConfigSecretName: a\ndependentResourceInfos: []\n".into()),
+        ("some other file", "name: web\nservices: {}\n".into()),
         ("a Deployment", "apiVersion: apps/v1\nkind: Deployment\nspec: {}\n".into()),
         ("zero watch", with("watchDuration: 0s")),
         ("watch without unit", with("watchDuration: 300")),
