@@ -58,9 +58,6 @@ impl Flow {
     /// Starts the targets whose turn has come; names those that were started before it.
     fn open_levels(&mut self, now: Time) -> Vec<TargetId> {
         let mut rushed = Vec::new();
-        if self.has_failed() {
-            return rushed;
-        }
         let open = self.open_level(now);
         let in_haste = self.rush_at.is_some_and(|at| now >= at);
         for (index, (work, target)) in self.works.iter_mut().zip(&*self.targets).enumerate() {
