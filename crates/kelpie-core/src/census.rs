@@ -1,14 +1,12 @@
 //! Counting the leases of a cluster at one instant, and when that count would trip.
 
-use std::time::Duration;
-
 use serde::Serialize;
 
 use crate::book::{Entry, LeaseBook, Role};
 use crate::candidate::{Exclusion, Exclusions};
 use crate::lease::Heartbeat;
 use crate::limits::Limits;
-use crate::{Fraction, Time};
+use crate::{Settings, Time};
 
 /// The cluster's leases at one instant.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
@@ -52,13 +50,6 @@ pub(crate) struct Epoch {
     pub(crate) released: Time,
     /// The trip instant matters only if it comes before this.
     pub(crate) horizon: Time,
-}
-
-/// The thresholds a trip is judged by.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct TripRule {
-    pub(crate) failure_fraction: Fraction,
-    pub(crate) fence_reserve: Duration,
 }
 
 /// Why the lease probe tripped.
@@ -132,17 +123,17 @@ impl Census {
     }
 
     /// Whether the count trips now.
-    pub(crate) fn trips(&self, now: Time, rule: &TripRule) -> Option<TripCause> {
-        if rule
+    pub(crate) fn trips(&self, now: Time, settings: &Settings) -> Option<TripCause> {
+        if settings
             .failure_fraction
             .is_reached(self.expired, self.candidates)
         {
             return Some(TripCause::Expired);
         }
-        let is_close = |deadline: Time| deadline <= now.after(rule.fence_reserve);
-        let last_call = !rule.fence_reserve.is_zero()
+        let is_close = |deadline: Time| deadline <= now.after(settings.fence_reserve);
+        let last_call = !settings.fence_reserve.is_zero()
             && self.deadline.is_some_and(is_close)
-            && rule
+            && settings
                 .failure_fraction
                 .is_reached(self.silent, self.candidates);
         last_call.then_some(TripCause::LastCall)
@@ -155,9 +146,9 @@ impl Census {
         book: &mut LeaseBook,
         limits: &Limits,
         epoch: &Epoch,
-        rule: &TripRule,
+        settings: &Settings,
     ) -> Option<Time> {
-        let quorum = rule.failure_fraction.quorum(self.candidates);
+        let quorum = settings.failure_fraction.quorum(self.candidates);
         if quorum == 0 || self.ripe < quorum {
             return None;
         }
@@ -174,9 +165,9 @@ impl Census {
         let last_call_at = candidates(book, limits, epoch.now)
             .map(|heartbeat| heartbeat.renewal().max(epoch.released).plus(limits.grace()))
             .filter(|deadline| *deadline > silent_at.max(epoch.now))
-            .map(|deadline| deadline.before(rule.fence_reserve).max(silent_at))
+            .map(|deadline| deadline.before(settings.fence_reserve).max(silent_at))
             .min()
-            .filter(|_| !rule.fence_reserve.is_zero());
+            .filter(|_| !settings.fence_reserve.is_zero());
         book.scratch = scratch;
         let trip = last_call_at.map_or(expired_at, |last_call| last_call.min(expired_at));
         (trip <= epoch.horizon).then_some(trip)

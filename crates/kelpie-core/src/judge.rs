@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use crate::book::{LeaseBook, Listed};
 use crate::candidate::{Machines, Roster};
-use crate::census::{Census, Epoch, TripCause, TripRule};
+use crate::census::{Census, Epoch, TripCause};
 use crate::decision::{Decision, Reasons, Rule, Verdict};
 use crate::lease::{Lease, Listing};
 use crate::limits::Limits;
@@ -136,11 +136,8 @@ impl Judge {
             jitter: seen.jitter,
         };
         let limits = Limits::new(self.grace);
-        let epoch = self.epoch(
-            now,
-            seen.released,
-            times.horizon(&self.settings, self.grace).at,
-        );
+        let horizon = times.horizon(&self.settings, self.grace);
+        let epoch = self.epoch(now, seen.released, horizon.at);
         let census = listed.map(|_| Census::take(&self.book, &limits, &epoch));
         let rule = self.rule(seen, now, census.as_ref());
         let trips_at = self.trip_instant(rule, census.as_ref(), &limits, &epoch);
@@ -161,7 +158,7 @@ impl Judge {
                 recovery_fraction: self.settings.recovery_fraction,
                 trips_at,
             },
-            next_wake: times.next_wake(pace, next_trip, &self.settings, self.grace),
+            next_wake: times.next_wake(pace, next_trip, horizon),
             deadline,
             rush_at: self.rush_at(rule, deadline, now),
             at: now,
@@ -176,12 +173,11 @@ impl Judge {
         limits: &Limits,
         epoch: &Epoch,
     ) -> Option<Time> {
-        let trip_rule = self.trip_rule();
         let is_judged = matches!(rule, Rule::Well | Rule::Undecided { .. });
         let census = census.filter(|census| {
-            is_judged && !self.is_tripped() && census.trips(epoch.now, &trip_rule).is_none()
+            is_judged && !self.is_tripped() && census.trips(epoch.now, &self.settings).is_none()
         })?;
-        census.trip_instant(&mut self.book, limits, epoch, &trip_rule)
+        census.trip_instant(&mut self.book, limits, epoch, &self.settings)
     }
 
     /// Keeps what rounds without a list have to know.
@@ -249,13 +245,6 @@ impl Judge {
             tripped,
             released: released.unwrap_or(Time::MIN),
             horizon,
-        }
-    }
-
-    fn trip_rule(&self) -> TripRule {
-        TripRule {
-            failure_fraction: self.settings.failure_fraction,
-            fence_reserve: self.settings.fence_reserve,
         }
     }
 
@@ -328,7 +317,7 @@ impl Judge {
 
     /// What the leases say in this round, and by which rule they trip.
     fn judge_leases(&mut self, census: &Census, now: Time) -> (Outcome, Option<TripCause>) {
-        let cause = census.trips(now, &self.trip_rule());
+        let cause = census.trips(now, &self.settings);
         if census.candidates > 0 && cause.is_some() {
             return (Outcome::Failure, cause);
         }
@@ -380,7 +369,9 @@ impl Judge {
             return Pace::Throttled { by, last_chance };
         }
         if turned_unhealthy {
-            return Pace::Pause;
+            return Pace::Pause {
+                length: self.settings.api_failure_pause,
+            };
         }
         let thresholds = self.settings.api_thresholds;
         let is_counting = |outcome, status: ProbeStatus| {

@@ -67,7 +67,9 @@ pub(crate) enum Pace {
     /// A probe failed, and that is not yet final.
     Recheck,
     /// The API-server probe turned unhealthy in this round.
-    Pause,
+    Pause {
+        length: Duration,
+    },
     /// The leases, nodes or machines could not be listed, this many times in a row.
     ListFailed {
         failures: u32,
@@ -105,14 +107,9 @@ impl RoundTimes {
     }
 
     /// When the next round starts. Whatever else is said, a trip instant is not slept through.
-    pub(crate) fn next_wake(
-        &self,
-        pace: Pace,
-        trip: Option<Time>,
-        settings: &Settings,
-        grace: Duration,
-    ) -> Wake {
-        let next = self.by_pace(pace, settings, grace);
+    /// `horizon` is when a healthy cluster is looked at.
+    pub(crate) fn next_wake(&self, pace: Pace, trip: Option<Time>, horizon: Wake) -> Wake {
+        let next = self.by_pace(pace, horizon);
         let soonest = self.end.max(self.start.after(TRIP_SPACING));
         let at_trip = trip.map(|at| Wake {
             at: at.max(soonest),
@@ -121,8 +118,7 @@ impl RoundTimes {
         at_trip.map_or(next, |trip| earlier(trip, next))
     }
 
-    fn by_pace(&self, pace: Pace, settings: &Settings, grace: Duration) -> Wake {
-        let horizon = self.horizon(settings, grace);
+    fn by_pace(&self, pace: Pace, horizon: Wake) -> Wake {
         let wake = |at, reason| Wake { at, reason };
         match pace {
             Pace::Throttled { by, last_chance } => {
@@ -135,10 +131,7 @@ impl RoundTimes {
                 self.not_too_soon(wake(at, WakeReason::Throttled))
             }
             Pace::Recheck => wake(self.end.after(SECOND), WakeReason::Recheck),
-            Pace::Pause => wake(
-                self.end.after(settings.api_failure_pause.max(SECOND)),
-                WakeReason::Pause,
-            ),
+            Pace::Pause { length } => wake(self.end.after(length.max(SECOND)), WakeReason::Pause),
             Pace::ListFailed { failures } => {
                 let doubled = SECOND * 2_u32.saturating_pow(failures.saturating_sub(1).min(16));
                 earlier(wake(self.end.after(doubled), WakeReason::Recheck), horizon)

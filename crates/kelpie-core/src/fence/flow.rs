@@ -14,34 +14,29 @@ pub(super) struct Flow {
     pub(super) direction: Direction,
     targets: Arc<[Target]>,
     works: Vec<Work>,
-    /// From when on the levels do not wait for each other.
-    rush_at: Option<Time>,
 }
 
 impl Flow {
-    pub(super) fn new(
-        id: u64,
-        direction: Direction,
-        targets: &Arc<[Target]>,
-        rush_at: Option<Time>,
-    ) -> Self {
+    pub(super) fn new(id: u64, direction: Direction, targets: &Arc<[Target]>) -> Self {
         let works = targets.iter().map(|_| Work::new(direction)).collect();
         Self {
             id,
             direction,
             targets: Arc::clone(targets),
             works,
-            rush_at,
         }
     }
 
-    pub(super) fn set_rush(&mut self, rush_at: Option<Time>) {
-        self.rush_at = rush_at;
+    /// Whether this is what is wanted; a flow that is not rests.
+    pub(super) fn goes(&self, wanted: Option<Direction>) -> bool {
+        wanted == Some(self.direction)
     }
 
-    /// The calls to make now, and the targets whose turn has come early because of the deadline.
-    pub(super) fn poll(&mut self, now: Time) -> (Vec<Step>, Vec<TargetId>) {
-        let rushed = self.open_levels(now);
+    /// The calls to make now, and the targets whose turn has come early. From `rush_at` on the levels
+    /// do not wait for each other.
+    pub(super) fn poll(&mut self, now: Time, rush_at: Option<Time>) -> (Vec<Step>, Vec<TargetId>) {
+        let in_haste = rush_at.is_some_and(|at| now >= at);
+        let rushed = self.open_levels(now, in_haste);
         let origin = Origin::Flow(self.id);
         let step = |(index, work): (usize, &mut Work)| {
             let target = TargetId(index);
@@ -56,10 +51,9 @@ impl Flow {
     }
 
     /// Starts the targets whose turn has come; names those that were started before it.
-    fn open_levels(&mut self, now: Time) -> Vec<TargetId> {
+    fn open_levels(&mut self, now: Time, in_haste: bool) -> Vec<TargetId> {
         let mut rushed = Vec::new();
         let open = self.open_level(now);
-        let in_haste = self.rush_at.is_some_and(|at| now >= at);
         for (index, (work, target)) in self.works.iter_mut().zip(&*self.targets).enumerate() {
             let is_next = open.is_none_or(|open| work.rule(target).level <= open);
             if work.is_waiting() && (is_next || in_haste) {
@@ -94,10 +88,10 @@ impl Flow {
     }
 
     /// When the flow has something to do without an answer from outside.
-    pub(super) fn next_wake(&self, now: Time) -> Option<Time> {
+    pub(super) fn next_wake(&self, now: Time, rush_at: Option<Time>) -> Option<Time> {
         let works = self.works.iter().filter_map(Work::next_wake);
         let waiting = self.works.iter().any(Work::is_waiting);
-        let rush = self.rush_at.filter(|_| waiting);
+        let rush = rush_at.filter(|_| waiting);
         // An optional target stops holding up the next level once it is overdue.
         let overdue = self.works.iter().zip(&*self.targets);
         let overdue = overdue.filter_map(|(work, target)| {
@@ -150,14 +144,17 @@ impl Flow {
     /// is over and scaled every target there is. Where one was running all along, nothing started
     /// afresh.
     pub(super) fn released_at(&self) -> Option<Time> {
-        let restarted_all = self.is_over()
-            && self.outcomes().all(|outcome| {
-                matches!(
-                    outcome,
-                    Some(TargetOutcome::Scaled { .. } | TargetOutcome::Missing)
-                )
-            });
-        let acknowledged = self.works.iter().filter_map(Work::scaled_at).min();
-        acknowledged.filter(|_| restarted_all && self.direction == Direction::Up)
+        if self.direction == Direction::Down {
+            return None;
+        }
+        let mut first = None;
+        for outcome in self.outcomes() {
+            match outcome? {
+                TargetOutcome::Scaled { at, .. } => first = Some(at.min(first.unwrap_or(at))),
+                TargetOutcome::Missing => {}
+                _ => return None,
+            }
+        }
+        first
     }
 }

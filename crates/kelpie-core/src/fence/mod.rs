@@ -105,9 +105,8 @@ impl Fencing {
         }
         self.rush_at = decision.rush_at;
         let wanted = self.wanted?;
-        let flow = self.flow.as_mut()?;
-        flow.set_rush(decision.rush_at);
-        (flow.direction != wanted).then(|| self.cut_off()).flatten()
+        let is_against = self.flow.as_ref()?.direction != wanted;
+        is_against.then(|| self.cut_off()).flatten()
     }
 
     /// Stops acting at once, as on losing leadership. Looking goes on.
@@ -133,16 +132,11 @@ impl Fencing {
             && now >= self.retry_at
         {
             let number = self.next_number();
-            let flow = Flow::new(number, direction, &self.targets, self.rush_at);
-            self.flow = Some(flow);
+            self.flow = Some(Flow::new(number, direction, &self.targets));
         }
         let mut polled = Polled::default();
-        if let Some(flow) = self
-            .flow
-            .as_mut()
-            .filter(|flow| Some(flow.direction) == self.wanted)
-        {
-            (polled.steps, polled.rushed) = flow.poll(now);
+        if let Some(flow) = self.flow.as_mut().filter(|flow| flow.goes(self.wanted)) {
+            (polled.steps, polled.rushed) = flow.poll(now, self.rush_at);
         }
         for index in 0..self.views.len() {
             let target = TargetId(index);
@@ -164,13 +158,14 @@ impl Fencing {
         self.last_number
     }
 
+    /// The flow, unless it rests.
+    fn running(&self) -> Option<&Flow> {
+        self.flow.as_ref().filter(|flow| flow.goes(self.wanted))
+    }
+
     /// When a target is to be looked at. What a running flow is busy with, it reads itself.
     fn look_at(&self, target: TargetId) -> Option<Time> {
-        let running = self
-            .flow
-            .as_ref()
-            .filter(|flow| Some(flow.direction) == self.wanted);
-        let is_busy = running.is_some_and(|flow| !flow.is_done(target));
+        let is_busy = self.running().is_some_and(|flow| !flow.is_done(target));
         let view = self.views.get(target.0)?;
         (view.look.is_none() && !is_busy).then_some(view.look_at)
     }
@@ -255,11 +250,9 @@ impl Fencing {
 
     /// When there is something to do without an answer from outside.
     pub fn next_wake(&self, now: Time) -> Option<Time> {
-        let running = self
-            .flow
-            .as_ref()
-            .filter(|flow| Some(flow.direction) == self.wanted);
-        let flow = running.and_then(|flow| flow.next_wake(now));
+        let flow = self
+            .running()
+            .and_then(|flow| flow.next_wake(now, self.rush_at));
         let due = self.due_flow().map(|_| self.retry_at);
         let looks = (0..self.views.len()).filter_map(|index| self.look_at(TargetId(index)));
         looks.chain(flow).chain(due).min()
@@ -339,10 +332,7 @@ impl View {
             (Reply::Written(version), call, Some(Sight::Present(present))) => {
                 present.version = version.clone();
                 match call {
-                    Call::WriteRecord(write) => {
-                        present.marked = true;
-                        present.recorded = Recorded::Count(write.replicas());
-                    }
+                    Call::WriteRecord(write) => present.mark(write.replicas()),
                     Call::ScaleDown(scale) => present.replicas = scale.replicas(),
                     Call::ScaleUp(scale) => present.replicas = scale.replicas(),
                     Call::DropMarker(_) => present.marked = false,

@@ -91,6 +91,12 @@ impl Present {
         }
     }
 
+    /// What a record makes of it.
+    pub(crate) fn mark(&mut self, replicas: u32) {
+        self.marked = true;
+        self.recorded = Recorded::Count(replicas);
+    }
+
     /// Nothing that a decision rests on differs; only the version moved on.
     pub(crate) fn is_like(&self, other: &Self) -> bool {
         (self.replicas, self.marked, self.recorded, self.ignored)

@@ -139,11 +139,6 @@ impl Work {
         }
     }
 
-    /// When the scale call was acknowledged.
-    pub(super) fn scaled_at(&self) -> Option<Time> {
-        self.scaled.map(|scaled| scaled.at)
-    }
-
     /// Scale operations tried so far.
     pub(super) fn attempts(&self) -> u32 {
         self.attempts
@@ -196,8 +191,7 @@ impl Work {
             },
             (Call::WriteRecord(write), Reply::Written(version)) => {
                 if let Some(basis) = &mut self.basis {
-                    basis.marked = true;
-                    basis.recorded = Recorded::Count(write.replicas());
+                    basis.mark(write.replicas());
                 }
                 let record = write.acknowledged(version);
                 self.state = State::Due(Call::ScaleDown(ScaleDown::new(record, floor(target))));
