@@ -4,7 +4,7 @@ use std::fs;
 use std::path::Path;
 use std::time::Duration;
 
-use anyhow::{Context, Result, bail, ensure};
+use anyhow::{Result, bail, ensure};
 use http::{Request, StatusCode, header};
 use kube::client::Body;
 use kube::config::{KubeConfigOptions, Kubeconfig};
@@ -148,21 +148,17 @@ impl ApiServer {
     async fn is_ready(&mut self) -> Result<bool> {
         let client = self.client(&self.admin()).await?;
         let process = &mut self.process;
-        let ready = poll::until("a ready API server", PATIENCE, async || {
-            if port::was_lost(process) {
-                return Ok(Some(false));
-            }
-            if process.has_ended() {
-                bail!("it ended");
-            }
-            let answer = get(&client, "/readyz", "text/plain").await;
-            Ok(answer
-                .is_ok_and(|answer| answer.status == 200)
-                .then_some(true))
-        });
-        let ready = ready.await;
-        ready.with_context(|| self.process.log_tail())
+        poll::until_serving(process, "a ready API server", PATIENCE, async |_| {
+            is_ok(&client, "/readyz").await
+        })
+        .await
     }
+}
+
+/// Whether a server answers `path` with 200.
+pub(crate) async fn is_ok(client: &Client, path: &str) -> bool {
+    let answer = get(client, path, "*/*").await;
+    answer.is_ok_and(|answer| answer.status == 200)
 }
 
 /// Asks for `path`, saying which content types are welcome. Every status is an answer.

@@ -2,11 +2,11 @@
 
 use std::time::Duration;
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Result, bail};
 use kube::{Client, Config};
 use xtask::cache;
 
-use crate::api_server::get;
+use crate::api_server::{get, is_ok};
 use crate::folder::Folder;
 use crate::process::Process;
 use crate::{poll, port};
@@ -76,23 +76,10 @@ impl Etcd {
     async fn is_ready(&mut self) -> Result<bool> {
         let client = self.client()?;
         let process = &mut self.process;
-        let ready = poll::until("a healthy etcd", PATIENCE, async || {
-            if port::was_lost(process) {
-                return Ok(Some(false));
-            }
-            if process.has_ended() {
-                bail!("it ended");
-            }
-            if !process.log().contains(SERVING) {
-                return Ok(None);
-            }
-            let answer = get(&client, "/health", "application/json").await;
-            Ok(answer
-                .is_ok_and(|answer| answer.status == 200)
-                .then_some(true))
-        });
-        let ready = ready.await;
-        ready.with_context(|| self.process.log_tail())
+        poll::until_serving(process, "a healthy etcd", PATIENCE, async |process| {
+            process.log().contains(SERVING) && is_ok(&client, "/health").await
+        })
+        .await
     }
 
     fn client(&self) -> Result<Client> {

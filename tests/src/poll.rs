@@ -2,8 +2,11 @@
 
 use std::time::Duration;
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, bail};
 use tokio::time::{sleep, timeout};
+
+use crate::port;
+use crate::process::Process;
 
 /// Between two looks: short beside what is waited for, long beside what a look costs.
 const PAUSE: Duration = Duration::from_millis(25);
@@ -26,4 +29,25 @@ pub async fn until<T>(
     timeout(patience, wait)
         .await
         .with_context(|| format!("waited {patience:?} for {what}"))?
+}
+
+/// True once `answers` says that the server does, false if it lost its port. A server that ended for
+/// another reason, or has not answered in time, is an error with the end of its log.
+pub(crate) async fn until_serving(
+    process: &mut Process,
+    what: &str,
+    patience: Duration,
+    mut answers: impl AsyncFnMut(&Process) -> bool,
+) -> Result<bool> {
+    let serving = until(what, patience, async || {
+        if port::was_lost(process) {
+            return Ok(Some(false));
+        }
+        if process.has_ended() {
+            bail!("it ended");
+        }
+        Ok(answers(process).await.then_some(true))
+    });
+    let serving = serving.await;
+    serving.with_context(|| process.log_tail())
 }
