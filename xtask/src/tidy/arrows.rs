@@ -21,7 +21,7 @@ const COMPONENTS: [&str; 6] = [
 /// Between the components and the core.
 const MIDDLE: [&str; 3] = ["kelpie-config", "kelpie-health", "kelpie-kube"];
 
-const CORE: &str = "kelpie-core";
+pub(super) const CORE: &str = "kelpie-core";
 const SIMULATOR: &str = "kelpie-sim";
 
 /// Client libraries: how their names begin, and the crate that may name them. The tests may too.

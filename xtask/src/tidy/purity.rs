@@ -1,10 +1,9 @@
 //! The core decides: values in, values out. No clock, no IO, no runtime.
 
 use super::Problem;
+use super::arrows::CORE;
 use super::manifest::{Kind, Manifest};
 use super::source::Source;
-
-const CORE: &str = "kelpie-core";
 
 /// All the core may depend on. A crate that reads a clock or opens a socket has no place here.
 const MAY_DEPEND_ON: [&str; 3] = ["jiff", "serde", "thiserror"];
