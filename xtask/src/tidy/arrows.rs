@@ -22,15 +22,18 @@ const COMPONENTS: [&str; 6] = [
 const MIDDLE: [&str; 3] = ["kelpie-config", "kelpie-health", "kelpie-kube"];
 
 pub(super) const CORE: &str = "kelpie-core";
+/// HTTP and TLS for everybody: it stands beside the core and knows nobody.
+const NET: &str = "kelpie-net";
 const SIMULATOR: &str = "kelpie-sim";
 
 /// Client libraries: how their names begin, and the crate that may name them. The tests may too.
-const OWNED: [(&str, &str); 6] = [
-    ("hyper", "kelpie-kube"),
+const OWNED: [(&str, &str); 7] = [
+    ("hyper", NET),
     ("k8s-openapi", "kelpie-kube"),
     ("kube", "kelpie-kube"),
     ("reqwest", "nobody"),
-    ("rustls", "kelpie-kube"),
+    ("rustls", NET),
+    ("tokio-rustls", NET),
     ("tonic", "kelpie-etcd"),
 ];
 
@@ -53,7 +56,7 @@ pub(super) fn check(manifest: &Manifest) -> Vec<Problem> {
 
 fn is_known(name: &str) -> bool {
     let known = |names: &[&str]| names.contains(&name);
-    known(&KNOW_ALL) || known(&COMPONENTS) || known(&MIDDLE) || known(&[CORE, SIMULATOR])
+    known(&KNOW_ALL) || known(&COMPONENTS) || known(&MIDDLE) || known(&[CORE, NET, SIMULATOR])
 }
 
 fn wrong_arrow(from: &str, dependency: &Dependency<'_>) -> Option<String> {
@@ -68,16 +71,16 @@ fn wrong_arrow(from: &str, dependency: &Dependency<'_>) -> Option<String> {
     } else if COMPONENTS.contains(&from) {
         // A component's tests run it against the simulated landscape.
         let simulated = to == SIMULATOR && dependency.kind == Kind::Test;
-        to == CORE || MIDDLE.contains(&to) || simulated
+        [CORE, NET].contains(&to) || MIDDLE.contains(&to) || simulated
     } else if MIDDLE.contains(&from) || from == SIMULATOR {
-        to == CORE
+        [CORE, NET].contains(&to)
     } else {
         false
     };
     (!allowed).then(|| {
         format!(
             "{from} must not know {to}: arrows go kelpie -> components -> kube, health, config \
-             -> core; move the shared value inwards"
+             -> core, net; move the shared value inwards"
         )
     })
 }
@@ -122,7 +125,9 @@ mod tests {
             ("kelpie-config", "dependencies", "kelpie-core"),
             ("kelpie-sim", "dependencies", "kelpie-core"),
             ("kelpie-kube", "dependencies", "kube"),
-            ("kelpie-kube", "dependencies", "hyper-rustls"),
+            ("kelpie-net", "dependencies", "hyper-util"),
+            ("kelpie-kube", "dependencies", "kelpie-net"),
+            ("kelpie-etcd", "dependencies", "kelpie-net"),
             ("kelpie-etcd", "dependencies", "tonic"),
             ("kelpie-e2e", "dependencies", "kube"),
             ("kelpie-e2e", "dependencies", "xtask"),
@@ -147,6 +152,8 @@ mod tests {
             ("kelpie-prober", "dependencies", "hyper-util"),
             ("kelpie", "dependencies", "rustls"),
             ("kelpie", "build-dependencies", "k8s-openapi"),
+            ("kelpie-kube", "dependencies", "hyper"),
+            ("kelpie-net", "dependencies", "kelpie-core"),
             ("kelpie-kube", "dependencies", "reqwest"),
             ("kelpie-kube", "dependencies", "tonic"),
         ] {

@@ -1,0 +1,1 @@
+//! KEP-4331 health for a real etcd member.

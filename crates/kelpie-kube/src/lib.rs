@@ -1,0 +1,1 @@
+//! What Kelpie says to Kubernetes API servers: tenants and seed.

@@ -1,0 +1,1 @@
+//! Bounded HTTP over TLS: the one product crate that names hyper and rustls.

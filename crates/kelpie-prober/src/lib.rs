@@ -1,0 +1,1 @@
+//! The prober: a shell round the decisions of kelpie-core.
