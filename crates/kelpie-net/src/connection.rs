@@ -17,8 +17,9 @@ use crate::request::{RequestError, target};
 use crate::response::Response;
 use crate::stream::HyperStream;
 
-/// Bytes of an answer's head, and of what is read ahead of its body.
-const LARGEST_BUFFER: usize = 64 * 1024;
+/// Bytes of an answer's head, and of what is read at once. An idle connection keeps a buffer of this
+/// size, and the head of an API server's answer has half a kilobyte.
+const LARGEST_BUFFER: usize = 8 * 1024;
 
 /// Headers of an answer.
 const MOST_HEADERS: usize = 100;
@@ -60,7 +61,7 @@ impl Connection {
         let stream = connect(endpoint).await?;
         // No byte goes over the wire here; hyper only has the form of a handshake.
         let opened = http1::Builder::new()
-            .max_buf_size(LARGEST_BUFFER)
+            .read_buf_exact_size(Some(LARGEST_BUFFER))
             .max_headers(MOST_HEADERS)
             .handshake(stream.into_hyper())
             .await;

@@ -13,7 +13,7 @@ pub enum RequestError {
     #[error("{0}")]
     Tls(TlsFault),
     /// The answer's headers go beyond what is accepted.
-    #[error("the answer's headers are larger than 64 KiB or more than 100")]
+    #[error("the answer's headers are larger than 8 KiB or more than 100")]
     HeadTooLarge,
     /// The answer's body goes beyond what the caller accepts.
     #[error("the answer is larger than {limit} bytes")]
