@@ -92,8 +92,12 @@ struct Spec<'a> {
     #[serde(default)]
     lease_duration_seconds: Option<i32>,
     #[serde(borrow, default)]
-    renew_time: Option<Cow<'a, str>>,
+    renew_time: Option<Text<'a>>,
 }
+
+/// Within an `Option`, serde borrows only what is a type of its own.
+#[derive(Deserialize)]
+struct Text<'a>(#[serde(borrow)] Cow<'a, str>);
 
 impl List for LeaseList {
     const KIND: &'static str = "LeaseList";
@@ -136,7 +140,7 @@ impl List for LeaseList {
     fn json(&mut self, item: &[u8]) -> Result<(), WireError> {
         let written: Written<'_> = json::item(item)?;
         let spec = written.spec.unwrap_or_default();
-        let renew_time = json::time(spec.renew_time.as_deref())?;
+        let renew_time = json::time(spec.renew_time.as_ref().map(|text| &*text.0))?;
         let name = written.metadata.name.as_bytes();
         self.add(name, renew_time, spec.lease_duration_seconds)
     }

@@ -187,7 +187,7 @@ async fn a_drip_ends_at_the_deadline() {
     let begun = Instant::now();
     let error = server.tenant().version(after(400)).await.unwrap_err();
     assert!(matches!(error, TenantError::TimedOut), "{error:?}");
-    assert!(begun.elapsed() < Duration::from_secs(1));
+    assert!(begun.elapsed() < Duration::from_secs(5));
 }
 
 #[tokio::test]

@@ -10,6 +10,7 @@
 
 mod bodies;
 mod hostile;
+mod kubeconfig;
 mod kubeconfigs;
 mod lists;
 mod rounds;

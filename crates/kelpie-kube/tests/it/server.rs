@@ -14,7 +14,7 @@ use tokio::net::TcpListener;
 use tokio::task::JoinSet;
 use tokio::time::Instant;
 
-use crate::kubeconfigs::Kubeconfig;
+use crate::kubeconfig::Kubeconfig;
 
 /// The server's side of a connection.
 pub(crate) struct Wire {
