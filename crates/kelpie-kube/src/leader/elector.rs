@@ -101,13 +101,12 @@ impl Elector {
             return Act::Wait(self.next_at);
         }
         match &self.knowledge {
-            Knowledge::Unread => Act::Read,
             Knowledge::Missing => Act::Create(self.claim(None, stamp)),
             Knowledge::Seen(seen) if self.may_take(&seen.record, now) => Act::Update(Seen {
                 record: self.claim(Some(&seen.record), stamp),
                 version: seen.version.clone(),
             }),
-            Knowledge::Seen(_) => Act::Read,
+            Knowledge::Unread | Knowledge::Seen(_) => Act::Read,
         }
     }
 

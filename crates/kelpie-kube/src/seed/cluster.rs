@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use kelpie_core::{Operation, ShootFacts};
+use kelpie_core::{Hibernation, Operation, ShootFacts};
 use serde::Deserialize;
 use serde_json::Value;
 
@@ -103,14 +103,14 @@ struct Metadata {
 #[derive(Deserialize, Default)]
 #[serde(default)]
 struct Spec {
-    hibernation: Option<Hibernation>,
+    hibernation: Option<Sleep>,
     kubernetes: Option<Kubernetes>,
     provider: Option<Provider>,
 }
 
 #[derive(Deserialize, Default)]
 #[serde(default)]
-struct Hibernation {
+struct Sleep {
     enabled: Option<bool>,
 }
 
@@ -177,8 +177,13 @@ fn read_shoot(shoot: &Value) -> Result<ShootFacts, String> {
             .unwrap_or_default()
             .deletion_timestamp
             .is_some(),
-        hibernation_enabled: spec.hibernation.unwrap_or_default().enabled == Some(true),
-        is_hibernated: status.hibernated == Some(true),
+        hibernation: if spec.hibernation.unwrap_or_default().enabled == Some(true) {
+            Hibernation::Wanted
+        } else if status.hibernated == Some(true) {
+            Hibernation::WakingUp
+        } else {
+            Hibernation::Awake
+        },
         last_operation: status.last_operation.map(|last| Operation {
             kind: last.kind.as_str().into(),
             has_succeeded: last.state == "Succeeded",

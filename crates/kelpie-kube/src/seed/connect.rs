@@ -80,7 +80,7 @@ async fn resolve(kubeconfig: Kubeconfig, origin: &str) -> Result<Config, SeedErr
         origin: origin.to_owned(),
         reason,
     };
-    let proxy = proxy(&kubeconfig).map(|url| url.parse());
+    let proxy = proxy(&kubeconfig).map(str::parse);
     let proxy = proxy
         .transpose()
         .map_err(|error| wrong(format!("proxy-url: {error}")))?;
