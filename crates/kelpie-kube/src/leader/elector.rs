@@ -234,7 +234,7 @@ impl Elector {
         }
     }
 
-    /// The next look of a standby: soon, or when the lease runs out if that is sooner.
+    /// The next look of a standby.
     fn look_after(&self, now: Instant, jitter: f64) -> Instant {
         now + spread(self.settings.retry_period.min(LOOK), jitter)
     }
@@ -243,3 +243,6 @@ impl Elector {
 fn spread(period: Duration, jitter: f64) -> Duration {
     period + period.mul_f64(JITTER * jitter.clamp(0.0, 1.0))
 }
+
+#[cfg(test)]
+mod tests;
