@@ -102,6 +102,9 @@ fn a_lease_runs_out_by_what_we_see_whatever_the_clocks_say() {
     for renewed in [0, 4_000_000_000] {
         let begin = Instant::now();
         let mut elector = Elector::new(settings("me"), begin);
+        // It was renewed once while we looked.
+        elector.observe(Some(held("other", renewed + 9)), begin - ms(1), 0.0);
+        elector.observe(Some(held("other", renewed)), begin, 0.0);
         let mut now = begin;
         let mut looks = 0;
         while now < begin + Duration::from_secs(15) {
