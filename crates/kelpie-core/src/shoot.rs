@@ -10,10 +10,8 @@ use crate::PoolConditions;
 pub struct ShootFacts {
     /// It has a deletionTimestamp.
     pub is_deleted: bool,
-    /// Its owner wants it asleep (`spec.hibernation.enabled`).
-    pub hibernation_enabled: bool,
-    /// It is asleep, or still waking up (`status.hibernated`).
-    pub is_hibernated: bool,
+    /// Whether it sleeps.
+    pub hibernation: Hibernation,
     /// What Gardener last did with it; `None` before the first operation.
     pub last_operation: Option<Operation>,
     /// It has at least one worker pool.
@@ -22,6 +20,18 @@ pub struct ShootFacts {
     pub pools: PoolConditions,
     /// The cluster's own grace period, which wins over the configured one.
     pub node_monitor_grace: Option<Duration>,
+}
+
+/// Whether a cluster sleeps.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Hibernation {
+    /// It does not.
+    #[default]
+    Awake,
+    /// Its owner wants it to (`spec.hibernation.enabled`), whether it does already or not.
+    Wanted,
+    /// Its owner wants it awake, and it is not yet (`status.hibernated`).
+    WakingUp,
 }
 
 /// An operation of Gardener on a Shoot.
@@ -108,13 +118,13 @@ pub fn eligibility(shoot: &ShootFacts) -> Eligibility {
     let kind = operation.map(|operation| operation.kind);
     if shoot.is_deleted {
         Eligibility::Remove(Removal::Deleted)
-    } else if shoot.hibernation_enabled {
+    } else if shoot.hibernation == Hibernation::Wanted {
         Eligibility::Remove(Removal::Hibernated)
     } else if kind == Some(OperationKind::Migrate) {
         Eligibility::Remove(Removal::Migrating)
     } else if !shoot.has_workers {
         Eligibility::Remove(Removal::NoWorkers)
-    } else if shoot.is_hibernated {
+    } else if shoot.hibernation == Hibernation::WakingUp {
         Eligibility::NotYet(NotYet::WakingUp)
     } else {
         match operation {
@@ -184,18 +194,18 @@ mod tests {
         "Defragment",
     ];
 
-    fn operation(name: &str, has_succeeded: bool) -> Option<Operation> {
-        Some(Operation {
+    fn operation(name: &str, has_succeeded: bool) -> Operation {
+        Operation {
             kind: name.into(),
             has_succeeded,
-        })
+        }
     }
 
     /// A shoot that is probed.
     fn shoot() -> ShootFacts {
         ShootFacts {
             has_workers: true,
-            last_operation: operation("Reconcile", true),
+            last_operation: Some(operation("Reconcile", true)),
             ..ShootFacts::default()
         }
     }
@@ -203,7 +213,7 @@ mod tests {
     #[test]
     fn a_shoot_that_was_reconciled_is_probed_in_any_state() {
         for has_succeeded in [true, false] {
-            let last_operation = operation("Reconcile", has_succeeded);
+            let last_operation = Some(operation("Reconcile", has_succeeded));
             let shoot = ShootFacts {
                 last_operation,
                 ..shoot()
@@ -222,7 +232,7 @@ mod tests {
         ];
         for (name, has_succeeded, expected) in rows {
             let shoot = ShootFacts {
-                last_operation: operation(name, has_succeeded),
+                last_operation: Some(operation(name, has_succeeded)),
                 ..shoot()
             };
             assert_eq!(eligibility(&shoot), expected, "{name} {has_succeeded}");
@@ -234,8 +244,8 @@ mod tests {
         let unknown = Eligibility::NotYet(NotYet::UnknownOperation);
         let rows = [
             (None, Eligibility::NotYet(NotYet::NoOperation)),
-            (operation("Delete", false), unknown),
-            (operation("Defragment", true), unknown),
+            (Some(operation("Delete", false)), unknown),
+            (Some(operation("Defragment", true)), unknown),
         ];
         for (last_operation, expected) in rows {
             let shoot = ShootFacts {
@@ -249,7 +259,7 @@ mod tests {
     #[test]
     fn no_probe_is_started_while_the_shoot_wakes_up() {
         let shoot = ShootFacts {
-            is_hibernated: true,
+            hibernation: Hibernation::WakingUp,
             ..shoot()
         };
         let expected = Eligibility::NotYet(NotYet::WakingUp);
@@ -260,13 +270,13 @@ mod tests {
     #[test]
     fn a_probe_is_removed_whatever_the_last_operation_was() {
         let mut operations = vec![None];
-        operations.extend(OPERATIONS.map(|name| operation(name, true)));
-        operations.extend(OPERATIONS.map(|name| operation(name, false)));
+        operations.extend(OPERATIONS.map(|name| Some(operation(name, true))));
+        operations.extend(OPERATIONS.map(|name| Some(operation(name, false))));
         for last_operation in operations {
-            for is_hibernated in [true, false] {
+            for hibernation in [Hibernation::Awake, Hibernation::WakingUp] {
                 let shoot = ShootFacts {
+                    hibernation,
                     last_operation,
-                    is_hibernated,
                     ..shoot()
                 };
                 let deleted = ShootFacts {
@@ -274,7 +284,7 @@ mod tests {
                     ..shoot.clone()
                 };
                 let asleep = ShootFacts {
-                    hibernation_enabled: true,
+                    hibernation: Hibernation::Wanted,
                     ..shoot.clone()
                 };
                 let workerless = ShootFacts {

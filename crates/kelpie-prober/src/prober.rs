@@ -156,7 +156,7 @@ impl Prober {
 
 /// Without an election this replica always acts.
 fn lead_alone(over: CancellationToken) -> (watch::Receiver<Leadership>, BoxFuture<'static, ()>) {
-    let (sender, leadership) = watch::channel(Leadership::forever());
+    let (sender, leadership) = watch::channel(Leadership::alone());
     let hold = async move {
         over.cancelled().await;
         drop(sender);

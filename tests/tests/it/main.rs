@@ -6,4 +6,5 @@
 mod access;
 mod definitions;
 mod lease_list;
+mod seed;
 mod servers;

@@ -101,13 +101,12 @@ impl Elector {
             return Act::Wait(self.next_at);
         }
         match &self.knowledge {
-            Knowledge::Unread => Act::Read,
             Knowledge::Missing => Act::Create(self.claim(None, stamp)),
             Knowledge::Seen(seen) if self.may_take(&seen.record, now) => Act::Update(Seen {
                 record: self.claim(Some(&seen.record), stamp),
                 version: seen.version.clone(),
             }),
-            Knowledge::Seen(_) => Act::Read,
+            Knowledge::Unread | Knowledge::Seen(_) => Act::Read,
         }
     }
 
@@ -235,7 +234,7 @@ impl Elector {
         }
     }
 
-    /// The next look of a standby: soon, or when the lease runs out if that is sooner.
+    /// The next look of a standby.
     fn look_after(&self, now: Instant, jitter: f64) -> Instant {
         now + spread(self.settings.retry_period.min(LOOK), jitter)
     }
@@ -244,3 +243,6 @@ impl Elector {
 fn spread(period: Duration, jitter: f64) -> Duration {
     period + period.mul_f64(JITTER * jitter.clamp(0.0, 1.0))
 }
+
+#[cfg(test)]
+mod tests;

@@ -8,9 +8,8 @@ use std::hash::{BuildHasher, RandomState};
 use std::mem;
 use std::time::Duration;
 
-use jiff::Timestamp;
-use k8s_openapi::api::coordination::v1::{Lease, LeaseSpec};
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::{MicroTime, ObjectMeta};
+use k8s_openapi::api::coordination::v1::Lease;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::MicroTime;
 use kube::Api;
 use kube::api::PostParams;
 use tokio::sync::watch;
@@ -21,6 +20,8 @@ use tracing::{debug, info, warn};
 use crate::seed::{Fault, Seed, quietly, wall_clock};
 use elector::{Act, Elector, Record, Seen};
 
+/// Longer than any process lives.
+const FOR_GOOD: Duration = Duration::from_hours(100 * 365 * 24);
 /// For giving the lease up at the end.
 const FAREWELL: Duration = Duration::from_secs(2);
 
@@ -54,11 +55,10 @@ pub enum Leadership {
 }
 
 impl Leadership {
-    /// Of a process that is alone.
-    pub fn forever() -> Self {
-        let century = Duration::from_hours(100 * 365 * 24);
+    /// Where there is nobody else: for good.
+    pub fn alone() -> Self {
         Self::Leader {
-            until: Instant::now() + century,
+            until: Instant::now() + FOR_GOOD,
         }
     }
 
@@ -87,6 +87,7 @@ pub fn elect(
         leases: Api::namespaced(seed.urgent(), &settings.namespace),
         elector: Elector::new(settings.clone(), Instant::now()),
         settings,
+        last: Lease::default(),
         sender,
         dice: RandomState::new(),
         rolls: 0,
@@ -99,6 +100,8 @@ struct Candidate {
     leases: Api<Lease>,
     elector: Elector,
     settings: ElectionSettings,
+    /// The Lease as it was last seen: what others wrote into it stays there.
+    last: Lease,
     sender: watch::Sender<Leadership>,
     dice: RandomState,
     rolls: u64,
@@ -156,24 +159,29 @@ impl Candidate {
     }
 
     /// Makes a call and gives what the Lease is after it.
-    async fn request(&self, act: &Act) -> Result<Option<Seen>, Fault> {
+    async fn request(&mut self, act: &Act) -> Result<Option<Seen>, Fault> {
         let how = PostParams::default();
-        let lease = match act {
+        let (leases, name) = (&self.leases, &self.settings.name);
+        let answer = match act {
             Act::Wait(_) => return Ok(None),
-            Act::Read => {
-                let lease = quietly(self.leases.get_opt(&self.settings.name)).await;
-                return Ok(lease.map_err(|error| Fault::from(&error))?.map(seen));
-            }
+            Act::Read => quietly(leases.get_opt(name)).await,
             Act::Create(record) => {
-                let lease = self.lease(record, None);
-                quietly(self.leases.create(&how, &lease)).await
+                let lease = self.lease(Lease::default(), record);
+                quietly(leases.create(&how, &lease)).await.map(Some)
             }
             Act::Update(seen) => {
-                let lease = self.lease(&seen.record, Some(seen.version.clone()));
-                quietly(self.leases.replace(&self.settings.name, &how, &lease)).await
+                let mut lease = self.lease(self.last.clone(), &seen.record);
+                lease.metadata.resource_version = Some(seen.version.clone());
+                quietly(leases.replace(name, &how, &lease)).await.map(Some)
             }
         };
-        Ok(Some(seen(lease.map_err(|error| Fault::from(&error))?)))
+        let lease = answer.map_err(|error| Fault::from(&error))?;
+        Ok(lease.map(|mut lease| {
+            lease.metadata.managed_fields = None;
+            let seen = seen(&lease);
+            self.last = lease;
+            seen
+        }))
     }
 
     async fn release(&mut self) {
@@ -239,39 +247,38 @@ impl Candidate {
         f64::from(u16::from_be_bytes([first, second])) / f64::from(u16::MAX)
     }
 
-    fn lease(&self, record: &Record, version: Option<String>) -> Lease {
+    /// A Lease that says what the record says.
+    fn lease(&self, mut lease: Lease, record: &Record) -> Lease {
         let seconds = i32::try_from(record.duration.as_secs()).unwrap_or(i32::MAX);
-        Lease {
-            metadata: ObjectMeta {
-                namespace: Some(self.settings.namespace.clone()),
-                name: Some(self.settings.name.clone()),
-                resource_version: version,
-                ..ObjectMeta::default()
-            },
-            spec: Some(LeaseSpec {
-                holder_identity: Some(record.holder.clone()),
-                lease_duration_seconds: Some(seconds.max(1)),
-                lease_transitions: Some(record.transitions),
-                acquire_time: record.acquired.map(MicroTime),
-                renew_time: record.renewed.map(MicroTime),
-                ..LeaseSpec::default()
-            }),
-        }
+        lease.metadata.namespace = Some(self.settings.namespace.clone());
+        lease.metadata.name = Some(self.settings.name.clone());
+        let spec = lease.spec.get_or_insert_default();
+        spec.holder_identity = Some(record.holder.clone());
+        spec.lease_duration_seconds = Some(seconds.max(1));
+        spec.lease_transitions = Some(record.transitions);
+        spec.acquire_time = record.acquired.map(MicroTime);
+        spec.renew_time = record.renewed.map(MicroTime);
+        lease
     }
 }
 
-fn seen(lease: Lease) -> Seen {
-    let spec = lease.spec.unwrap_or_default();
-    let seconds = spec.lease_duration_seconds.unwrap_or_default();
-    let stamp = |time: Option<MicroTime>| -> Option<Timestamp> { time.map(|time| time.0) };
+/// What a Lease says.
+fn seen(lease: &Lease) -> Seen {
+    let spec = lease.spec.as_ref();
+    let seconds = spec.and_then(|spec| spec.lease_duration_seconds);
+    let seconds = seconds.and_then(|seconds| u64::try_from(seconds).ok());
+    let acquired = spec.and_then(|spec| spec.acquire_time.as_ref());
+    let renewed = spec.and_then(|spec| spec.renew_time.as_ref());
+    let holder = spec.and_then(|spec| spec.holder_identity.clone());
+    let transitions = spec.and_then(|spec| spec.lease_transitions);
     Seen {
         record: Record {
-            holder: spec.holder_identity.unwrap_or_default(),
-            duration: Duration::from_secs(u64::try_from(seconds).unwrap_or_default()),
-            transitions: spec.lease_transitions.unwrap_or_default(),
-            acquired: stamp(spec.acquire_time),
-            renewed: stamp(spec.renew_time),
+            holder: holder.unwrap_or_default(),
+            duration: Duration::from_secs(seconds.unwrap_or_default()),
+            transitions: transitions.unwrap_or_default(),
+            acquired: acquired.map(|time| time.0),
+            renewed: renewed.map(|time| time.0),
         },
-        version: lease.metadata.resource_version.unwrap_or_default(),
+        version: lease.metadata.resource_version.clone().unwrap_or_default(),
     }
 }

@@ -92,3 +92,53 @@ impl<S: Service<R>, R> Service<R> for Limited<S> {
         self.inner.call(request)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// When each of so many requests gets its token, in milliseconds, if all come at once.
+    fn waits(qps: f32, burst: u32, requests: usize) -> Vec<u128> {
+        let begin = Instant::now();
+        let mut bucket = Bucket::new(qps, burst);
+        let mut now = begin;
+        let mut take = || {
+            while let Err(at) = bucket.take(now) {
+                assert!(at > now);
+                now = at;
+            }
+            (now - begin).as_millis()
+        };
+        (0..requests).map(|_| take()).collect()
+    }
+
+    #[test]
+    fn a_burst_goes_through_at_once_and_the_rest_at_the_rate() {
+        assert_eq!(waits(5.0, 3, 6), [0, 0, 0, 200, 400, 600]);
+        assert_eq!(waits(0.5, 1, 3), [0, 2000, 4000]);
+    }
+
+    #[test]
+    fn a_rate_of_nothing_is_no_limit_and_a_burst_of_nothing_is_one() {
+        assert_eq!(waits(0.0, 1, 3), [0, 0, 0]);
+        assert_eq!(waits(-1.0, 1, 3), [0, 0, 0]);
+        assert_eq!(waits(f32::NAN, 1, 3), [0, 0, 0]);
+        assert_eq!(waits(10.0, 0, 3), [0, 100, 200]);
+    }
+
+    #[test]
+    fn a_bucket_never_holds_more_than_a_burst() {
+        let begin = Instant::now();
+        let mut bucket = Bucket::new(10.0, 2);
+        let later = begin + Duration::from_mins(1);
+        for expected in [true, true, false] {
+            assert_eq!(bucket.take(later).is_ok(), expected);
+        }
+    }
+
+    #[test]
+    fn the_slowest_rate_does_not_overflow() {
+        let mut bucket = Bucket::new(f32::MIN_POSITIVE, u32::MAX);
+        assert!(bucket.take(Instant::now()).is_ok());
+    }
+}

@@ -23,6 +23,9 @@ const FENCING_READ: Duration = Duration::from_secs(30);
 /// Where an in-cluster process finds its API server.
 const IN_CLUSTER: &str = "KUBERNETES_SERVICE_HOST";
 
+/// Stands for no proxy at all.
+const NO_PROXY: &str = "http://proxy.invalid";
+
 /// The routine client and the fencing client.
 pub(super) async fn connect(options: &SeedOptions) -> Result<(Client, Client), SeedError> {
     let mut config = find(options.kubeconfig.as_deref()).await?;
@@ -75,35 +78,37 @@ async fn find(path: Option<&Path>) -> Result<Config, SeedError> {
     resolve(kubeconfig, origin).await
 }
 
-async fn resolve(kubeconfig: Kubeconfig, origin: &str) -> Result<Config, SeedError> {
+async fn resolve(mut kubeconfig: Kubeconfig, origin: &str) -> Result<Config, SeedError> {
     let wrong = |reason: String| SeedError::Kubeconfig {
         origin: origin.to_owned(),
         reason,
     };
-    let proxy = proxy(&kubeconfig).map(|url| url.parse());
-    let proxy = proxy
-        .transpose()
-        .map_err(|error| wrong(format!("proxy-url: {error}")))?;
+    if let Some(url) = proxy(&kubeconfig) {
+        let reason = format!("it names the proxy {url}, and the seed is spoken to directly only");
+        return Err(wrong(reason));
+    }
+    // Where a kubeconfig names no proxy the library takes one from the environment, which is meant
+    // for other programs. So it finds one, and it is taken away again.
+    for named in &mut kubeconfig.clusters {
+        if let Some(cluster) = &mut named.cluster {
+            cluster.proxy_url = Some(NO_PROXY.into());
+        }
+    }
     let options = KubeConfigOptions::default();
     let config = Config::from_custom_kubeconfig(kubeconfig, &options).await;
     let mut config = config.map_err(|error| wrong(error.to_string()))?;
-    // The library takes a proxy from the environment too. That one is meant for other programs.
-    config.proxy_url = proxy;
+    config.proxy_url = None;
     Ok(config)
 }
 
 /// The proxy that the current context's cluster names.
 fn proxy(kubeconfig: &Kubeconfig) -> Option<&str> {
     let current = kubeconfig.current_context.as_deref()?;
-    let context = kubeconfig
-        .contexts
-        .iter()
-        .find(|context| context.name == current)?;
+    let mut contexts = kubeconfig.contexts.iter();
+    let context = contexts.find(|context| context.name == current)?;
     let name = &context.context.as_ref()?.cluster;
-    let cluster = kubeconfig
-        .clusters
-        .iter()
-        .find(|cluster| cluster.name == *name)?;
+    let mut clusters = kubeconfig.clusters.iter();
+    let cluster = clusters.find(|cluster| cluster.name == *name)?;
     let url = cluster.cluster.as_ref()?.proxy_url.as_deref();
     url.filter(|url| !url.is_empty())
 }

@@ -364,3 +364,50 @@ fn shortened(message: &str) -> &str {
     }
     &message[..end]
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn note(message: &str) -> Note {
+        Note {
+            about: ObjectRef::default(),
+            kind: NoteKind::Normal,
+            reason: "Released",
+            message: message.to_owned(),
+            action: "ScaleUp",
+        }
+    }
+
+    #[test]
+    fn notes_that_differ_only_in_numbers_are_the_same() {
+        assert_eq!(
+            Key::of(&note("3 of 4 nodes")),
+            Key::of(&note("12 of 40 nodes"))
+        );
+        assert_ne!(
+            Key::of(&note("3 of 4 nodes")),
+            Key::of(&note("3 of 4 leases"))
+        );
+        let warning = Note {
+            kind: NoteKind::Warning,
+            ..note("3 of 4 nodes")
+        };
+        assert_ne!(Key::of(&note("3 of 4 nodes")), Key::of(&warning));
+    }
+
+    #[test]
+    fn long_messages_are_cut_between_characters() {
+        let long = "ä".repeat(1000);
+        assert_eq!(shortened(&long).len(), LONGEST_MESSAGE);
+        let odd = format!("x{long}");
+        assert_eq!(shortened(&odd).len(), LONGEST_MESSAGE - 1);
+        assert_eq!(shortened("short"), "short");
+    }
+
+    #[test]
+    fn stamps_have_whole_seconds() {
+        let at = Timestamp::from_microsecond(1_700_000_000_999_999).unwrap();
+        assert_eq!(seconds(at), "2023-11-14T22:13:20Z");
+    }
+}

@@ -81,3 +81,39 @@ impl fmt::Display for Fault {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_status_is_sorted_by_what_can_be_done_about_it() {
+        for (code, expected) in [
+            (401, Fault::Denied("why".into())),
+            (403, Fault::Denied("why".into())),
+            (404, Fault::NotFound),
+            (409, Fault::Conflict),
+            (410, Fault::Expired),
+            (429, Fault::Throttled),
+            (500, Fault::Unavailable("status 500: why".into())),
+            (503, Fault::Unavailable("status 503: why".into())),
+        ] {
+            assert_eq!(Fault::from_status(code, "why"), expected);
+        }
+    }
+
+    #[test]
+    fn a_long_message_is_cut_between_characters() {
+        let Fault::Denied(reason) = Fault::from_status(403, &"ä".repeat(600)) else {
+            panic!("it is denied");
+        };
+        assert_eq!(reason.chars().count(), LONGEST + 1);
+    }
+
+    #[test]
+    fn what_the_decoder_stumbled_over_is_not_repeated() {
+        let error = serde_json::from_str::<u8>(r#""a secret""#).unwrap_err();
+        let said = Fault::from(&kube::Error::SerdeError(error)).to_string();
+        assert!(!said.contains("secret"), "{said}");
+    }
+}

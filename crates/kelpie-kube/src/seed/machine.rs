@@ -118,3 +118,80 @@ impl Kind {
         turned.into_iter().chain(passed_on)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn only_failed_and_terminating_machines_are_not_alive() {
+        for (phase, expected) in [
+            (json!("Failed"), MachinePhase::Failed),
+            (json!("Terminating"), MachinePhase::Terminating),
+            (json!("Running"), MachinePhase::Alive),
+            (json!("Unknown"), MachinePhase::Alive),
+            (json!("CrashLoopBackOff"), MachinePhase::Alive),
+            (json!(null), MachinePhase::Alive),
+            (json!(7), MachinePhase::Alive),
+        ] {
+            let machine = json!({ "status": { "currentStatus": { "phase": phase } } });
+            assert_eq!(MachineFacts::read("ns", "m", &machine).phase, expected);
+        }
+    }
+
+    #[test]
+    fn a_machine_that_is_deleted_runs_until_its_phase_says_otherwise() {
+        let machine = json!({ "metadata": { "deletionTimestamp": "2026-11-01T00:00:00Z" } });
+        let machine = MachineFacts::read("ns", "m", &machine);
+        assert_eq!(machine.phase, MachinePhase::Alive);
+    }
+
+    #[test]
+    fn the_node_is_a_label_that_may_be_missing() {
+        let node = |labels: Value| {
+            let machine = json!({ "metadata": { "labels": labels } });
+            MachineFacts::read("ns", "m", &machine).node
+        };
+        assert_eq!(node(json!({ "node": "n" })).as_deref(), Some("n"));
+        assert_eq!(node(json!({ "node": "" })), None);
+        assert_eq!(node(json!(null)), None);
+    }
+
+    #[test]
+    fn the_kind_is_told_once_each_time_it_turns() {
+        let absent = || {
+            Change::Failed(WatchError::Absent {
+                what: "machines".into(),
+            })
+        };
+        let broken = || {
+            Change::Failed(WatchError::Expired {
+                what: "machines".into(),
+            })
+        };
+        let changes = [
+            absent(),
+            absent(),
+            broken(),
+            Change::Restarted,
+            Change::Synced,
+            broken(),
+            absent(),
+        ];
+        let mut kind = Kind::Unknown;
+        let tell = |change: MachineChange| match change {
+            MachineChange::KindAbsent => "absent",
+            MachineChange::KindPresent => "present",
+            MachineChange::Machine(Change::Failed(_)) => "failed",
+            MachineChange::Machine(_) => "listed",
+        };
+        let told = changes.into_iter().flat_map(|change| kind.note(change));
+        let told: Vec<&str> = told.map(tell).collect();
+        let expected = [
+            "absent", "failed", "present", "listed", "listed", "failed", "absent",
+        ];
+        assert_eq!(told, expected);
+    }
+}

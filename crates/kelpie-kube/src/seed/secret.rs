@@ -67,3 +67,49 @@ fn decode(text: &Value) -> Result<SecretSlice<u8>, &'static str> {
     let bytes = bytes.map_err(|_| "its kubeconfig is not base64")?;
     Ok(bytes.into())
 }
+
+#[cfg(test)]
+mod tests {
+    use secrecy::ExposeSecret;
+    use serde_json::json;
+
+    use super::*;
+
+    fn read(data: &Value) -> KubeconfigSecret {
+        KubeconfigSecret::read("ns", "name", &json!({ "data": data }))
+    }
+
+    #[test]
+    fn the_kubeconfig_is_decoded_and_never_shown() {
+        let secret = read(&json!({ "kubeconfig": "aGVsbG8=" }));
+        assert_eq!(
+            secret.kubeconfig.as_ref().unwrap().expose_secret(),
+            b"hello"
+        );
+        assert_eq!(secret.problem, None);
+        let shown = format!("{secret:?}");
+        assert!(
+            !shown.contains("hello") && !shown.contains("aGVsbG8"),
+            "{shown}"
+        );
+        assert!(!shown.contains("104"), "no bytes either: {shown}");
+    }
+
+    #[test]
+    fn a_kubeconfig_that_cannot_be_used_is_absent_with_a_reason() {
+        let longest = BASE64_STANDARD.encode(vec![0; LARGEST]);
+        let too_long = BASE64_STANDARD.encode(vec![0; LARGEST + 3]);
+        assert!(read(&json!({ "kubeconfig": longest })).kubeconfig.is_some());
+        for (data, reason) in [
+            (json!(null), "no key"),
+            (json!({}), "no key"),
+            (json!({ "kubeconfig": 7 }), "no key"),
+            (json!({ "kubeconfig": "***" }), "not base64"),
+            (json!({ "kubeconfig": too_long }), "larger than 1 MiB"),
+        ] {
+            let secret = read(&data);
+            assert!(secret.kubeconfig.is_none());
+            assert!(secret.problem.unwrap().contains(reason), "{reason}");
+        }
+    }
+}

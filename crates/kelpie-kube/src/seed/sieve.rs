@@ -105,3 +105,69 @@ impl<'de> Visitor<'de> for &Keep {
         Ok(Value::Object(kept))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Deserializer, json};
+
+    use super::*;
+
+    const KEEP: Keep = Keep::Fields(&[
+        ("metadata", Keep::Fields(&[("name", Keep::All)])),
+        ("list", Keep::Fields(&[("a", Keep::All)])),
+        ("all", Keep::All),
+    ]);
+
+    fn sifted(text: &str) -> Value {
+        let mut deserializer = Deserializer::from_str(text);
+        KEEP.deserialize(&mut deserializer).unwrap()
+    }
+
+    #[test]
+    fn only_the_named_fields_are_kept_of_an_object_with_60_managed_fields() {
+        let fields: Vec<Value> = (0..60)
+            .map(|number| json!({ "manager": "m", "fieldsV1": { format!("f:{number}"): {} } }))
+            .collect();
+        let object = json!({
+            "metadata": { "name": "n", "managedFields": fields, "uid": "u" },
+            "spec": { "large": [1, 2, 3] },
+        });
+        let kept = sifted(&object.to_string());
+        assert_eq!(kept, json!({ "metadata": { "name": "n" } }));
+    }
+
+    #[test]
+    fn every_item_of_a_list_is_sifted() {
+        let kept = sifted(r#"{"list": [{"a": 1, "b": 2}, {"b": 3}, 4, null]}"#);
+        assert_eq!(kept, json!({ "list": [{ "a": 1 }, {}, 4, null] }));
+    }
+
+    #[test]
+    fn what_is_kept_is_kept_whatever_its_shape() {
+        for value in [
+            json!(null),
+            json!(true),
+            json!(-7),
+            json!(7_000_000_000_u64),
+            json!(1.5),
+            json!("text"),
+            json!([{ "deep": [[]] }]),
+            json!({ "any": { "thing": 1 } }),
+        ] {
+            let kept = sifted(&json!({ "all": value, "other": value }).to_string());
+            assert_eq!(kept, json!({ "all": value }));
+        }
+    }
+
+    #[test]
+    fn a_value_of_the_wrong_shape_is_no_error() {
+        for text in [
+            "7",
+            "[]",
+            "null",
+            r#"{"metadata": "text", "list": {"a": []}}"#,
+        ] {
+            sifted(text);
+        }
+    }
+}

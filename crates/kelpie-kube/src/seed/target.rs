@@ -129,6 +129,7 @@ impl Targets {
     }
 
     /// The same, with this limit for each call.
+    #[must_use]
     pub fn within(&self, limit: Duration) -> Self {
         Self {
             limit,

@@ -146,6 +146,12 @@ impl<T: Watched> Resource for Thin<T> {
     }
 }
 
+impl<T> Thin<T> {
+    pub(crate) fn into_facts(self) -> T {
+        self.facts
+    }
+}
+
 /// Which objects of a kind are watched.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Selection<'a> {
@@ -172,34 +178,38 @@ pub(crate) fn watch<T: Watched>(
         config = config.fields(&format!("metadata.name={name}"));
     }
     let mut begins = false;
-    // The pauses stand outside the silence: they log nothing.
-    let events = Quiet::new(watch_objects(api, config)).default_backoff();
-    events.flat_map(move |event| stream::iter(changes(event, &mut begins)))
+    let changes = Quiet::new(watch_objects(api, config))
+        .flat_map(move |event| stream::iter(changes(event, &mut begins)));
+    // The pauses come after that: the library announces each list before it has asked for it, and
+    // every announcement would end the growth of the pauses.
+    let changes = changes.default_backoff();
+    changes.map(|change| change.unwrap_or_else(Change::Failed))
 }
 
-/// The changes that an event of the library stands for. It announces a list before it has asked for
-/// it; we announce it with the first thing in it, so that a list that fails leaves no trace.
+/// The changes that an event of the library stands for. A list is announced with the first thing in
+/// it: one that fails leaves no trace.
 fn changes<T: Watched>(
     event: watcher::Result<Event<Thin<T>>>,
     begins: &mut bool,
-) -> impl Iterator<Item = Change<T>> + use<T> {
+) -> impl Iterator<Item = Result<Change<T>, WatchError>> + use<T> {
     let change = match event {
         Ok(Event::Init) => {
             *begins = true;
             None
         }
-        Ok(Event::InitApply(object) | Event::Apply(object)) => Some(Change::Applied(object.facts)),
-        Ok(Event::InitDone) => Some(Change::Synced),
-        Ok(Event::Delete(object)) => Some(Change::Deleted {
+        Ok(Event::InitApply(object) | Event::Apply(object)) => {
+            Some(Ok(Change::Applied(object.into_facts())))
+        }
+        Ok(Event::InitDone) => Some(Ok(Change::Synced)),
+        Ok(Event::Delete(object)) => Some(Ok(Change::Deleted {
             namespace: object.metadata.namespace.unwrap_or_default(),
             name: object.metadata.name.unwrap_or_default(),
-        }),
-        Err(error) => Some(Change::Failed(watch_error::<T>(&error))),
+        })),
+        Err(error) => Some(Err(watch_error::<T>(&error))),
     };
-    let is_listed = matches!(change, Some(Change::Applied(_) | Change::Synced));
-    let restarted = (is_listed && *begins).then(|| {
+    let restarted = (*begins && matches!(change, Some(Ok(_)))).then(|| {
         *begins = false;
-        Change::Restarted
+        Ok(Change::Restarted)
     });
     restarted.into_iter().chain(change)
 }
@@ -227,5 +237,98 @@ fn watch_error<T: Watched>(error: &watcher::Error) -> WatchError {
             what,
             reason: fault.to_string(),
         },
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::ClusterFacts;
+    use super::*;
+
+    fn object(name: &str) -> Thin<ClusterFacts> {
+        let text = format!(r#"{{"metadata": {{"name": "{name}", "resourceVersion": "7"}}}}"#);
+        serde_json::from_str(&text).unwrap()
+    }
+
+    fn expired() -> watcher::Error {
+        let status = kube::core::Status::failure("too old", "Expired").with_code(410);
+        watcher::Error::WatchError(status.boxed())
+    }
+
+    /// What becomes of a row of events, shortly.
+    fn told(events: Vec<watcher::Result<Event<Thin<ClusterFacts>>>>) -> Vec<String> {
+        let mut begins = false;
+        let changes = events
+            .into_iter()
+            .flat_map(|event| changes(event, &mut begins));
+        let tell = |change: Result<Change<ClusterFacts>, WatchError>| match change {
+            Ok(Change::Restarted) => "restarted".to_owned(),
+            Ok(Change::Applied(cluster)) => format!("applied {}", cluster.name),
+            Ok(Change::Deleted { name, .. }) => format!("deleted {name}"),
+            Ok(Change::Synced) => "synced".to_owned(),
+            Ok(Change::Failed(error)) | Err(error) => error.to_string(),
+        };
+        changes.map(tell).collect()
+    }
+
+    #[test]
+    fn a_list_is_a_beginning_its_objects_and_an_end() {
+        let events = vec![
+            Ok(Event::Init),
+            Ok(Event::InitApply(object("a"))),
+            Ok(Event::InitApply(object("b"))),
+            Ok(Event::InitDone),
+            Ok(Event::Apply(object("c"))),
+            Ok(Event::Delete(object("a"))),
+        ];
+        let expected = [
+            "restarted",
+            "applied a",
+            "applied b",
+            "synced",
+            "applied c",
+            "deleted a",
+        ];
+        assert_eq!(told(events), expected);
+    }
+
+    #[test]
+    fn an_empty_list_has_a_beginning_and_an_end() {
+        let events = vec![Ok(Event::Init), Ok(Event::InitDone)];
+        assert_eq!(told(events), ["restarted", "synced"]);
+    }
+
+    #[test]
+    fn a_list_that_fails_has_no_beginning_and_one_that_breaks_off_begins_again() {
+        let error = "the watch of clusters.extensions.gardener.cloud was too far behind; a new \
+            list follows";
+        let events = vec![
+            Ok(Event::Init),
+            Err(expired()),
+            Ok(Event::Init),
+            Ok(Event::InitApply(object("a"))),
+            Err(expired()),
+            Ok(Event::Init),
+            Ok(Event::InitDone),
+        ];
+        let expected = [
+            error,
+            "restarted",
+            "applied a",
+            error,
+            "restarted",
+            "synced",
+        ];
+        assert_eq!(told(events), expected);
+    }
+
+    #[test]
+    fn an_object_keeps_what_the_library_needs() {
+        let object = object("a");
+        assert_eq!(object.meta().name.as_deref(), Some("a"));
+        assert_eq!(object.meta().resource_version.as_deref(), Some("7"));
+        assert_eq!(object.meta().managed_fields, None);
+        let path = Thin::<ClusterFacts>::url_path(&(), None);
+        assert_eq!(path, "/apis/extensions.gardener.cloud/v1alpha1/clusters");
     }
 }
