@@ -17,9 +17,6 @@ use crate::prober::Prober;
 const LONG_ABOUT: &str = "\
 Kelpie watches over Kubernetes control planes that run as pods in another cluster.
 
-This build checks configuration files and prints shell completions. The commands that do the
-watching, prober and weeder, are to come; what follows is what they are for.
-
 When the nodes of a cluster lose their connection to the control plane, its
 kube-controller-manager takes them for dead, and machines that are fine get replaced.
 Kelpie sees that the node leases stop being renewed and fences the controllers that would
