@@ -4,5 +4,7 @@
 //! asks over few connections, with a deadline and without retries; [`wire`] decodes what comes.
 
 pub mod kubeconfig;
+pub mod leader;
+pub mod seed;
 pub mod tenant;
 pub mod wire;

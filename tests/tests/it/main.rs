@@ -6,4 +6,6 @@
 mod access;
 mod definitions;
 mod lease_list;
+mod seed;
 mod servers;
+mod tenant;

@@ -34,7 +34,8 @@ async fn write_leases(client: &Client) {
     for number in 0..20 {
         let name = format!("node-{number:02}");
         // One that was never renewed.
-        let renewed = (number != 7).then(|| format!("2026-09-21T14:13:{number:02}.0{number:02}456Z"));
+        let renewed =
+            (number != 7).then(|| format!("2026-09-21T14:13:{number:02}.0{number:02}456Z"));
         let lease = json!({
             "metadata": { "name": name },
             "spec": { "holderIdentity": name, "leaseDurationSeconds": 40, "renewTime": renewed },
@@ -46,7 +47,10 @@ async fn write_leases(client: &Client) {
 
 async fn write_nodes(client: &Client) {
     let nodes: Api<Node> = Api::all(client.clone());
-    for (name, annotation) in [("a", "x"), ("b", "node.machine.sapcloud.io/not-managed-by-mcm")] {
+    for (name, annotation) in [
+        ("a", "x"),
+        ("b", "node.machine.sapcloud.io/not-managed-by-mcm"),
+    ] {
         let node = json!({
             "metadata": {
                 "name": name,
@@ -65,7 +69,10 @@ async fn write_nodes(client: &Client) {
 
 fn renewals(leases: &LeaseList) -> Renewals {
     let renewal = |lease: kelpie_core::Lease<'_>| {
-        (lease.name.to_owned(), (lease.renew_time, lease.duration_seconds))
+        (
+            lease.name.to_owned(),
+            (lease.renew_time, lease.duration_seconds),
+        )
     };
     leases.iter().map(renewal).collect()
 }
@@ -75,8 +82,13 @@ async fn by_kube(client: &Client) -> Renewals {
     let list = leases.list(&ListParams::default()).await.unwrap();
     let renewal = |lease: Lease| {
         let spec = lease.spec.unwrap();
-        let renewed = spec.renew_time.map(|time| Time::from_micros(time.0.as_microsecond()));
-        (lease.metadata.name.unwrap(), (renewed, spec.lease_duration_seconds))
+        let renewed = spec
+            .renew_time
+            .map(|time| Time::from_micros(time.0.as_microsecond()));
+        (
+            lease.metadata.name.unwrap(),
+            (renewed, spec.lease_duration_seconds),
+        )
     };
     list.items.into_iter().map(renewal).collect()
 }
@@ -117,10 +129,19 @@ async fn leases_and_nodes_are_those_of_any_other_client() {
     let [a, b] = nodes.as_slice() else {
         panic!("{nodes:?}")
     };
-    assert_eq!((a.name.as_str(), a.pool.as_deref(), a.unmanaged), ("a", Some("pool-a"), false));
+    assert_eq!(
+        (a.name.as_str(), a.pool.as_deref(), a.unmanaged),
+        ("a", Some("pool-a"), false)
+    );
     assert!(b.unmanaged && b.conditions[0].is_true && !b.conditions[1].is_true);
     let by_kube: Api<Node> = Api::all(client.clone());
-    let created = by_kube.get("a").await.unwrap().metadata.creation_timestamp.unwrap();
+    let created = by_kube
+        .get("a")
+        .await
+        .unwrap()
+        .metadata
+        .creation_timestamp
+        .unwrap();
     assert_eq!(a.created, Time::from_micros(created.0.as_microsecond()));
     assert_eq!(a.conditions[1].reason, "ReadyForUpdate");
 }
@@ -133,7 +154,10 @@ async fn refused_credentials_are_told_apart_and_rotated_ones_work_at_once() {
     let unknown = api.kubeconfig(&Credentials::Token("not-a-token".into()));
     let mut nobody = tenant(&unknown);
     let probed = nobody.probe(Haste::Routine, deadline()).await;
-    assert!(matches!(probed.version, Err(TenantError::Denied { status: 401 })));
+    assert!(matches!(
+        probed.version,
+        Err(TenantError::Denied { status: 401 })
+    ));
     assert!(probed.leases.is_none());
 
     // Everybody who is known may read the version, not everybody the leases.
@@ -141,12 +165,19 @@ async fn refused_credentials_are_told_apart_and_rotated_ones_work_at_once() {
     let probed = stranger.probe(Haste::Routine, deadline()).await;
     probed.version.unwrap();
     let error = probed.leases.unwrap().unwrap_err();
-    assert!(matches!(error, TenantError::Denied { status: 403 }), "{error}");
+    assert!(
+        matches!(error, TenantError::Denied { status: 403 }),
+        "{error}"
+    );
     assert!(error.is_transient());
     let error = stranger.nodes(deadline()).await.unwrap_err();
-    assert!(matches!(error, TenantError::Denied { status: 403 }), "{error}");
-    assert_eq!(stranger.take_traffic().statuses, [200, 403, 403]);
-    assert_eq!(stranger.take_traffic().connections, 0, "one connection for all, counted before");
+    assert!(
+        matches!(error, TenantError::Denied { status: 403 }),
+        "{error}"
+    );
+    let traffic = stranger.take_traffic();
+    assert_eq!(traffic.statuses, [200, 403, 403]);
+    assert_eq!(traffic.connections, 1);
 
     let rotated = api.kubeconfig(&api.admin());
     assert!(!nobody.access().is_from(rotated.as_bytes()));
@@ -157,4 +188,30 @@ async fn refused_credentials_are_told_apart_and_rotated_ones_work_at_once() {
     let mut certified = tenant(&api.kubeconfig(&certified));
     let probed = certified.probe(Haste::Routine, deadline()).await;
     probed.leases.unwrap().unwrap();
+}
+
+#[tokio::test]
+async fn a_restart_between_rounds_is_no_failure_and_an_outage_is_one() {
+    let mut plane = ControlPlane::start().await.unwrap();
+    let mut tenant = tenant(&plane.api.kubeconfig(&plane.api.admin()));
+    tenant.version(deadline()).await.unwrap();
+
+    // The kept connection dies with the process; the round's fresh one meets nobody.
+    plane.api.go_down();
+    let error = tenant.version(deadline()).await.unwrap_err();
+    assert!(matches!(error, TenantError::Connect(_)), "{error:?}");
+    assert!(error.to_string().ends_with("connection refused"), "{error}");
+
+    plane.api.come_back().await.unwrap();
+    let probed = tenant.probe(Haste::Routine, deadline()).await;
+    probed.leases.unwrap().unwrap();
+
+    // Now it dies and comes back between two rounds: only the connection is gone.
+    plane.api.go_down();
+    plane.api.come_back().await.unwrap();
+    for haste in [Haste::Routine, Haste::Urgent] {
+        let probed = tenant.probe(haste, deadline()).await;
+        probed.version.unwrap();
+        probed.leases.unwrap().unwrap();
+    }
 }

@@ -1,4 +1,4 @@
-//! What is said to API servers, and what is made of their answers.
+//! What is said to API servers, and what is made of their answers: servers on loopback.
 #![allow(
     missing_docs,
     unreachable_pub,
@@ -14,4 +14,5 @@ mod kubeconfig;
 mod kubeconfigs;
 mod lists;
 mod rounds;
+mod seed;
 mod server;
