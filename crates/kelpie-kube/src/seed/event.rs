@@ -58,7 +58,8 @@ pub struct ObjectRef {
     pub api_version: String,
     /// Kind.
     pub kind: String,
-    /// Namespace; empty for an object of the whole cluster.
+    /// Namespace, which is also the Event's. For an object of the whole cluster: empty, and the Event
+    /// goes to `default`; or any namespace where Events are granted, which the API server takes too.
     pub namespace: String,
     /// Name.
     pub name: String,

@@ -25,6 +25,7 @@ async fn routine_requests_wait_for_their_turn_and_never_fail() {
     for answer in answers {
         assert_eq!(answer.unwrap(), "v1.36.4");
     }
+    assert_eq!(seed.answers(), [(200, 8)].into());
     let requests = server.requests();
     assert_eq!(requests.len(), 8);
     assert_eq!(requests[0], "kelpie-test: GET /version HTTP/1.1");
