@@ -15,8 +15,8 @@ use super::{SeedError, SeedOptions};
 
 const CONNECT: Duration = Duration::from_secs(5);
 const WRITE: Duration = Duration::from_secs(30);
-/// A watch hears a bookmark every minute: after two without one its connection is dead.
-const ROUTINE_READ: Duration = Duration::from_mins(2);
+/// Longer than the longest silence of a watch that is well, so that only lists run into it.
+const ROUTINE_READ: Duration = Duration::from_secs(75);
 /// A connection that was idle for so long is not trusted with a fence: a new one costs a millisecond,
 /// one that died unnoticed the whole deadline.
 const FENCING_READ: Duration = Duration::from_secs(30);
