@@ -186,12 +186,6 @@ impl Elector {
         })
     }
 
-    /// Whether it may be ours although we do not know.
-    pub(crate) fn is_in_doubt(&self) -> bool {
-        let is_own = |(record, _): &(Record, Instant)| record.holder == self.settings.identity;
-        matches!(self.knowledge, Knowledge::Unread) && self.changed.as_ref().is_some_and(is_own)
-    }
-
     fn is_ours(&self, seen: Option<&Seen>) -> bool {
         seen.is_some_and(|seen| seen.record.holder == self.settings.identity)
     }

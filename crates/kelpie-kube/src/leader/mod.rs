@@ -185,14 +185,17 @@ impl Candidate {
     }
 
     async fn release(&mut self) {
+        let mut released = self.elector.release(wall_clock());
         for _ in 0..2 {
-            if self.elector.is_in_doubt() {
+            // A write that was cut off may have made it ours, or given it a new version.
+            if released.is_none() {
                 let Ok(seen) = self.request(&Act::Read).await else {
                     return;
                 };
                 self.elector.observe(seen, Instant::now(), 0.0);
+                released = self.elector.release(wall_clock());
             }
-            let Some(released) = self.elector.release(wall_clock()) else {
+            let Some(released) = released.take() else {
                 return;
             };
             match self.request(&Act::Update(released)).await {
@@ -200,7 +203,7 @@ impl Candidate {
                     info!(lease = self.settings.name, "gave the leadership up");
                     return;
                 }
-                Err(Fault::Conflict) => self.elector.conflicted(Instant::now()),
+                Err(Fault::Conflict) => {}
                 Err(fault) => {
                     debug!(lease = self.settings.name, %fault, "the lease was not given up");
                     return;

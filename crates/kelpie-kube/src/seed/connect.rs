@@ -10,12 +10,13 @@ use kube::config::{KubeConfigOptions, Kubeconfig};
 use kube::{Client, Config};
 
 use super::bucket::Bucket;
+use super::tally::Tally;
 use super::{SeedError, SeedOptions};
 
 const CONNECT: Duration = Duration::from_secs(5);
 const WRITE: Duration = Duration::from_secs(30);
-/// A watch hears a bookmark every minute: after two without one its connection is dead.
-const ROUTINE_READ: Duration = Duration::from_mins(2);
+/// Longer than the longest silence of a watch that is well, so that only lists run into it.
+const ROUTINE_READ: Duration = Duration::from_secs(75);
 /// A connection that was idle for so long is not trusted with a fence: a new one costs a millisecond,
 /// one that died unnoticed the whole deadline.
 const FENCING_READ: Duration = Duration::from_secs(30);
@@ -26,8 +27,11 @@ const IN_CLUSTER: &str = "KUBERNETES_SERVICE_HOST";
 /// Stands for no proxy at all.
 const NO_PROXY: &str = "http://proxy.invalid";
 
-/// The routine client and the fencing client.
-pub(super) async fn connect(options: &SeedOptions) -> Result<(Client, Client), SeedError> {
+/// The routine client and the fencing client. The answers of both are counted.
+pub(super) async fn connect(
+    options: &SeedOptions,
+    tally: &Tally,
+) -> Result<(Client, Client), SeedError> {
     let mut config = find(options.kubeconfig.as_deref()).await?;
     let agent = HeaderValue::from_str(&options.user_agent);
     let agent = agent.map_err(|_| SeedError::Setup {
@@ -45,7 +49,10 @@ pub(super) async fn connect(options: &SeedOptions) -> Result<(Client, Client), S
     let routine = ClientBuilder::try_from(config.clone()).map_err(|error| setup(&error))?;
     config.read_timeout = Some(FENCING_READ);
     let fencing = ClientBuilder::try_from(config).map_err(|error| setup(&error))?;
-    Ok((routine.with_layer(&limit).build(), fencing.build()))
+    Ok((
+        routine.with_layer(tally).with_layer(&limit).build(),
+        fencing.with_layer(tally).build(),
+    ))
 }
 
 fn setup(error: &kube::Error) -> SeedError {

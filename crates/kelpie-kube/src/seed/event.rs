@@ -58,7 +58,8 @@ pub struct ObjectRef {
     pub api_version: String,
     /// Kind.
     pub kind: String,
-    /// Namespace; empty for an object of the whole cluster.
+    /// Namespace, which is also the Event's. For an object of the whole cluster: empty, and the Event
+    /// goes to `default`; or any namespace where Events are granted, which the API server takes too.
     pub namespace: String,
     /// Name.
     pub name: String,
@@ -149,6 +150,8 @@ impl Events {
 /// Posts notes one after the other.
 struct Poster {
     shared: Arc<Shared>,
+    /// The note that is being posted: if that is cut off, it is not lost.
+    current: Option<Note>,
     posted: HashMap<Key, Posted>,
     /// Namespaces to be left alone, until when.
     shunned: HashMap<String, Instant>,
@@ -175,6 +178,7 @@ impl Poster {
     fn new(shared: Arc<Shared>) -> Self {
         Self {
             shared,
+            current: None,
             posted: HashMap::new(),
             shunned: HashMap::new(),
         }
@@ -182,12 +186,15 @@ impl Poster {
 
     async fn post_all(&mut self, goes_on: bool) {
         loop {
-            let note = {
+            if self.current.is_none() {
                 let queue = self.shared.queue.lock();
-                queue.unwrap_or_else(PoisonError::into_inner).pop_front()
-            };
-            match note {
-                Some(note) => self.post(&note).await,
+                self.current = queue.unwrap_or_else(PoisonError::into_inner).pop_front();
+            }
+            match self.current.clone() {
+                Some(note) => {
+                    self.post(&note).await;
+                    self.current = None;
+                }
                 None if goes_on => self.shared.arrived.notified().await,
                 None => return,
             }

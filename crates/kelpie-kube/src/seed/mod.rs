@@ -14,9 +14,11 @@ mod secret;
 mod shoot;
 mod sieve;
 mod stamp;
+mod tally;
 mod target;
 mod watch;
 
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -37,6 +39,7 @@ pub use watch::{Change, WatchError};
 pub(crate) use fault::Fault;
 pub(crate) use {quiet::call as quietly, stamp::now as wall_clock};
 
+use tally::Tally;
 use watch::Selection;
 
 /// For questions that nobody is in a hurry about.
@@ -97,16 +100,19 @@ pub struct Seed {
     routine: Client,
     fencing: Client,
     targets: Targets,
+    tally: Tally,
 }
 
 impl Seed {
     /// Prepares the clients. No request is made yet: a seed whose API server is down is no error.
     pub async fn connect(options: &SeedOptions) -> Result<Self, SeedError> {
-        let (routine, fencing) = connect::connect(options).await?;
+        let tally = Tally::default();
+        let (routine, fencing) = connect::connect(options, &tally).await?;
         Ok(Self {
             routine,
             targets: Targets::new(fencing.clone()),
             fencing,
+            tally,
         })
     }
 
@@ -181,6 +187,11 @@ impl Seed {
         let verb = "say its version";
         let version = self.ask(verb, self.routine.apiserver_version()).await?;
         Ok(version.git_version)
+    }
+
+    /// Answers of the API server so far, by HTTP status; 0 counts the requests that got none.
+    pub fn answers(&self) -> BTreeMap<u16, u64> {
+        self.tally.read()
     }
 
     /// Without a limit in front of it, for what must not wait.

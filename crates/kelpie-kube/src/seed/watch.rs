@@ -74,6 +74,10 @@ pub enum WatchError {
     },
 }
 
+/// The server ends a watch after so many seconds, and it goes on where it was. An idle watch hears
+/// nothing in between, so this is also how long it takes, and 5 s more, to notice a dead connection.
+const ROUND: u32 = 60;
+
 /// What is made of a watched object.
 pub(crate) trait Watched: Clone + fmt::Debug + Send + Sync + 'static {
     const GROUP: &'static str;
@@ -153,13 +157,13 @@ impl<T> Thin<T> {
 }
 
 /// Which objects of a kind are watched.
-#[derive(Debug, Clone, Copy, Default)]
+#[derive(Debug, Clone, Copy)]
 pub(crate) struct Selection<'a> {
-    /// Of this namespace; all by default.
+    /// Of this namespace; `None`: of all.
     pub(crate) namespace: Option<&'a str>,
-    /// Of this name; all by default. No other object is ever asked for.
+    /// Of this name; `None`: of any. No other object is ever asked for.
     pub(crate) name: Option<&'a str>,
-    /// How many objects a page of a list has; the server's own choice by default.
+    /// How many objects a page of a list has.
     pub(crate) page: u32,
 }
 
@@ -173,7 +177,9 @@ pub(crate) fn watch<T: Watched>(
         Some(namespace) => Api::namespaced(client, namespace),
         None => Api::all(client),
     };
-    let mut config = watcher::Config::default().page_size(selection.page);
+    let mut config = watcher::Config::default()
+        .page_size(selection.page)
+        .timeout(ROUND);
     if let Some(name) = selection.name {
         config = config.fields(&format!("metadata.name={name}"));
     }

@@ -16,7 +16,7 @@ use tempfile::NamedTempFile;
 use tokio::time::timeout;
 
 /// For things that take milliseconds on an idle machine, and a pause of the watches at worst.
-const PATIENCE: Duration = Duration::from_secs(60);
+const PATIENCE: Duration = Duration::from_mins(1);
 
 /// The seed behind an API server, as somebody.
 async fn seed(api: &ApiServer, credentials: &Credentials) -> Seed {

@@ -198,6 +198,20 @@ async fn machines_are_looked_for_until_there_is_such_a_kind() {
             MachineChange::KindPresent => panic!("it was deleted"),
         }
     }
+
+    // And again, with a list from the beginning.
+    api.install_definitions(&[MACHINES]).await.unwrap();
+    loop {
+        match next(&mut machines).await {
+            MachineChange::KindPresent => break,
+            MachineChange::Machine(Change::Failed(_)) => {}
+            other => panic!("{other:?}"),
+        }
+    }
+    let MachineChange::Machine(change) = next(&mut machines).await else {
+        panic!("a list");
+    };
+    assert!(matches!(change, Change::Restarted), "{change:?}");
 }
 
 fn secret(namespace: &str, name: &str, key: &str) -> String {

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use futures_util::future::join_all;
 use kelpie_core::ResourceRef;
+use kelpie_kube::seed::{Note, NoteKind, ObjectRef};
 use tokio::time::{Instant, timeout};
 
 use super::Server;
@@ -25,6 +26,7 @@ async fn routine_requests_wait_for_their_turn_and_never_fail() {
     for answer in answers {
         assert_eq!(answer.unwrap(), "v1.36.4");
     }
+    assert_eq!(seed.answers(), [(200, 8)].into());
     let requests = server.requests();
     assert_eq!(requests.len(), 8);
     assert_eq!(requests[0], "kelpie-test: GET /version HTTP/1.1");
@@ -54,4 +56,21 @@ async fn fencing_does_not_queue_behind_routine_requests() {
     assert!(sights.into_iter().all(|sight| sight.is_ok()));
     assert!(!waiting.is_finished());
     waiting.abort();
+}
+
+#[tokio::test]
+async fn publishing_events_never_waits_even_if_nobody_posts_them() {
+    let server = Server::new(500, "").await;
+    let events = server.seed(1.0, 1).await.events("prober", "host-1");
+    for number in 0..5000 {
+        events.publish(Note {
+            about: ObjectRef::default(),
+            kind: NoteKind::Normal,
+            reason: "Fenced",
+            message: number.to_string(),
+            action: "ScaleDown",
+        });
+    }
+    assert_eq!(events.dropped(), 5000 - 4096);
+    assert!(server.requests().is_empty());
 }

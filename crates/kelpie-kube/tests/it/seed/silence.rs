@@ -55,7 +55,7 @@ impl MakeWriter<'_> for Log {
 }
 
 /// Makes every kind of call on a server that cannot help.
-async fn call_all(address: SocketAddr) {
+async fn call_all(address: SocketAddr, status: u16) {
     let seed = seed_at(address, 100.0, 100).await;
     assert!(seed.version().await.is_err());
     let target = ResourceRef {
@@ -66,21 +66,22 @@ async fn call_all(address: SocketAddr) {
     assert!(seed.targets().read("ns", &target).await.is_err());
     let mut secrets = pin!(seed.secrets("kubeconfig", None));
     assert!(matches!(secrets.next().await, Some(Change::Failed(_))));
+    assert_eq!(seed.answers(), [(status, 3)].into());
 }
 
 #[tokio::test]
 async fn a_server_that_fails_or_is_gone_leaves_no_lines_of_the_library() {
     let (log, _guard) = Log::start();
     let failing = Server::new(500, "a secret").await;
-    call_all(failing.address).await;
+    call_all(failing.address, 500).await;
     let garbage = Server::new(200, r#"{"a secret": tru}"#).await;
-    call_all(garbage.address).await;
+    call_all(garbage.address, 200).await;
     let forbidden = Server::new(403, "a secret").await;
-    call_all(forbidden.address).await;
+    call_all(forbidden.address, 403).await;
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let gone = listener.local_addr().unwrap();
     drop(listener);
-    call_all(gone).await;
+    call_all(gone, 0).await;
     assert_eq!(log.text(), "");
 }
 
