@@ -6,7 +6,9 @@
 mod check_config;
 mod cli;
 mod completions;
+mod etcd;
 mod exit;
+mod log;
 mod source;
 mod summary;
 mod terminal;
