@@ -85,7 +85,12 @@ impl Fault {
 
     fn of_words(said: &str) -> Self {
         if DENIALS.iter().any(|denial| said.starts_with(denial)) {
-            return Self::Denied(format!("{ETCD}{said}"));
+            let remedy = match said {
+                "user name is empty" => "; authentication is on: give --user",
+                "permission denied" => "; the user may not read the key `health`, or needs a role",
+                _ => "",
+            };
+            return Self::Denied(format!("{ETCD}{said}{remedy}"));
         }
         match said {
             "no leader" => Self::NoLeader,
@@ -168,12 +173,15 @@ mod tests {
             (
                 Code::InvalidArgument,
                 "etcdserver: user name is empty",
-                denied("etcdserver: user name is empty"),
+                denied("etcdserver: user name is empty; authentication is on: give --user"),
             ),
             (
                 Code::PermissionDenied,
                 "etcdserver: permission denied",
-                denied("etcdserver: permission denied"),
+                denied(
+                    "etcdserver: permission denied; the user may not read the key `health`, or \
+                     needs a role",
+                ),
             ),
             (
                 Code::Unauthenticated,

@@ -33,7 +33,7 @@ Examples:
   kelpie check-config prober prober.yaml     what a file means, or everything that is wrong with it
   kelpie check-config weeder - < weeder.yaml the same, from standard input
   kelpie check-config prober f.yaml -o json  for scripts
-  kelpie etcd --listen 0.0.0.0:2378          livez and readyz for the etcd member on this host
+  kelpie etcd --listen :2378                 livez and readyz for the etcd member on this host
   kelpie etcd check                          the same checks once, as a table
   source <(kelpie completions bash)          completion for this shell
 

@@ -3,6 +3,7 @@
 //! Reading order: [`cli`] says what can be asked, one file per subcommand answers it, [`exit`] turns
 //! the answer into an exit code.
 
+mod bind;
 mod check_config;
 mod cli;
 mod completions;

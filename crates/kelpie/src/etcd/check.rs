@@ -40,7 +40,7 @@ enum Output {
 #[derive(Serialize)]
 struct Line {
     group: &'static str,
-    check: String,
+    name: String,
     ok: bool,
     /// How long it took.
     milliseconds: f64,
@@ -78,7 +78,7 @@ impl Check {
                 });
             Line {
                 group: report.group.as_str(),
-                check: found.name.to_string(),
+                name: found.name.to_string(),
                 ok: reason.is_none(),
                 milliseconds: (found.took.as_secs_f64() * 10_000.0).round() / 10.0,
                 reason,
@@ -118,7 +118,7 @@ fn table(answer: &Answer) -> String {
         Style::new().bold().fg_color(Some(AnsiColor::Red.into())),
     );
     let bold = Style::new().bold();
-    let names = answer.checks.iter().map(|line| line.check.len());
+    let names = answer.checks.iter().map(|line| line.name.len());
     let width = names.max().unwrap_or_default();
     let mut text = format!(
         "{bold}GROUP   {:<width$}  STATE   TOOK       WHY{bold:#}\n",
@@ -134,7 +134,7 @@ fn table(answer: &Answer) -> String {
         let why = line.reason.as_deref().unwrap_or_default();
         let row = format!(
             "{:<6}  {:<width$}  {style}{state:<6}{style:#}  {took:<9}  {why}",
-            line.group, line.check
+            line.group, line.name
         );
         // Writing to a String cannot fail.
         let _ = writeln!(text, "{}", row.trim_end());
@@ -150,7 +150,7 @@ mod tests {
     fn the_table_has_a_row_per_check() {
         let line = |check: &str, reason: Option<&str>| Line {
             group: "readyz",
-            check: check.to_owned(),
+            name: check.to_owned(),
             ok: reason.is_none(),
             milliseconds: 1.25,
             reason: reason.map(str::to_owned),

@@ -88,7 +88,12 @@ pub(crate) struct MemberFlags {
     metrics_url: Option<String>,
 
     /// Process of the member, if it can be seen from here: tells booting and stopped from hung
-    #[arg(long, value_name = "PID", help_heading = "Member")]
+    #[arg(
+        long,
+        value_name = "PID",
+        value_parser = clap::value_parser!(u32).range(1..),
+        help_heading = "Member"
+    )]
     pid: Option<u32>,
 
     /// etcd's own --election-timeout, as a duration
@@ -167,9 +172,9 @@ impl MemberFlags {
     }
 
     pub(crate) fn target(&self) -> Result<Target> {
-        let given = |flag: &Option<String>| flag.clone().filter(|text| !text.is_empty());
-        let cacert = given(&self.cacert).map(PathBuf::from);
-        let identity = match (given(&self.cert), given(&self.key)) {
+        let cacert = given(self.cacert.as_deref(), "cacert")?.map(PathBuf::from);
+        let cert = given(self.cert.as_deref(), "cert")?;
+        let identity = match (cert, given(self.key.as_deref(), "key")?) {
             (Some(cert), Some(key)) => Some((PathBuf::from(cert), PathBuf::from(key))),
             (None, None) => None,
             (Some(_), None) => return Err(usage("--cert needs --key: give both or neither")),
@@ -237,6 +242,9 @@ impl MemberFlags {
     /// Where the member is, for messages.
     pub(crate) fn endpoint(&self, has_certificates: bool) -> Result<Address> {
         match self.endpoints.as_slice() {
+            [empty] if given(Some(empty), "endpoints")?.is_none() => {
+                address("--endpoints", DEFAULT_ENDPOINT, has_certificates)
+            }
             [one] => address("--endpoints", one, has_certificates),
             several => Err(usage(format_args!(
                 "--endpoints has {} addresses: kelpie etcd answers for exactly one member; run one \
@@ -247,8 +255,8 @@ impl MemberFlags {
     }
 
     fn user(&self) -> Result<Option<User>> {
-        let user = self.user.as_deref().filter(|user| !user.is_empty());
-        let password = self.password.as_deref().filter(|text| !text.is_empty());
+        let user = given(self.user.as_deref(), "user")?;
+        let password = given(self.password.as_deref(), "password")?;
         let (name, password) = match (user, password) {
             (None, None) => return Ok(None),
             (None, Some(_)) => return Err(usage("--password needs --user")),
@@ -270,6 +278,20 @@ impl MemberFlags {
             password: SecretString::from(password),
         }))
     }
+}
+
+/// An empty environment variable is as good as none, as for etcdctl; an empty flag is a mistake.
+fn given<'a>(value: Option<&'a str>, flag: &str) -> Result<Option<&'a str>> {
+    if value != Some("") {
+        return Ok(value);
+    }
+    let variable = format!("ETCDCTL_{}", flag.to_uppercase());
+    if std::env::var_os(variable).is_some_and(|value| value.is_empty()) {
+        return Ok(None);
+    }
+    Err(usage(format_args!(
+        "--{flag} is empty: give a value or leave it out"
+    )))
 }
 
 fn address(flag: &str, text: &str, https_if_bare: bool) -> Result<Address> {

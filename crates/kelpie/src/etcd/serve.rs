@@ -1,16 +1,14 @@
 //! Serving until told to stop.
 
-use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context, Result};
-use clap::{ArgGroup, Args};
+use clap::Args;
 use kelpie_etcd::Member;
 use kelpie_net::{FilePaths, Files, TlsListener, TlsServer};
 use prometheus_client::registry::Registry;
-use tokio::net::TcpListener;
 use tokio::runtime;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::watch;
@@ -18,8 +16,10 @@ use tokio::time::{sleep, timeout};
 use tracing::{error, info, warn};
 
 use super::member::MemberFlags;
+use super::usage;
+use crate::bind::BindAddress;
 use crate::exit::Outcome;
-use crate::log::LogFlags;
+use crate::log::{self, LogFormat, LogLevel};
 
 /// Answers under way may take this long once the end is asked for.
 const DRAIN: Duration = Duration::from_millis(2_500);
@@ -32,7 +32,6 @@ const GREETING: Duration = Duration::from_secs(5);
 
 /// Where and how to serve.
 #[derive(Args)]
-#[command(group = ArgGroup::new("tls").multiple(true))]
 pub(crate) struct Serve {
     #[command(flatten)]
     member: MemberFlags,
@@ -40,14 +39,14 @@ pub(crate) struct Serve {
     /// Serve here; port 0 takes a free one, which the log names
     ///
     /// On loopback by default, where the kubelet reaches members on the host's network. Elsewhere
-    /// it is 0.0.0.0:2378, the pod's own address.
+    /// write :2378, so that it serves on the pod's own address.
     #[arg(
         long,
         value_name = "ADDRESS",
         default_value = "127.0.0.1:2378",
         help_heading = "Serving"
     )]
-    listen: SocketAddr,
+    listen: BindAddress,
 
     /// Serve over TLS with this certificate; it and the key are read again when the files change
     #[arg(
@@ -71,8 +70,23 @@ pub(crate) struct Serve {
     #[arg(long, help_heading = "Serving")]
     allow_head: bool,
 
-    #[command(flatten, next_help_heading = "Log")]
-    log: LogFlags,
+    /// How a line of the log looks
+    #[arg(
+        long,
+        value_name = "FORMAT",
+        default_value = "text",
+        help_heading = "Log"
+    )]
+    log_format: LogFormat,
+
+    /// What is worth a line
+    #[arg(
+        long,
+        value_name = "LEVEL",
+        default_value = "info",
+        help_heading = "Log"
+    )]
+    log_level: LogLevel,
 }
 
 impl Serve {
@@ -80,14 +94,18 @@ impl Serve {
         // Mistakes on the command line before anything else.
         let options = self.member.options(self.allow_head)?;
         let target = self.member.target()?;
-        self.log.start()?;
+        if self.listen == BindAddress::Nowhere {
+            return Err(usage(
+                "--listen 0 would serve nothing: write HOST:PORT or :PORT",
+            ));
+        }
+        log::start(self.log_format, self.log_level);
         let runtime = runtime::Builder::new_current_thread().enable_all().build();
         let runtime = runtime.context("cannot start the runtime")?;
         runtime.block_on(async {
-            let tcp = TcpListener::bind(self.listen).await;
-            let tcp = tcp.with_context(|| {
-                format!("cannot listen on {}: choose another --listen", self.listen)
-            })?;
+            let Some(tcp) = self.listen.listen("--listen").await? else {
+                return Ok(Outcome::Failure);
+            };
             let member = self.member.member()?;
             let mut registry = Registry::default();
             let health = kelpie_etcd::checks(&member, &options, &mut registry)?;
@@ -101,7 +119,7 @@ impl Serve {
                 "http"
             };
             let address = tcp.local_addr().context("cannot tell the address")?;
-            info!(url = %format_args!("{scheme}://{address}"), etcd = %target.endpoint, "serving");
+            info!(etcd = %target.endpoint, "listening on {scheme}://{address}");
             tokio::spawn(greet(Arc::clone(&member)));
 
             let mut stop = stop_signal()?;
