@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use kelpie_health::{Check, Reason, Verdict};
+use tokio::time::timeout;
 
 use crate::calls::Calls;
 use crate::defrag::Defrag;
@@ -16,7 +17,11 @@ impl Check for Defragmentation {
         let told = page.as_ref().and_then(|page| page.defrag_inflight);
         let ping = match told {
             Some(_) => None,
-            None => self.0.ping.get(self.0.fresh).await.ok(),
+            // The metrics may have taken most of the time.
+            None => {
+                let asked = timeout(self.0.fresh / 5, self.0.ping.get(self.0.fresh));
+                asked.await.ok().and_then(Result::ok)
+            }
         };
         judge(Defrag::seen(page.as_ref(), ping.as_ref()))
     }
