@@ -10,8 +10,9 @@ use secrecy::{ExposeSecret, SecretString};
 use tokio::time::{Instant, timeout};
 
 use crate::Fault;
+use crate::wire::dial::Line;
 use crate::wire::message::{AuthenticateRequest, AuthenticateResponse};
-use crate::wire::rpc::{Leader, Line};
+use crate::wire::rpc::Leader;
 
 /// A call waits this long for a log-in, and goes on without its token. The log-in itself goes on.
 const WAIT: Duration = Duration::from_millis(400);
