@@ -66,18 +66,31 @@ impl Stream {
         Self(Kind::Tls(Box::new(stream)), None)
     }
 
-    /// A server that refuses us says why and closes; a write that fails then comes before the
-    /// reason is read. Nothing is lost by reading: the stream has ended.
-    fn last_words<T>(&mut self, cx: &mut Context<'_>, written: &Poll<io::Result<T>>) {
-        if let (Poll::Ready(Err(_)), Kind::Tls(stream), Some(note)) =
-            (written, &mut self.0, &self.1)
-        {
-            let mut bytes = [0; 512];
-            let mut buffer = ReadBuf::new(&mut bytes);
-            if let Poll::Ready(Err(error)) = Pin::new(stream).poll_read(cx, &mut buffer) {
-                note.write(&error);
-            }
+    /// A server that refuses us says why and closes; a write can fail before that is read. So such
+    /// a failure waits for the last words, which are there already or never come: a stream that was
+    /// reset is readable at once.
+    fn last_words<T>(
+        &mut self,
+        cx: &mut Context<'_>,
+        written: Poll<io::Result<T>>,
+    ) -> Poll<io::Result<T>> {
+        let (Poll::Ready(Err(error)), Kind::Tls(stream), Some(note)) =
+            (&written, &mut self.0, &self.1)
+        else {
+            return written;
+        };
+        let reset = [io::ErrorKind::BrokenPipe, io::ErrorKind::ConnectionReset];
+        if !reset.contains(&error.kind()) {
+            return written;
         }
+        let mut bytes = [0; 512];
+        let mut buffer = ReadBuf::new(&mut bytes);
+        match Pin::new(stream).poll_read(cx, &mut buffer) {
+            Poll::Pending => return Poll::Pending,
+            Poll::Ready(Err(error)) => note.write(&error),
+            Poll::Ready(Ok(())) => {}
+        }
+        written
     }
 
     /// The same stream, whose end by a TLS fault is noted.
@@ -119,8 +132,7 @@ impl AsyncWrite for Stream {
             Kind::Plain(stream) => Pin::new(stream).poll_write(cx, buf),
             Kind::Tls(stream) => Pin::new(stream).poll_write(cx, buf),
         };
-        self.last_words(cx, &written);
-        written
+        self.last_words(cx, written)
     }
 
     fn poll_write_vectored(
@@ -132,8 +144,7 @@ impl AsyncWrite for Stream {
             Kind::Plain(stream) => Pin::new(stream).poll_write_vectored(cx, bufs),
             Kind::Tls(stream) => Pin::new(stream).poll_write_vectored(cx, bufs),
         };
-        self.last_words(cx, &written);
-        written
+        self.last_words(cx, written)
     }
 
     fn is_write_vectored(&self) -> bool {
@@ -148,8 +159,7 @@ impl AsyncWrite for Stream {
             Kind::Plain(stream) => Pin::new(stream).poll_flush(cx),
             Kind::Tls(stream) => Pin::new(stream).poll_flush(cx),
         };
-        self.last_words(cx, &flushed);
-        flushed
+        self.last_words(cx, flushed)
     }
 
     fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
