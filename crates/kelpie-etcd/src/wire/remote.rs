@@ -1,6 +1,7 @@
 //! A real member.
 
 use std::sync::{Arc, PoisonError};
+use std::time::Duration;
 
 use futures_util::FutureExt;
 use prost::Message;
@@ -33,6 +34,9 @@ pub struct Target {
     pub access: Access,
     /// Whom to log in as.
     pub user: Option<User>,
+    /// How long a call waits for the log-in before it fails for want of it; less than any deadline,
+    /// so that a log-in that hangs is not taken for a read that does.
+    pub log_in_wait: Duration,
     /// Its process, if it can be seen from here.
     pub pid: Option<u32>,
 }
@@ -53,7 +57,7 @@ impl Remote {
         let page = target.metrics.clone().unwrap_or(target.endpoint.clone());
         let user = target.user.clone();
         Self {
-            tokens: user.map(|user| Tokens::new(user, line.clone())),
+            tokens: user.map(|user| Tokens::new(user, line.clone(), target.log_in_wait)),
             page: Page::new(target.access.clone(), page),
             line,
             target: Arc::new(target),
