@@ -58,6 +58,11 @@ pub enum ClientRefusal {
 }
 
 impl TlsFault {
+    /// The fault somewhere under an error of a stream.
+    pub(crate) fn under(error: &(dyn StdError + 'static)) -> Option<Self> {
+        rustls_error(error).map(Self::from)
+    }
+
     /// The fault that an I/O error of a handshake carries.
     pub(crate) fn of_handshake(error: &io::Error) -> Self {
         if let Some(tls) = rustls_error(error) {

@@ -10,6 +10,7 @@ use kelpie_config::Strictness;
 
 use crate::check_config::CheckConfig;
 use crate::completions::Completions;
+use crate::etcd::Etcd;
 use crate::exit::Outcome;
 use crate::go_flags::with_two_dashes;
 use crate::prober::Prober;
@@ -31,10 +32,13 @@ Examples:
   kelpie check-config prober prober.yaml     what a file means, or everything that is wrong with it
   kelpie check-config weeder - < weeder.yaml the same, from standard input
   kelpie check-config prober f.yaml -o json  for scripts
+  kelpie etcd --listen :2378                 livez and readyz for the etcd member on this host
+  kelpie etcd check                          the same checks once, as a table
   source <(kelpie completions bash)          completion for this shell
 
 Exit codes:
-  0  it worked; for check-config: the file can be used, even if there are warnings
+  0  it worked; for check-config: the file can be used, even if there are warnings;
+     for etcd check: every check is ok
   1  it did not
   2  the command line was wrong
 
@@ -58,6 +62,7 @@ pub(crate) struct Cli {
 enum Command {
     Prober(Box<Prober>),
     CheckConfig(CheckConfig),
+    Etcd(Box<Etcd>),
     Completions(Completions),
 }
 
@@ -111,6 +116,7 @@ pub(crate) fn run(arguments: Vec<OsString>) -> Result<Outcome> {
     match Cli::try_parse_from(arguments)?.command {
         Command::Prober(command) => command.run(guise),
         Command::CheckConfig(command) => command.run(guise),
+        Command::Etcd(command) => command.run(),
         Command::Completions(command) => command.run(guise),
     }
 }

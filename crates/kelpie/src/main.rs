@@ -8,6 +8,7 @@ mod check_config;
 mod cli;
 mod completions;
 mod config_file;
+mod etcd;
 mod exit;
 mod go_flags;
 mod log;

@@ -4,6 +4,7 @@
 #![allow(clippy::unwrap_used, clippy::panic)]
 
 mod check_config;
+mod etcd;
 mod prober;
 mod program;
 mod usage;
