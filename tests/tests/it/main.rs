@@ -5,5 +5,6 @@
 
 mod access;
 mod definitions;
+mod etcd;
 mod lease_list;
 mod servers;

@@ -1,0 +1,152 @@
+//! The product itself: the real binary, built from this checkout.
+
+use std::path::PathBuf;
+use std::process::Output;
+use std::sync::LazyLock;
+use std::time::Duration;
+
+use anyhow::{Context, Result, anyhow, bail};
+use tokio::process::Command;
+use tokio::time::{Instant, timeout};
+use xtask::command;
+
+use crate::folder::Folder;
+use crate::poll;
+use crate::process::{Exit, Process};
+use crate::wire::{self, Reply};
+
+/// From the start to the line that says where it listens.
+const PATIENCE: Duration = Duration::from_secs(20);
+
+/// How long a command that is not a server may take.
+const ONE_SHOT: Duration = Duration::from_mins(1);
+
+/// The word in the line that says where it listens.
+const LISTENING: &str = "listening";
+
+/// A running `kelpie`. It ends when dropped.
+pub struct Kelpie {
+    process: Process,
+    url: String,
+    started: Instant,
+    // After the process: it must be gone before its folder goes.
+    _folder: Folder,
+}
+
+impl Kelpie {
+    /// Starts a server, as in `["etcd", "--listen", "127.0.0.1:0", …]`, and waits until it says
+    /// where it listens.
+    pub async fn start<S: AsRef<str>>(arguments: &[S]) -> Result<Self> {
+        let folder = Folder::new("kelpie")?;
+        let log = folder.path().join("log");
+        let arguments: Vec<String> = arguments
+            .iter()
+            .map(|word| word.as_ref().to_owned())
+            .collect();
+        let program = program()?;
+        let started = Instant::now();
+        let mut process = Process::start(&program, &arguments, &log)?;
+        let url = poll::until("kelpie to listen", PATIENCE, async || {
+            if process.has_ended() {
+                bail!("it ended");
+            }
+            Ok(listens_at(&process.log()))
+        });
+        let url = url.await.with_context(|| process.log_tail())?;
+        Ok(Self {
+            process,
+            url,
+            started,
+            _folder: folder,
+        })
+    }
+
+    /// Where it listens, as in `http://127.0.0.1:40123`.
+    pub fn url(&self) -> &str {
+        &self.url
+    }
+
+    /// When it was started.
+    pub fn started(&self) -> Instant {
+        self.started
+    }
+
+    /// The process behind it: its log, memory, time.
+    pub fn process(&self) -> &Process {
+        &self.process
+    }
+
+    /// GETs `target`, as in `/readyz?verbose`.
+    pub async fn get(&self, target: &str) -> Result<Reply> {
+        wire::get(&self.url, target).await
+    }
+
+    /// Asks until the status is this one, and gives that answer.
+    pub async fn until(&self, target: &str, status: u16, patience: Duration) -> Result<Reply> {
+        let mut last = None;
+        let what = format!("{status} on {target}");
+        let found = poll::until(&what, patience, async || {
+            let reply = self.get(target).await?;
+            last = Some(reply.clone());
+            Ok((reply.status == status).then_some(reply))
+        });
+        let found = found.await;
+        found.with_context(|| format!("the last answer was {last:?}"))
+    }
+
+    /// The value of one of its metrics; the name with its labels, as it is written there.
+    pub async fn metric(&self, name: &str) -> Result<f64> {
+        let text = self.get("/metrics").await?.body;
+        crate::etcd::sample(&text, name).with_context(|| format!("{name} is not in:\n{text}"))
+    }
+
+    /// Asks it to end by SIGTERM and waits until it has.
+    pub async fn stop(mut self) -> Result<Exit> {
+        self.process.signal("TERM")?;
+        self.process.ended_within(PATIENCE).await
+    }
+}
+
+/// Runs a command that ends by itself and gives all it said.
+pub async fn run<S: AsRef<str>>(arguments: &[S]) -> Result<Output> {
+    let mut command = Command::new(program()?);
+    command.args(arguments.iter().map(AsRef::as_ref));
+    command.env_clear().kill_on_drop(true);
+    let output = timeout(ONE_SHOT, command.output()).await;
+    Ok(output.with_context(|| format!("{command:?} goes on and on"))??)
+}
+
+/// The binary, built once for each run of the tests: it is never stale and never missing.
+pub fn program() -> Result<PathBuf> {
+    static PROGRAM: LazyLock<Result<PathBuf, String>> = LazyLock::new(|| {
+        let build = ["build", "--quiet", "--package", "kelpie", "--bin", "kelpie"];
+        command::build_executable(&build).map_err(|error| format!("{error:#}"))
+    });
+    PROGRAM.clone().map_err(|error| anyhow!("{error}"))
+}
+
+/// The first URL of the first line that speaks of listening.
+fn listens_at(log: &str) -> Option<String> {
+    let lines = log.lines().filter(|line| line.contains(LISTENING));
+    let mut urls = lines.filter_map(|line| {
+        let start = line.find("http://").or_else(|| line.find("https://"))?;
+        let is_part = |letter: char| letter.is_ascii_alphanumeric() || ":/.[]".contains(letter);
+        let url = line[start..].split(|letter| !is_part(letter)).next()?;
+        Some(url.trim_end_matches(['.', '/']).to_owned())
+    });
+    urls.next()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_url_is_found_in_the_line_that_speaks_of_listening() {
+        let log = "probing http://127.0.0.1:1\nlistening on http://127.0.0.1:2, all well\n";
+        assert_eq!(listens_at(log).as_deref(), Some("http://127.0.0.1:2"));
+        let field = "INFO listening url=\"http://[::1]:9\" member=http://x\n";
+        assert_eq!(listens_at(field).as_deref(), Some("http://[::1]:9"));
+        assert_eq!(listens_at("probing http://127.0.0.1:1\n"), None);
+    }
+}
