@@ -30,6 +30,19 @@ impl Cluster {
         bail!("{} lost its port {} times", setup.name, port::ATTEMPTS)
     }
 
+    /// Starts the first of so many members: it waits for the others and serves nobody but those who
+    /// read its metrics.
+    pub async fn start_alone(setup: &Setup, members: usize) -> Result<Self> {
+        for _ in 0..port::ATTEMPTS {
+            let mut cluster = Self::prepare(setup, members)?;
+            cluster.spawn(0)?;
+            if cluster.members[0].tells_metrics().await? {
+                return Ok(cluster);
+            }
+        }
+        bail!("{} lost its port {} times", setup.name, port::ATTEMPTS)
+    }
+
     /// Members that know each other and of which none runs.
     pub fn prepare(setup: &Setup, members: usize) -> Result<Self> {
         let members = (0..members).map(|index| Etcd::prepare(setup, &format!("m{index}")));

@@ -135,6 +135,11 @@ impl Etcd {
         self.process = None;
     }
 
+    /// Starts a killed one again, with its data and ports, and does not wait for it.
+    pub fn relaunch(&mut self) -> Result<()> {
+        self.run()
+    }
+
     /// Starts a killed one again, with its data and ports, and waits until it serves.
     pub async fn restart(&mut self) -> Result<()> {
         self.run()?;
@@ -180,6 +185,16 @@ impl Etcd {
     pub(crate) async fn serves(&mut self) -> Result<bool> {
         self.until_serving("an etcd that serves", async || true)
             .await
+    }
+
+    /// True once it tells its metrics, which it does before it serves; false if it lost its port.
+    pub(crate) async fn tells_metrics(&mut self) -> Result<bool> {
+        let url = self.metrics_url.clone();
+        let process = self.process.as_mut().context("it was not started")?;
+        poll::until_serving(process, "metrics of etcd", PATIENCE, async |_| {
+            wire::get(&url, "/metrics").await.is_ok()
+        })
+        .await
     }
 
     async fn until_serving(&mut self, what: &str, answers: impl AsyncFn() -> bool) -> Result<bool> {
