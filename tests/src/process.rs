@@ -1,5 +1,6 @@
 //! A server process that ends with its test, however the test ends.
 
+use std::env;
 use std::fs::{self, File};
 use std::io;
 use std::path::{Path, PathBuf};
@@ -50,6 +51,8 @@ impl Process {
             .args(arguments)
             .env_clear()
             .env("PATH", "/usr/bin:/bin")
+            // Where the coverage of our own binary is collected, if it is.
+            .envs(env::vars_os().filter(|(name, _)| name == "LLVM_PROFILE_FILE"))
             .stdin(Stdio::null())
             .stdout(output.try_clone()?)
             .stderr(output);

@@ -167,7 +167,7 @@ async fn a_follower_restored_by_a_snapshot_is_never_called_dead() {
         let kelpie = beside(behind, &flags).await;
         kelpie.until("/readyz", 200, PATIENCE).await.unwrap();
         behind.pause().unwrap();
-        cluster.members[leader].fill(120, 1_000_000).await.unwrap();
+        cluster.members[leader].fill(60, 1_000_000).await.unwrap();
         behind.resume().unwrap();
 
         let began = Instant::now();
