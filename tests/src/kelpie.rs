@@ -21,8 +21,8 @@ const PATIENCE: Duration = Duration::from_secs(20);
 /// How long a command that is not a server may take.
 const ONE_SHOT: Duration = Duration::from_mins(1);
 
-/// The word in the line that says where it listens.
-const LISTENING: &str = "listening";
+/// The field of the line that says where it listens.
+const LISTENING: &str = " url=";
 
 /// A running `kelpie`. It ends when dropped.
 pub struct Kelpie {
@@ -125,14 +125,15 @@ pub fn program() -> Result<PathBuf> {
     PROGRAM.clone().map_err(|error| anyhow!("{error}"))
 }
 
-/// The first URL of the first line that speaks of listening.
+/// The URL of the first whole line that has one.
 fn listens_at(log: &str) -> Option<String> {
-    let lines = log.lines().filter(|line| line.contains(LISTENING));
+    let lines = log
+        .split_inclusive('\n')
+        .filter(|line| line.ends_with('\n'));
     let mut urls = lines.filter_map(|line| {
-        let start = line.find("http://").or_else(|| line.find("https://"))?;
-        let is_part = |letter: char| letter.is_ascii_alphanumeric() || ":/.[]".contains(letter);
-        let url = line[start..].split(|letter| !is_part(letter)).next()?;
-        Some(url.trim_end_matches(['.', '/']).to_owned())
+        let (_, url) = line.split_once(LISTENING)?;
+        let url = url.split_whitespace().next()?;
+        Some(url.trim_matches('"').to_owned())
     });
     urls.next()
 }
@@ -142,11 +143,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_url_is_found_in_the_line_that_speaks_of_listening() {
-        let log = "probing http://127.0.0.1:1\nlistening on http://127.0.0.1:2, all well\n";
+    fn the_url_is_found_once_its_line_is_whole() {
+        let log = "INFO probing etcd=http://127.0.0.1:1\nINFO serving url=http://127.0.0.1:2 x=y\n";
         assert_eq!(listens_at(log).as_deref(), Some("http://127.0.0.1:2"));
-        let field = "INFO listening url=\"http://[::1]:9\" member=http://x\n";
-        assert_eq!(listens_at(field).as_deref(), Some("http://[::1]:9"));
-        assert_eq!(listens_at("probing http://127.0.0.1:1\n"), None);
+        let quoted = "INFO listening url=\"http://[::1]:9\"\n";
+        assert_eq!(listens_at(quoted).as_deref(), Some("http://[::1]:9"));
+        assert_eq!(listens_at("INFO probing etcd=http://127.0.0.1:1\n"), None);
+        assert_eq!(listens_at("INFO serving url=http://127.0.0.1:2"), None);
     }
 }

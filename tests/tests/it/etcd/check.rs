@@ -7,13 +7,15 @@ use serde_json::Value;
 
 use super::stage::on_every_line;
 
-const CHECKS: [&str; 6] = [
-    "serializable_read",
-    "data_corruption",
-    "read_index",
-    "defragmentation",
-    "non_learner",
-    "raft_loop",
+/// Groups and checks, as the table has them.
+const CHECKS: [&str; 7] = [
+    "livez   serializable_read ",
+    "readyz  serializable_read ",
+    "readyz  data_corruption ",
+    "readyz  read_index ",
+    "readyz  defragmentation ",
+    "readyz  non_learner ",
+    "readyz  raft_loop ",
 ];
 
 async fn check(url: &str, flags: &[&str]) -> Output {
@@ -36,7 +38,7 @@ async fn failures(url: &str) -> (Option<i32>, Vec<(String, String)>) {
     let failed = checks.iter().filter(|check| check["ok"] == false);
     let failed = failed.map(|check| {
         let word = |key: &str| check[key].as_str().unwrap_or_default().to_owned();
-        (word("name"), word("reason"))
+        (word("group") + "/" + &word("check"), word("reason"))
     });
     (done.status.code(), failed.collect())
 }
@@ -71,7 +73,7 @@ async fn every_failure_has_its_name_its_reason_and_exit_code_1() {
         let (code, failed) = failures(etcd.url()).await;
         assert_eq!(code, Some(1));
         let corrupt = (
-            "data_corruption".to_owned(),
+            "readyz/data_corruption".to_owned(),
             "alarm activated: CORRUPT".to_owned(),
         );
         assert_eq!(failed, [corrupt]);
@@ -83,7 +85,7 @@ async fn every_failure_has_its_name_its_reason_and_exit_code_1() {
         let (code, failed) = failures(learner.url()).await;
         assert_eq!(code, Some(1));
         assert_eq!(failed.len(), 1, "{failed:?}");
-        assert_eq!(failed[0].0, "non_learner");
+        assert_eq!(failed[0].0, "readyz/non_learner");
         let gone = learner.url().to_owned();
         drop(cluster);
         let (code, failed) = failures(&gone).await;
@@ -114,7 +116,7 @@ async fn a_lost_quorum_is_named() {
         .unwrap();
         let (code, failed) = failures(member.url()).await;
         assert_eq!(code, Some(1));
-        let read_index = failed.iter().find(|(name, _)| name == "read_index");
+        let read_index = failed.iter().find(|(name, _)| name == "readyz/read_index");
         assert!(read_index.unwrap().1.contains("no leader"), "{failed:?}");
     })
     .await;

@@ -18,7 +18,6 @@ async fn bad_flags_end_it_with_a_line_that_says_what_to_do() {
         (vec!["--endpoints=ftp://127.0.0.1:1"], vec!["http"]),
         (vec!["--endpoints="], vec!["--endpoints"]),
         (vec![one, "--user=root"], vec!["password"]),
-        (vec![one, "--user="], vec!["user"]),
         (vec![one, "--cert=x.crt"], vec!["--key"]),
         (vec![one, "--key=x.key"], vec!["--cert"]),
         (
