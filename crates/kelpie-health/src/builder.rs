@@ -1,6 +1,6 @@
 //! Registration of checks, one line each.
 
-use std::collections::BTreeSet;
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -16,7 +16,7 @@ pub enum BuildError {
     /// It would need an escape in a path.
     #[error("check name {0:?} is not usable: write 1 to 63 lowercase letters, digits, `_` and `-`")]
     BadName(String),
-    /// Two checks or shared calls have one name.
+    /// Two checks of one group, or a check and a shared call, have one name.
     #[error("check name {0} is registered twice: give each check a name of its own")]
     Duplicate(CheckName),
     /// Zero, or longer than the server gives a request.
@@ -35,7 +35,8 @@ pub enum BuildError {
 pub struct Builder {
     settings: Settings,
     metrics: Metrics,
-    names: BTreeSet<CheckName>,
+    /// Who has which name: the groups of its checks, all of them for a shared call.
+    names: BTreeMap<CheckName, Vec<Group>>,
     entries: Vec<Entry>,
     /// The first mistake, told by `build`, so that registrations stay lines.
     mistake: Option<BuildError>,
@@ -47,12 +48,13 @@ impl Builder {
             metrics: Metrics::new(&settings.prefix, registry),
             mistake: bad_deadline(&settings),
             settings,
-            names: BTreeSet::new(),
+            names: BTreeMap::new(),
             entries: Vec::new(),
         }
     }
 
-    /// A check of livez alone.
+    /// A check of livez alone. readyz may have another of the same name: the same question asked
+    /// for another purpose.
     pub fn livez(&mut self, name: &str, check: impl Check) -> &mut Self {
         self.register(name, &[Group::Livez], check)
     }
@@ -75,7 +77,7 @@ impl Builder {
         Calling: Future<Output = T> + Send + 'static,
     {
         let run_limit = self.settings.effective_run_limit();
-        match self.name(name) {
+        match self.name(name, &Group::ALL) {
             Some(name) => Shared::counted(run_limit, self.metrics.runs(&name), call),
             None => Shared::new(run_limit, call),
         }
@@ -90,7 +92,7 @@ impl Builder {
     }
 
     fn register(&mut self, name: &str, groups: &[Group], check: impl Check) -> &mut Self {
-        let Some(name) = self.name(name) else {
+        let Some(name) = self.name(name, groups) else {
             return self;
         };
         let series = |group| {
@@ -114,19 +116,19 @@ impl Builder {
         self
     }
 
-    fn name(&mut self, name: &str) -> Option<CheckName> {
-        let taken = match CheckName::new(name) {
-            None => Err(BuildError::BadName(name.to_owned())),
-            Some(name) if self.names.insert(name.clone()) => Ok(name),
-            Some(name) => Err(BuildError::Duplicate(name)),
+    fn name(&mut self, name: &str, groups: &[Group]) -> Option<CheckName> {
+        let Some(checked) = CheckName::new(name) else {
+            let bad = BuildError::BadName(name.to_owned());
+            self.mistake.get_or_insert(bad);
+            return None;
         };
-        match taken {
-            Ok(name) => Some(name),
-            Err(mistake) => {
-                self.mistake.get_or_insert(mistake);
-                None
-            }
+        let taken = self.names.entry(checked.clone()).or_default();
+        if groups.iter().any(|group| taken.contains(group)) {
+            self.mistake.get_or_insert(BuildError::Duplicate(checked));
+            return None;
         }
+        taken.extend_from_slice(groups);
+        Some(checked)
     }
 }
 
@@ -157,6 +159,22 @@ mod tests {
         builder
             .build()
             .map_or_else(|error| error.to_string(), |_| "none".to_owned())
+    }
+
+    #[test]
+    fn each_group_may_ask_the_same_question_in_its_own_way() {
+        let mut builder = Builder::new(Settings::default(), &mut Registry::default());
+        builder.livez("read", async || Ok(()));
+        builder.readyz("read", async || Ok(()));
+        builder.readyz("other", async || Ok(()));
+        assert!(builder.mistake.is_none());
+        builder.both("other", async || Ok(()));
+        let twice = builder.build().err().map(|error| error.to_string());
+        assert!(
+            twice
+                .unwrap()
+                .starts_with("check name other is registered twice")
+        );
     }
 
     #[test]

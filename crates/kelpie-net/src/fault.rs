@@ -58,6 +58,12 @@ pub enum ClientRefusal {
 }
 
 impl TlsFault {
+    /// The fault somewhere under an error of whoever speaks over a [`crate::Stream`]: with TLS 1.3
+    /// a server refuses a client certificate only after the handshake.
+    pub fn under(error: &(dyn StdError + 'static)) -> Option<Self> {
+        rustls_error(error).map(Self::from)
+    }
+
     /// The fault that an I/O error of a handshake carries.
     pub(crate) fn of_handshake(error: &io::Error) -> Self {
         if let Some(tls) = rustls_error(error) {

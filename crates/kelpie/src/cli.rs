@@ -9,13 +9,15 @@ use clap::{CommandFactory, Parser, Subcommand, ValueEnum};
 
 use crate::check_config::CheckConfig;
 use crate::completions::Completions;
+use crate::etcd::Etcd;
 use crate::exit::Outcome;
 
 const LONG_ABOUT: &str = "\
 Kelpie watches over Kubernetes control planes that run as pods in another cluster.
 
-This build checks configuration files and prints shell completions. The commands that do the
-watching, prober and weeder, are to come; what follows is what they are for.
+This build checks configuration files, serves livez and readyz for an etcd member, and prints
+shell completions. The commands that do the watching, prober and weeder, are to come; what follows
+is what they are for.
 
 When the nodes of a cluster lose their connection to the control plane, its
 kube-controller-manager takes them for dead, and machines that are fine get replaced.
@@ -31,10 +33,13 @@ Examples:
   kelpie check-config prober prober.yaml     what a file means, or everything that is wrong with it
   kelpie check-config weeder - < weeder.yaml the same, from standard input
   kelpie check-config prober f.yaml -o json  for scripts
+  kelpie etcd --listen :2378                 livez and readyz for the etcd member on this host
+  kelpie etcd check                          the same checks once, as a table
   source <(kelpie completions bash)          completion for this shell
 
 Exit codes:
-  0  it worked; for check-config: the file can be used, even if there are warnings
+  0  it worked; for check-config: the file can be used, even if there are warnings;
+     for etcd check: every check is ok
   1  it did not
   2  the command line was wrong
 
@@ -57,6 +62,7 @@ pub(crate) struct Cli {
 #[derive(Subcommand)]
 enum Command {
     CheckConfig(CheckConfig),
+    Etcd(Box<Etcd>),
     Completions(Completions),
 }
 
@@ -96,6 +102,7 @@ pub(crate) fn run(arguments: Vec<OsString>) -> Result<Outcome> {
     }
     match Cli::try_parse_from(arguments)?.command {
         Command::CheckConfig(command) => command.run(guise),
+        Command::Etcd(command) => command.run(),
         Command::Completions(command) => command.run(guise),
     }
 }

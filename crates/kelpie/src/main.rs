@@ -3,10 +3,13 @@
 //! Reading order: [`cli`] says what can be asked, one file per subcommand answers it, [`exit`] turns
 //! the answer into an exit code.
 
+mod bind;
 mod check_config;
 mod cli;
 mod completions;
+mod etcd;
 mod exit;
+mod log;
 mod source;
 mod summary;
 mod terminal;

@@ -1,0 +1,346 @@
+//! Can the member read its own store? The one check of livez, and so the one that restarts etcd.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use kelpie_health::{Check, Reason, Verdict};
+use tokio::time::{Instant, sleep, timeout, timeout_at};
+
+use crate::Fault;
+use crate::boot::{Quiet, hung};
+use crate::calls::Calls;
+use crate::defrag::Defrag;
+
+/// livez: fails only on evidence about etcd itself.
+pub(crate) struct Alive {
+    pub(crate) calls: Arc<Calls>,
+    /// When the read counts as hanging: shortly before the answer is due.
+    pub(crate) patience: Duration,
+    pub(crate) boot_grace: Duration,
+}
+
+/// readyz: fails on whatever keeps the probe from reading, but for a defragmentation.
+pub(crate) struct Readable(pub(crate) Arc<Calls>);
+
+/// How a read went, as far as livez is concerned.
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Read {
+    Answered,
+    Failed(Fault),
+    Hangs,
+}
+
+/// What the gRPC health service did meanwhile.
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Ping {
+    /// Any answer of etcd, be it a refusal.
+    Answers,
+    Silent,
+    /// Nobody listens any more.
+    Refused,
+    /// Our own trouble keeps us from knowing.
+    Unknown,
+}
+
+impl Ping {
+    fn of<T>(asked: Option<Result<T, Fault>>) -> Self {
+        match asked {
+            None | Some(Err(Fault::Silent)) => Self::Silent,
+            Some(Ok(_)) => Self::Answers,
+            Some(Err(Fault::Refused)) => Self::Refused,
+            Some(Err(fault)) if fault.is_answer() => Self::Answers,
+            Some(Err(_)) => Self::Unknown,
+        }
+    }
+}
+
+/// The verdict of livez. `quiet` is what else is known of a member that answers nothing.
+fn alive(read: &Read, defrag: Defrag, ping: &Ping, quiet: Quiet, now: Instant) -> Verdict {
+    let evidence = |reason: &str| Err(Reason::from(reason));
+    let no_token = match read {
+        Read::Answered => return Ok(()),
+        Read::Failed(Fault::Refused) => return evidence("connection refused"),
+        _ if defrag == Defrag::Running => return Ok(()),
+        // It says so by its alarm, and a restart mends no data.
+        Read::Failed(Fault::Server(said)) if said.contains("corrupt cluster") => return Ok(()),
+        Read::Failed(Fault::Server(said) | Fault::TimedOut(said)) => return evidence(said),
+        Read::Failed(Fault::NoToken) => true,
+        Read::Hangs | Read::Failed(Fault::Silent) => false,
+        Read::Failed(
+            Fault::Own(_)
+            | Fault::Foreign(_)
+            | Fault::Broken(_)
+            | Fault::Denied(_)
+            | Fault::NoLeader
+            | Fault::Learner
+            | Fault::LeaderChanged,
+        ) => return Ok(()),
+    };
+    match ping {
+        Ping::Refused => evidence("connection refused"),
+        Ping::Unknown => Ok(()),
+        // The read was never sent.
+        Ping::Answers if no_token => Ok(()),
+        // It cannot be known that it is not a defragmentation.
+        Ping::Answers if defrag == Defrag::Unknown => Ok(()),
+        Ping::Answers => evidence("the read hangs, and no defragmentation is running"),
+        Ping::Silent => hung(quiet, now).map_or(Ok(()), |why| evidence(why)),
+    }
+}
+
+impl Check for Alive {
+    async fn run(&self) -> Verdict {
+        let calls = &self.calls;
+        let end = Instant::now() + self.patience;
+        let mut watch = calls.watch();
+        let mut pinged = None;
+        let mut looking_around = async |watch: &mut _| {
+            // Asked once the read takes long: it tells a hanging store from a silent member.
+            let pinging = async {
+                sleep(calls.glance).await;
+                let asked = calls.ping.get(Duration::ZERO).await;
+                pinged = asked.ok();
+                std::future::pending::<()>().await;
+            };
+            tokio::select! {
+                () = calls.look_until_defrag(watch) => {}
+                () = pinging => {}
+            }
+        };
+        let read = tokio::select! {
+            biased;
+            read = calls.read.get(calls.fresh) => match read.map_err(Reason::of)? {
+                Ok(()) => Read::Answered,
+                Err(fault) => Read::Failed(fault),
+            },
+            seen = timeout_at(end, looking_around(&mut watch)) => match seen {
+                // A defragmentation is running.
+                Ok(()) => return Ok(()),
+                Err(_) => Read::Hangs,
+            },
+        };
+        if let Read::Failed(fault) = &read
+            && !matches!(fault, Fault::Refused)
+        {
+            // An answer that is no good: the rest of the time is for finding out why.
+            let _ = timeout_at(end, calls.look(&mut watch)).await;
+            if matches!(fault, Fault::NoToken | Fault::Silent) {
+                let asked = timeout_at(end, calls.ping.get(Duration::ZERO)).await;
+                pinged = asked.ok().and_then(Result::ok);
+            }
+        }
+        let quiet = Quiet {
+            boot: calls.member.boot(),
+            grace: self.boot_grace,
+            has_leader: self.has_leader_by_own_listener(),
+            process: calls.member.process(),
+        };
+        let ping = Ping::of(pinged);
+        alive(&read, watch.verdict(), &ping, quiet, Instant::now())
+    }
+}
+
+impl Alive {
+    /// From the page that was looked at during the run; only a listener of its own answers while
+    /// the member waits for peers.
+    fn has_leader_by_own_listener(&self) -> Option<bool> {
+        let calls = &self.calls;
+        if !calls.member.has_own_metrics_listener() {
+            return None;
+        }
+        let (page, age) = calls.metrics.last()?;
+        page.ok()?.ok()?.has_leader.filter(|_| age <= self.patience)
+    }
+}
+
+impl Check for Readable {
+    async fn run(&self) -> Verdict {
+        let calls = &self.0;
+        let reading = calls.read.get(calls.fresh);
+        let Some(read) = calls.unless_defrag(reading).await else {
+            return Ok(());
+        };
+        match read.map_err(Reason::of)? {
+            Ok(()) => Ok(()),
+            Err(Fault::Refused) => Err(Reason::of(Fault::Refused)),
+            Err(fault) => {
+                let mut watch = calls.watch();
+                let looked = timeout(calls.fresh / 2, calls.look(&mut watch)).await;
+                match looked {
+                    Ok(Defrag::Running) => Ok(()),
+                    _ => Err(Reason::of(fault)),
+                }
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::boot::{Boot, ProcessState};
+
+    fn quiet(answered: bool, now: Instant) -> Quiet {
+        let mut boot = Boot::new(now);
+        if answered {
+            boot.answered();
+        }
+        Quiet {
+            boot,
+            grace: Duration::from_mins(10),
+            has_leader: None,
+            process: ProcessState::Unknown,
+        }
+    }
+
+    #[test]
+    fn livez_fails_only_on_evidence_about_etcd() {
+        use Defrag::{Idle, Running, Unknown};
+        let now = Instant::now();
+        let failed = Read::Failed;
+        let text = || "x".to_owned();
+        let server = |text: &str| failed(Fault::Server(text.to_owned()));
+        let ok = "ok";
+        let hangs = "the read hangs, and no defragmentation is running";
+        let refused = "connection refused";
+        let (answers, silent) = (&Ping::Answers, &Ping::Silent);
+        for (name, read, defrag, ping, answered, expected) in [
+            ("answered", Read::Answered, Idle, silent, true, ok),
+            (
+                "refused",
+                failed(Fault::Refused),
+                Unknown,
+                silent,
+                true,
+                refused,
+            ),
+            (
+                "refused, memory of a defrag",
+                failed(Fault::Refused),
+                Running,
+                silent,
+                true,
+                refused,
+            ),
+            (
+                "error",
+                server("etcdserver: boom"),
+                Idle,
+                silent,
+                true,
+                "etcdserver: boom",
+            ),
+            (
+                "error in a defrag",
+                server("etcdserver: boom"),
+                Running,
+                silent,
+                true,
+                ok,
+            ),
+            (
+                "corrupt",
+                server("etcdserver: corrupt cluster"),
+                Idle,
+                silent,
+                true,
+                ok,
+            ),
+            ("no leader", failed(Fault::NoLeader), Idle, silent, true, ok),
+            ("learner", failed(Fault::Learner), Idle, silent, true, ok),
+            (
+                "denied",
+                failed(Fault::Denied(text())),
+                Idle,
+                silent,
+                true,
+                ok,
+            ),
+            (
+                "certificates",
+                failed(Fault::Own(text())),
+                Unknown,
+                silent,
+                false,
+                ok,
+            ),
+            (
+                "not etcd",
+                failed(Fault::Foreign(text())),
+                Unknown,
+                silent,
+                false,
+                ok,
+            ),
+            (
+                "broken",
+                failed(Fault::Broken(text())),
+                Unknown,
+                silent,
+                true,
+                ok,
+            ),
+            ("hangs", Read::Hangs, Idle, answers, true, hangs),
+            ("hangs in a defrag", Read::Hangs, Running, answers, true, ok),
+            (
+                "hangs, defrag unknown",
+                Read::Hangs,
+                Unknown,
+                answers,
+                true,
+                ok,
+            ),
+            ("frozen", Read::Hangs, Unknown, silent, true, "no answer"),
+            ("booting", Read::Hangs, Unknown, silent, false, ok),
+            (
+                "died meanwhile",
+                Read::Hangs,
+                Unknown,
+                &Ping::Refused,
+                true,
+                refused,
+            ),
+            (
+                "no way to know",
+                Read::Hangs,
+                Idle,
+                &Ping::Unknown,
+                true,
+                ok,
+            ),
+            (
+                "connecting hangs",
+                failed(Fault::Silent),
+                Unknown,
+                silent,
+                true,
+                "no answer",
+            ),
+            ("no token", failed(Fault::NoToken), Idle, answers, true, ok),
+            (
+                "no token, frozen",
+                failed(Fault::NoToken),
+                Idle,
+                silent,
+                true,
+                "no answer",
+            ),
+        ] {
+            let verdict = alive(&read, defrag, ping, quiet(answered, now), now);
+            let words = verdict.map_or_else(|reason| reason.to_string(), |()| ok.to_owned());
+            assert_eq!(words, expected, "{name}");
+        }
+    }
+
+    #[test]
+    fn any_word_of_etcd_is_a_sign_of_life() {
+        let ping = |fault| Ping::of::<()>(Some(Err(fault)));
+        assert_eq!(ping(Fault::Learner), Ping::Answers);
+        assert_eq!(ping(Fault::Denied(String::new())), Ping::Answers);
+        assert_eq!(ping(Fault::Refused), Ping::Refused);
+        assert_eq!(ping(Fault::Own(String::new())), Ping::Unknown);
+        assert_eq!(ping(Fault::Silent), Ping::Silent);
+        assert_eq!(Ping::of::<()>(None), Ping::Silent);
+        assert_eq!(Ping::of(Some(Ok(()))), Ping::Answers);
+    }
+}

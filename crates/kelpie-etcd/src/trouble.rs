@@ -1,0 +1,100 @@
+//! Trouble of our own: said once in the log, and shown by a gauge while it lasts.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use prometheus_client::metrics::gauge::Gauge;
+use prometheus_client::registry::Registry;
+use tracing::{info, warn};
+
+use crate::Fault;
+
+/// What is wrong with the probe itself, by the call that found it. Clones share it.
+#[derive(Clone, Debug)]
+pub(crate) struct Trouble {
+    by_call: Arc<Mutex<BTreeMap<&'static str, String>>>,
+    misconfigured: Gauge,
+}
+
+/// What a call's end changes.
+#[derive(Debug, PartialEq, Eq)]
+enum Change {
+    Begins,
+    Ends,
+    None,
+}
+
+impl Trouble {
+    pub(crate) fn new(prefix: &str, registry: &mut Registry) -> Self {
+        let misconfigured = Gauge::default();
+        registry.register(
+            format!("{prefix}probe_misconfigured"),
+            "1 while the probe's own settings, credentials or certificates keep it from its work",
+            misconfigured.clone(),
+        );
+        Self {
+            by_call: Arc::default(),
+            misconfigured,
+        }
+    }
+
+    /// A call ended.
+    pub(crate) fn note<T>(&self, call: &'static str, result: &Result<T, Fault>) {
+        match self.change(call, result.as_ref().err()) {
+            Change::Begins => {
+                let reason = result.as_ref().err().map(ToString::to_string);
+                let reason = reason.unwrap_or_default();
+                warn!(call, %reason, "the probe cannot do its work; check its flags, credentials and certificates");
+            }
+            Change::Ends => info!(call, "the probe can do its work again"),
+            Change::None => {}
+        }
+    }
+
+    fn change(&self, call: &'static str, fault: Option<&Fault>) -> Change {
+        let mut by_call = self.by_call.lock().unwrap_or_else(PoisonError::into_inner);
+        let change = match fault {
+            Some(fault) if fault.is_own() => {
+                let reason = fault.to_string();
+                match by_call.insert(call, reason.clone()) {
+                    Some(before) if before == reason => Change::None,
+                    _ => Change::Begins,
+                }
+            }
+            // Silence says nothing about what we could do better.
+            Some(Fault::Silent | Fault::NoToken | Fault::Broken(_)) => Change::None,
+            Some(_) | None => match by_call.remove(call) {
+                Some(_) => Change::Ends,
+                None => Change::None,
+            },
+        };
+        self.misconfigured.set(i64::from(!by_call.is_empty()));
+        change
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_gauge_is_up_while_any_call_is_in_trouble() {
+        let trouble = Trouble::new("kelpie_etcd_", &mut Registry::default());
+        let own = Fault::Own("the certificate has expired".to_owned());
+        let denied = Fault::Denied("etcdserver: permission denied".to_owned());
+        for (call, fault, change, gauge) in [
+            ("read", None, Change::None, 0),
+            ("read", Some(&own), Change::Begins, 1),
+            ("read", Some(&own), Change::None, 1),
+            ("status", Some(&denied), Change::Begins, 1),
+            ("read", Some(&Fault::Silent), Change::None, 1),
+            ("read", Some(&denied), Change::Begins, 1),
+            ("read", None, Change::Ends, 1),
+            ("status", Some(&Fault::NoLeader), Change::Ends, 0),
+            ("status", Some(&Fault::Refused), Change::None, 0),
+        ] {
+            assert_eq!(trouble.change(call, fault), change, "{call} {fault:?}");
+            assert_eq!(trouble.misconfigured.get(), gauge, "{call} {fault:?}");
+        }
+    }
+}

@@ -1,0 +1,123 @@
+//! Connecting to a member for gRPC.
+
+use std::error::Error;
+use std::fmt;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use kelpie_net::{Alpn, ConnectError, HyperStream, TlsFault, connect};
+use tokio::time::{Instant, timeout};
+use tonic::Status;
+use tonic::transport::{Channel, Endpoint};
+use tower::service_fn;
+
+use crate::Fault;
+use crate::boot::Boot;
+use crate::wire::access::{Access, Address};
+
+/// Connecting, handshake included. A member that boots accepts TCP and is silent; whoever waits
+/// leaves earlier.
+const CONNECT: Duration = Duration::from_secs(10);
+
+/// Why there is no connection. It travels through tonic as the source of a status.
+#[derive(Debug)]
+struct Undialled(Fault);
+
+impl fmt::Display for Undialled {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+impl Error for Undialled {}
+
+/// A channel that connects when it is used and again when the connection is lost. What it sees of
+/// the member's life goes into `boot`.
+pub(crate) fn channel(access: &Access, address: &Address, boot: &Arc<Mutex<Boot>>) -> Channel {
+    let (access, boot) = (access.clone(), Arc::clone(boot));
+    // TLS is ours, so tonic is told of none. It never resolves this itself.
+    let name = http_uri(address.authority());
+    let address = address.clone();
+    let mut connected = false;
+    let connector = service_fn(move |_| {
+        if std::mem::take(&mut connected) {
+            gone(&boot);
+        }
+        // Whether it works out or not: the next call of this is after the end of what it made.
+        connected = true;
+        let (access, address, boot) = (access.clone(), address.clone(), Arc::clone(&boot));
+        async move {
+            let dialled = dial(&access, &address).await;
+            if let Err(Undialled(Fault::Refused)) = &dialled {
+                gone(&boot);
+            }
+            dialled
+        }
+    });
+    name.connect_with_connector_lazy(connector)
+}
+
+fn http_uri(authority: &str) -> Endpoint {
+    let uri = tonic::codegen::http::Uri::builder()
+        .scheme("http")
+        .authority(authority)
+        .path_and_query("/");
+    // An address has been parsed: its authority is one.
+    Endpoint::from(uri.build().unwrap_or_default())
+}
+
+fn gone(boot: &Mutex<Boot>) {
+    let mut boot = boot.lock().unwrap_or_else(PoisonError::into_inner);
+    boot.gone(Instant::now());
+}
+
+async fn dial(access: &Access, address: &Address) -> Result<HyperStream, Undialled> {
+    let endpoint = access.endpoint(address, Alpn::Http2).map_err(Undialled)?;
+    match timeout(CONNECT, connect(&endpoint)).await {
+        Ok(Ok(stream)) => Ok(stream.into_hyper()),
+        Ok(Err(error)) => Err(Undialled(of_connect(&error))),
+        Err(_) => Err(Undialled(Fault::Silent)),
+    }
+}
+
+/// Refused is evidence about etcd; all else is on the way to it.
+pub(crate) fn of_connect(error: &ConnectError) -> Fault {
+    match error {
+        ConnectError::Refused { .. } => Fault::Refused,
+        // A process that ends closes what it has not served yet.
+        ConnectError::Tls {
+            fault: TlsFault::Closed,
+            ..
+        } => Fault::Broken(error.to_string()),
+        ConnectError::Resolve { .. }
+        | ConnectError::Unreachable { .. }
+        | ConnectError::Tls { .. } => Fault::Own(error.to_string()),
+    }
+}
+
+/// What a status of tonic means: an answer of the server, or trouble on the way.
+pub(crate) fn of_status(status: &Status) -> Fault {
+    let Some(source) = status.source() else {
+        return Fault::of_answer(status);
+    };
+    let mut next = Some(source);
+    while let Some(error) = next {
+        if let Some(Undialled(fault)) = error.downcast_ref() {
+            return fault.clone();
+        }
+        next = error.source();
+    }
+    if let Some(fault) = TlsFault::under(source) {
+        return Fault::Own(fault.to_string());
+    }
+    Fault::Broken(innermost(source))
+}
+
+/// The outer errors only say that there is an inner one.
+fn innermost(error: &(dyn Error + 'static)) -> String {
+    let mut error = error;
+    while let Some(source) = error.source() {
+        error = source;
+    }
+    error.to_string()
+}

@@ -1,0 +1,135 @@
+//! Logging in by name and password. etcd writes every token to its raft log, so one is kept for as
+//! long as it is good.
+
+use std::fmt;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use kelpie_health::Shared;
+use secrecy::{ExposeSecret, SecretString};
+use tokio::time::{Instant, timeout};
+
+use crate::Fault;
+use crate::wire::message::{AuthenticateRequest, AuthenticateResponse};
+use crate::wire::rpc::{Leader, Line};
+
+/// A call waits this long for a log-in, and goes on without its token. The log-in itself goes on.
+const WAIT: Duration = Duration::from_millis(400);
+
+/// A log-in that is out for longer is given up.
+const LOG_IN: Duration = Duration::from_secs(30);
+
+/// After a refused log-in: each costs etcd a slow hash of the password.
+const AGAIN_AFTER: Duration = Duration::from_secs(5);
+
+/// Name and password of an etcd user. `Debug` shows the name only.
+#[derive(Clone)]
+pub struct User {
+    /// The name.
+    pub name: String,
+    /// The password.
+    pub password: SecretString,
+}
+
+impl fmt::Debug for User {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("User")
+            .field("name", &self.name)
+            .finish_non_exhaustive()
+    }
+}
+
+/// How it stands with the token.
+#[derive(Clone, Debug)]
+enum State {
+    /// None yet, or the last one is no longer good.
+    Wanted,
+    Held(Arc<SecretString>),
+    /// The server does not ask who we are.
+    NotEnabled,
+    Refused(Fault, Instant),
+}
+
+/// The token of a user.
+#[derive(Clone)]
+pub(crate) struct Tokens {
+    state: Arc<Mutex<State>>,
+    log_in: Shared<()>,
+}
+
+impl Tokens {
+    pub(crate) fn new(user: User, line: Line) -> Self {
+        let state = Arc::new(Mutex::new(State::Wanted));
+        let kept = Arc::clone(&state);
+        let log_in = Shared::new(LOG_IN, move || {
+            let (line, user, kept) = (line.clone(), user.clone(), Arc::clone(&kept));
+            async move {
+                let next = log_in(&line, &user).await;
+                *lock(&kept) = next;
+            }
+        });
+        Self { state, log_in }
+    }
+
+    /// The token to send; none where the server wants none.
+    pub(crate) async fn get(&self) -> Result<Option<Arc<SecretString>>, Fault> {
+        if let Some(known) = self.known(Instant::now()) {
+            return known;
+        }
+        let _ = timeout(WAIT, self.log_in.get(LOG_IN)).await;
+        self.known(Instant::now()).unwrap_or(Err(Fault::NoToken))
+    }
+
+    /// The server no longer takes this token. Who comes second finds it replaced already.
+    pub(crate) fn discard(&self, token: Option<&Arc<SecretString>>) {
+        let mut state = lock(&self.state);
+        let current = match (&*state, token) {
+            (State::Held(held), Some(token)) => Arc::ptr_eq(held, token),
+            (State::NotEnabled, None) => true,
+            _ => false,
+        };
+        if current {
+            *state = State::Wanted;
+        }
+    }
+
+    fn known(&self, now: Instant) -> Option<Result<Option<Arc<SecretString>>, Fault>> {
+        match &*lock(&self.state) {
+            State::Wanted => None,
+            State::Held(token) => Some(Ok(Some(Arc::clone(token)))),
+            State::NotEnabled => Some(Ok(None)),
+            State::Refused(_, at) if now.saturating_duration_since(*at) >= AGAIN_AFTER => None,
+            State::Refused(fault, _) => Some(Err(fault.clone())),
+        }
+    }
+}
+
+async fn log_in(line: &Line, user: &User) -> State {
+    let request = AuthenticateRequest {
+        name: user.name.clone(),
+        password: user.password.expose_secret().to_owned(),
+    };
+    let path = "/etcdserverpb.Auth/Authenticate";
+    let answer = line.call(path, request, Leader::NotNeeded, None).await;
+    match answer {
+        Ok(AuthenticateResponse { token }) => State::Held(Arc::new(SecretString::from(token))),
+        Err(Fault::Server(said)) if said.contains("authentication is not enabled") => {
+            State::NotEnabled
+        }
+        Err(Fault::Denied(said)) => State::Refused(
+            Fault::Own(format!(
+                "etcd refuses the log-in of user {} ({said}): check --user and --password",
+                user.name
+            )),
+            Instant::now(),
+        ),
+        // A learner knows no users and serves what it serves to anybody.
+        Err(Fault::Learner) => State::NotEnabled,
+        // Whoever calls next finds out for himself what is the matter.
+        Err(_) => State::Wanted,
+    }
+}
+
+fn lock(state: &Mutex<State>) -> std::sync::MutexGuard<'_, State> {
+    state.lock().unwrap_or_else(PoisonError::into_inner)
+}
