@@ -21,8 +21,8 @@ const PATIENCE: Duration = Duration::from_secs(20);
 /// How long a command that is not a server may take.
 const ONE_SHOT: Duration = Duration::from_mins(1);
 
-/// The field of the line that says where it listens.
-const LISTENING: &str = " url=";
+/// What stands before the URL in the line that says where it listens.
+const LISTENING: &str = "listening on ";
 
 /// A running `kelpie`. It ends when dropped.
 pub struct Kelpie {
@@ -132,8 +132,8 @@ fn listens_at(log: &str) -> Option<String> {
         .filter(|line| line.ends_with('\n'));
     let mut urls = lines.filter_map(|line| {
         let (_, url) = line.split_once(LISTENING)?;
-        let url = url.split_whitespace().next()?;
-        Some(url.trim_matches('"').to_owned())
+        let url = url.split([' ', '"', ',', '\n']).next()?;
+        Some(url.to_owned())
     });
     urls.next()
 }
@@ -144,11 +144,12 @@ mod tests {
 
     #[test]
     fn the_url_is_found_once_its_line_is_whole() {
-        let log = "INFO probing etcd=http://127.0.0.1:1\nINFO serving url=http://127.0.0.1:2 x=y\n";
+        let log = "INFO probing http://127.0.0.1:1\nINFO listening on http://127.0.0.1:2 x=y\n";
         assert_eq!(listens_at(log).as_deref(), Some("http://127.0.0.1:2"));
-        let quoted = "INFO listening url=\"http://[::1]:9\"\n";
-        assert_eq!(listens_at(quoted).as_deref(), Some("http://[::1]:9"));
-        assert_eq!(listens_at("INFO probing etcd=http://127.0.0.1:1\n"), None);
-        assert_eq!(listens_at("INFO serving url=http://127.0.0.1:2"), None);
+        let quoted = r#"{"message":"listening on http://[::1]:9","etcd":"http://x"}"#;
+        let found = listens_at(&format!("{quoted}\n"));
+        assert_eq!(found.as_deref(), Some("http://[::1]:9"));
+        assert_eq!(listens_at("INFO probing http://127.0.0.1:1\n"), None);
+        assert_eq!(listens_at("INFO listening on http://127.0.0.1:2"), None);
     }
 }

@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use anyhow::{Context, Result, bail};
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use anyhow::{Context, Result, bail, ensure};
+use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
 use tokio::net::TcpStream;
 use tokio::time::{Instant, timeout};
 
@@ -62,6 +62,38 @@ pub async fn request(url: &str, method: &str, target: &str, body: &str) -> Resul
         answer.with_context(|| format!("{method} {target}: silence for {PATIENCE:?}"))??;
     let reply = parse(&answer, started.elapsed());
     reply.with_context(|| format!("{method} {target} of {url}"))
+}
+
+/// A connection that is used again and again, as kubelet does.
+pub struct Connection {
+    stream: BufReader<TcpStream>,
+}
+
+impl Connection {
+    /// Connects to the server at `url`.
+    pub async fn open(url: &str) -> Result<Self> {
+        let stream = TcpStream::connect(host(url)?).await?;
+        stream.set_nodelay(true)?;
+        Ok(Self {
+            stream: BufReader::new(stream),
+        })
+    }
+
+    /// GETs `target` and gives the status; the answer must say how long it is.
+    pub async fn get(&mut self, target: &str) -> Result<u16> {
+        let request = format!("GET {target} HTTP/1.1\r\nHost: x\r\n\r\n");
+        self.stream.write_all(request.as_bytes()).await?;
+        let mut head = String::new();
+        while !head.ends_with("\r\n\r\n") {
+            let read = self.stream.read_line(&mut head).await?;
+            ensure!(read > 0, "{target}: closed after {head:?}");
+        }
+        let reply = parse(head.as_bytes(), Duration::ZERO)?;
+        let length = reply.header("content-length").context("no length")?;
+        let mut body = vec![0; length.parse()?];
+        self.stream.read_exact(&mut body).await?;
+        Ok(reply.status)
+    }
 }
 
 /// Sends these bytes and gives all that comes back until the server closes.

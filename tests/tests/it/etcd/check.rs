@@ -38,7 +38,7 @@ async fn failures(url: &str) -> (Option<i32>, Vec<(String, String)>) {
     let failed = checks.iter().filter(|check| check["ok"] == false);
     let failed = failed.map(|check| {
         let word = |key: &str| check[key].as_str().unwrap_or_default().to_owned();
-        (word("group") + "/" + &word("check"), word("reason"))
+        (word("group") + "/" + &word("name"), word("reason"))
     });
     (done.status.code(), failed.collect())
 }

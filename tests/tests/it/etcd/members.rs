@@ -1,8 +1,10 @@
 //! Members that come, catch up and go.
 
+use std::cell::Cell;
 use std::time::Duration;
 
 use kelpie_e2e::{Cluster, Setup};
+use tokio::sync::watch;
 use tokio::time::{Instant, sleep};
 
 use super::stage::{PATIENCE, beside, on_every_line, on_lines, quiet};
@@ -96,52 +98,60 @@ async fn a_slow_follower_that_advances_is_ready() {
     let _quiet = quiet().await;
     on_every_line(async |line| {
         let cluster = Cluster::start(&Setup::new(line), 3).await.unwrap();
-        let (leader, follower) = (
-            cluster.leader().await.unwrap(),
-            cluster.follower().await.unwrap(),
-        );
+        let leader = cluster.leader().await.unwrap();
+        let follower = cluster.follower().await.unwrap();
         let slow = &cluster.members[follower];
         let kelpie = beside(slow, &[]).await;
         kelpie.until("/readyz", 200, PATIENCE).await.unwrap();
+
         slow.pause().unwrap();
         cluster.members[leader].fill(100, 1_000_000).await.unwrap();
-
-        // A member that gets a fifth of a processor: it works, slowly.
-        let done = tokio::sync::watch::Sender::new(false);
+        // Now it gets a small part of a processor, and works on.
+        let resumed = Instant::now();
+        let done = watch::Sender::new(false);
         let stutter = async {
             while !*done.borrow() {
                 slow.resume().unwrap();
-                sleep(Duration::from_millis(20)).await;
+                sleep(Duration::from_millis(15)).await;
                 slow.pause().unwrap();
-                sleep(Duration::from_millis(60)).await;
+                sleep(Duration::from_millis(200)).await;
             }
             slow.resume().unwrap();
         };
-        let watch = async {
-            let began = Instant::now();
-            let (mut probes, mut refused) = (0, Vec::new());
-            let mut behind = lag(&cluster, follower).await;
-            let first = behind;
-            while behind > 5 && began.elapsed() < PATIENCE {
-                let reply = kelpie.get("/readyz/read_index").await.unwrap();
-                probes += 1;
-                // Having been away, it may look for a leader first.
-                let looking = reply.body.contains("no leader");
-                if reply.status != 200 && !(looking && began.elapsed() < PATIENCE / 4) {
-                    refused.push((began.elapsed(), reply.body));
+        let behind = Cell::new(true);
+        let catch_up = async {
+            while lag(&cluster, follower).await > 5 {
+                sleep(Duration::from_millis(20)).await;
+            }
+            behind.set(false);
+            done.send_replace(true);
+        };
+        let probe = async {
+            let (mut first, mut excused, mut refused) = (None, 0, Vec::new());
+            while !*done.borrow() {
+                let ready = kelpie.get("/readyz/read_index").await.unwrap();
+                match (ready.status, first) {
+                    (200, _) => {
+                        first.get_or_insert(resumed.elapsed());
+                        excused += usize::from(behind.get());
+                    }
+                    // It was stopped; that it advances is not known at once.
+                    (_, None) => assert!(resumed.elapsed() < PATIENCE / 2, "{}", ready.body),
+                    (_, Some(_)) => refused.push(ready.body),
                 }
                 assert_eq!(kelpie.get("/livez").await.unwrap().status, 200);
-                behind = lag(&cluster, follower).await;
             }
-            done.send_replace(true);
-            (probes, refused, first, began.elapsed())
+            (first, excused, refused)
         };
-        let ((), (probes, refused, first, took)) = tokio::join!(stutter, watch);
+        let ((), (), (first, excused, refused)) = tokio::join!(stutter, catch_up, probe);
         println!(
-            "{line}: a follower {first} entries behind caught up in {took:?}, {probes} probes"
+            "{line}: a follower caught up in {:?}; ready after {first:?}, {excused} probes were \
+             200 before",
+            resumed.elapsed()
         );
-        assert!(first > 50, "it was not behind: {first}");
-        assert!(refused.is_empty(), "not ready: {refused:?}");
+        assert!(excused > 0, "never ready while it was behind");
+        // Starved as it is, it may fail to say once how far it is.
+        assert!(refused.len() * 4 <= excused, "not ready: {refused:?}");
         kelpie.until("/readyz", 200, PATIENCE).await.unwrap();
     })
     .await;
@@ -150,49 +160,43 @@ async fn a_slow_follower_that_advances_is_ready() {
 #[tokio::test]
 async fn a_follower_restored_by_a_snapshot_is_never_called_dead() {
     let _quiet = quiet().await;
-    // 3.4 keeps 5,000 entries whatever it is told, and so sends them instead.
+    // 3.4 keeps 5,000 entries whatever it is told, and so sends them instead; 3.6 and 3.7 drop
+    // entries a hundred at a time.
     on_lines(&["etcd-3.5", "etcd-3.6", "etcd-3.7"], async |line| {
         let keep = match line {
             "etcd-3.5" => "--experimental-snapshot-catchup-entries=10",
             _ => "--snapshot-catchup-entries=10",
         };
-        let setup = Setup::new(line).flag("--snapshot-count=10").flag(keep);
-        let cluster = Cluster::start(&setup, 3).await.unwrap();
-        let (leader, follower) = (
-            cluster.leader().await.unwrap(),
-            cluster.follower().await.unwrap(),
-        );
-        let behind = &cluster.members[follower];
+        let setup = Setup::new(line).flag("--snapshot-count=50").flag(keep);
+        let mut cluster = Cluster::start(&setup, 3).await.unwrap();
+        let leader = cluster.leader().await.unwrap();
+        let follower = cluster.follower().await.unwrap();
         let flags = ["--enable=livez/raft_loop", "--livez-deadline=2s"];
-        let kelpie = beside(behind, &flags).await;
+        let kelpie = beside(&cluster.members[follower], &flags).await;
         kelpie.until("/readyz", 200, PATIENCE).await.unwrap();
-        behind.pause().unwrap();
-        cluster.members[leader].fill(60, 1_000_000).await.unwrap();
-        behind.resume().unwrap();
+        cluster.members[follower].kill();
+        cluster.members[leader].fill(250, 300_000).await.unwrap();
+        kelpie.until("/livez", 503, PATIENCE).await.unwrap();
+        cluster.members[follower].relaunch().unwrap();
+        kelpie.until("/livez", 200, PATIENCE).await.unwrap();
 
         let began = Instant::now();
         let mut probes = 0;
-        while lag(&cluster, follower).await > 5 || began.elapsed() < Duration::from_secs(2) {
-            let live = kelpie.get("/livez").await.unwrap();
-            assert_eq!(
-                live.status,
-                200,
-                "after {:?}: {}",
-                began.elapsed(),
-                live.body
-            );
-            let stuck = kelpie.get("/readyz/raft_loop").await.unwrap();
-            assert_eq!(
-                stuck.status,
-                200,
-                "after {:?}: {}",
-                began.elapsed(),
-                stuck.body
-            );
+        while began.elapsed() < Duration::from_secs(4) {
+            for target in ["/livez", "/readyz/raft_loop"] {
+                let reply = kelpie.get(target).await.unwrap();
+                let after = began.elapsed();
+                assert_eq!(
+                    reply.status, 200,
+                    "{target} after {after:?}: {}",
+                    reply.body
+                );
+            }
             probes += 1;
-            assert!(began.elapsed() < PATIENCE, "it never caught up");
+            sleep(Duration::from_millis(20)).await;
         }
-        let metrics = behind.metrics().await.unwrap();
+        kelpie.until("/readyz", 200, PATIENCE).await.unwrap();
+        let metrics = cluster.members[follower].metrics().await.unwrap();
         let received = metrics.lines().any(|line| {
             line.starts_with("etcd_network_snapshot_receive_success{") && !line.ends_with(" 0")
         });
@@ -201,7 +205,6 @@ async fn a_follower_restored_by_a_snapshot_is_never_called_dead() {
             "it caught up without a snapshot: the test proves nothing"
         );
         println!("{line}: restored by a snapshot, {probes} probes were 200");
-        kelpie.until("/readyz", 200, PATIENCE).await.unwrap();
     })
     .await;
 }

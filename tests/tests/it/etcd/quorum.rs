@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use kelpie_e2e::{Cluster, Kelpie, Setup, wire};
+use kelpie_e2e::{Cluster, Kelpie, Setup, poll, wire};
 use tokio::time::{Instant, sleep};
 
 use super::stage::{PATIENCE, SLACK, beside, middle_and_longest, on_every_line, quiet};
@@ -50,13 +50,19 @@ async fn lose_quorum(line: &'static str, loss: Loss) {
         }
     }
     let since = Instant::now();
-    let (noticed, theirs) =
-        tokio::join!(until_no_leader(&kelpie, since), own_readyz(&cluster, left),);
+    let (said, known, theirs) = tokio::join!(
+        until_no_leader(&kelpie, since),
+        until_known(&cluster, left, since),
+        own_readyz(&cluster, left)
+    );
     let (median, longest, whole) = fast_answers(&kelpie).await;
     println!(
-        "{line}, two of three {loss:?}: no leader is known after {noticed:?}; then read_index \
-         answers in {median:?} (longest {longest:?}), readyz in {whole:?}; etcd's own readyz: {theirs}"
+        "{line}, two of three {loss:?}: the member knows after {known:?}, kelpie says after \
+         {said:?}; then read_index answers in {median:?} (longest {longest:?}), readyz in \
+         {whole:?}; etcd's own readyz: {theirs}"
     );
+    let late = said.saturating_sub(known);
+    assert!(late <= DEADLINE + SLACK, "said {late:?} after it was known");
     let livez = kelpie.get("/livez?verbose").await.unwrap();
     assert_eq!(
         (livez.status, livez.body.as_str()),
@@ -87,6 +93,16 @@ async fn until_no_leader(kelpie: &Kelpie, lost: Instant) -> Duration {
         assert!(lost.elapsed() < PATIENCE, "never said: {ready:?}");
         sleep(Duration::from_millis(50)).await;
     }
+}
+
+/// When the member itself knows that it has no leader.
+async fn until_known(cluster: &Cluster, member: usize, lost: Instant) -> Duration {
+    poll::until("a lost leader", PATIENCE, async || {
+        let led = cluster.members[member].metric("etcd_server_has_leader").await?;
+        Ok((led < 0.5).then(|| lost.elapsed()))
+    })
+    .await
+    .unwrap()
 }
 
 /// Median and longest of fifty answers of `read_index`, and the median of readyz. A loaded machine may
