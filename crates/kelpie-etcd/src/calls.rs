@@ -72,8 +72,8 @@ impl Calls {
                 let status = asking.await;
                 noted.note("status", &status);
                 match &status {
-                    Ok(status) => lock(&seen).status(Instant::now(), status),
-                    Err(Fault::Refused | Fault::Broken(_)) => lock(&seen).forget(),
+                    Ok(status) => locked(&seen).status(Instant::now(), status),
+                    Err(Fault::Refused | Fault::Broken(_)) => locked(&seen).forget(),
                     Err(_) => {}
                 }
                 status
@@ -101,7 +101,7 @@ impl Calls {
             status: status.clone(),
             metrics: metrics.clone(),
             freeze: Arc::clone(&freeze),
-            episode: Arc::default(),
+            memory: Arc::default(),
             fresh: readyz,
             detects_defrag: options.defrag_detection,
         };
@@ -199,11 +199,11 @@ impl Calls {
     }
 
     pub(crate) fn frozen_for(&self, now: Instant) -> Option<Duration> {
-        lock(&self.freeze).frozen_for(now)
+        locked(&self.freeze).frozen_for(now)
     }
 }
 
 /// A panic elsewhere leaves it whole: every change is a few assignments.
-pub(crate) fn lock(freeze: &Mutex<Freeze>) -> MutexGuard<'_, Freeze> {
-    freeze.lock().unwrap_or_else(PoisonError::into_inner)
+pub(crate) fn locked<T>(memory: &Mutex<T>) -> MutexGuard<'_, T> {
+    memory.lock().unwrap_or_else(PoisonError::into_inner)
 }

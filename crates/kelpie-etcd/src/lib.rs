@@ -10,6 +10,7 @@
 //!     metrics: None,
 //!     access: Access::new(Default::default()),
 //!     user: None,
+//!     log_in_wait: std::time::Duration::from_millis(500),
 //!     pid: None,
 //! };
 //! let member: Arc<dyn Member> = Arc::new(Remote::new(target));

@@ -1,22 +1,26 @@
 //! Can the member get a read index? The call with its circumstances, and what to make of it.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use kelpie_health::{Reason, Shared, Verdict};
-use tokio::time::{Instant, sleep, timeout};
+use tokio::time::{Instant, sleep, sleep_until, timeout};
 
-use crate::calls::lock;
+use crate::calls::locked;
 use crate::freeze::Freeze;
 use crate::{Fault, Member, Sample, Status, Version};
 
-/// Slow is not unready: a call may take this long before its circumstances are judged. Well below
-/// the 5 s for which readyz repeats the last result, so that an excuse comes in time.
-const PATIENCE: Duration = Duration::from_secs(3);
+/// Slow is not unready: a call may take this long before its circumstances are judged. With the
+/// judging it is well below the 5 s for which readyz repeats the last result, so that an excuse
+/// comes in time.
+const PATIENCE: Duration = Duration::from_millis(2_500);
 
 /// A first call that is out for this long has its circumstances noted; later ones of the same
-/// episode at once.
+/// episode sooner.
 const NOTE_AFTER: Duration = Duration::from_secs(1);
+
+/// readyz repeats a result for 5 s. One that is older than this may be too old when the next comes.
+const SOON_OLD: Duration = Duration::from_millis(1_500);
 
 /// Asking the leader, or the member itself, on the side.
 const ASIDE: Duration = Duration::from_secs(1);
@@ -58,11 +62,12 @@ pub(crate) fn judge(reading: &Reading) -> Verdict {
     match reading {
         // A learner is refused; whether it may be one is for another check. Who is told that he
         // may not read was first given a read index.
-        Reading::Answered | Reading::Failed(Fault::Denied(_) | Fault::Learner) => Ok(()),
-        Reading::Failed(fault) => Err(Reason::of(fault)),
-        Reading::Defragmenting {
+        Reading::Answered
+        | Reading::Failed(Fault::Denied(_) | Fault::Learner)
+        | Reading::Defragmenting {
             has_leader: Some(true),
         } => Ok(()),
+        Reading::Failed(fault) => Err(Reason::of(fault)),
         Reading::Defragmenting { .. } => Err(Reason::from("no leader")),
         Reading::Unanswered(seen) => match (seen.applied_then, seen.applied_now) {
             (_, Some(now)) if seen.leader_commit.is_some_and(|commit| now >= commit) => {
@@ -89,6 +94,15 @@ pub(crate) fn judge(reading: &Reading) -> Verdict {
     }
 }
 
+/// What former calls leave behind.
+#[derive(Debug, Default)]
+pub(crate) struct Memory {
+    /// When the last one ended, however.
+    last: Option<Instant>,
+    /// Since when none has been answered.
+    unanswered_since: Option<Instant>,
+}
+
 /// All that the call needs.
 #[derive(Clone)]
 pub(crate) struct Call {
@@ -96,8 +110,7 @@ pub(crate) struct Call {
     pub(crate) status: Shared<Result<Status, Fault>>,
     pub(crate) metrics: Shared<Result<Sample, Fault>>,
     pub(crate) freeze: Arc<Mutex<Freeze>>,
-    /// Since when no call has been answered.
-    pub(crate) episode: Arc<Mutex<Option<Instant>>>,
+    pub(crate) memory: Arc<Mutex<Memory>>,
     pub(crate) fresh: Duration,
     pub(crate) detects_defrag: bool,
 }
@@ -105,47 +118,85 @@ pub(crate) struct Call {
 impl Call {
     pub(crate) async fn make(self) -> Reading {
         let sent = Instant::now();
-        let troubled = self.unanswered_for(sent).is_some();
-        let mut seen = Circumstances::default();
+        let hurry = self.is_in_a_hurry(sent);
+        // Nearly every call is over before, and costs nothing on the side.
+        let note_after = if hurry || self.unanswered_for(sent).is_some() {
+            self.fresh / 6
+        } else {
+            NOTE_AFTER
+        };
+        let noted = Mutex::new(Circumstances::default());
         let asking = async {
-            let version = self.version().await?;
-            if version.has_linearizable_member_list() {
-                let answer = self.member.read_index().await;
-                return Ok(answer.map_or_else(Reading::Failed, |()| Reading::Answered));
-            }
-            Ok(self.with_the_store().await)
+            let reading = match self.version().await {
+                Err(fault) => Reading::Failed(fault),
+                Ok(version) if version.has_linearizable_member_list() => {
+                    let answer = self.member.read_index().await;
+                    answer.map_or_else(Reading::Failed, |()| Reading::Answered)
+                }
+                Ok(_) => self.with_the_store().await,
+            };
+            Some(reading)
         };
         let noting = async {
-            if !troubled {
-                sleep(NOTE_AFTER).await;
+            sleep(note_after).await;
+            self.note(&noted).await;
+            if hurry {
+                sleep_until(sent + self.fresh / 2).await;
+                let applied = self.status_within(self.fresh / 4).await;
+                let seen = self.seen(&noted, applied, sent);
+                // Only an excuse is early; who has none gets the whole patience.
+                if judge(&Reading::Unanswered(seen)).is_ok() {
+                    return Some(Reading::Unanswered(seen));
+                }
             }
-            let status = self.status_aside().await;
-            seen.applied_then = status.as_ref().map(|status| status.applied);
-            if let Some(status) = status {
-                seen.leader_commit = self.leader_commit(&status).await;
-            }
-            // The rest of the patience is the asking's.
-            std::future::pending::<()>().await;
+            std::future::pending().await
         };
         let within = timeout(PATIENCE, async {
             tokio::select! {
                 biased;
-                reading = asking => Some(reading),
-                () = noting => None,
+                reading = asking => reading,
+                excused = noting => excused,
             }
         });
         let reading = match within.await {
-            Ok(Some(Ok(reading))) => reading,
-            Ok(Some(Err(fault))) => Reading::Failed(fault),
+            Ok(Some(reading)) => reading,
             Ok(None) | Err(_) => {
-                seen.applied_now = self.status_aside().await.map(|status| status.applied);
-                let now = Instant::now();
-                seen.unanswered_for = self.unanswered_for(now).unwrap_or(now - sent);
-                Reading::Unanswered(seen)
+                let applied = self.status_within(ASIDE).await;
+                Reading::Unanswered(self.seen(&noted, applied, sent))
             }
         };
         self.remember(sent, &reading);
         reading
+    }
+
+    /// Notes how far the member and its leader are.
+    async fn note(&self, noted: &Mutex<Circumstances>) {
+        let Some(status) = self.status_within(ASIDE).await else {
+            return;
+        };
+        locked(noted).applied_then = Some(status.applied);
+        let commit = self.leader_commit(&status).await;
+        locked(noted).leader_commit = commit;
+    }
+
+    fn seen(
+        &self,
+        noted: &Mutex<Circumstances>,
+        status: Option<Status>,
+        sent: Instant,
+    ) -> Circumstances {
+        let now = Instant::now();
+        Circumstances {
+            applied_now: status.map(|status| status.applied),
+            unanswered_for: self.unanswered_for(now).unwrap_or(now - sent),
+            ..*locked(noted)
+        }
+    }
+
+    /// Nothing has been said for so long that readyz soon cannot repeat it.
+    fn is_in_a_hurry(&self, now: Instant) -> bool {
+        let last = locked(&self.memory).last;
+        last.is_none_or(|last| now.saturating_duration_since(last) > SOON_OLD)
     }
 
     /// The version, from whoever says it first: the status hangs during a defragmentation, the
@@ -210,8 +261,8 @@ impl Call {
         }
     }
 
-    async fn status_aside(&self) -> Option<Status> {
-        let asked = timeout(ASIDE, self.status.get(Duration::ZERO)).await;
+    async fn status_within(&self, limit: Duration) -> Option<Status> {
+        let asked = timeout(limit, self.status.get(Duration::ZERO)).await;
         asked.ok()?.ok()?.ok()
     }
 
@@ -227,22 +278,24 @@ impl Call {
     }
 
     fn unanswered_for(&self, now: Instant) -> Option<Duration> {
-        let since = *self.episode.lock().unwrap_or_else(PoisonError::into_inner);
+        let since = locked(&self.memory).unanswered_since;
         since.map(|since| now.saturating_duration_since(since))
     }
 
     fn remember(&self, sent: Instant, reading: &Reading) {
-        let mut episode = self.episode.lock().unwrap_or_else(PoisonError::into_inner);
+        let now = Instant::now();
+        let mut memory = locked(&self.memory);
+        memory.last = Some(now);
         match reading {
             Reading::Unanswered(_) => {
-                episode.get_or_insert(sent);
-                lock(&self.freeze).unanswered(Instant::now());
+                memory.unanswered_since.get_or_insert(sent);
+                locked(&self.freeze).unanswered(now);
             }
             Reading::Answered | Reading::Failed(Fault::Denied(_)) => {
-                *episode = None;
-                lock(&self.freeze).answered(Instant::now());
+                memory.unanswered_since = None;
+                locked(&self.freeze).answered(now);
             }
-            Reading::Failed(_) | Reading::Defragmenting { .. } => *episode = None,
+            Reading::Failed(_) | Reading::Defragmenting { .. } => memory.unanswered_since = None,
         }
     }
 }

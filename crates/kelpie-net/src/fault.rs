@@ -58,9 +58,8 @@ pub enum ClientRefusal {
 }
 
 impl TlsFault {
-    /// The fault somewhere under an error of whoever speaks over a [`crate::Stream`]: with TLS 1.3
-    /// a server refuses a client certificate only after the handshake.
-    pub fn under(error: &(dyn StdError + 'static)) -> Option<Self> {
+    /// The fault somewhere under an error of a stream.
+    pub(crate) fn under(error: &(dyn StdError + 'static)) -> Option<Self> {
         rustls_error(error).map(Self::from)
     }
 

@@ -31,5 +31,5 @@ pub use identity::{Identity, TlsError};
 pub use listener::{TlsListener, TlsServer};
 pub use request::RequestError;
 pub use response::Response;
-pub use stream::{HyperStream, ServerStream, Stream};
+pub use stream::{HyperStream, Note, ServerStream, Stream};
 pub use tls::{Alpn, Roots, TlsClient};

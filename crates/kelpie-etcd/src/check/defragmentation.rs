@@ -15,13 +15,12 @@ impl Check for Defragmentation {
         // Each look is for itself: what ran a moment ago does not matter here.
         let page = self.0.page(self.0.fresh).await;
         let told = page.as_ref().and_then(|page| page.defrag_inflight);
-        let ping = match told {
-            Some(_) => None,
+        let ping = if told.is_none() {
             // The metrics may have taken most of the time.
-            None => {
-                let asked = timeout(self.0.fresh / 5, self.0.ping.get(self.0.fresh));
-                asked.await.ok().and_then(Result::ok)
-            }
+            let asked = timeout(self.0.fresh / 5, self.0.ping.get(self.0.fresh));
+            asked.await.ok().and_then(Result::ok)
+        } else {
+            None
         };
         judge(Defrag::seen(page.as_ref(), ping.as_ref()))
     }

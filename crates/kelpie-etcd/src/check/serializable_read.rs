@@ -84,7 +84,7 @@ fn alive(read: &Read, defrag: Defrag, ping: &Ping, quiet: Quiet, now: Instant) -
         // It cannot be known that it is not a defragmentation.
         Ping::Answers if defrag == Defrag::Unknown => Ok(()),
         Ping::Answers => evidence("the read hangs, and no defragmentation is running"),
-        Ping::Silent => hung(quiet, now).map_or(Ok(()), |why| evidence(why)),
+        Ping::Silent => hung(quiet, now).map_or(Ok(()), evidence),
     }
 }
 

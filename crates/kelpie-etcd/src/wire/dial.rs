@@ -5,7 +5,7 @@ use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use kelpie_net::{Alpn, ConnectError, HyperStream, TlsFault, connect};
+use kelpie_net::{Alpn, ConnectError, HyperStream, Note, TlsFault, connect};
 use tokio::time::{Instant, timeout};
 use tonic::Status;
 use tonic::transport::{Channel, Endpoint};
@@ -31,23 +31,78 @@ impl fmt::Display for Undialled {
 
 impl Error for Undialled {}
 
-/// A channel that connects when it is used and again when the connection is lost. What it sees of
-/// the member's life goes into `boot`.
-pub(crate) fn channel(access: &Access, address: &Address, boot: &Arc<Mutex<Boot>>) -> Channel {
-    let (access, boot) = (access.clone(), Arc::clone(boot));
+/// A connection to a member, and what it has seen of the member's life.
+#[derive(Clone)]
+pub(crate) struct Line {
+    pub(crate) channel: Channel,
+    pub(crate) boot: Arc<Mutex<Boot>>,
+    /// Why TLS ended a connection since the last answer. Several calls fail with one connection,
+    /// so it is not for the first of them alone.
+    note: Note,
+    is_https: bool,
+}
+
+impl Line {
+    /// It connects when it is used, and again when the connection is lost.
+    pub(crate) fn new(access: &Access, address: &Address) -> Self {
+        let boot = Arc::new(Mutex::new(Boot::new(Instant::now())));
+        let note = Note::default();
+        Self {
+            channel: channel(access, address, &boot, &note),
+            boot,
+            note,
+            is_https: address.is_https(),
+        }
+    }
+
+    /// The member answered something.
+    pub(crate) fn answered(&self) {
+        let mut boot = self.boot.lock().unwrap_or_else(PoisonError::into_inner);
+        boot.answered();
+        self.note.clear();
+    }
+
+    /// What a status of tonic means: an answer of the server, or trouble on the way.
+    pub(crate) fn fault(&self, status: &Status) -> Fault {
+        match of_status(status) {
+            Fault::Broken(how) => self.broken(how),
+            fault => fault,
+        }
+    }
+
+    /// A connection that never worked is more likely our own trouble than etcd's.
+    fn broken(&self, how: String) -> Fault {
+        if let Some(fault) = self.note.read() {
+            return Fault::Own(fault.to_string());
+        }
+        let boot = self.boot.lock().unwrap_or_else(PoisonError::into_inner);
+        match (boot.has_answered(), self.is_https) {
+            (true, _) => Fault::Broken(how),
+            (false, true) => Fault::Own(format!(
+                "the server closes the connection ({how}): it may want another client certificate \
+                 (--cert), or no TLS (http://)"
+            )),
+            (false, false) => Fault::Own(format!(
+                "the server closes the connection ({how}): it may want TLS (https:// and --cacert)"
+            )),
+        }
+    }
+}
+
+fn channel(access: &Access, address: &Address, boot: &Arc<Mutex<Boot>>, note: &Note) -> Channel {
+    let (access, boot, note) = (access.clone(), Arc::clone(boot), note.clone());
     // TLS is ours, so tonic is told of none. It never resolves this itself.
     let name = http_uri(address.authority());
     let address = address.clone();
     let mut connected = false;
     let connector = service_fn(move |_| {
-        if std::mem::take(&mut connected) {
+        if std::mem::replace(&mut connected, true) {
             gone(&boot);
         }
-        // Whether it works out or not: the next call of this is after the end of what it made.
-        connected = true;
-        let (access, address, boot) = (access.clone(), address.clone(), Arc::clone(&boot));
+        let (access, address) = (access.clone(), address.clone());
+        let (boot, note) = (Arc::clone(&boot), note.clone());
         async move {
-            let dialled = dial(&access, &address).await;
+            let dialled = dial(&access, &address, note).await;
             if let Err(Undialled(Fault::Refused)) = &dialled {
                 gone(&boot);
             }
@@ -71,10 +126,10 @@ fn gone(boot: &Mutex<Boot>) {
     boot.gone(Instant::now());
 }
 
-async fn dial(access: &Access, address: &Address) -> Result<HyperStream, Undialled> {
+async fn dial(access: &Access, address: &Address, note: Note) -> Result<HyperStream, Undialled> {
     let endpoint = access.endpoint(address, Alpn::Http2).map_err(Undialled)?;
     match timeout(CONNECT, connect(&endpoint)).await {
-        Ok(Ok(stream)) => Ok(stream.into_hyper()),
+        Ok(Ok(stream)) => Ok(stream.noted(note).into_hyper()),
         Ok(Err(error)) => Err(Undialled(of_connect(&error))),
         Err(_) => Err(Undialled(Fault::Silent)),
     }
@@ -95,8 +150,7 @@ pub(crate) fn of_connect(error: &ConnectError) -> Fault {
     }
 }
 
-/// What a status of tonic means: an answer of the server, or trouble on the way.
-pub(crate) fn of_status(status: &Status) -> Fault {
+fn of_status(status: &Status) -> Fault {
     let Some(source) = status.source() else {
         return Fault::of_answer(status);
     };
@@ -106,9 +160,6 @@ pub(crate) fn of_status(status: &Status) -> Fault {
             return fault.clone();
         }
         next = error.source();
-    }
-    if let Some(fault) = TlsFault::under(source) {
-        return Fault::Own(fault.to_string());
     }
     Fault::Broken(innermost(source))
 }

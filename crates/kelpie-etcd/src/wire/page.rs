@@ -3,6 +3,7 @@
 use std::sync::{Arc, Mutex, PoisonError};
 
 use kelpie_net::{Alpn, Connection, RequestError};
+use tonic::codegen::http::HeaderMap;
 
 use crate::sample::Reader;
 use crate::wire::access::{Access, Address};
@@ -52,7 +53,7 @@ impl Page {
         &self,
         connection: &mut Connection,
     ) -> Result<Result<Sample, Fault>, RequestError> {
-        let headers = Default::default();
+        let headers = HeaderMap::default();
         let path = self.address.metrics_path();
         let mut response = connection.get(path, &headers).await?;
         response.check_length(LARGEST_PAGE)?;
@@ -91,7 +92,6 @@ impl Page {
     }
 
     fn useless(&self, why: &str) -> Fault {
-        let Address { .. } = &self.address;
         Fault::Own(format!(
             "the metrics page at {} {why}: whether a defragmentation runs is not known; give the \
              member's --listen-metrics-urls by --metrics-url",

@@ -1,21 +1,21 @@
 //! A real member.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, PoisonError};
+use std::time::Duration;
 
 use futures_util::FutureExt;
 use prost::Message;
-use tokio::time::Instant;
 
 use crate::boot::{Boot, ProcessState};
 use crate::member::{Call, Member, Serving, Status, tells_corruption};
 use crate::wire::access::{Access, Address};
-use crate::wire::dial;
+use crate::wire::dial::Line;
 use crate::wire::message::{
     Answered, ClusterMember, HealthResponse, MemberListRequest, MemberListResponse, Plain,
     RangeRequest, StatusResponse,
 };
 use crate::wire::page::Page;
-use crate::wire::rpc::{Leader, Line};
+use crate::wire::rpc::Leader;
 use crate::wire::token::{Tokens, User};
 use crate::{Fault, Sample, Version, process};
 
@@ -34,6 +34,9 @@ pub struct Target {
     pub access: Access,
     /// Whom to log in as.
     pub user: Option<User>,
+    /// How long a call waits for the log-in before it fails for want of it; less than any deadline,
+    /// so that a log-in that hangs is not taken for a read that does.
+    pub log_in_wait: Duration,
     /// Its process, if it can be seen from here.
     pub pid: Option<u32>,
 }
@@ -50,15 +53,11 @@ pub struct Remote {
 impl Remote {
     /// Connects when it is used. Must be made inside a runtime.
     pub fn new(target: Target) -> Self {
-        let boot = Arc::new(Mutex::new(Boot::new(Instant::now())));
-        let line = Line {
-            channel: dial::channel(&target.access, &target.endpoint, &boot),
-            boot,
-        };
+        let line = Line::new(&target.access, &target.endpoint);
         let page = target.metrics.clone().unwrap_or(target.endpoint.clone());
         let user = target.user.clone();
         Self {
-            tokens: user.map(|user| Tokens::new(user, line.clone())),
+            tokens: user.map(|user| Tokens::new(user, line.clone(), target.log_in_wait)),
             page: Page::new(target.access.clone(), page),
             line,
             target: Arc::new(target),
@@ -164,11 +163,7 @@ impl Remote {
             let text = "the leader has no client URL that can be asked";
             return Err(Fault::Own(text.to_owned()));
         };
-        let boot = Arc::new(Mutex::new(Boot::new(Instant::now())));
-        let line = Line {
-            channel: dial::channel(&self.target.access, &address, &boot),
-            boot,
-        };
+        let line = Line::new(&self.target.access, &address);
         Ok(self.status_over(&line).await?.commit)
     }
 }

@@ -1,19 +1,15 @@
 //! One call over gRPC.
 
-use std::sync::{Arc, Mutex, PoisonError};
-
 use prost::Message;
 use secrecy::{ExposeSecret, SecretString};
 use tonic::client::Grpc;
 use tonic::codegen::http::uri::PathAndQuery;
 use tonic::metadata::{Ascii, MetadataValue};
-use tonic::transport::Channel;
 use tonic::{Request, Status};
 use tonic_prost::ProstCodec;
 
 use crate::Fault;
-use crate::boot::Boot;
-use crate::wire::dial::of_status;
+use crate::wire::dial::Line;
 
 /// Answers are small; a stranger's need not be.
 const LARGEST_ANSWER: usize = 1024 * 1024;
@@ -25,13 +21,6 @@ pub(crate) enum Leader {
     NotNeeded,
     /// Without a leader the member says so at once.
     Needed,
-}
-
-/// A connection to a member, and what it has seen of the member's life.
-#[derive(Clone)]
-pub(crate) struct Line {
-    pub(crate) channel: Channel,
-    pub(crate) boot: Arc<Mutex<Boot>>,
 }
 
 impl Line {
@@ -60,22 +49,20 @@ impl Line {
             metadata.insert("token", value);
         }
         let mut grpc = Grpc::new(self.channel.clone()).max_decoding_message_size(LARGEST_ANSWER);
-        let ready = grpc.ready().await;
-        let answer = match ready {
-            Err(error) => Err(Status::from_error(error.into())),
+        let answer = match grpc.ready().await {
             Ok(()) => {
                 let path = PathAndQuery::from_static(path);
-                grpc.unary(request, path, ProstCodec::<Q, A>::default())
-                    .await
+                let codec = ProstCodec::<Q, A>::default();
+                grpc.unary(request, path, codec).await
             }
+            Err(error) => Err(Status::from_error(error.into())),
         };
         let result = match answer {
             Ok(answer) => Ok(answer.into_inner()),
-            Err(status) => Err(of_status(&status)),
+            Err(status) => Err(self.fault(&status)),
         };
         if result.as_ref().map_or_else(Fault::is_answer, |_| true) {
-            let mut boot = self.boot.lock().unwrap_or_else(PoisonError::into_inner);
-            boot.answered();
+            self.answered();
         }
         result
     }

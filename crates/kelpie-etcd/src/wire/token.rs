@@ -10,11 +10,9 @@ use secrecy::{ExposeSecret, SecretString};
 use tokio::time::{Instant, timeout};
 
 use crate::Fault;
+use crate::wire::dial::Line;
 use crate::wire::message::{AuthenticateRequest, AuthenticateResponse};
-use crate::wire::rpc::{Leader, Line};
-
-/// A call waits this long for a log-in, and goes on without its token. The log-in itself goes on.
-const WAIT: Duration = Duration::from_millis(400);
+use crate::wire::rpc::Leader;
 
 /// A log-in that is out for longer is given up.
 const LOG_IN: Duration = Duration::from_secs(30);
@@ -55,10 +53,12 @@ enum State {
 pub(crate) struct Tokens {
     state: Arc<Mutex<State>>,
     log_in: Shared<()>,
+    /// A call waits this long for a log-in, and fails without it. The log-in itself goes on.
+    wait: Duration,
 }
 
 impl Tokens {
-    pub(crate) fn new(user: User, line: Line) -> Self {
+    pub(crate) fn new(user: User, line: Line, wait: Duration) -> Self {
         let state = Arc::new(Mutex::new(State::Wanted));
         let kept = Arc::clone(&state);
         let log_in = Shared::new(LOG_IN, move || {
@@ -68,7 +68,11 @@ impl Tokens {
                 *lock(&kept) = next;
             }
         });
-        Self { state, log_in }
+        Self {
+            state,
+            log_in,
+            wait,
+        }
     }
 
     /// The token to send; none where the server wants none.
@@ -76,7 +80,7 @@ impl Tokens {
         if let Some(known) = self.known(Instant::now()) {
             return known;
         }
-        let _ = timeout(WAIT, self.log_in.get(LOG_IN)).await;
+        let _ = timeout(self.wait, self.log_in.get(LOG_IN)).await;
         self.known(Instant::now()).unwrap_or(Err(Fault::NoToken))
     }
 

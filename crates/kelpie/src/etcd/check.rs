@@ -1,7 +1,7 @@
 //! `kelpie etcd check`.
 
 use std::fmt::Write;
-use std::sync::Arc;
+use std::time::Duration;
 
 use anstyle::{AnsiColor, Style};
 use anyhow::{Context, Result};
@@ -10,10 +10,14 @@ use kelpie_health::{Finding, Group, Health, Report};
 use prometheus_client::registry::Registry;
 use serde::Serialize;
 use tokio::runtime;
+use tokio::time::timeout;
 
 use super::member::MemberFlags;
 use crate::exit::Outcome;
 use crate::terminal;
+
+/// The first call connects, and logs in where there is a user.
+const WARM_UP: Duration = Duration::from_secs(1);
 
 /// Run every check once and show what each says
 ///
@@ -62,6 +66,8 @@ impl Check {
         let runtime = runtime.context("cannot start the runtime")?;
         let (livez, readyz) = runtime.block_on(async {
             let member = self.member.member()?;
+            // Connection and log-in belong to no check.
+            let _ = timeout(WARM_UP, member.status()).await;
             let health = kelpie_etcd::checks(&member, &options, &mut Registry::default())?;
             anyhow::Ok(both(&health).await)
         })?;
@@ -108,7 +114,6 @@ impl Check {
 
 /// At the same time, so that calls are shared.
 async fn both(health: &Health) -> (Report, Report) {
-    let health = Arc::new(health.clone());
     tokio::join!(health.probe(Group::Livez), health.probe(Group::Readyz))
 }
 

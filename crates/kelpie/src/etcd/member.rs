@@ -209,6 +209,7 @@ impl MemberFlags {
                 roots: cacert,
             }),
             user: self.user()?,
+            log_in_wait: self.livez_deadline.0.min(self.readyz_deadline.0) * 2 / 3,
             pid: self.pid,
         })
     }

@@ -4,5 +4,6 @@
 #![allow(clippy::unwrap_used, clippy::panic)]
 
 mod check_config;
+mod etcd;
 mod program;
 mod usage;
