@@ -98,7 +98,9 @@ async fn until_no_leader(kelpie: &Kelpie, lost: Instant) -> Duration {
 /// When the member itself knows that it has no leader.
 async fn until_known(cluster: &Cluster, member: usize, lost: Instant) -> Duration {
     poll::until("a lost leader", PATIENCE, async || {
-        let led = cluster.members[member].metric("etcd_server_has_leader").await?;
+        let led = cluster.members[member]
+            .metric("etcd_server_has_leader")
+            .await?;
         Ok((led < 0.5).then(|| lost.elapsed()))
     })
     .await
