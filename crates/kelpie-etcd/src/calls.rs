@@ -132,22 +132,6 @@ impl Calls {
         }
     }
 
-    /// The result of a call; meanwhile it is kept known whether a defragmentation runs.
-    pub(crate) async fn watched<T>(&self, call: impl Future<Output = T>) -> T {
-        let looking = async {
-            sleep(self.glance).await;
-            loop {
-                let _ = self.metrics.get(FRESH_LOOK).await;
-                sleep(LOOK_AGAIN).await;
-            }
-        };
-        tokio::select! {
-            biased;
-            result = call => result,
-            never = looking => never,
-        }
-    }
-
     /// Ends when a defragmentation is seen; the first look is after a glance, since nearly every
     /// call is over before.
     pub(crate) async fn look_until_defrag(&self, watch: &mut Watch) {

@@ -28,7 +28,7 @@ const ASIDE: Duration = Duration::from_secs(1);
 /// Where the leader cannot be asked, progress excuses for this long.
 const BLIND: Duration = Duration::from_secs(30);
 
-/// Between two looks whether a defragmentation holds the store.
+/// Between two looks whether there still is a leader, or whether a defragmentation holds the store.
 const LOOK_AGAIN: Duration = Duration::from_millis(200);
 
 /// How a call went.
@@ -127,15 +127,14 @@ impl Call {
         };
         let noted = Mutex::new(Circumstances::default());
         let asking = async {
-            let reading = match self.version().await {
+            match self.version().await {
                 Err(fault) => Reading::Failed(fault),
                 Ok(version) if version.has_linearizable_member_list() => {
                     let answer = self.member.read_index().await;
                     answer.map_or_else(Reading::Failed, |()| Reading::Answered)
                 }
                 Ok(_) => self.with_the_store().await,
-            };
-            Some(reading)
+            }
         };
         let noting = async {
             sleep(note_after).await;
@@ -146,7 +145,7 @@ impl Call {
                 let seen = self.seen(&noted, applied, sent);
                 // Only an excuse is early; who has none gets the whole patience.
                 if judge(&Reading::Unanswered(seen)).is_ok() {
-                    return Some(Reading::Unanswered(seen));
+                    return Reading::Unanswered(seen);
                 }
             }
             std::future::pending().await
@@ -155,18 +154,30 @@ impl Call {
             tokio::select! {
                 biased;
                 reading = asking => reading,
+                () = self.leader_is_lost() => Reading::Failed(Fault::NoLeader),
                 excused = noting => excused,
             }
         });
-        let reading = match within.await {
-            Ok(Some(reading)) => reading,
-            Ok(None) | Err(_) => {
-                let applied = self.status_within(ASIDE).await;
-                Reading::Unanswered(self.seen(&noted, applied, sent))
-            }
+        let reading = if let Ok(reading) = within.await {
+            reading
+        } else {
+            let applied = self.status_within(ASIDE).await;
+            Reading::Unanswered(self.seen(&noted, applied, sent))
         };
         self.remember(sent, &reading);
         reading
+    }
+
+    /// Ends when the member knows no leader any more: etcd looks for one when a call begins, and one
+    /// that was sent just before the loss hangs.
+    async fn leader_is_lost(&self) {
+        loop {
+            sleep(LOOK_AGAIN).await;
+            let status = self.status.get(LOOK_AGAIN).await;
+            if let Ok(Ok(Status { leader: 0, .. })) = status {
+                return;
+            }
+        }
     }
 
     /// Notes how far the member and its leader are.

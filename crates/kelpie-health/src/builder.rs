@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
+use futures_util::FutureExt;
 use prometheus_client::registry::Registry;
 
 use crate::health::{Entry, Health};
@@ -103,6 +104,7 @@ impl Builder {
         let run_limit = self.settings.effective_run_limit();
         let runs = self.metrics.runs(&name);
         let running = Arc::clone(&check);
+        let holding = Arc::clone(&check);
         self.entries.push(Entry {
             livez: series(Group::Livez),
             readyz: series(Group::Readyz),
@@ -111,6 +113,10 @@ impl Builder {
                 async move { check.run().await }
             }),
             holds: Box::new(move || check.holds()),
+            held: Box::new(move || {
+                let check = Arc::clone(&holding);
+                async move { check.held().await }.boxed()
+            }),
             name,
         });
         self

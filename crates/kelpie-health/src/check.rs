@@ -19,6 +19,12 @@ pub trait Check: Send + Sync + 'static {
         false
     }
 
+    /// Ends when it is seen that the run cannot end for now and its last result [holds](Check::holds):
+    /// a readyz answer does not wait for the deadline then. Asked while a run is out.
+    fn held(&self) -> impl Future<Output = ()> + Send {
+        std::future::pending()
+    }
+
     /// The same check, which [holds](Check::holds) while this is true.
     fn held_while<H>(self, holds: H) -> Held<Self, H>
     where
@@ -53,6 +59,10 @@ impl<C: Check, H: Fn() -> bool + Send + Sync + 'static> Check for Held<C, H> {
 
     fn holds(&self) -> bool {
         (self.holds)()
+    }
+
+    async fn held(&self) {
+        self.check.held().await;
     }
 }
 

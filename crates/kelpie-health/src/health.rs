@@ -4,7 +4,8 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use futures_util::future::join_all;
+use futures_util::FutureExt;
+use futures_util::future::{BoxFuture, join_all};
 use prometheus_client::registry::Registry;
 use tokio::time::{Instant, timeout_at};
 
@@ -37,9 +38,25 @@ pub(crate) struct Entry {
     pub(crate) readyz: Option<Series>,
     pub(crate) run: Shared<Verdict>,
     pub(crate) holds: Box<dyn Fn() -> bool + Send + Sync>,
+    pub(crate) held: Box<dyn Fn() -> BoxFuture<'static, ()> + Send + Sync>,
 }
 
 impl Entry {
+    /// Ends when there is no use in waiting. livez repeats nothing, so it waits.
+    async fn is_held(&self, group: Group) {
+        let held = async {
+            if group == Group::Readyz && self.run.last().is_some() {
+                (self.held)().await;
+            } else {
+                std::future::pending::<()>().await;
+            }
+        };
+        // A check fails alone: one that panics here has its run to speak for it.
+        if AssertUnwindSafe(held).catch_unwind().await.is_err() {
+            std::future::pending::<()>().await;
+        }
+    }
+
     fn series(&self, group: Group) -> Option<&Series> {
         match group {
             Group::Livez => self.livez.as_ref(),
@@ -121,10 +138,16 @@ impl Health {
 
     async fn finding(&self, group: Group, entry: &Entry, began: Instant) -> Finding {
         let deadline = self.inner.settings.deadline(group);
-        let waiting = timeout_at(began + deadline, entry.run.get(deadline));
-        let (verdict, stale) = match waiting.await {
-            Ok(ended) => (said(ended), None),
-            Err(_late) => self.late(group, entry),
+        let waiting = async {
+            tokio::select! {
+                biased;
+                ended = entry.run.get(deadline) => Some(ended),
+                () = entry.is_held(group) => None,
+            }
+        };
+        let (verdict, stale) = match timeout_at(began + deadline, waiting).await {
+            Ok(Some(ended)) => (said(ended), None),
+            Ok(None) | Err(_) => self.late(group, entry),
         };
         Finding {
             name: entry.name.clone(),

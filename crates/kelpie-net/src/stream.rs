@@ -94,6 +94,7 @@ impl Stream {
     }
 
     /// The same stream, whose end by a TLS fault is noted.
+    #[must_use]
     pub fn noted(mut self, note: Note) -> Self {
         self.1 = Some(note);
         self

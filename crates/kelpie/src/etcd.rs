@@ -25,7 +25,7 @@ use crate::exit::Outcome;
 /// true. Trouble with the probe's own flags, credentials or certificates never fails livez.
 ///
 /// Endpoint, certificates and user are given as to etcdctl: by the same flags or by the same
-/// environment variables (ETCDCTL_ENDPOINTS and so on); a flag wins.
+/// environment variables (`ETCDCTL_ENDPOINTS` and so on); a flag wins.
 #[derive(Args)]
 #[command(
     verbatim_doc_comment,

@@ -4,12 +4,14 @@
 #![expect(
     clippy::expect_used,
     clippy::panic,
+    clippy::print_stdout,
     clippy::unwrap_used,
-    reason = "test code: a failure is a panic"
+    reason = "test code: a failure is a panic, and what was measured is printed"
 )]
 
 mod access;
 mod definitions;
+mod etcd;
 mod lease_list;
 mod seed;
 mod servers;

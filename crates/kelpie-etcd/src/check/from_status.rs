@@ -6,6 +6,7 @@ use kelpie_health::{Check, Reason, Verdict};
 
 use crate::Status;
 use crate::calls::Calls;
+use crate::defrag::Watch;
 
 /// A judgement of the member's status. While a defragmentation keeps the status from coming, the
 /// last judgement stays good.
@@ -16,13 +17,18 @@ pub(crate) struct FromStatus {
 
 impl Check for FromStatus {
     async fn run(&self) -> Verdict {
-        let asking = self.calls.status.get(self.calls.fresh);
-        let status = self.calls.watched(asking).await.map_err(Reason::of)?;
-        (self.judge)(&status.map_err(Reason::of)?)
+        let status = self.calls.status.get(self.calls.fresh).await;
+        (self.judge)(&status.map_err(Reason::of)?.map_err(Reason::of)?)
     }
 
     fn holds(&self) -> bool {
         self.calls.was_defragmenting()
+    }
+
+    async fn held(&self) {
+        // What ended before does not keep the status from coming now.
+        let mut watch = Watch::new(None);
+        self.calls.look_until_defrag(&mut watch).await;
     }
 }
 

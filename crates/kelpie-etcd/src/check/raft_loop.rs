@@ -28,6 +28,7 @@ impl Check for RaftLoop {
             )
         };
         // Both leave their mark in the calls' memory, then or later.
+        let asking = self.calls.unless_defrag(asking);
         let _ = timeout(self.patience / 2, asking).await;
         let frozen = self.calls.frozen_for(Instant::now());
         let nothing_else = Sample::default();

@@ -193,143 +193,79 @@ mod tests {
         }
     }
 
-    #[test]
-    fn livez_fails_only_on_evidence_about_etcd() {
-        use Defrag::{Idle, Running, Unknown};
+    /// What livez says of a member that answered before.
+    fn words(read: &Read, defrag: Defrag, ping: &Ping) -> String {
+        say(read, defrag, ping, true)
+    }
+
+    fn say(read: &Read, defrag: Defrag, ping: &Ping, answered: bool) -> String {
         let now = Instant::now();
-        let failed = Read::Failed;
-        let text = || "x".to_owned();
-        let server = |text: &str| failed(Fault::Server(text.to_owned()));
-        let ok = "ok";
-        let hangs = "the read hangs, and no defragmentation is running";
-        let refused = "connection refused";
-        let (answers, silent) = (&Ping::Answers, &Ping::Silent);
-        for (name, read, defrag, ping, answered, expected) in [
-            ("answered", Read::Answered, Idle, silent, true, ok),
-            (
-                "refused",
-                failed(Fault::Refused),
-                Unknown,
-                silent,
-                true,
-                refused,
-            ),
-            (
-                "refused, memory of a defrag",
-                failed(Fault::Refused),
-                Running,
-                silent,
-                true,
-                refused,
-            ),
-            (
-                "error",
-                server("etcdserver: boom"),
-                Idle,
-                silent,
-                true,
-                "etcdserver: boom",
-            ),
-            (
-                "error in a defrag",
-                server("etcdserver: boom"),
-                Running,
-                silent,
-                true,
-                ok,
-            ),
-            (
-                "corrupt",
-                server("etcdserver: corrupt cluster"),
-                Idle,
-                silent,
-                true,
-                ok,
-            ),
-            ("no leader", failed(Fault::NoLeader), Idle, silent, true, ok),
-            ("learner", failed(Fault::Learner), Idle, silent, true, ok),
-            (
-                "denied",
-                failed(Fault::Denied(text())),
-                Idle,
-                silent,
-                true,
-                ok,
-            ),
-            (
-                "certificates",
-                failed(Fault::Own(text())),
-                Unknown,
-                silent,
-                false,
-                ok,
-            ),
-            (
-                "not etcd",
-                failed(Fault::Foreign(text())),
-                Unknown,
-                silent,
-                false,
-                ok,
-            ),
-            (
-                "broken",
-                failed(Fault::Broken(text())),
-                Unknown,
-                silent,
-                true,
-                ok,
-            ),
-            ("hangs", Read::Hangs, Idle, answers, true, hangs),
-            ("hangs in a defrag", Read::Hangs, Running, answers, true, ok),
-            (
-                "hangs, defrag unknown",
-                Read::Hangs,
-                Unknown,
-                answers,
-                true,
-                ok,
-            ),
-            ("frozen", Read::Hangs, Unknown, silent, true, "no answer"),
-            ("booting", Read::Hangs, Unknown, silent, false, ok),
-            (
-                "died meanwhile",
-                Read::Hangs,
-                Unknown,
-                &Ping::Refused,
-                true,
-                refused,
-            ),
-            (
-                "no way to know",
-                Read::Hangs,
-                Idle,
-                &Ping::Unknown,
-                true,
-                ok,
-            ),
-            (
-                "connecting hangs",
-                failed(Fault::Silent),
-                Unknown,
-                silent,
-                true,
-                "no answer",
-            ),
-            ("no token", failed(Fault::NoToken), Idle, answers, true, ok),
-            (
-                "no token, frozen",
-                failed(Fault::NoToken),
-                Idle,
-                silent,
-                true,
-                "no answer",
-            ),
+        let verdict = alive(read, defrag, ping, quiet(answered, now), now);
+        verdict.map_or_else(|reason| reason.to_string(), |()| "ok".to_owned())
+    }
+
+    #[test]
+    fn only_errors_of_etcd_itself_are_evidence() {
+        let text = || "etcdserver: boom".to_owned();
+        let corrupt = "etcdserver: corrupt cluster".to_owned();
+        for (fault, expected) in [
+            (Fault::Refused, "connection refused"),
+            (Fault::Server(text()), "etcdserver: boom"),
+            (Fault::TimedOut(text()), "etcdserver: boom"),
+            (Fault::Server(corrupt), "ok"),
+            (Fault::NoLeader, "ok"),
+            (Fault::LeaderChanged, "ok"),
+            (Fault::Learner, "ok"),
+            (Fault::Denied(text()), "ok"),
+            (Fault::Own(text()), "ok"),
+            (Fault::Foreign(text()), "ok"),
+            (Fault::Broken(text()), "ok"),
         ] {
-            let verdict = alive(&read, defrag, ping, quiet(answered, now), now);
-            let words = verdict.map_or_else(|reason| reason.to_string(), |()| ok.to_owned());
-            assert_eq!(words, expected, "{name}");
+            let read = Read::Failed(fault);
+            for defrag in [Defrag::Idle, Defrag::Unknown] {
+                assert_eq!(words(&read, defrag, &Ping::Silent), expected, "{read:?}");
+            }
+            // Who refuses does nothing else.
+            let refused = read == Read::Failed(Fault::Refused);
+            let expected = if refused { expected } else { "ok" };
+            let during = words(&read, Defrag::Running, &Ping::Silent);
+            assert_eq!(during, expected, "{read:?}");
         }
+    }
+
+    #[test]
+    fn a_hanging_read_follows_the_table() {
+        use Defrag::{Idle, Running, Unknown};
+        let hangs = "the read hangs, and no defragmentation is running";
+        for (name, defrag, ping, expected) in [
+            ("hangs", Idle, Ping::Answers, hangs),
+            ("hangs in a defrag", Running, Ping::Answers, "ok"),
+            ("defrag unknown", Unknown, Ping::Answers, "ok"),
+            ("frozen", Unknown, Ping::Silent, "no answer"),
+            ("frozen, late page", Idle, Ping::Silent, "no answer"),
+            ("died", Unknown, Ping::Refused, "connection refused"),
+            ("no way to know", Idle, Ping::Unknown, "ok"),
+        ] {
+            for read in [Read::Hangs, Read::Failed(Fault::Silent)] {
+                assert_eq!(words(&read, defrag, &ping), expected, "{name}");
+            }
+        }
+        let booting = say(&Read::Hangs, Unknown, &Ping::Silent, false);
+        assert_eq!(booting, "ok");
+    }
+
+    #[test]
+    fn a_read_that_was_never_sent_proves_nothing() {
+        let no_token = Read::Failed(Fault::NoToken);
+        let words = |ping| words(&no_token, Defrag::Idle, &ping);
+        assert_eq!(words(Ping::Answers), "ok");
+        assert_eq!(words(Ping::Silent), "no answer");
+        assert_eq!(words(Ping::Refused), "connection refused");
+    }
+
+    #[test]
+    fn an_answer_is_life() {
+        assert_eq!(words(&Read::Answered, Defrag::Idle, &Ping::Silent), "ok");
     }
 
     #[test]

@@ -79,7 +79,7 @@ async fn alarms_and_learners_are_told_by_the_status() {
     let status = |status| {
         stage
             .member
-            .change(|state| state.status = Going::Says(status))
+            .change(|state| state.status = Going::Says(status));
     };
     status(Status {
         is_corrupt: true,

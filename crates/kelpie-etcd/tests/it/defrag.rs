@@ -35,6 +35,26 @@ async fn livez_takes_a_fraction_of_its_deadline() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn readyz_repeats_what_it_knows_and_does_not_wait_for_its_deadline() {
+    let stage = Stage::new();
+    assert_eq!(stage.readyz().await, "ok");
+    stage.member.change(crate::script::State::defragmenting);
+    for _ in 0..5 {
+        let began = tokio::time::Instant::now();
+        let report = stage.health.probe(kelpie_health::Group::Readyz).await;
+        assert!(
+            began.elapsed() < Duration::from_millis(300),
+            "{:?}",
+            began.elapsed()
+        );
+        let stale = report.findings.iter().filter(|found| found.stale.is_some());
+        let stale: Vec<_> = stale.map(|found| found.name.to_string()).collect();
+        assert_eq!(stale, ["data_corruption", "non_learner"]);
+        sleep(Duration::from_secs(7)).await;
+    }
+}
+
+#[tokio::test(start_paused = true)]
 async fn without_detection_the_same_is_taken_for_a_hang() {
     let stage = Stage::with(|options| options.defrag_detection = false);
     stage.member.change(crate::script::State::defragmenting);

@@ -1,5 +1,8 @@
 //! The checks against a member that follows a script, under paused time.
 
+// Helpers of tests may fail loudly too.
+#![allow(clippy::unwrap_used)]
+
 mod boot;
 mod calm;
 mod defrag;

@@ -84,6 +84,22 @@ async fn a_lost_quorum_is_said_at_once_and_kills_nobody() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_call_sent_just_before_the_loss_hides_it_from_nobody() {
+    let stage = Stage::new();
+    assert_eq!(stage.readyz().await, "ok");
+    // etcd looks for a leader when a call begins; these two began before.
+    stage.member.change(|state| state.read_index = Going::Hangs);
+    assert_eq!(stage.readyz().await, "ok", "slow is not unready");
+    stage.member.change(|state| {
+        state.status = Going::Says(kelpie_etcd::Status {
+            leader: 0,
+            ..crate::script::HEALTHY
+        });
+    });
+    assert_eq!(stage.readyz().await, "read_index: no leader");
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_log_in_that_needs_a_quorum_is_no_death() {
     let stage = Stage::new();
     stage.member.change(|state| {

@@ -133,7 +133,7 @@ pub(crate) struct MemberFlags {
     )]
     boot_grace: GoDuration,
 
-    /// Add a check: linearizable_read, raft_propose, livez/raft_loop
+    /// Add a check: `linearizable_read`, `raft_propose` or `livez/raft_loop`
     #[arg(
         long,
         value_name = "CHECK",
