@@ -115,6 +115,16 @@ impl ApiServer {
         credentials.kubeconfig(&self.url, &self.authority.certificate())
     }
 
+    /// The same for who comes by way of another address.
+    pub fn kubeconfig_at(&self, url: &str, credentials: &Credentials) -> String {
+        credentials.kubeconfig(url, &self.authority.certificate())
+    }
+
+    /// Where it listens, as in `https://127.0.0.1:40123`.
+    pub fn url(&self) -> &str {
+        &self.url
+    }
+
     /// A client that retries nothing: a test sees what the server answered.
     pub async fn client(&self, credentials: &Credentials) -> Result<Client> {
         let kubeconfig = Kubeconfig::from_yaml(&self.kubeconfig(credentials))?;
