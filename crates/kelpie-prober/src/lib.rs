@@ -19,6 +19,7 @@ mod probe;
 mod prober;
 mod registry;
 mod scribe;
+mod seed_numbers;
 
 pub use board::{ClusterState, LastFlow, Shown, State, TargetState};
 pub use prober::{Options, Prober};

@@ -15,7 +15,7 @@ use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::registry::Registry;
 
 /// Every name begins with this.
-const PREFIX: &str = "kelpie_prober";
+pub(crate) const PREFIX: &str = "kelpie_prober";
 
 /// Seconds: from a write on an idle seed to a lost race.
 const FENCE_BUCKETS: [f64; 10] = [0.05, 0.1, 0.25, 0.5, 1.0, 2.0, 4.0, 10.0, 30.0, 60.0];

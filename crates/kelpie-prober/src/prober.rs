@@ -12,7 +12,7 @@ use futures_util::future::BoxFuture;
 use kelpie_config::ProberConfig;
 use kelpie_health::{Pulse, ReadyHandle};
 use kelpie_kube::leader::{ElectionSettings, Leadership, elect};
-use kelpie_kube::seed::Seed;
+use kelpie_kube::seed::{Events, Seed};
 use kelpie_kube::tenant::Keeping;
 use prometheus_client::registry::Registry;
 use serde::Deserialize;
@@ -26,7 +26,8 @@ use crate::board::{Board, State};
 use crate::clock::Clock;
 use crate::fleet::{Common, Fleet};
 use crate::hands::Reach;
-use crate::metrics::Metrics;
+use crate::metrics::{Metrics, PREFIX};
+use crate::seed_numbers::SeedNumbers;
 
 /// How Events are signed.
 const COMPONENT: &str = "kelpie-prober";
@@ -54,6 +55,8 @@ pub struct Prober {
     options: Options,
     seed: Seed,
     metrics: Metrics,
+    /// `None`: nothing is written to the seed.
+    events: Option<Events>,
     board: Board,
     clock: Clock,
     leadership: watch::Receiver<Leadership>,
@@ -78,8 +81,18 @@ impl Prober {
             }
             None => lead_alone(election_over.clone()),
         };
+        let events = (!options.dry_run).then(|| seed.events(COMPONENT, &options.identity));
+        let metrics = Metrics::new(registry);
+        let numbers = SeedNumbers {
+            seed: seed.clone(),
+            events: events.clone(),
+        };
+        registry
+            .sub_registry_with_prefix(PREFIX)
+            .register_collector(Box::new(numbers));
         Self {
-            metrics: Metrics::new(registry),
+            metrics,
+            events,
             board: Board::default(),
             clock: Clock::anchored(),
             config,
@@ -114,11 +127,9 @@ impl Prober {
             self.leadership.clone(),
             self.metrics.clone(),
         ));
-        let events = (!self.options.dry_run).then(|| {
-            let events = self.seed.events(COMPONENT, &self.options.identity);
-            background.spawn(events.clone().run(background_over.clone()));
-            events
-        });
+        if let Some(events) = self.events.clone() {
+            background.spawn(events.run(background_over.clone()));
+        }
 
         let probes = TaskTracker::new();
         let common = Common {
@@ -133,7 +144,7 @@ impl Prober {
             reach: Reach::new(&self.seed, self.leadership, self.options.dry_run),
             metrics: self.metrics,
             board: self.board,
-            events,
+            events: self.events,
         };
         Fleet::new(common, shutdown, probes.clone())
             .run(&self.seed, pulse, ready)

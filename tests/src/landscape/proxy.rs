@@ -115,7 +115,10 @@ async fn carry(client: TcpStream, shared: &Shared) -> Result<()> {
     client.set_nodelay(true)?;
     server.set_nodelay(true)?;
     // Closing with data unread or with no linger is a reset.
-    #[expect(deprecated, reason = "the runtime does not block on closing with no linger")]
+    #[expect(
+        deprecated,
+        reason = "the runtime does not block on closing with no linger"
+    )]
     client.set_linger(Some(Duration::ZERO))?;
     let (from_client, to_client) = client.into_split();
     let (from_server, to_server) = server.into_split();
@@ -143,8 +146,9 @@ async fn pump(
         if count == 0 {
             return Ok(());
         }
-        let stalls =
-            |fault: &Fault| *fault == Fault::Stall || (*fault == Fault::StallOld && *fault != at_birth);
+        let stalls = |fault: &Fault| {
+            *fault == Fault::Stall || (*fault == Fault::StallOld && *fault != at_birth)
+        };
         let now = *fault.wait_for(|fault| !stalls(fault)).await?;
         if let Fault::Delay(time) = now {
             sleep(time).await;

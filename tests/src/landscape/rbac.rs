@@ -28,7 +28,11 @@ pub async fn grant_gardeners_rights(client: &Client, user: &str) -> Result<()> {
         rule("machine.sapcloud.io", &["machines"], &read),
         rule("apps", &["deployments", "deployments/scale"], &write),
     ]);
-    let mut own_lease = rule("coordination.k8s.io", &["leases"], &["get", "watch", "update"]);
+    let mut own_lease = rule(
+        "coordination.k8s.io",
+        &["leases"],
+        &["get", "watch", "update"],
+    );
     own_lease["resourceNames"] = json!(["dwd-prober-leader-election"]);
     let in_garden = json!([
         rule("coordination.k8s.io", &["leases"], &["create"]),

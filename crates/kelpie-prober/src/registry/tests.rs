@@ -1,6 +1,6 @@
 //! Which clusters get a probe: spec by spec.
 
-use kelpie_core::{Operation, OperationKind, ShootFacts};
+use kelpie_core::{Hibernation, Operation, OperationKind, ShootFacts};
 use secrecy::SecretSlice;
 
 use super::*;
@@ -114,7 +114,7 @@ fn a_probe_starts_once_goes_on_and_is_removed() {
     assert_eq!(registry.cluster(applied("a", healthy())), [start("a")]);
     assert_eq!(registry.cluster(applied("a", healthy())), [update("a")]);
     let asleep = ShootFacts {
-        hibernation_enabled: true,
+        hibernation: Hibernation::Wanted,
         ..healthy()
     };
     assert!(is_stop(&registry.cluster(applied("a", asleep.clone()))));
