@@ -1,1 +1,35 @@
-//! Bounded HTTP over TLS: the one product crate that names hyper and rustls.
+//! Bounded HTTP/1.1 over TLS: the one product crate that names hyper and rustls.
+//!
+//! Reading order, the way of a request: an [`Endpoint`] is where to go and, with a [`TlsClient`],
+//! whom to trust there and as whom to appear. [`connect`] gives a [`Stream`]; [`Connection::open`]
+//! puts HTTP/1.1 on it. A [`Response`] borrows its connection until it is read: no answer is ever
+//! taken for another request's. Nothing here retries, pools, follows redirects, decompresses or
+//! waits for ever on its own account: a deadline is the caller's, who may drop any future.
+//! On the serving side, [`TlsListener`] is a listener for an HTTP server. [`Files`] are
+//! certificates that change under a running process.
+
+mod connect;
+mod connection;
+mod crypto;
+mod endpoint;
+mod fault;
+mod files;
+mod identity;
+mod listener;
+mod request;
+mod response;
+mod stream;
+mod tls;
+
+pub use connect::{ConnectError, connect};
+pub use connection::Connection;
+pub use crypto::install_crypto;
+pub use endpoint::{Endpoint, EndpointError};
+pub use fault::{ClientRefusal, TlsFault};
+pub use files::{FilePaths, Files, FilesError};
+pub use identity::{Identity, TlsError};
+pub use listener::{TlsListener, TlsServer};
+pub use request::RequestError;
+pub use response::Response;
+pub use stream::{HyperStream, ServerStream, Stream};
+pub use tls::{Alpn, Roots, TlsClient};

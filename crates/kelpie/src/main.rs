@@ -3,10 +3,17 @@
 //! Reading order: [`cli`] says what can be asked, one file per subcommand answers it, [`exit`] turns
 //! the answer into an exit code.
 
+mod bind;
 mod check_config;
 mod cli;
 mod completions;
+mod config_file;
 mod exit;
+mod go_flags;
+mod log;
+mod prober;
+mod problems;
+mod signals;
 mod source;
 mod summary;
 mod terminal;

@@ -13,3 +13,4 @@ mod definitions;
 mod lease_list;
 mod seed;
 mod servers;
+mod tenant;

@@ -5,6 +5,7 @@
 mod elector;
 
 use std::hash::{BuildHasher, RandomState};
+use std::mem;
 use std::time::Duration;
 
 use k8s_openapi::api::coordination::v1::Lease;
@@ -72,7 +73,7 @@ impl Leadership {
 }
 
 /// Takes part in an election until the token is cancelled, then gives the Lease up. The future has
-/// to be spawned; a change is sent whenever leadership is won, renewed or lost.
+/// to be spawned; a change is sent whenever leadership is won or lost.
 pub fn elect(
     seed: &Seed,
     settings: ElectionSettings,
@@ -211,21 +212,17 @@ impl Candidate {
         }
     }
 
+    /// A renewal is there to be read, but wakes nobody: thousands of probes may be waiting.
     fn publish(&self, leadership: Leadership) {
-        let mut was = Leadership::Standby;
-        let is_news = self.sender.send_if_modified(|current| {
-            was = *current;
-            let is_news = was != leadership;
+        let is_flip = self.sender.send_if_modified(|current| {
+            let is_flip = mem::discriminant(current) != mem::discriminant(&leadership);
             *current = leadership;
-            is_news
+            is_flip
         });
-        if !is_news {
-            return;
-        }
         let lease = &self.settings.name;
-        match (was, leadership) {
-            (Leadership::Standby, Leadership::Leader { .. }) => info!(lease, "leads from now on"),
-            (Leadership::Leader { .. }, Leadership::Standby) => info!(lease, "leads no longer"),
+        match leadership {
+            Leadership::Leader { .. } if is_flip => info!(lease, "leads from now on"),
+            Leadership::Standby if is_flip => info!(lease, "leads no longer"),
             _ => {}
         }
     }

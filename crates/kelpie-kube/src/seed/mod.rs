@@ -161,6 +161,11 @@ impl Seed {
         self.targets.clone()
     }
 
+    /// The same controllers, for looks that may wait: behind the limit on routine calls.
+    pub fn routine_targets(&self) -> Targets {
+        self.targets.by(self.routine.clone())
+    }
+
     /// Events that say `component` and `instance` made them. They are posted by [`Events::run`].
     pub fn events(&self, component: &str, instance: &str) -> Events {
         Events::new(self.routine.clone(), component, instance)

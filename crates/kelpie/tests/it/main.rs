@@ -4,5 +4,6 @@
 #![allow(clippy::unwrap_used, clippy::panic)]
 
 mod check_config;
+mod prober;
 mod program;
 mod usage;

@@ -50,6 +50,14 @@ impl Targets {
         }
     }
 
+    /// The same by another client; what was discovered is shared.
+    pub(super) fn by(&self, client: Client) -> Self {
+        Self {
+            client,
+            ..self.clone()
+        }
+    }
+
     /// The same, with this limit for each call.
     #[must_use]
     pub fn within(&self, limit: Duration) -> Self {

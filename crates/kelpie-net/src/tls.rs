@@ -1,0 +1,80 @@
+//! Whom a client trusts and as whom it appears.
+
+use std::fmt;
+use std::sync::Arc;
+
+use rustls::client::{Resumption, WebPkiServerVerifier};
+use rustls::{ClientConfig, RootCertStore};
+
+use crate::crypto::provider;
+use crate::identity::{Identity, TlsError, certificates};
+
+/// Certificate authorities that vouch for servers. Cheap to clone.
+#[derive(Clone)]
+pub struct Roots(Arc<RootCertStore>);
+
+impl Roots {
+    /// From PEM with one or more certificates; each must be usable.
+    pub fn from_pem(pem: &[u8]) -> Result<Self, TlsError> {
+        let mut store = RootCertStore::empty();
+        for certificate in certificates(pem)? {
+            let added = store.add(certificate);
+            added.map_err(|error| TlsError::Certificate(error.to_string()))?;
+        }
+        Ok(Self(Arc::new(store)))
+    }
+}
+
+impl fmt::Debug for Roots {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Roots({})", self.0.len())
+    }
+}
+
+/// The protocol that is spoken inside TLS, as offered in the handshake.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Alpn {
+    /// HTTP/1.1, what [`crate::Connection`] speaks.
+    Http1,
+    /// HTTP/2, for gRPC.
+    Http2,
+}
+
+/// TLS settings for one server. Cheap to clone; clones share the sessions to resume.
+#[derive(Clone)]
+pub struct TlsClient(Arc<ClientConfig>);
+
+impl TlsClient {
+    /// Trusts servers that `roots` vouch for; appears as `identity` where the server asks.
+    pub fn new(roots: &Roots, identity: Option<&Identity>, alpn: Alpn) -> Result<Self, TlsError> {
+        let setup = |error: &dyn fmt::Display| TlsError::Setup(error.to_string());
+        let verifier =
+            WebPkiServerVerifier::builder_with_provider(Arc::clone(&roots.0), provider().clone());
+        let verifier = verifier.build().map_err(|error| setup(&error))?;
+        let builder = ClientConfig::builder_with_provider(provider().clone())
+            .with_safe_default_protocol_versions()
+            .map_err(|error| setup(&error))?
+            .with_webpki_verifier(verifier);
+        let mut config = match identity {
+            Some(identity) => builder.with_client_cert_resolver(identity.resolver()),
+            None => builder.with_no_client_auth(),
+        };
+        // One server: the default keeps room for 256, which is 14 KB per cluster.
+        config.resumption = Resumption::in_memory_sessions(1);
+        config.alpn_protocols = vec![match alpn {
+            Alpn::Http1 => b"http/1.1".to_vec(),
+            Alpn::Http2 => b"h2".to_vec(),
+        }];
+        Ok(Self(Arc::new(config)))
+    }
+
+    pub(crate) fn config(&self) -> Arc<ClientConfig> {
+        Arc::clone(&self.0)
+    }
+}
+
+impl fmt::Debug for TlsClient {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("TlsClient").finish_non_exhaustive()
+    }
+}

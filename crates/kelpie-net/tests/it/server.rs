@@ -1,0 +1,198 @@
+//! Certificates and scripted servers on loopback.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use kelpie_net::{Alpn, Connection, Endpoint, Identity, Roots, TlsClient};
+use rcgen::{
+    BasicConstraints, CertificateParams, CertifiedIssuer, DnType, ExtendedKeyUsagePurpose, IsCa,
+    KeyPair, date_time_ymd,
+};
+use rustls::pki_types::pem::PemObject;
+use rustls::pki_types::{CertificateDer, PrivateKeyDer};
+use rustls::server::WebPkiClientVerifier;
+use rustls::{RootCertStore, ServerConfig};
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
+use tokio::net::TcpListener;
+use tokio::task::JoinSet;
+use tokio_rustls::TlsAcceptor;
+
+pub(crate) struct Authority(CertifiedIssuer<'static, KeyPair>);
+
+pub(crate) struct Pair {
+    pub(crate) chain: String,
+    pub(crate) key: String,
+}
+
+impl Authority {
+    pub(crate) fn new() -> Self {
+        let mut parameters = CertificateParams::default();
+        // All of them have one name, as those of Kubernetes clusters have.
+        parameters.distinguished_name.push(DnType::CommonName, "ca");
+        parameters.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+        Self(CertifiedIssuer::self_signed(parameters, KeyPair::generate().unwrap()).unwrap())
+    }
+
+    pub(crate) fn pem(&self) -> String {
+        self.0.pem()
+    }
+
+    pub(crate) fn sign(&self, name: &str, expired: bool) -> Pair {
+        let mut parameters = CertificateParams::new([name.to_owned()]).unwrap();
+        parameters.extended_key_usages = vec![
+            ExtendedKeyUsagePurpose::ServerAuth,
+            ExtendedKeyUsagePurpose::ClientAuth,
+        ];
+        if expired {
+            parameters.not_before = date_time_ymd(2001, 1, 1);
+            parameters.not_after = date_time_ymd(2002, 1, 1);
+        }
+        let key = KeyPair::generate().unwrap();
+        Pair {
+            chain: parameters.signed_by(&key, &self.0).unwrap().pem(),
+            key: key.serialize_pem(),
+        }
+    }
+
+    pub(crate) fn client(&self, identity: Option<&Pair>) -> TlsClient {
+        let roots = Roots::from_pem(self.pem().as_bytes()).unwrap();
+        let identity = identity.map(Pair::identity);
+        TlsClient::new(&roots, identity.as_ref(), Alpn::Http1).unwrap()
+    }
+}
+
+impl Pair {
+    pub(crate) fn identity(&self) -> Identity {
+        let key = self.key.as_bytes().to_vec().into();
+        Identity::from_pem(self.chain.as_bytes(), &key).unwrap()
+    }
+
+    /// A server with this certificate that wants client certificates of `clients`, if given.
+    pub(crate) fn server(&self, clients: Option<&Authority>) -> Arc<ServerConfig> {
+        kelpie_net::install_crypto();
+        let chain = vec![CertificateDer::from_pem_slice(self.chain.as_bytes()).unwrap()];
+        let key = PrivateKeyDer::from_pem_slice(self.key.as_bytes()).unwrap();
+        let builder = match clients {
+            None => ServerConfig::builder().with_no_client_auth(),
+            Some(authority) => {
+                let mut roots = RootCertStore::empty();
+                let pem = authority.pem();
+                let root = CertificateDer::from_pem_slice(pem.as_bytes()).unwrap();
+                roots.add(root).unwrap();
+                let verifier = WebPkiClientVerifier::builder(Arc::new(roots))
+                    .build()
+                    .unwrap();
+                ServerConfig::builder().with_client_cert_verifier(verifier)
+            }
+        };
+        Arc::new(builder.with_single_cert(chain, key).unwrap())
+    }
+}
+
+/// Either side of a connection, with or without TLS.
+pub(crate) trait Wire: AsyncRead + AsyncWrite + Unpin + Send {}
+impl<T: AsyncRead + AsyncWrite + Unpin + Send> Wire for T {}
+
+/// A server that plays `script` on every connection, until it is dropped.
+pub(crate) struct Server {
+    pub(crate) port: u16,
+    accepted: Arc<AtomicUsize>,
+    _running: JoinSet<()>,
+}
+
+impl Server {
+    pub(crate) async fn plain<F, S>(script: S) -> Self
+    where
+        S: Fn(Box<dyn Wire>) -> F + Send + Sync + 'static,
+        F: Future<Output = ()> + Send + 'static,
+    {
+        Self::start(None, script).await
+    }
+
+    pub(crate) async fn tls<F, S>(config: Arc<ServerConfig>, script: S) -> Self
+    where
+        S: Fn(Box<dyn Wire>) -> F + Send + Sync + 'static,
+        F: Future<Output = ()> + Send + 'static,
+    {
+        Self::start(Some(config), script).await
+    }
+
+    async fn start<F, S>(config: Option<Arc<ServerConfig>>, script: S) -> Self
+    where
+        S: Fn(Box<dyn Wire>) -> F + Send + Sync + 'static,
+        F: Future<Output = ()> + Send + 'static,
+    {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let port = listener.local_addr().unwrap().port();
+        let accepted = Arc::new(AtomicUsize::new(0));
+        let count = Arc::clone(&accepted);
+        let mut running = JoinSet::new();
+        running.spawn(async move {
+            let script = Arc::new(script);
+            let mut connections = JoinSet::new();
+            loop {
+                let (tcp, _) = listener.accept().await.unwrap();
+                count.fetch_add(1, Ordering::SeqCst);
+                let (config, script) = (config.clone(), Arc::clone(&script));
+                connections.spawn(async move {
+                    let wire: Box<dyn Wire> = match config {
+                        None => Box::new(tcp),
+                        Some(config) => match TlsAcceptor::from(config).accept(tcp).await {
+                            Ok(stream) => Box::new(stream),
+                            Err(_) => return,
+                        },
+                    };
+                    script(wire).await;
+                });
+            }
+        });
+        Self {
+            port,
+            accepted,
+            _running: running,
+        }
+    }
+
+    pub(crate) fn accepted(&self) -> usize {
+        self.accepted.load(Ordering::SeqCst)
+    }
+
+    pub(crate) fn http(&self) -> Endpoint {
+        Endpoint::new(&format!("http://127.0.0.1:{}", self.port), None).unwrap()
+    }
+
+    pub(crate) fn https(&self, tls: TlsClient) -> Endpoint {
+        Endpoint::new(&format!("https://127.0.0.1:{}", self.port), Some(tls)).unwrap()
+    }
+
+    pub(crate) async fn open(&self) -> Connection {
+        Connection::open(&self.http()).await.unwrap()
+    }
+}
+
+/// Reads one request's head; `None` when the client closed the connection.
+pub(crate) async fn request(wire: &mut dyn Wire) -> Option<String> {
+    let mut head = Vec::new();
+    while !head.ends_with(b"\r\n\r\n") {
+        head.push(wire.read_u8().await.ok()?);
+    }
+    Some(String::from_utf8(head).unwrap())
+}
+
+/// Answers every request of a connection with `answer`.
+pub(crate) async fn answer_all(mut wire: Box<dyn Wire>, answer: &[u8]) {
+    while request(&mut wire).await.is_some() {
+        if wire.write_all(answer).await.is_err() || wire.flush().await.is_err() {
+            return;
+        }
+    }
+}
+
+pub(crate) const OK: &[u8] = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok";
+
+/// `future` within ten seconds: no test hangs.
+pub(crate) async fn soon<F: Future>(future: F) -> F::Output {
+    let limited = tokio::time::timeout(Duration::from_secs(10), future);
+    limited.await.expect("took longer than 10 s")
+}
