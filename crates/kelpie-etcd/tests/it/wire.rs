@@ -174,7 +174,7 @@ async fn a_page_without_end_is_cut_off() {
     let endless = server(async |mut stream| {
         request(&mut stream).await;
         let _ = stream.write_all(b"HTTP/1.1 200 OK\r\n\r\n").await;
-        let junk = [b'x'; 64 * 1024];
+        let junk = vec![b'x'; 64 * 1024];
         while stream.write_all(&junk).await.is_ok() {}
     })
     .await;
