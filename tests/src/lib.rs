@@ -1,7 +1,10 @@
-//! A harness for tests on real servers: etcd and kube-apiserver on loopback, with their own keys.
+//! A harness for tests on real servers: etcd and kube-apiserver on loopback, with their own keys, and
+//! the product itself.
 //!
 //! Read in this order: [`ControlPlane`] is what most tests start; it is an [`Etcd`] and an
-//! [`ApiServer`] on it. [`Credentials`] say who a client is. Under them, [`process`] runs a server
+//! [`ApiServer`] on it. [`Credentials`] say who a client is. An etcd [`Cluster`] has several members
+//! that can be paused, killed and replaced. A [`landscape`] is a seed with shoots. [`Kelpie`] is the
+//! built binary. Under them, [`process`] runs a server
 //! and ends it with its test, [`pki`] makes keys and certificates, [`poll`] waits for an event with
 //! a deadline.
 //!
@@ -13,12 +16,16 @@ mod control_plane;
 mod credentials;
 mod etcd;
 mod folder;
+pub mod kelpie;
+pub mod landscape;
 pub mod pki;
 pub mod poll;
 mod port;
 pub mod process;
+pub mod wire;
 
 pub use api_server::{Answer, ApiServer, get};
 pub use control_plane::ControlPlane;
 pub use credentials::Credentials;
-pub use etcd::Etcd;
+pub use etcd::{Cluster, Etcd, Keys, LINES, Setup};
+pub use kelpie::Kelpie;

@@ -1,9 +1,9 @@
-//! Keys and certificates of one API server, made when it starts.
+//! Keys and certificates of one server, made when it starts.
 
 use anyhow::Result;
 use rcgen::{
     BasicConstraints, CertificateParams, CertifiedIssuer, DistinguishedName, DnType,
-    ExtendedKeyUsagePurpose, IsCa, KeyPair, KeyUsagePurpose,
+    ExtendedKeyUsagePurpose, IsCa, KeyPair, KeyUsagePurpose, date_time_ymd,
 };
 
 /// Signs serving and client certificates.
@@ -50,6 +50,15 @@ impl Authority {
         }
         let mut parameters = CertificateParams::default();
         parameters.distinguished_name = name;
+        self.sign(parameters, ExtendedKeyUsagePurpose::ClientAuth)
+    }
+
+    /// The same, but its time is long over.
+    pub fn expired_client(&self, user: &str) -> Result<Certified> {
+        let mut parameters = CertificateParams::default();
+        parameters.distinguished_name = named(user);
+        parameters.not_before = date_time_ymd(2020, 1, 1);
+        parameters.not_after = date_time_ymd(2020, 2, 1);
         self.sign(parameters, ExtendedKeyUsagePurpose::ClientAuth)
     }
 

@@ -1,5 +1,6 @@
 //! A server process that ends with its test, however the test ends.
 
+use std::env;
 use std::fs::{self, File};
 use std::io;
 use std::path::{Path, PathBuf};
@@ -7,8 +8,12 @@ use std::process::{Child, Command, Stdio};
 use std::sync::LazyLock;
 use std::sync::mpsc::{self, Sender};
 use std::thread;
+use std::time::Duration;
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, ensure};
+use tokio::time::Instant;
+
+use crate::poll;
 
 /// Lines of a server's log that a failing test shows.
 const TAIL: usize = 30;
@@ -20,6 +25,18 @@ pub struct Process {
     child: Child,
     log: PathBuf,
 }
+
+/// How a process ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Exit {
+    /// The exit code; nothing if a signal ended it.
+    pub code: Option<i32>,
+    /// How long we waited for it.
+    pub took: Duration,
+}
+
+/// What the kernel counts in a second of a process' time, on every Linux of today.
+const TICKS_PER_SECOND: f64 = 100.0;
 
 impl Process {
     /// Starts `program` with an empty environment; both outputs go to the file `log`.
@@ -34,6 +51,8 @@ impl Process {
             .args(arguments)
             .env_clear()
             .env("PATH", "/usr/bin:/bin")
+            // Where the coverage of our own binary is collected, if it is.
+            .envs(env::vars_os().filter(|(name, _)| name == "LLVM_PROFILE_FILE"))
             .stdin(Stdio::null())
             .stdout(output.try_clone()?)
             .stderr(output);
@@ -55,6 +74,57 @@ impl Process {
         !matches!(self.child.try_wait(), Ok(None))
     }
 
+    /// Kills the server and waits until it is gone.
+    pub fn kill(&mut self) {
+        // It may have ended by itself; all that counts is that it is gone afterwards.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+
+    /// Sends a signal by its name, as in `STOP`.
+    pub fn signal(&self, name: &str) -> Result<()> {
+        let id = self.id().to_string();
+        let done = Command::new("kill").args(["-s", name, &id]).status()?;
+        ensure!(done.success(), "SIG{name} to {}: {done}", self.name);
+        Ok(())
+    }
+
+    /// Waits until it has ended by itself.
+    pub async fn ended_within(&mut self, patience: Duration) -> Result<Exit> {
+        let started = Instant::now();
+        let what = format!("{} to end", self.name);
+        let status = poll::until(&what, patience, async || Ok(self.child.try_wait()?));
+        let status = status.await.with_context(|| self.log_tail())?;
+        Ok(Exit {
+            code: status.code(),
+            took: started.elapsed(),
+        })
+    }
+
+    /// Bytes of memory it has now (resident).
+    pub fn resident(&self) -> Result<u64> {
+        let path = format!("/proc/{}/status", self.id());
+        let text = fs::read_to_string(&path).context(path)?;
+        let line = text.lines().find_map(|line| line.strip_prefix("VmRSS:"));
+        let kilobytes = line.and_then(|line| line.trim().strip_suffix(" kB"));
+        Ok(kilobytes.context("no VmRSS")?.parse::<u64>()? * 1024)
+    }
+
+    /// The processor time it has used so far.
+    pub fn processor_time(&self) -> Result<Duration> {
+        let path = format!("/proc/{}/stat", self.id());
+        let text = fs::read_to_string(&path).context(path)?;
+        // The name in brackets may hold anything; fields are counted after it.
+        let (_, fields) = text.rsplit_once(") ").context("no name")?;
+        let fields: Vec<&str> = fields.split(' ').collect();
+        let ticks = |index: usize| -> Result<f64> {
+            let field = fields.get(index).context("a short line")?;
+            Ok(field.parse()?)
+        };
+        let seconds = (ticks(11)? + ticks(12)?) / TICKS_PER_SECOND;
+        Ok(Duration::from_secs_f64(seconds))
+    }
+
     /// All the server has logged so far.
     pub fn log(&self) -> String {
         let bytes = fs::read(&self.log).unwrap_or_default();
@@ -73,9 +143,7 @@ impl Process {
 impl Drop for Process {
     #[expect(clippy::print_stderr, reason = "shown by the failing test")]
     fn drop(&mut self) {
-        // It may have ended by itself; all that counts is that it is gone afterwards.
-        let _ = self.child.kill();
-        let _ = self.child.wait();
+        self.kill();
         if thread::panicking() {
             eprintln!("{}", self.log_tail());
         }

@@ -13,10 +13,11 @@ use anyhow::{Context, Result, bail};
 pub const PROVIDE: &str = "cargo xtask tools";
 
 /// What a complete folder holds: the servers, and the folder of custom resource definitions.
-pub const CONTENT: [&str; 8] = [
+pub const CONTENT: [&str; 9] = [
     "kube-apiserver",
     "kube-controller-manager",
     "kubectl",
+    "etcd-3.4",
     "etcd-3.5",
     "etcd-3.6",
     "etcd-3.7",

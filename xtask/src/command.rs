@@ -7,10 +7,11 @@ use std::process::{Command, ExitStatus, Output, Stdio};
 
 use anyhow::{Context, Result, bail};
 use serde_json::Value;
-use xtask::cache;
+
+use crate::cache;
 
 /// A program started at the root of the repository.
-pub(crate) fn program(name: impl AsRef<OsStr>, args: &[&str]) -> Command {
+pub fn program(name: impl AsRef<OsStr>, args: &[&str]) -> Command {
     let mut command = Command::new(name);
     command.args(args).current_dir(cache::repository());
     command
@@ -18,7 +19,7 @@ pub(crate) fn program(name: impl AsRef<OsStr>, args: &[&str]) -> Command {
 
 /// The cargo that runs us, without the variables it set for us: build scripts that watch them
 /// would run again after every `cargo xtask`.
-pub(crate) fn cargo(args: &[&str]) -> Command {
+pub fn cargo(args: &[&str]) -> Command {
     let name = env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
     let mut command = program(name, args);
     for (name, _) in env::vars_os() {
@@ -31,13 +32,13 @@ pub(crate) fn cargo(args: &[&str]) -> Command {
 }
 
 /// Runs to the end with our own terminal; a failure is an error.
-pub(crate) fn run(command: &mut Command) -> Result<()> {
+pub fn run(command: &mut Command) -> Result<()> {
     let status = command.status().with_context(|| cannot_start(command))?;
     check(command, status)
 }
 
 /// Runs to the end and gives what it printed; what it says on stderr is shown.
-pub(crate) fn read(command: &mut Command) -> Result<String> {
+pub fn read(command: &mut Command) -> Result<String> {
     let output = output(command.stderr(Stdio::inherit()))?;
     check(command, output.status)?;
     String::from_utf8(output.stdout)
@@ -45,18 +46,18 @@ pub(crate) fn read(command: &mut Command) -> Result<String> {
 }
 
 /// Runs to the end and gives all it printed, whether it failed or not.
-pub(crate) fn output(command: &mut Command) -> Result<Output> {
+pub fn output(command: &mut Command) -> Result<Output> {
     command.output().with_context(|| cannot_start(command))
 }
 
 /// True if `program` can be started by its name.
-pub(crate) fn is_installed(program: &str) -> bool {
+pub fn is_installed(program: &str) -> bool {
     let path = env::var_os("PATH").unwrap_or_default();
     env::split_paths(&path).any(|folder| folder.join(program).is_file())
 }
 
 /// Builds with cargo and gives the executable that comes out of it.
-pub(crate) fn build_executable(args: &[&str]) -> Result<PathBuf> {
+pub fn build_executable(args: &[&str]) -> Result<PathBuf> {
     let mut build = cargo(args);
     build.arg("--message-format=json-render-diagnostics");
     let messages = read(&mut build)?;

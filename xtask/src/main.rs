@@ -9,7 +9,6 @@
 
 mod audit;
 mod bench;
-mod command;
 mod coverage;
 mod generate;
 mod instructions;
@@ -23,6 +22,7 @@ use std::process::ExitCode;
 
 use anyhow::Result;
 use clap::{Parser, Subcommand};
+use xtask::command;
 
 /// The project's own commands.
 ///

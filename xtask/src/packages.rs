@@ -1,6 +1,9 @@
 //! Programs that are installed when they are missing: Debian packages and cargo subcommands.
 
-use anyhow::{Result, bail};
+use std::fs;
+use std::path::Path;
+
+use anyhow::{Context, Result, bail};
 
 use crate::command::{self, cargo, is_installed, program};
 
@@ -25,6 +28,44 @@ pub(crate) fn provide() -> Result<String> {
     command::run(&mut apt_get(&["update"]))?;
     command::run(apt_get(&["install", "-y", "--no-install-recommends"]).args(&missing))?;
     Ok(format!("installed: {packages}"))
+}
+
+/// Takes one file out of a Debian package without installing it: a package with a server would
+/// start the server as a service. `folder` is where the package is unpacked; it goes afterwards.
+pub(crate) fn extract(package: &str, file: &str, folder: &Path, to: &Path) -> Result<()> {
+    for needed in ["apt-get", "dpkg-deb"] {
+        if !is_installed(needed) {
+            bail!(
+                "{needed} is missing: it fetches Debian's {package}. Without Debian, put {file} of \
+                 that package at {}",
+                to.display()
+            );
+        }
+    }
+    // What a killed run has left behind.
+    let _ = fs::remove_dir_all(folder);
+    fs::create_dir_all(folder)?;
+    if download(package, folder).is_err() {
+        // The lists of a fresh image are empty, those of an old one name files that are gone.
+        command::read(&mut apt_get(&["update"]))?;
+        download(package, folder)?;
+    }
+    let archive = fs::read_dir(folder)?
+        .filter_map(|entry| Some(entry.ok()?.path()))
+        .find(|path| path.extension().is_some_and(|end| end == "deb"));
+    let archive = archive.with_context(|| format!("apt-get downloaded no {package}"))?;
+    let unpacked = folder.join("unpacked");
+    let mut unpack = program("dpkg-deb", &["--extract"]);
+    command::run(unpack.arg(&archive).arg(&unpacked))?;
+    fs::rename(unpacked.join(file), to).with_context(|| format!("{package} has no {file}"))?;
+    fs::remove_dir_all(folder)?;
+    Ok(())
+}
+
+fn download(package: &str, folder: &Path) -> Result<()> {
+    let mut download = apt_get(&["download", package]);
+    // Read, not run: stdout belongs to the folder that `cargo xtask tools --print` prints.
+    command::read(download.current_dir(folder)).map(|_| ())
 }
 
 /// Installs a cargo subcommand that is not there yet, in the version known to build with our Rust.

@@ -17,6 +17,9 @@ pub(crate) struct Arguments {
     /// Leave out what needs real servers or other programs: for between edits
     #[arg(long)]
     fast: bool,
+    /// Also run the tests that take minutes of waiting: for before a release
+    #[arg(long, conflicts_with = "fast")]
+    long: bool,
 }
 
 /// What a step has to say in the summary.
@@ -77,6 +80,9 @@ fn tests(arguments: &Arguments) -> Result<Note> {
         tests.args(["--exclude", "kelpie-e2e"]);
     }
     run_command(&mut tests)?;
+    if arguments.long {
+        run_cargo(&["test", "--package", "kelpie-e2e", "--", "--ignored"])?;
+    }
     Ok(Note::new())
 }
 

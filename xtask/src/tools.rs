@@ -10,13 +10,15 @@ use serde_json::Value;
 use xtask::cache;
 
 use crate::command::{self, program};
+use crate::packages;
 use crate::stopwatch::Stopwatch;
 
 /// Provide the real servers the tests run.
 ///
 /// Builds kube-apiserver, kube-controller-manager, kubectl and etcd 3.5, 3.6 and 3.7 with Go from
-/// the pins in tools/, and fetches Gardener's custom resource definitions. The first time takes
-/// about eight minutes on two cores; what is there is kept. The folder stands in `KELPIE_CACHE`,
+/// the pins in tools/, takes etcd 3.4 out of Debian's package (nothing is installed, no service
+/// starts), and fetches Gardener's custom resource definitions. The first time takes about eight
+/// minutes on two cores; what is there is kept. The folder stands in `KELPIE_CACHE`,
 /// else `XDG_CACHE_HOME/kelpie`, else `~/.cache/kelpie`. If `KUBEBUILDER_ASSETS` names a folder
 /// with a kube-apiserver and an etcd, its binaries are taken instead of built.
 #[derive(clap::Args)]
@@ -47,6 +49,9 @@ const SERVERS: [Server; 6] = [
 
 /// Plain `etcd` is this one: the line that the pinned Kubernetes is released with.
 const DEFAULT_ETCD: &str = "etcd-3.6";
+
+/// The line that no pin can build any more: it comes from a Debian package.
+const DEBIANS_ETCD: &str = "etcd-3.4";
 
 /// A module of `tools/crds`, its folder of definitions, and the API group the tests need of it.
 const DEFINITIONS: [(&str, &str, &str); 2] = [
@@ -120,6 +125,10 @@ fn provide_one(name: &str, folder: &Path) -> Result<&'static str> {
         link(Path::new(DEFAULT_ETCD), &folder.join(name))?;
         return Ok("linked to etcd-3.6");
     }
+    if name == DEBIANS_ETCD {
+        extract_etcd(folder)?;
+        return Ok("taken out of Debian's package");
+    }
     if name == "crds" {
         fetch_definitions(folder)?;
         return Ok("fetched");
@@ -135,6 +144,23 @@ fn link(to: &Path, from: &Path) -> Result<()> {
         fs::remove_file(from)?;
     }
     symlink(to, from).with_context(|| format!("linking {}", from.display()))
+}
+
+/// Debian may move on to another line one day: then this says so, once.
+fn extract_etcd(folder: &Path) -> Result<()> {
+    let partial = folder.join(".etcd-3.4.partial");
+    let unpacked = folder.join(".etcd-3.4.unpacked");
+    packages::extract("etcd-server", "usr/bin/etcd", &unpacked, &partial)?;
+    let version = command::read(&mut program(&partial, &["--version"]))?;
+    if !version.contains("etcd Version: 3.4.") {
+        bail!(
+            "Debian's etcd-server is not 3.4 any more, but {:?}: put an etcd 3.4 at {}",
+            version.lines().next().unwrap_or_default(),
+            folder.join(DEBIANS_ETCD).display()
+        );
+    }
+    fs::rename(&partial, folder.join(DEBIANS_ETCD))?;
+    Ok(())
 }
 
 /// Builds beside the final place and renames: a killed build leaves no half server.
@@ -257,7 +283,8 @@ mod tests {
     fn every_promised_thing_has_a_way_to_be_made() {
         for name in cache::CONTENT {
             let built = SERVERS.iter().any(|server| server.name == name);
-            assert!(built || ["etcd", "crds"].contains(&name), "{name}");
+            let special = ["etcd", DEBIANS_ETCD, "crds"].contains(&name);
+            assert!(built || special, "{name}");
         }
         assert!(SERVERS.iter().any(|server| server.name == DEFAULT_ETCD));
     }

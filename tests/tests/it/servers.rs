@@ -38,7 +38,7 @@ fn printed_version() -> String {
 
 #[tokio::test]
 async fn every_line_of_etcd_starts_is_healthy_and_tells_its_version() {
-    for line in ["3.5", "3.6", "3.7"] {
+    for line in ["3.4", "3.5", "3.6", "3.7"] {
         let etcd = Etcd::start(&format!("etcd-{line}")).await.unwrap();
         let health = etcd.get("/health").await.unwrap();
         assert_eq!(health["health"], "true", "etcd {line}: {health}");
