@@ -209,8 +209,8 @@ struct Question {
 async fn state(Shared(window): Shared<Window>, Query(question): Query<Question>) -> Response {
     let clusters = window.board.clusters(question.cluster.as_deref());
     if let Some(name) = question.cluster.filter(|_| clusters.is_empty()) {
-        let message = format!("cluster {name:?} is not probed\n");
-        return (StatusCode::NOT_FOUND, message).into_response();
+        let answer = Json(window.board.unprobed(&name));
+        return (StatusCode::NOT_FOUND, answer).into_response();
     }
     let state = State {
         at: window.clock.now(),
