@@ -73,7 +73,9 @@ fn judged(sheet: &mut Sheet, now: When, decision: &Decision, shown: &Shown) {
             let clock = Clock(deadline);
             sheet.row(
                 "deadline",
-                format!("{clock}, {distance}: the next node can turn Unknown then, unless it renews"),
+                format!(
+                    "{clock}, {distance}: the next node can turn Unknown then, unless it renews"
+                ),
             );
         }
         None => sheet.row("deadline", "none ahead"),
