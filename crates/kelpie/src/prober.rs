@@ -130,7 +130,7 @@ pub(crate) struct ElectionFlags {
     )]
     enable_leader_election: bool,
 
-    /// The namespace of the Lease
+    /// The namespace of the Lease, and of Events about Clusters
     #[arg(long, value_name = "NAMESPACE", default_value = "garden")]
     leader_election_namespace: String,
 
@@ -206,6 +206,7 @@ impl Prober {
             fresh_connections: self.fresh_connections,
             election,
             identity: identity(),
+            event_namespace: self.election.leader_election_namespace.clone(),
         };
         let clusters = config.namespace.clone();
         let prober = kelpie_prober::Prober::new(config, options, seed, &mut registry);

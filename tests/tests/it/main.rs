@@ -10,6 +10,8 @@
 )]
 
 mod access;
+mod alerts;
+mod check;
 mod definitions;
 mod etcd;
 mod lease_list;

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use kelpie_config::ProberConfig;
 use kelpie_kube::kubeconfig::Access;
 use kelpie_kube::seed::KubeconfigSecret;
-use kelpie_kube::tenant::{Tenant, TenantError};
+use kelpie_kube::tenant::{Haste, Keeping, Tenant, TenantError};
 use secrecy::ExposeSecret;
 use tokio::time::Instant;
 
@@ -55,19 +55,19 @@ fn open(
     let Some(kubeconfig) = &secret.kubeconfig else {
         return Err(unusable(secret.problem.unwrap_or("it is empty").to_owned()));
     };
-    let access = Access::parse(kubeconfig.expose_secret());
+    let access = Access::from_kubeconfig(kubeconfig.expose_secret());
     let access = access.map_err(|error| unusable(error.to_string()))?;
-    Ok(Tenant::new(access, false))
+    Ok(Tenant::new(access, Keeping::Kept))
 }
 
 async fn inside(config: &ProberConfig, cluster: &str, mut tenant: Tenant) -> Row {
     let deadline = Instant::now() + config.probe.probe_timeout;
-    let probed = tenant.probe(false, deadline).await;
+    let probed = tenant.probe(Haste::Routine, deadline).await;
     if let Err(error) = probed.version {
         return refused(cluster, "/version", &error);
     }
     let leases = match probed.leases {
-        Some(Ok(leases)) => leases.list.iter().count(),
+        Some(Ok(leases)) => leases.leases.len(),
         Some(Err(error)) => return refused(cluster, "the node leases", &error),
         None => return Row::fail(cluster, "the leases were not listed", "run this again"),
     };

@@ -17,6 +17,7 @@ use crate::cli::Guise;
 use crate::exit::Outcome;
 use crate::prober::ElectionFlags;
 use crate::source::Source;
+use crate::summary::counted;
 use crate::terminal;
 
 /// Clusters that are looked at together.
@@ -96,11 +97,10 @@ impl Prober {
         };
         if let Some(config) = &config {
             let clusters = config.namespace.as_deref().unwrap_or("all clusters");
-            let targets = config.targets.len();
-            table.add(Row::ok(
-                ABOUT,
-                format!("{name} can be used: {clusters}, {targets} targets"),
-            ));
+            let targets = u32::try_from(config.targets.len()).unwrap_or(u32::MAX);
+            let targets = counted(targets, "target", "targets");
+            let found = format!("{name} can be used: {clusters}, {targets}");
+            table.add(Row::ok(ABOUT, found));
         }
         for problem in problems {
             let (line, column) = (problem.line, problem.column);
@@ -142,12 +142,11 @@ impl Prober {
         }
         let landscape = seed::list(&seed, config, table).await;
         let Some(landscape) = landscape else { return };
-        let to_probe = landscape.to_probe(self.cluster.as_deref(), table);
+        let (to_probe, mut rows) = landscape.to_probe(self.cluster.as_deref(), table);
         let mut progress = Progress::new(to_probe.len());
         let looks = to_probe.into_iter();
         let looks = looks.map(|cluster| cluster::look(config, &landscape, cluster));
         let mut looks = stream::iter(looks).buffer_unordered(AT_ONCE);
-        let mut rows = Vec::new();
         while let Some(found) = looks.next().await {
             rows.extend(found);
             progress.advance();

@@ -180,49 +180,52 @@ async fn all<T>(
 }
 
 impl Landscape {
-    /// The clusters that the prober would probe, or the one asked for, with a row about the others.
-    pub(super) fn to_probe(&self, only: Option<&str>, table: &mut Table) -> Vec<&str> {
-        let mut to_probe = Vec::new();
-        let mut left_out = 0;
+    /// The clusters that the prober would probe, or the one asked for, and rows about the others.
+    pub(super) fn to_probe(&self, only: Option<&str>, table: &mut Table) -> (Vec<&str>, Vec<Row>) {
+        let (mut to_probe, mut rows) = (Vec::new(), Vec::new());
+        let (mut probed, mut left_out) = (0, 0);
         for cluster in &self.clusters {
             let name = cluster.name.as_str();
-            let is_asked = only == Some(name);
+            let is_wanted = only.is_none_or(|only| only == name);
             match cluster.shoot.as_ref().map(eligibility) {
-                Ok(Eligibility::Run) => to_probe.push(name),
-                Err(problem) => table.add(Row::fail(
+                Ok(Eligibility::Run) => {
+                    probed += 1;
+                    to_probe.extend(is_wanted.then_some(name));
+                }
+                Ok(other) => {
+                    left_out += 1;
+                    if only == Some(name) {
+                        let remedy = "nothing; it gets a probe when that has changed";
+                        rows.push(Row::warn(name, format!("no probe: {}", why(other)), remedy));
+                    }
+                }
+                Err(problem) if is_wanted => rows.push(Row::fail(
                     name,
                     format!("its Shoot cannot be read: {problem}"),
                     "it keeps the probe it has; Gardener's next reconciliation writes it anew",
                 )),
-                Ok(other) => {
-                    left_out += 1;
-                    if is_asked {
-                        let why = match other {
-                            Eligibility::NotYet(why) => why.to_string(),
-                            Eligibility::Remove(why) => why.to_string(),
-                            Eligibility::Run => String::new(),
-                        };
-                        let remedy = "nothing; it gets a probe when that has changed";
-                        table.add(Row::warn(name, format!("no probe: {why}"), remedy));
-                    }
-                }
+                Err(_) => {}
             }
         }
         let all = self.clusters.len();
         table.add(Row::ok(
             "clusters",
-            format!(
-                "{all} in the seed, {} to be probed, {left_out} left out",
-                to_probe.len()
-            ),
+            format!("{all} in the seed, {probed} to be probed, {left_out} left out"),
         ));
-        if let Some(only) = only {
-            if !self.clusters.iter().any(|cluster| cluster.name == only) {
-                let remedy = "`kubectl get clusters` lists them";
-                table.add(Row::fail(only, "there is no such Cluster", remedy));
-            }
-            to_probe.retain(|name| *name == only);
+        if let Some(only) = only
+            && !self.clusters.iter().any(|cluster| cluster.name == only)
+        {
+            let remedy = "`kubectl get clusters` lists them";
+            rows.push(Row::fail(only, "there is no such Cluster", remedy));
         }
-        to_probe
+        (to_probe, rows)
+    }
+}
+
+fn why(eligibility: Eligibility) -> String {
+    match eligibility {
+        Eligibility::Run => String::new(),
+        Eligibility::NotYet(why) => why.to_string(),
+        Eligibility::Remove(why) => why.to_string(),
     }
 }

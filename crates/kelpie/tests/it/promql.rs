@@ -1,4 +1,4 @@
-//! Just enough of PromQL to find the metrics that an expression names.
+//! Just enough of `PromQL` to find the metrics that an expression names.
 
 /// Words after which a list of labels stands in parentheses.
 const GROUPING: [&str; 6] = [
@@ -28,11 +28,18 @@ pub(crate) fn metrics(expression: &str) -> Vec<String> {
         let next = after.trim_start();
         if GROUPING.contains(&word) && next.starts_with('(') {
             rest = next.split_once(')').unwrap().1;
+        } else if is_aggregated(next) {
+            // `sum by (x) (…)`: the word is a function.
         } else if !next.starts_with('(') && !OPERATORS.contains(&word) && !is_number {
             found.push(word.to_owned());
         }
     }
     found
+}
+
+fn is_aggregated(next: &str) -> bool {
+    let word = next.split([' ', '(']).next();
+    matches!(word, Some("by" | "without"))
 }
 
 /// Without label matchers and ranges: what stands in braces, brackets and quotes.

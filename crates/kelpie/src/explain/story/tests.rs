@@ -242,6 +242,16 @@ fn a_fence_with_its_deadline() {
 }
 
 #[test]
+fn the_runbook_shows_what_is_really_told() {
+    let runbook = include_str!("../../../../../docs/operate.md");
+    let told = told(fenced(), true, false);
+    assert!(
+        runbook.contains(&told),
+        "docs/operate.md should show:\n{told}"
+    );
+}
+
+#[test]
 fn an_api_server_that_is_away() {
     insta::assert_snapshot!(told(blind(), false, false));
 }
