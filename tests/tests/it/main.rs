@@ -15,6 +15,7 @@ mod check;
 mod definitions;
 mod etcd;
 mod lease_list;
+mod prober;
 mod seed;
 mod servers;
 mod tenant;
