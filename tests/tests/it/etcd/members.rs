@@ -6,7 +6,7 @@ use kelpie_e2e::{Cluster, Etcd, Setup, poll};
 use tokio::sync::watch;
 use tokio::time::{Instant, sleep};
 
-use super::stage::{PATIENCE, beside, on_every_line, on_lines, quiet};
+use super::stage::{PATIENCE, beside, on_every_line, on_lines, own_answer, quiet};
 
 #[tokio::test]
 async fn a_learner_is_live_and_not_ready_until_it_is_promoted() {
@@ -134,10 +134,11 @@ async fn a_slow_follower_that_advances_is_ready() {
             }
             (first, excused, refused)
         };
-        let ((), (first, excused, refused)) = tokio::join!(work_slowly, probe);
+        let theirs = own_answer(slow, "/readyz", PATIENCE);
+        let ((), (first, excused, refused), theirs) = tokio::join!(work_slowly, probe, theirs);
         println!(
             "{line}: a follower caught up in {:?}; ready after {first:?}, {excused} probes were \
-             200 before",
+             200 before; etcd's own readyz: {theirs}",
             resumed.elapsed()
         );
         assert!(excused > 0, "never ready while it was behind");

@@ -2,10 +2,10 @@
 
 use std::time::Duration;
 
-use kelpie_e2e::{Cluster, Kelpie, Setup, poll, wire};
+use kelpie_e2e::{Cluster, Kelpie, Setup, poll};
 use tokio::time::{Instant, sleep};
 
-use super::stage::{PATIENCE, SLACK, beside, middle_and_longest, on_every_line, quiet};
+use super::stage::{PATIENCE, SLACK, beside, middle_and_longest, on_every_line, own_answer, quiet};
 
 /// The default deadline of readyz.
 const DEADLINE: Duration = Duration::from_millis(900);
@@ -53,7 +53,7 @@ async fn lose_quorum(line: &'static str, loss: Loss) {
     let (said, known, theirs) = tokio::join!(
         until_no_leader(&kelpie, since),
         until_known(&cluster, left, since),
-        own_readyz(&cluster, left)
+        own_answer(&cluster.members[left], "/readyz", THEIR_PATIENCE)
     );
     let (median, longest, whole) = fast_answers(&kelpie).await;
     println!(
@@ -134,18 +134,6 @@ async fn fast_answers(kelpie: &Kelpie) -> (Duration, Duration, Duration) {
         seen.push((median, longest, slowest));
     }
     panic!("too slow three times (median, longest, longest readyz): {seen:?}");
-}
-
-/// What etcd itself says, for those who compare.
-async fn own_readyz(cluster: &Cluster, member: usize) -> String {
-    let url = cluster.members[member].metrics_url();
-    match wire::get_within(url, "/readyz", THEIR_PATIENCE)
-        .await
-        .unwrap()
-    {
-        None => format!("silent for {THEIR_PATIENCE:?}"),
-        Some(reply) => format!("{} after {:?}", reply.status, reply.took),
-    }
 }
 
 #[tokio::test]

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use kelpie_e2e::{Etcd, Kelpie, LINES};
+use kelpie_e2e::{Etcd, Kelpie, LINES, wire};
 use tokio::sync::{Mutex, MutexGuard};
 use tokio::task::{JoinSet, LocalSet};
 
@@ -61,6 +61,17 @@ pub(super) fn command_line(member: &Etcd, flags: &[&str]) -> Vec<String> {
 /// Kelpie beside `member`, with some flags more.
 pub(super) async fn beside(member: &Etcd, flags: &[&str]) -> Kelpie {
     Kelpie::start(&command_line(member, flags)).await.unwrap()
+}
+
+/// What etcd itself answers on `target`, for those who compare; asked where no certificate is needed.
+pub(super) async fn own_answer(member: &Etcd, target: &str, patience: Duration) -> String {
+    match wire::get_within(member.metrics_url(), target, patience)
+        .await
+        .unwrap()
+    {
+        None => format!("silent for {patience:?}"),
+        Some(reply) => format!("{} after {:?}", reply.status, reply.took),
+    }
 }
 
 /// The middle one of these, and the longest.
