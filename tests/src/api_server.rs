@@ -29,6 +29,7 @@ const STRANGER: &str = "token-of-a-stranger";
 /// A running API server. It ends when dropped.
 pub struct ApiServer {
     process: Process,
+    arguments: Vec<String>,
     url: String,
     authority: Authority,
     // After the process: it must be gone before its folder goes.
@@ -61,6 +62,7 @@ impl ApiServer {
             let log = folder.path().join("log");
             let mut server = Self {
                 process: Process::start(&program, &arguments, &log)?,
+                arguments,
                 url: format!("https://127.0.0.1:{port}"),
                 authority,
                 folder,
@@ -75,6 +77,21 @@ impl ApiServer {
     /// The process behind it.
     pub fn process(&self) -> &Process {
         &self.process
+    }
+
+    /// Kills it; its objects stay in etcd. [`come_back`](Self::come_back) starts it again.
+    pub fn go_down(&mut self) {
+        self.process.kill();
+    }
+
+    /// Starts it again under its old address, with its old keys, and waits until it is ready.
+    pub async fn come_back(&mut self) -> Result<()> {
+        self.process.kill();
+        let program = cache::find("kube-apiserver")?;
+        let log = self.folder.path().join("log-of-the-new-process");
+        self.process = Process::start(&program, &self.arguments, &log)?;
+        ensure!(self.is_ready().await?, "kube-apiserver lost its port");
+        Ok(())
     }
 
     /// May do everything.
@@ -96,6 +113,16 @@ impl ApiServer {
     /// A kubeconfig with everything inside it.
     pub fn kubeconfig(&self, credentials: &Credentials) -> String {
         credentials.kubeconfig(&self.url, &self.authority.certificate())
+    }
+
+    /// The same for who comes by way of another address.
+    pub fn kubeconfig_at(&self, url: &str, credentials: &Credentials) -> String {
+        credentials.kubeconfig(url, &self.authority.certificate())
+    }
+
+    /// Where it listens, as in `https://127.0.0.1:40123`.
+    pub fn url(&self) -> &str {
+        &self.url
     }
 
     /// A client that retries nothing: a test sees what the server answered.

@@ -1,5 +1,6 @@
 //! The product itself: the real binary, built from this checkout.
 
+use std::os::unix::fs::symlink;
 use std::path::PathBuf;
 use std::process::Output;
 use std::sync::LazyLock;
@@ -37,13 +38,19 @@ impl Kelpie {
     /// Starts a server, as in `["etcd", "--listen", "127.0.0.1:0", …]`, and waits until it says
     /// where it listens.
     pub async fn start<S: AsRef<str>>(arguments: &[S]) -> Result<Self> {
+        Self::start_as("kelpie", arguments).await
+    }
+
+    /// The same under another name of the program.
+    pub async fn start_as<S: AsRef<str>>(name: &str, arguments: &[S]) -> Result<Self> {
         let folder = Folder::new("kelpie")?;
+        let program = folder.path().join(name);
+        symlink(self::program()?, &program)?;
         let log = folder.path().join("log");
         let arguments: Vec<String> = arguments
             .iter()
             .map(|word| word.as_ref().to_owned())
             .collect();
-        let program = program()?;
         let started = Instant::now();
         let mut process = Process::start(&program, &arguments, &log)?;
         let url = poll::until("kelpie to listen", PATIENCE, async || {
@@ -98,6 +105,11 @@ impl Kelpie {
     pub async fn metric(&self, name: &str) -> Result<f64> {
         let text = self.get("/metrics").await?.body;
         crate::etcd::sample(&text, name).with_context(|| format!("{name} is not in:\n{text}"))
+    }
+
+    /// Waits until it has ended by itself.
+    pub async fn ended_within(&mut self, patience: Duration) -> Result<Exit> {
+        self.process.ended_within(patience).await
     }
 
     /// Asks it to end by SIGTERM and waits until it has.

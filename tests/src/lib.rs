@@ -3,7 +3,8 @@
 //!
 //! Read in this order: [`ControlPlane`] is what most tests start; it is an [`Etcd`] and an
 //! [`ApiServer`] on it. [`Credentials`] say who a client is. An etcd [`Cluster`] has several members
-//! that can be paused, killed and replaced. [`Kelpie`] is the built binary. Under them, [`process`] runs a server
+//! that can be paused, killed and replaced. A [`landscape`] is a seed with shoots. [`Kelpie`] is the
+//! built binary. Under them, [`process`] runs a server
 //! and ends it with its test, [`pki`] makes keys and certificates, [`poll`] waits for an event with
 //! a deadline.
 //!
@@ -17,6 +18,7 @@ pub mod disk;
 mod etcd;
 mod folder;
 pub mod kelpie;
+pub mod landscape;
 pub mod pki;
 pub mod poll;
 mod port;

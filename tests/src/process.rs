@@ -74,6 +74,13 @@ impl Process {
         !matches!(self.child.try_wait(), Ok(None))
     }
 
+    /// Kills the server and waits until it is gone.
+    pub fn kill(&mut self) {
+        // It may have ended by itself; all that counts is that it is gone afterwards.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+
     /// Sends a signal by its name, as in `STOP`.
     pub fn signal(&self, name: &str) -> Result<()> {
         let id = self.id().to_string();
@@ -136,9 +143,7 @@ impl Process {
 impl Drop for Process {
     #[expect(clippy::print_stderr, reason = "shown by the failing test")]
     fn drop(&mut self) {
-        // It may have ended by itself; all that counts is that it is gone afterwards.
-        let _ = self.child.kill();
-        let _ = self.child.wait();
+        self.kill();
         if thread::panicking() {
             eprintln!("{}", self.log_tail());
         }

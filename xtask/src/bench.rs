@@ -23,11 +23,17 @@ struct Bench {
     run: fn(&[String]) -> Result<()>,
 }
 
-const BENCHES: [Bench; 2] = [
+const BENCHES: [Bench; 3] = [
     Bench {
         name: "race-model",
         about: "how far a fixed poll and Kelpie's schedule are from the node controller's deadline",
         run: |arguments| cargo_bench("kelpie-core", "race_model", arguments),
+    },
+    Bench {
+        name: "fleet",
+        about: "memory, processor time and requests of a prober over many healthy clusters on real \
+                servers; any prober's command line after --peer",
+        run: |arguments| cargo_bench("kelpie-e2e", "fleet", arguments),
     },
     Bench {
         name: "decision",

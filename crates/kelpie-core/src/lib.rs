@@ -60,6 +60,7 @@ mod limits;
 mod observation;
 mod schedule;
 mod settings;
+mod shoot;
 mod status;
 mod target;
 mod time;
@@ -77,6 +78,9 @@ pub use lease::{Lease, Listing};
 pub use observation::{Fence, Lists, Observation};
 pub use schedule::{Throttle, Wake, WakeReason};
 pub use settings::{Settings, Thresholds};
+pub use shoot::{
+    Eligibility, Hibernation, NotYet, Operation, OperationKind, Removal, ShootFacts, eligibility,
+};
 pub use status::{Health, Outcome, ProbeStatus};
 pub use target::{ResourceRef, ScaleRule, Target};
 pub use time::Time;

@@ -19,7 +19,9 @@ pub(crate) struct Trouble {
 /// What a call's end changes.
 #[derive(Debug, PartialEq, Eq)]
 enum Change {
-    Begins,
+    /// For this reason, which is new.
+    Begins(String),
+    /// The last one.
     Ends,
     None,
 }
@@ -41,12 +43,12 @@ impl Trouble {
     /// A call ended.
     pub(crate) fn note<T>(&self, call: &'static str, result: &Result<T, Fault>) {
         match self.change(call, result.as_ref().err()) {
-            Change::Begins => {
-                let reason = result.as_ref().err().map(ToString::to_string);
-                let reason = reason.unwrap_or_default();
-                warn!(call, %reason, "the probe cannot do its work; check its flags, credentials and certificates");
-            }
-            Change::Ends => info!(call, "the probe can do its work again"),
+            Change::Begins(reason) => warn!(
+                call,
+                %reason,
+                "the probe cannot do its work: mend its flags, credentials or certificates"
+            ),
+            Change::Ends => info!("the probe can do its work again"),
             Change::None => {}
         }
     }
@@ -56,16 +58,20 @@ impl Trouble {
         let change = match fault {
             Some(fault) if fault.is_own() => {
                 let reason = fault.to_string();
-                match by_call.insert(call, reason.clone()) {
-                    Some(before) if before == reason => Change::None,
-                    _ => Change::Begins,
+                // One certificate fails every call; once is enough.
+                let known = by_call.values().any(|other| *other == reason);
+                by_call.insert(call, reason.clone());
+                if known {
+                    Change::None
+                } else {
+                    Change::Begins(reason)
                 }
             }
             // Silence says nothing about what we could do better.
             Some(Fault::Silent | Fault::NoToken | Fault::Broken(_)) => Change::None,
             Some(_) | None => match by_call.remove(call) {
-                Some(_) => Change::Ends,
-                None => Change::None,
+                Some(_) if by_call.is_empty() => Change::Ends,
+                _ => Change::None,
             },
         };
         self.misconfigured.set(i64::from(!by_call.is_empty()));
@@ -82,14 +88,16 @@ mod tests {
         let trouble = Trouble::new("kelpie_etcd_", &mut Registry::default());
         let own = Fault::Own("the certificate has expired".to_owned());
         let denied = Fault::Denied("etcdserver: permission denied".to_owned());
+        let begins = |fault: &Fault| Change::Begins(fault.to_string());
         for (call, fault, change, gauge) in [
             ("read", None, Change::None, 0),
-            ("read", Some(&own), Change::Begins, 1),
+            ("read", Some(&own), begins(&own), 1),
             ("read", Some(&own), Change::None, 1),
-            ("status", Some(&denied), Change::Begins, 1),
+            ("metrics", Some(&own), Change::None, 1),
+            ("status", Some(&denied), begins(&denied), 1),
             ("read", Some(&Fault::Silent), Change::None, 1),
-            ("read", Some(&denied), Change::Begins, 1),
-            ("read", None, Change::Ends, 1),
+            ("read", None, Change::None, 1),
+            ("metrics", None, Change::None, 1),
             ("status", Some(&Fault::NoLeader), Change::Ends, 0),
             ("status", Some(&Fault::Refused), Change::None, 0),
         ] {

@@ -88,7 +88,7 @@ pub use pulse::Pulse;
 pub use readiness::{Readiness, ReadyHandle};
 pub use reason::Reason;
 pub use report::{Finding, Report};
-pub use routes::{not_found, routes};
+pub use routes::{healthz, not_found, routes};
 pub use server::serve;
 pub use settings::Settings;
 pub use shared::{Panicked, Shared};

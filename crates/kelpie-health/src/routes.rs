@@ -36,6 +36,12 @@ pub fn routes(health: Health) -> Router {
     router.with_state(health)
 }
 
+/// `/healthz`, an older name of `/livez`, for supervisors that ask for it.
+pub fn healthz(health: Health) -> Router {
+    let router = Router::new().route("/healthz", whole(Group::Livez));
+    router.with_state(health)
+}
+
 /// `/livez`, `/readyz`.
 fn whole(group: Group) -> MethodRouter<Health> {
     any(

@@ -2,16 +2,15 @@
 
 use std::fmt::Write;
 
-use anstyle::{AnsiColor, Style};
 use anyhow::{Context, Result};
 use clap::{Args, Subcommand, ValueEnum};
-use kelpie_config::{Parsed, Problem, Report, Severity, Strictness, prober, weeder};
+use kelpie_config::{Parsed, Problem, Report, Severity, prober, weeder};
 use serde::Serialize;
 
 use crate::cli::Guise;
 use crate::exit::Outcome;
 use crate::source::{Source, Unreadable};
-use crate::{summary, terminal};
+use crate::{problems, summary, terminal};
 
 /// Check a configuration file: what it means, or everything that is wrong with it
 ///
@@ -85,10 +84,7 @@ impl CheckConfig {
             (Err(unreadable), Output::Text) => return Err(unreadable.into()),
             (Err(unreadable), Output::Json) => return self.print_unreadable(&unreadable),
         };
-        let strictness = match self.guise.unwrap_or(started_as) {
-            Guise::Kelpie => Strictness::Strict,
-            Guise::DependencyWatchdog => Strictness::Lenient,
-        };
+        let strictness = self.guise.unwrap_or(started_as).strictness();
         match self.component {
             Component::Prober(_) => self.answer(prober::parse(&bytes, strictness), summary::prober),
             Component::Weeder(_) => self.answer(weeder::parse(&bytes, strictness), summary::weeder),
@@ -117,12 +113,9 @@ impl CheckConfig {
 
     fn print_text(&self, summary: Option<String>, problems: &[Problem]) -> Result<()> {
         let name = self.name();
-        let mut lines = String::new();
-        for problem in problems {
-            writeln!(lines, "{}", line(&name, problem))?;
-        }
+        let mut lines = problems::lines(&name, problems);
         if !problems.is_empty() {
-            writeln!(lines, "{name}: {}", count(problems))?;
+            writeln!(lines, "{name}: {}", problems::count(problems))?;
         }
         terminal::stderr(&lines).context("cannot write the problems")?;
         if let Some(summary) = summary {
@@ -189,41 +182,4 @@ impl CheckConfig {
     fn name(&self) -> String {
         self.component.source().name()
     }
-}
-
-/// A problem the way compilers print them.
-fn line(file: &str, problem: &Problem) -> String {
-    let place = Style::new().bold();
-    let (label, style) = match problem.severity {
-        Severity::Error => ("", Style::new()),
-        Severity::Warning => (
-            "warning: ",
-            Style::new().fg_color(Some(AnsiColor::Yellow.into())),
-        ),
-    };
-    let Problem { line, column, .. } = problem;
-    format!(
-        "{place}{file}:{line}:{column}:{place:#} {style}{label}{style:#}{}",
-        problem.text()
-    )
-}
-
-fn count(problems: &[Problem]) -> String {
-    let of = |severity| {
-        problems
-            .iter()
-            .filter(|problem| problem.severity == severity)
-            .count()
-    };
-    let (errors, warnings) = (of(Severity::Error), of(Severity::Warning));
-    let plural = |number, word| match number {
-        0 => None,
-        1 => Some(format!("1 {word}")),
-        _ => Some(format!("{number} {word}s")),
-    };
-    let parts: Vec<_> = [plural(errors, "error"), plural(warnings, "warning")]
-        .into_iter()
-        .flatten()
-        .collect();
-    parts.join(", ")
 }

@@ -6,18 +6,17 @@ use std::path::Path;
 use anyhow::Result;
 use clap::error::ErrorKind;
 use clap::{CommandFactory, Parser, Subcommand, ValueEnum};
+use kelpie_config::Strictness;
 
 use crate::check_config::CheckConfig;
 use crate::completions::Completions;
 use crate::etcd::Etcd;
 use crate::exit::Outcome;
+use crate::go_flags::with_two_dashes;
+use crate::prober::Prober;
 
 const LONG_ABOUT: &str = "\
 Kelpie watches over Kubernetes control planes that run as pods in another cluster.
-
-This build checks configuration files, serves livez and readyz for an etcd member, and prints
-shell completions. The commands that do the watching, prober and weeder, are to come; what follows
-is what they are for.
 
 When the nodes of a cluster lose their connection to the control plane, its
 kube-controller-manager takes them for dead, and machines that are fine get replaced.
@@ -61,6 +60,7 @@ pub(crate) struct Cli {
 
 #[derive(Subcommand)]
 enum Command {
+    Prober(Box<Prober>),
     CheckConfig(CheckConfig),
     Etcd(Box<Etcd>),
     Completions(Completions),
@@ -86,6 +86,13 @@ impl Guise {
         }
     }
 
+    pub(crate) const fn strictness(self) -> Strictness {
+        match self {
+            Self::Kelpie => Strictness::Strict,
+            Self::DependencyWatchdog => Strictness::Lenient,
+        }
+    }
+
     pub(crate) const fn name(self) -> &'static str {
         match self {
             Self::Kelpie => "kelpie",
@@ -100,7 +107,14 @@ pub(crate) fn run(arguments: Vec<OsString>) -> Result<Outcome> {
     if let Some(error) = arguments.get(1).and_then(not_yet) {
         return Err(error.into());
     }
+    let is_for_dwd = arguments.get(1).is_some_and(|word| word == "prober");
+    let arguments = if is_for_dwd {
+        with_two_dashes(arguments)
+    } else {
+        arguments
+    };
     match Cli::try_parse_from(arguments)?.command {
+        Command::Prober(command) => command.run(guise),
         Command::CheckConfig(command) => command.run(guise),
         Command::Etcd(command) => command.run(),
         Command::Completions(command) => command.run(guise),
@@ -109,12 +123,20 @@ pub(crate) fn run(arguments: Vec<OsString>) -> Result<Outcome> {
 
 /// For who swaps the image of dependency-watchdog too early: its commands are known, but missing.
 fn not_yet(word: &OsString) -> Option<clap::Error> {
-    let name = ["prober", "weeder"].into_iter().find(|name| word == name)?;
+    let name = "weeder";
     let message = format!(
         "this build does not have the {name} yet; it can check its file: \
          kelpie check-config {name} FILE"
     );
-    Some(Cli::command().error(ErrorKind::InvalidSubcommand, message))
+    let is_missing = word == name;
+    is_missing.then(|| Cli::command().error(ErrorKind::InvalidSubcommand, message))
+}
+
+/// A command line that is well formed, and wrong all the same.
+pub(crate) fn usage_error(message: &str) -> anyhow::Error {
+    Cli::command()
+        .error(ErrorKind::ValueValidation, message)
+        .into()
 }
 
 #[cfg(test)]

@@ -24,6 +24,12 @@ pub(crate) struct Unreadable {
 }
 
 impl Source {
+    pub(crate) fn file(file: &Path) -> Self {
+        Self {
+            file: file.to_owned(),
+        }
+    }
+
     /// How answers call it.
     pub(crate) fn name(&self) -> String {
         if self.is_stdin() {

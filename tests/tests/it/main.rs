@@ -13,4 +13,6 @@ mod access;
 mod definitions;
 mod etcd;
 mod lease_list;
+mod seed;
 mod servers;
+mod tenant;

@@ -179,6 +179,20 @@ pub struct Step {
     pub(super) origin: Origin,
 }
 
+impl Call {
+    /// Whether it changes the target.
+    pub fn is_write(&self) -> bool {
+        !matches!(self, Self::Read)
+    }
+}
+
+impl Step {
+    /// A look that no flow waits for: it may queue behind other routine calls.
+    pub fn can_wait(&self) -> bool {
+        matches!(self.origin, Origin::Look(_))
+    }
+}
+
 /// Who asked for a step: late answers are told by it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Origin {

@@ -119,15 +119,16 @@ impl Check for Alive {
                 Err(_) => Read::Hangs,
             },
         };
-        if let Read::Failed(fault) = &read
-            && !matches!(fault, Fault::Refused)
-        {
-            // An answer that is no good: the rest of the time is for finding out why.
-            let _ = timeout_at(end, calls.look(&mut watch)).await;
-            if matches!(fault, Fault::NoToken | Fault::Silent) {
+        // The rest of the time is for finding out why.
+        match &read {
+            Read::Failed(Fault::Server(_) | Fault::TimedOut(_)) => {
+                let _ = timeout_at(end, calls.look(&mut watch)).await;
+            }
+            Read::Failed(Fault::NoToken | Fault::Silent) => {
                 let asked = timeout_at(end, calls.ping.get(Duration::ZERO)).await;
                 pinged = asked.ok().and_then(Result::ok);
             }
+            Read::Answered | Read::Failed(_) | Read::Hangs => {}
         }
         let quiet = Quiet {
             boot: calls.member.boot(),
@@ -160,18 +161,18 @@ impl Check for Readable {
         let Some(read) = calls.unless_defrag(reading).await else {
             return Ok(());
         };
-        match read.map_err(Reason::of)? {
-            Ok(()) => Ok(()),
-            Err(Fault::Refused) => Err(Reason::of(Fault::Refused)),
-            Err(fault) => {
-                let mut watch = calls.watch();
-                let looked = timeout(calls.fresh / 2, calls.look(&mut watch)).await;
-                match looked {
-                    Ok(Defrag::Running) => Ok(()),
-                    _ => Err(Reason::of(fault)),
-                }
+        let fault = match read.map_err(Reason::of)? {
+            Ok(()) => return Ok(()),
+            Err(fault) => fault,
+        };
+        if matches!(fault, Fault::Server(_) | Fault::TimedOut(_)) {
+            let mut watch = calls.watch();
+            let looked = timeout(calls.fresh / 2, calls.look(&mut watch)).await;
+            if looked == Ok(Defrag::Running) {
+                return Ok(());
             }
         }
+        Err(Reason::of(fault))
     }
 }
 

@@ -94,8 +94,15 @@ impl fmt::Display for Address {
 #[derive(Clone, Debug)]
 pub struct Access {
     paths: FilePaths,
+    state: Arc<Mutex<State>>,
+}
+
+#[derive(Debug, Default)]
+struct State {
     /// As last read; none while they never could be.
-    files: Arc<Mutex<Option<Files>>>,
+    files: Option<Files>,
+    /// What the log was told about files that cannot be read again.
+    told: Option<String>,
 }
 
 impl Access {
@@ -104,7 +111,7 @@ impl Access {
     pub fn new(paths: FilePaths) -> Self {
         Self {
             paths,
-            files: Arc::default(),
+            state: Arc::default(),
         }
     }
 
@@ -120,13 +127,16 @@ impl Access {
     }
 
     fn tls(&self, alpn: Alpn) -> Result<TlsClient, Fault> {
-        let mut files = self.files.lock().unwrap_or_else(PoisonError::into_inner);
-        let files = match &mut *files {
+        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        let State { files, told } = &mut *state;
+        let files = match files {
             Some(files) => {
                 // What was good stays in use while new files are half written.
-                if let Err(error) = files.refresh() {
-                    warn!(%error, "certificates cannot be read again; the former stay in use");
+                let problem = files.refresh().err().map(|error| error.to_string());
+                if let Some(problem) = problem.as_ref().filter(|_| problem != *told) {
+                    warn!(%problem, "certificates cannot be read again; the former stay in use");
                 }
+                *told = problem;
                 files
             }
             None => files.insert(Files::load(self.paths.clone()).map_err(own)?),

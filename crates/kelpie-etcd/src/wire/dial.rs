@@ -2,6 +2,7 @@
 
 use std::error::Error;
 use std::fmt;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -94,17 +95,21 @@ fn channel(access: &Access, address: &Address, boot: &Arc<Mutex<Boot>>, note: &N
     // TLS is ours, so tonic is told of none. It never resolves this itself.
     let name = http_uri(address.authority());
     let address = address.clone();
-    let mut connected = false;
+    let connected = Arc::new(AtomicBool::new(false));
     let connector = service_fn(move |_| {
-        if std::mem::replace(&mut connected, true) {
+        // Asked to connect again: the other side has ended what there was. A connection that never
+        // came about says nothing of that kind.
+        if connected.swap(false, Ordering::Relaxed) {
             gone(&boot);
         }
         let (access, address) = (access.clone(), address.clone());
-        let (boot, note) = (Arc::clone(&boot), note.clone());
+        let (boot, note, connected) = (Arc::clone(&boot), note.clone(), Arc::clone(&connected));
         async move {
             let dialled = dial(&access, &address, note).await;
-            if let Err(Undialled(Fault::Refused)) = &dialled {
-                gone(&boot);
+            match &dialled {
+                Ok(_) => connected.store(true, Ordering::Relaxed),
+                Err(Undialled(Fault::Refused)) => gone(&boot),
+                Err(_) => {}
             }
             dialled
         }

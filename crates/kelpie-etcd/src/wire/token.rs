@@ -137,3 +137,65 @@ async fn log_in(line: &Line, user: &User) -> State {
 fn lock(state: &Mutex<State>) -> std::sync::MutexGuard<'_, State> {
     state.lock().unwrap_or_else(PoisonError::into_inner)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::wire::access::{Access, Address};
+
+    /// Of a user whose etcd nobody can reach.
+    fn tokens() -> Tokens {
+        let user = User {
+            name: "probe".to_owned(),
+            password: SecretString::from("hunter2"),
+        };
+        assert!(!format!("{user:?}").contains("hunter2"));
+        let nowhere = Address::parse("http://127.0.0.1:1", false).unwrap();
+        let access = Access::new(kelpie_net::FilePaths::default());
+        let line = Line::new(&access, &nowhere);
+        Tokens::new(user, line, Duration::from_millis(100))
+    }
+
+    fn held() -> Arc<SecretString> {
+        Arc::new(SecretString::from("token"))
+    }
+
+    #[tokio::test]
+    async fn without_an_answer_there_is_no_token() {
+        assert_eq!(tokens().get().await.unwrap_err(), Fault::NoToken);
+    }
+
+    #[tokio::test]
+    async fn a_token_is_kept_until_etcd_no_longer_takes_it() {
+        let tokens = tokens();
+        let token = held();
+        *lock(&tokens.state) = State::Held(Arc::clone(&token));
+        let got = tokens.get().await.unwrap().unwrap();
+        assert!(Arc::ptr_eq(&got, &token));
+
+        tokens.discard(Some(&held()));
+        assert!(tokens.known(Instant::now()).is_some(), "another was meant");
+        tokens.discard(Some(&token));
+        assert!(tokens.known(Instant::now()).is_none());
+    }
+
+    #[tokio::test]
+    async fn where_nobody_is_asked_who_he_is_no_token_is_sent() {
+        let tokens = tokens();
+        *lock(&tokens.state) = State::NotEnabled;
+        assert!(tokens.get().await.unwrap().is_none());
+        // Authentication was switched on.
+        tokens.discard(None);
+        assert!(tokens.known(Instant::now()).is_none());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_refused_log_in_is_not_repeated_at_once() {
+        let tokens = tokens();
+        let fault = Fault::Own("wrong password".to_owned());
+        *lock(&tokens.state) = State::Refused(fault.clone(), Instant::now());
+        assert_eq!(tokens.get().await.unwrap_err(), fault);
+        tokio::time::advance(AGAIN_AFTER).await;
+        assert!(tokens.known(Instant::now()).is_none());
+    }
+}

@@ -47,9 +47,9 @@ async fn readyz_repeats_what_it_knows_and_does_not_wait_for_its_deadline() {
             "{:?}",
             began.elapsed()
         );
-        let stale = report.findings.iter().filter(|found| found.stale.is_some());
-        let stale: Vec<_> = stale.map(|found| found.name.to_string()).collect();
-        assert_eq!(stale, ["data_corruption", "non_learner"]);
+        let repeated = report.findings.iter().filter(|found| found.stale.is_some());
+        let repeated: Vec<_> = repeated.map(|found| found.name.to_string()).collect();
+        assert_eq!(repeated, ["data_corruption", "non_learner"]);
         sleep(Duration::from_secs(7)).await;
     }
 }

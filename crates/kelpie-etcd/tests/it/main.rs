@@ -9,3 +9,4 @@ mod defrag;
 mod progress;
 mod script;
 mod trouble;
+mod wire;

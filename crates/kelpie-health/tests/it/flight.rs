@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use futures_util::future::join_all;
-use kelpie_health::{Check, Group, Health, Reason, Settings, Shared};
+use kelpie_health::{Check, Group, Health, Reason, Settings, Shared, Verdict};
 use prometheus_client::registry::Registry;
 use tokio::time::{Instant, sleep, sleep_until};
 
@@ -160,6 +160,37 @@ async fn a_result_that_holds_is_repeated_at_any_age_in_readyz_alone() {
         probe(&health, Group::Readyz).await,
         says("a: timed out", 900)
     );
+}
+
+/// A check that knows after a while that its last result has to do.
+struct Resigned(Actor);
+
+impl Check for Resigned {
+    async fn run(&self) -> Verdict {
+        self.0.run().await
+    }
+
+    fn holds(&self) -> bool {
+        true
+    }
+
+    async fn held(&self) {
+        sleep(millis(100)).await;
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_result_that_is_known_to_hold_is_repeated_before_the_deadline() {
+    let hangs_later = Actor::new([(millis(200), Ok(())), (FOREVER, Ok(()))]);
+    let (health, _) = health(|checks| {
+        checks.both("a", Resigned(hangs_later));
+    });
+    let first = probe(&health, Group::Readyz).await;
+    assert_eq!(first, says("a ok", 200), "there is nothing to repeat yet");
+    sleep(Duration::from_mins(5)).await;
+    assert_eq!(probe(&health, Group::Readyz).await, says("a ok", 100));
+    let livez = probe(&health, Group::Livez).await;
+    assert_eq!(livez, says("a: timed out", 4_000), "livez never repeats");
 }
 
 #[tokio::test(start_paused = true)]

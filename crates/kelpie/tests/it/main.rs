@@ -5,5 +5,6 @@
 
 mod check_config;
 mod etcd;
+mod prober;
 mod program;
 mod usage;

@@ -43,7 +43,24 @@ fn mistakes_on_the_command_line_exit_with_2() {
         &["check-config", "prober", "a.yaml", "--output", "xml"],
         &["check-config", "prober", "a.yaml", "--as", "dwd"],
         &["completions", "tcsh"],
-        &["prober", "--config-file=prober.yaml"],
+        &["prober"],
+        &[
+            "prober",
+            "--config-file=a.yaml",
+            "--leader-elect-retry-period=often",
+        ],
+        &[
+            "prober",
+            "--config-file=a.yaml",
+            "--leader-elect-renew-deadline=15s",
+        ],
+        &[
+            "prober",
+            "--config-file=a.yaml",
+            "--enable-leader-election=perhaps",
+        ],
+        &["prober", "--config-file=a.yaml", "--metrics-bind-addr=9643"],
+        &["prober", "--config-file=a.yaml", "--zap-log-level=loud"],
         &["weeder"],
     ] {
         let transcript = program.run(arguments);

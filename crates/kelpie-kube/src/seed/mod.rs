@@ -1,0 +1,220 @@
+//! The seed: the cluster whose API server holds the control planes that are watched over.
+
+mod access;
+mod bucket;
+mod cluster;
+mod connect;
+mod event;
+mod fault;
+mod field;
+mod machine;
+mod quiet;
+mod scale;
+mod secret;
+mod shoot;
+mod sieve;
+mod stamp;
+mod tally;
+mod target;
+mod watch;
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use futures_util::Stream;
+use kube::Client;
+use thiserror::Error;
+use tokio::time::timeout;
+
+pub use access::{Answer, Permission};
+pub use cluster::ClusterFacts;
+pub use event::{Events, Note, NoteKind, ObjectRef};
+pub use machine::{MachineChange, MachineFacts};
+pub use scale::ScaleKind;
+pub use secret::KubeconfigSecret;
+pub use target::{TargetError, Targets};
+pub use watch::{Change, WatchError};
+
+pub(crate) use fault::Fault;
+pub(crate) use {quiet::call as quietly, stamp::now as wall_clock};
+
+use tally::Tally;
+use watch::Selection;
+
+/// For questions that nobody is in a hurry about.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// How to reach the seed.
+#[derive(Debug, Clone)]
+pub struct SeedOptions {
+    /// Where its kubeconfig is. `None`: `$KUBECONFIG`, else the pod's service account, else
+    /// `~/.kube/config`. It is our own and trusted: exec plugins run, files are read.
+    pub kubeconfig: Option<PathBuf>,
+    /// Routine requests per second; zero or less: no limit.
+    pub qps: f32,
+    /// Routine requests that may come at once.
+    pub burst: u32,
+    /// How we introduce ourselves.
+    pub user_agent: String,
+}
+
+/// Why the seed could not be asked.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+pub enum SeedError {
+    /// The kubeconfig has to be mended.
+    #[error("no usable kubeconfig for the seed in {origin}: {reason}; name one with --kubeconfig")]
+    Kubeconfig {
+        /// Where it was looked for.
+        origin: String,
+        /// What is wrong with it.
+        reason: String,
+    },
+    /// The settings do not make a client.
+    #[error("cannot make a client for the seed: {reason}")]
+    Setup {
+        /// What is wrong.
+        reason: String,
+    },
+    /// Somebody has to grant the permission.
+    #[error("the seed's API server refused to {verb}: {reason}; check the credentials and RBAC")]
+    Denied {
+        /// What was asked for.
+        verb: &'static str,
+        /// What the API server said.
+        reason: String,
+    },
+    /// Later it may work.
+    #[error("the seed's API server did not {verb}: {reason}; is it up?")]
+    Unavailable {
+        /// What was asked for.
+        verb: &'static str,
+        /// What went wrong.
+        reason: String,
+    },
+}
+
+/// The seed's API server. Clones share their connections and limits.
+#[derive(Clone)]
+pub struct Seed {
+    routine: Client,
+    fencing: Client,
+    targets: Targets,
+    tally: Tally,
+}
+
+impl Seed {
+    /// Prepares the clients. No request is made yet: a seed whose API server is down is no error.
+    pub async fn connect(options: &SeedOptions) -> Result<Self, SeedError> {
+        let tally = Tally::default();
+        let (routine, fencing) = connect::connect(options, &tally).await?;
+        Ok(Self {
+            routine,
+            targets: Targets::new(fencing.clone()),
+            fencing,
+            tally,
+        })
+    }
+
+    /// All Clusters, or only the one of that name. The stream has no end.
+    pub fn clusters(
+        &self,
+        only: Option<&str>,
+    ) -> impl Stream<Item = Change<ClusterFacts>> + Send + use<> {
+        let selection = Selection {
+            namespace: None,
+            name: only,
+            page: cluster::PAGE,
+        };
+        watch::watch(&self.routine, selection)
+    }
+
+    /// The Secrets of this name, in all namespaces or in one. No other Secret is ever asked for. The
+    /// stream has no end.
+    pub fn secrets(
+        &self,
+        name: &str,
+        namespace: Option<&str>,
+    ) -> impl Stream<Item = Change<KubeconfigSecret>> + Send + use<> {
+        let selection = Selection {
+            namespace,
+            name: Some(name),
+            page: secret::PAGE,
+        };
+        watch::watch(&self.routine, selection)
+    }
+
+    /// The Machines in all namespaces or in one, and whether there is such a kind. The stream has no
+    /// end.
+    pub fn machines(
+        &self,
+        namespace: Option<&str>,
+    ) -> impl Stream<Item = MachineChange> + Send + use<> {
+        machine::watch_machines(&self.routine, namespace)
+    }
+
+    /// The controllers to fence. Their calls do not queue behind anything else.
+    pub fn targets(&self) -> Targets {
+        self.targets.clone()
+    }
+
+    /// The same controllers, for looks that may wait: behind the limit on routine calls.
+    pub fn routine_targets(&self) -> Targets {
+        self.targets.by(self.routine.clone())
+    }
+
+    /// Events that say `component` and `instance` made them. They are posted by [`Events::run`].
+    pub fn events(&self, component: &str, instance: &str) -> Events {
+        Events::new(self.routine.clone(), component, instance)
+    }
+
+    /// Asks for each permission whether we have it.
+    pub async fn may(
+        &self,
+        questions: &[Permission],
+    ) -> Result<Vec<(Permission, Answer)>, SeedError> {
+        let mut answers = Vec::with_capacity(questions.len());
+        for question in questions {
+            let verb = "say what we may do";
+            let answer = self.ask(verb, access::ask(&self.routine, question)).await?;
+            answers.push((question.clone(), answer));
+        }
+        Ok(answers)
+    }
+
+    /// The API server's version, such as `v1.36.4`.
+    pub async fn version(&self) -> Result<String, SeedError> {
+        let verb = "say its version";
+        let version = self.ask(verb, self.routine.apiserver_version()).await?;
+        Ok(version.git_version)
+    }
+
+    /// Answers of the API server so far, by HTTP status; 0 counts the requests that got none.
+    pub fn answers(&self) -> BTreeMap<u16, u64> {
+        self.tally.read()
+    }
+
+    /// Without a limit in front of it, for what must not wait.
+    pub(crate) fn urgent(&self) -> Client {
+        self.fencing.clone()
+    }
+
+    async fn ask<T>(
+        &self,
+        verb: &'static str,
+        call: impl Future<Output = Result<T, kube::Error>>,
+    ) -> Result<T, SeedError> {
+        let fault = match timeout(PATIENCE, quietly(call)).await {
+            Ok(Ok(answer)) => return Ok(answer),
+            Ok(Err(error)) => Fault::from(&error),
+            Err(_) => Fault::TimedOut,
+        };
+        Err(match fault {
+            Fault::Denied(reason) => SeedError::Denied { verb, reason },
+            other => SeedError::Unavailable {
+                verb,
+                reason: other.to_string(),
+            },
+        })
+    }
+}

@@ -1,0 +1,422 @@
+//! The controllers to fence: reading them, recording on them, scaling them.
+
+use std::time::Duration;
+
+use futures_util::future;
+use kelpie_core::ResourceRef;
+use kelpie_core::fence::{
+    Call, DropMarker, IGNORE_ANNOTATION, MARKER_ANNOTATION, Present, REPLICAS_ANNOTATION, Reply,
+    Sight, Version, WriteRecord,
+};
+use kube::Client;
+use kube::api::{GetParams, Patch, PatchParams};
+use kube::core::Request;
+use serde::Deserialize;
+use serde::de::{DeserializeSeed, Deserializer};
+use serde_json::{Value, json};
+use thiserror::Error;
+use tokio::time::timeout;
+
+use super::fault::Fault;
+use super::quiet;
+use super::scale::{Kinds, ScaleKind, Unfit};
+use super::sieve::Keep;
+
+/// For a caller that names no limit.
+const LIMIT: Duration = Duration::from_secs(30);
+/// Object and scale are read at the same time; somebody may write in between so often.
+const ATTEMPTS: usize = 3;
+
+/// Calls on the controllers to fence. Each call is one request or two at the same time, with one
+/// deadline, and is never repeated behind the caller's back.
+#[derive(Clone)]
+pub struct Targets {
+    client: Client,
+    kinds: Kinds,
+    limit: Duration,
+}
+
+/// Why a call on a target failed.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+pub enum TargetError {
+    /// Somebody has to grant the permission.
+    #[error("may not {verb} {what}: {reason}; grant get and patch on it and on its scale")]
+    Denied {
+        /// What was tried.
+        verb: &'static str,
+        /// The object.
+        what: String,
+        /// What the API server said.
+        reason: String,
+    },
+    /// The API server has too much to do; later it may work.
+    #[error("cannot {verb} {what} now: the API server has too many requests; it is tried again")]
+    Throttled {
+        /// What was tried.
+        verb: &'static str,
+        /// The object.
+        what: String,
+    },
+    /// The configuration has to name another kind.
+    #[error("cannot scale {what}: its kind has no scale subresource; name one that has")]
+    NotScalable {
+        /// The object.
+        what: String,
+    },
+    /// The configuration has to name another kind, or the kind has to be installed.
+    #[error("cannot find {what}: the API server knows no kind {kind} in {api_version}")]
+    UnknownKind {
+        /// The object.
+        what: String,
+        /// The kind.
+        kind: String,
+        /// Its group and version.
+        api_version: String,
+    },
+    /// There is no such object.
+    #[error("cannot {verb} {what}: it does not exist")]
+    NotFound {
+        /// What was tried.
+        verb: &'static str,
+        /// The object.
+        what: String,
+    },
+    /// Somebody else has changed it since it was read.
+    #[error("cannot {verb} {what}: somebody else has changed it; it is read again")]
+    Conflict {
+        /// What was tried.
+        verb: &'static str,
+        /// The object.
+        what: String,
+    },
+    /// No answer came before the deadline; a write may have happened all the same.
+    #[error("cannot {verb} {what}: no answer within {limit:?}; is the API server overloaded?")]
+    TimedOut {
+        /// What was tried.
+        verb: &'static str,
+        /// The object.
+        what: String,
+        /// The caller's limit.
+        limit: Duration,
+    },
+    /// Anything else: later it may work.
+    #[error("cannot {verb} {what}: {reason}; is the API server up?")]
+    Unavailable {
+        /// What was tried.
+        verb: &'static str,
+        /// The object.
+        what: String,
+        /// What went wrong.
+        reason: String,
+    },
+}
+
+impl Targets {
+    pub(super) fn new(client: Client) -> Self {
+        Self {
+            client,
+            kinds: Kinds::default(),
+            limit: LIMIT,
+        }
+    }
+
+    /// The same by another client; what was discovered is shared.
+    pub(super) fn by(&self, client: Client) -> Self {
+        Self {
+            client,
+            ..self.clone()
+        }
+    }
+
+    /// The same, with this limit for each call.
+    #[must_use]
+    pub fn within(&self, limit: Duration) -> Self {
+        Self {
+            limit,
+            ..self.clone()
+        }
+    }
+
+    /// Finds the resource of a kind. A kind that was found is remembered.
+    pub async fn resolve(&self, resource: &ResourceRef) -> Result<ScaleKind, TargetError> {
+        let deed = Deed::new("find the kind of", "", resource);
+        self.bounded(deed, self.kind(deed)).await
+    }
+
+    /// What a target looks like now.
+    pub async fn read(&self, namespace: &str, target: &ResourceRef) -> Result<Sight, TargetError> {
+        let deed = Deed::new("read", namespace, target);
+        match self.bounded(deed, self.look(deed)).await {
+            Ok(present) => Ok(Sight::Present(present)),
+            Err(TargetError::NotFound { .. }) => Ok(Sight::Missing),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Records the present count and sets the marker, in one patch that rests on the version read.
+    pub async fn write_record(
+        &self,
+        namespace: &str,
+        target: &ResourceRef,
+        record: &WriteRecord,
+    ) -> Result<Version, TargetError> {
+        let annotations = json!({
+            REPLICAS_ANNOTATION: record.replicas().to_string(),
+            MARKER_ANNOTATION: "",
+        });
+        let deed = Deed::new("record the fence on", namespace, target);
+        self.annotate(deed, record.version(), &annotations).await
+    }
+
+    /// Drops the marker, in one patch that rests on the version of the restore.
+    pub async fn drop_marker(
+        &self,
+        namespace: &str,
+        target: &ResourceRef,
+        drop: &DropMarker,
+    ) -> Result<Version, TargetError> {
+        let annotations = json!({ MARKER_ANNOTATION: null });
+        let deed = Deed::new("drop the marker of", namespace, target);
+        self.annotate(deed, drop.version(), &annotations).await
+    }
+
+    /// Sets the replicas through the scale subresource, resting on `version`.
+    pub async fn scale(
+        &self,
+        namespace: &str,
+        target: &ResourceRef,
+        version: &Version,
+        replicas: u32,
+    ) -> Result<Version, TargetError> {
+        let patch = json!({
+            "metadata": { "resourceVersion": version.as_str() },
+            "spec": { "replicas": replicas },
+        });
+        let deed = Deed::new("scale", namespace, target);
+        self.bounded(deed, self.patch(deed, Some("scale"), &patch))
+            .await
+    }
+
+    /// Does what a step of a fencing flow asks for.
+    pub async fn perform(
+        &self,
+        namespace: &str,
+        target: &ResourceRef,
+        call: &Call,
+    ) -> Result<Reply, TargetError> {
+        let written = match call {
+            Call::Read => return self.read(namespace, target).await.map(Reply::Seen),
+            Call::WriteRecord(record) => self.write_record(namespace, target, record).await,
+            Call::ScaleDown(scale) => {
+                let (version, replicas) = (scale.version(), scale.replicas());
+                self.scale(namespace, target, version, replicas).await
+            }
+            Call::ScaleUp(scale) => {
+                let (version, replicas) = (scale.version(), scale.replicas());
+                self.scale(namespace, target, version, replicas).await
+            }
+            Call::DropMarker(drop) => self.drop_marker(namespace, target, drop).await,
+        };
+        match written {
+            Ok(version) => Ok(Reply::Written(version)),
+            Err(TargetError::Conflict { .. }) => Ok(Reply::Conflict),
+            Err(error) => Err(error),
+        }
+    }
+
+    async fn annotate(
+        &self,
+        deed: Deed<'_>,
+        version: &Version,
+        annotations: &Value,
+    ) -> Result<Version, TargetError> {
+        let patch = json!({
+            "metadata": { "resourceVersion": version.as_str(), "annotations": annotations },
+        });
+        self.bounded(deed, self.patch(deed, None, &patch)).await
+    }
+
+    async fn patch(
+        &self,
+        deed: Deed<'_>,
+        subresource: Option<&str>,
+        patch: &Value,
+    ) -> Result<Version, TargetError> {
+        let kind = self.kind(deed).await?;
+        let request = Request::new(kind.path(deed.namespace));
+        let (name, how) = (&deed.target.name, PatchParams::default());
+        let patch = Patch::Merge(patch);
+        let request = match subresource {
+            None => request.patch(name, &how, &patch),
+            Some(subresource) => request.patch_subresource(subresource, name, &how, &patch),
+        };
+        let answer = self.send(deed, request).await?;
+        Ok(answer.version())
+    }
+
+    async fn look(&self, deed: Deed<'_>) -> Result<Present, TargetError> {
+        let kind = self.kind(deed).await?;
+        let request = Request::new(kind.path(deed.namespace));
+        let (name, how) = (&deed.target.name, GetParams::default());
+        if kind.has_plain_counts {
+            let object = self.send(deed, request.get(name, &how)).await?;
+            let (replicas, ready) = (object.count("/spec/replicas"), object.ready());
+            // The API server fills in 1 where the owner said nothing.
+            return Ok(object.present(replicas.unwrap_or(1), ready.unwrap_or(0)));
+        }
+        for _ in 0..ATTEMPTS {
+            let object = self.send(deed, request.get(name, &how));
+            let scale = self.send(deed, request.get_subresource("scale", name));
+            let (object, scale) = future::try_join(object, scale).await?;
+            // Both must be of one version, or the count and the record do not belong together.
+            if object.version() == scale.version() {
+                // Zero is left out of a Scale.
+                let replicas = scale.count("/spec/replicas").unwrap_or(0);
+                let ready = object.ready().or_else(|| scale.count("/status/replicas"));
+                return Ok(object.present(replicas, ready.unwrap_or(0)));
+            }
+        }
+        let reason = "it changes all the time".into();
+        Err(deed.failed(Fault::Unavailable(reason), self.limit))
+    }
+
+    async fn kind(&self, deed: Deed<'_>) -> Result<ScaleKind, TargetError> {
+        let found = self.kinds.find(&self.client, deed.target).await;
+        found.map_err(|unfit| match unfit {
+            Unfit::Unknown => TargetError::UnknownKind {
+                what: deed.what(),
+                kind: deed.target.kind.clone(),
+                api_version: deed.target.api_version.clone(),
+            },
+            Unfit::NotScalable => TargetError::NotScalable { what: deed.what() },
+            Unfit::Asking(fault) => deed.failed(fault, self.limit),
+        })
+    }
+
+    async fn send(
+        &self,
+        deed: Deed<'_>,
+        request: Result<http::Request<Vec<u8>>, kube::core::request::Error>,
+    ) -> Result<Kept, TargetError> {
+        let failed = |fault| deed.failed(fault, self.limit);
+        let request = request.map_err(|error| failed(Fault::Unavailable(error.to_string())))?;
+        let answer = quiet::call(self.client.request::<Kept>(request)).await;
+        let kept = answer.map_err(|error| {
+            let fault = Fault::from(&error);
+            if fault == Fault::NotFound {
+                self.kinds.forget(deed.target);
+            }
+            failed(fault)
+        })?;
+        // A write that rests on an empty version rests on nothing.
+        if kept.version().as_str().is_empty() {
+            let reason = "an answer without resourceVersion".into();
+            return Err(failed(Fault::Unavailable(reason)));
+        }
+        Ok(kept)
+    }
+
+    async fn bounded<T>(
+        &self,
+        deed: Deed<'_>,
+        call: impl Future<Output = Result<T, TargetError>>,
+    ) -> Result<T, TargetError> {
+        let done = timeout(self.limit, call).await;
+        done.unwrap_or_else(|_| Err(deed.failed(Fault::TimedOut, self.limit)))
+    }
+}
+
+/// What is tried on which object.
+#[derive(Clone, Copy)]
+struct Deed<'a> {
+    verb: &'static str,
+    namespace: &'a str,
+    target: &'a ResourceRef,
+}
+
+impl<'a> Deed<'a> {
+    fn new(verb: &'static str, namespace: &'a str, target: &'a ResourceRef) -> Self {
+        Self {
+            verb,
+            namespace,
+            target,
+        }
+    }
+
+    fn what(&self) -> String {
+        if self.namespace.is_empty() {
+            self.target.to_string()
+        } else {
+            format!("{} in namespace {}", self.target, self.namespace)
+        }
+    }
+
+    fn failed(&self, fault: Fault, limit: Duration) -> TargetError {
+        let (verb, what) = (self.verb, self.what());
+        match fault {
+            Fault::Denied(reason) => TargetError::Denied { verb, what, reason },
+            Fault::NotFound => TargetError::NotFound { verb, what },
+            Fault::Conflict => TargetError::Conflict { verb, what },
+            Fault::Throttled => TargetError::Throttled { verb, what },
+            Fault::TimedOut => TargetError::TimedOut { verb, what, limit },
+            Fault::Expired | Fault::Unavailable(_) => TargetError::Unavailable {
+                verb,
+                what,
+                reason: fault.to_string(),
+            },
+        }
+    }
+}
+
+/// What is kept of an object or its scale.
+struct Kept(Value);
+
+const KEEP: Keep = Keep::Fields(&[
+    (
+        "metadata",
+        Keep::Fields(&[
+            ("resourceVersion", Keep::All),
+            (
+                "annotations",
+                Keep::Fields(&[
+                    (REPLICAS_ANNOTATION, Keep::All),
+                    (MARKER_ANNOTATION, Keep::All),
+                    (IGNORE_ANNOTATION, Keep::All),
+                ]),
+            ),
+        ]),
+    ),
+    ("spec", Keep::Fields(&[("replicas", Keep::All)])),
+    (
+        "status",
+        Keep::Fields(&[("replicas", Keep::All), ("readyReplicas", Keep::All)]),
+    ),
+]);
+
+impl<'de> Deserialize<'de> for Kept {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        KEEP.deserialize(deserializer).map(Self)
+    }
+}
+
+impl Kept {
+    fn version(&self) -> Version {
+        let version = self.0["metadata"]["resourceVersion"].as_str();
+        Version::new(version.unwrap_or_default())
+    }
+
+    fn count(&self, pointer: &str) -> Option<u32> {
+        u32::try_from(self.0.pointer(pointer)?.as_u64()?).ok()
+    }
+
+    fn ready(&self) -> Option<u32> {
+        self.count("/status/readyReplicas")
+    }
+
+    fn present(&self, replicas: u32, ready: u32) -> Present {
+        let annotations = &self.0["metadata"]["annotations"];
+        Present::new(replicas, ready, self.version(), |name| {
+            annotations[name].as_str()
+        })
+    }
+}

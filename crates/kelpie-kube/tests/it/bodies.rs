@@ -1,0 +1,112 @@
+//! Bodies of answers, in both encodings.
+
+use std::fmt::Write;
+
+pub(crate) const PROTOBUF: &str = "application/vnd.kubernetes.protobuf";
+pub(crate) const JSON: &str = "application/json";
+
+/// As a real kube-apiserver 1.36 wrote them: three leases, one never renewed; two nodes.
+pub(crate) const REAL_LEASES: [(&str, &[u8]); 2] = [
+    (PROTOBUF, include_bytes!("../corpus/leases.pb")),
+    (JSON, include_bytes!("../corpus/leases.json")),
+];
+pub(crate) const REAL_NODES: [(&str, &[u8]); 2] = [
+    (PROTOBUF, include_bytes!("../corpus/nodes.pb")),
+    (JSON, include_bytes!("../corpus/nodes.json")),
+];
+
+/// A lease to be written.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Lease {
+    pub(crate) name: String,
+    pub(crate) micros: Option<i64>,
+    pub(crate) seconds: Option<i32>,
+}
+
+impl Lease {
+    pub(crate) fn named(name: &str) -> Self {
+        Self {
+            name: name.into(),
+            micros: Some(1_790_000_000_123_456),
+            seconds: Some(40),
+        }
+    }
+
+    pub(crate) fn json(&self) -> String {
+        let mut spec = format!(r#""holderIdentity":"{}""#, self.name);
+        if let Some(seconds) = self.seconds {
+            write!(spec, r#","leaseDurationSeconds":{seconds}"#).unwrap();
+        }
+        if let Some(micros) = self.micros {
+            let time = kelpie_core::Time::from_micros(micros);
+            write!(spec, r#","renewTime":"{time}""#).unwrap();
+        }
+        format!(
+            r#"{{"metadata":{{"name":"{}","uid":"{{[\""}},"spec":{{{spec}}}}}"#,
+            self.name
+        )
+    }
+
+    pub(crate) fn protobuf(&self) -> Vec<u8> {
+        let mut spec = bytes(1, self.name.as_bytes());
+        if let Some(seconds) = self.seconds {
+            spec.extend(varint(2, i64::from(seconds)));
+        }
+        if let Some(micros) = self.micros {
+            let nanos = micros.rem_euclid(1_000_000) * 1_000;
+            let time = [varint(1, micros.div_euclid(1_000_000)), varint(2, nanos)];
+            spec.extend(bytes(4, &time.concat()));
+        }
+        let metadata = bytes(1, self.name.as_bytes());
+        [bytes(1, &metadata), bytes(2, &spec)].concat()
+    }
+}
+
+pub(crate) fn json_list(items: &[String]) -> String {
+    let items = items.join(",");
+    format!(
+        r#"{{"kind":"LeaseList","apiVersion":"coordination.k8s.io/v1","metadata":{{"resourceVersion":"7"}},"items":[{items}]}}"#
+    )
+}
+
+pub(crate) fn json_leases(leases: &[Lease]) -> String {
+    json_list(&leases.iter().map(Lease::json).collect::<Vec<_>>())
+}
+
+pub(crate) fn protobuf_leases(leases: &[Lease]) -> Vec<u8> {
+    let items = leases.iter().flat_map(|lease| bytes(2, &lease.protobuf()));
+    let list: Vec<u8> = bytes(1, &bytes(2, b"7")).into_iter().chain(items).collect();
+    envelope("LeaseList", &list)
+}
+
+pub(crate) fn envelope(kind: &str, list: &[u8]) -> Vec<u8> {
+    let types = [bytes(1, b"v1"), bytes(2, kind.as_bytes())].concat();
+    let mut body = b"k8s\0".to_vec();
+    body.extend(bytes(1, &types));
+    body.extend(bytes(2, list));
+    body.extend(bytes(3, b""));
+    body
+}
+
+pub(crate) fn bytes(field: u32, content: &[u8]) -> Vec<u8> {
+    let mut all = number(u64::from(field) << 3 | 2);
+    all.extend(number(content.len() as u64));
+    all.extend(content);
+    all
+}
+
+pub(crate) fn varint(field: u32, value: i64) -> Vec<u8> {
+    let mut all = number(u64::from(field) << 3);
+    all.extend(number(value.cast_unsigned()));
+    all
+}
+
+fn number(mut value: u64) -> Vec<u8> {
+    let mut all = Vec::new();
+    while value >= 0x80 {
+        all.push(0x80 | u8::try_from(value & 0x7f).unwrap());
+        value >>= 7;
+    }
+    all.push(u8::try_from(value).unwrap());
+    all
+}

@@ -1,0 +1,18 @@
+//! What is said to API servers, and what is made of their answers: servers on loopback.
+#![allow(
+    missing_docs,
+    unreachable_pub,
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    reason = "test code: failures should be loud"
+)]
+
+mod bodies;
+mod hostile;
+mod kubeconfig;
+mod kubeconfigs;
+mod lists;
+mod rounds;
+mod seed;
+mod server;

@@ -1,0 +1,76 @@
+//! Routine requests are limited, fencing is not.
+
+use std::time::Duration;
+
+use futures_util::future::join_all;
+use kelpie_core::ResourceRef;
+use kelpie_kube::seed::{Note, NoteKind, ObjectRef};
+use tokio::time::{Instant, timeout};
+
+use super::Server;
+
+const VERSION: &str = r#"{"major": "1", "minor": "36", "gitVersion": "v1.36.4", "gitCommit": "",
+    "gitTreeState": "", "buildDate": "", "goVersion": "", "compiler": "", "platform": ""}"#;
+
+#[tokio::test]
+async fn routine_requests_wait_for_their_turn_and_never_fail() {
+    let server = Server::new(200, VERSION).await;
+    let seed = server.seed(20.0, 2).await;
+    let begin = Instant::now();
+
+    let answers = join_all((0..8).map(|_| seed.version())).await;
+
+    // Two at once, six more at twenty per second.
+    let took = begin.elapsed();
+    assert!(took >= Duration::from_millis(290), "{took:?}");
+    for answer in answers {
+        assert_eq!(answer.unwrap(), "v1.36.4");
+    }
+    assert_eq!(seed.answers(), [(200, 8)].into());
+    let requests = server.requests();
+    assert_eq!(requests.len(), 8);
+    assert_eq!(requests[0], "kelpie-test: GET /version HTTP/1.1");
+}
+
+#[tokio::test]
+async fn fencing_does_not_queue_behind_routine_requests() {
+    let object = r#"{"metadata": {"resourceVersion": "7"}, "spec": {"replicas": 2}}"#;
+    let server = Server::new(200, object).await;
+    let seed = server.seed(0.001, 1).await;
+    // The only token is gone, and somebody waits for the next one.
+    let _ = seed.version().await;
+    let waiting = tokio::spawn({
+        let seed = seed.clone();
+        async move { seed.version().await }
+    });
+    let target = ResourceRef {
+        api_version: "apps/v1".into(),
+        kind: "Deployment".into(),
+        name: "kcm".into(),
+    };
+
+    let targets = seed.targets();
+    let reads = join_all((0..50).map(|_| targets.read("ns", &target)));
+    let sights = timeout(Duration::from_secs(10), reads).await.unwrap();
+
+    assert!(sights.into_iter().all(|sight| sight.is_ok()));
+    assert!(!waiting.is_finished());
+    waiting.abort();
+}
+
+#[tokio::test]
+async fn publishing_events_never_waits_even_if_nobody_posts_them() {
+    let server = Server::new(500, "").await;
+    let events = server.seed(1.0, 1).await.events("prober", "host-1");
+    for number in 0..5000 {
+        events.publish(Note {
+            about: ObjectRef::default(),
+            kind: NoteKind::Normal,
+            reason: "Fenced",
+            message: number.to_string(),
+            action: "ScaleDown",
+        });
+    }
+    assert_eq!(events.dropped(), 5000 - 4096);
+    assert!(server.requests().is_empty());
+}

@@ -1,0 +1,168 @@
+//! What the prober knows of its clusters, for people: `/debug/state`.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use kelpie_core::fence::{FlowReport, Sight};
+use kelpie_core::{Decision, Fence, ResourceRef, Time};
+use serde::Serialize;
+
+/// The clusters that are probed, by name. Clones are the same board.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Board {
+    clusters: Arc<Mutex<BTreeMap<Arc<str>, Slot>>>,
+}
+
+/// The place of one cluster on the board; it is wiped when dropped.
+#[derive(Debug)]
+pub(crate) struct Place {
+    name: Arc<str>,
+    slot: Slot,
+    board: Board,
+}
+
+type Slot = Arc<Mutex<ClusterState>>;
+
+/// What is known of one cluster.
+#[derive(Clone, Debug, Default, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct ClusterState {
+    /// The last decision; `None` before the first round.
+    pub decision: Option<Decision>,
+    /// What the targets look like, taken together.
+    pub fence: Option<Fence>,
+    /// Since when the cluster is known to be fenced.
+    pub fenced_since: Option<Time>,
+    /// Each target, as last read.
+    pub targets: Vec<TargetState>,
+    /// How the last flow ended.
+    pub last_flow: Option<LastFlow>,
+    /// What stands in the way of a round or a write, now.
+    pub troubles: Vec<String>,
+}
+
+/// One target, as last read.
+#[derive(Clone, Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct TargetState {
+    /// Which.
+    pub resource: ResourceRef,
+    /// What was seen; `None`: not read yet.
+    pub sight: Option<Sight>,
+}
+
+/// How the last flow ended.
+#[derive(Clone, Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct LastFlow {
+    /// When.
+    pub at: Time,
+    /// How.
+    pub report: FlowReport,
+}
+
+/// The whole board at one instant, as `/debug/state` shows it.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct State {
+    /// The instant.
+    pub at: Time,
+    /// This replica acts.
+    pub leads: bool,
+    /// Nothing is written.
+    pub dry_run: bool,
+    /// The clusters by name.
+    pub clusters: BTreeMap<String, Shown>,
+}
+
+/// One cluster, as it is shown.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Shown {
+    /// The last decision in plain words. Made when asked for: nobody reads most of them.
+    pub in_words: String,
+    /// The rest.
+    #[serde(flatten)]
+    pub state: ClusterState,
+}
+
+impl Board {
+    /// A cluster takes its place.
+    pub(crate) fn place(&self, cluster: &Arc<str>) -> Place {
+        let slot = Slot::default();
+        lock(&self.clusters).insert(Arc::clone(cluster), Arc::clone(&slot));
+        Place {
+            name: Arc::clone(cluster),
+            slot,
+            board: self.clone(),
+        }
+    }
+
+    /// All clusters, or those of one name.
+    pub(crate) fn clusters(&self, only: Option<&str>) -> BTreeMap<String, Shown> {
+        let slots: Vec<(Arc<str>, Slot)> = lock(&self.clusters)
+            .iter()
+            .filter(|(name, _)| only.is_none_or(|only| ***name == *only))
+            .map(|(name, slot)| (Arc::clone(name), Arc::clone(slot)))
+            .collect();
+        let show = |(name, slot): (Arc<str>, Slot)| (name.to_string(), Shown::new(&slot));
+        slots.into_iter().map(show).collect()
+    }
+}
+
+impl Shown {
+    fn new(slot: &Slot) -> Self {
+        let state = lock(slot).clone();
+        Self {
+            in_words: state.decision.map_or_else(
+                || "No round has ended yet.".to_owned(),
+                |decision| decision.to_string(),
+            ),
+            state,
+        }
+    }
+}
+
+impl Place {
+    /// Changes what the board shows.
+    pub(crate) fn update(&self, change: impl FnOnce(&mut ClusterState)) {
+        change(&mut lock(&self.slot));
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        let mut clusters = lock(&self.board.clusters);
+        // A successor may have taken the place.
+        if clusters
+            .get(&self.name)
+            .is_some_and(|slot| Arc::ptr_eq(slot, &self.slot))
+        {
+            clusters.remove(&self.name);
+        }
+    }
+}
+
+/// A panic elsewhere leaves old values behind, which is better than none.
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_place_is_wiped_when_dropped_but_not_its_successors() {
+        let board = Board::default();
+        let name: Arc<str> = "a".into();
+        let first = board.place(&name);
+        let second = board.place(&name);
+        second.update(|state| state.troubles.push("second".into()));
+        drop(first);
+        assert_eq!(board.clusters(Some("a"))["a"].state.troubles, ["second"]);
+        assert!(board.clusters(Some("b")).is_empty());
+        drop(second);
+        assert!(board.clusters(None).is_empty());
+    }
+}

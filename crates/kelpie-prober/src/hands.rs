@@ -1,0 +1,279 @@
+//! The hands of a probe: they make the calls that the fencing asks for.
+
+use std::pin::pin;
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures_util::StreamExt;
+use futures_util::future::BoxFuture;
+use futures_util::stream::FuturesUnordered;
+use kelpie_core::fence::{Fencing, Polled, Reply, Step};
+use kelpie_core::{Decision, Fence, Target, Time};
+use kelpie_kube::leader::Leadership;
+use kelpie_kube::seed::{Seed, TargetError, Targets};
+use tokio::sync::watch;
+use tokio::time::{Instant, sleep_until, timeout};
+
+use crate::clock::Clock;
+use crate::gate::Gate;
+use crate::scribe::{Part, Scribe};
+
+/// A fencing call that is not answered by then is given up and asked anew: the connection may be
+/// half open, and the deadline is seconds away.
+const CALL_LIMIT: Duration = Duration::from_secs(3);
+/// Fencing calls that are under way at once. More would only wait inside the API server, in an order
+/// of its own.
+const GATE_WIDTH: usize = 64;
+/// A look may wait its turn among the routine calls.
+const LOOK_LIMIT: Duration = Duration::from_mins(2);
+/// Calls that are under way when a probe ends get this long.
+const DRAIN: Duration = Duration::from_secs(2);
+
+/// The way to a cluster's targets in the seed.
+#[derive(Clone)]
+pub(crate) struct Reach {
+    /// For looks: behind the limit on routine calls.
+    routine: Targets,
+    /// For flows: nothing in front of it but the gate.
+    fencing: Targets,
+    gate: Gate,
+    leadership: watch::Receiver<Leadership>,
+    /// Look, and write nothing.
+    dry_run: bool,
+}
+
+impl Reach {
+    pub(crate) fn new(seed: &Seed, leadership: watch::Receiver<Leadership>, dry_run: bool) -> Self {
+        Self {
+            routine: seed.routine_targets().within(LOOK_LIMIT),
+            fencing: seed.targets().within(CALL_LIMIT),
+            gate: Gate::new(GATE_WIDTH),
+            leadership,
+            dry_run,
+        }
+    }
+}
+
+/// A cluster's targets and the calls under way.
+pub(crate) struct Hands {
+    cluster: Arc<str>,
+    clock: Clock,
+    targets: Arc<[Target]>,
+    fencing: Fencing,
+    reach: Reach,
+    /// This replica leads, and may write.
+    acts: bool,
+    /// What the flow works against, for its place in the queue.
+    deadline: Time,
+    under_way: FuturesUnordered<BoxFuture<'static, Done>>,
+    pub(crate) scribe: Scribe,
+}
+
+/// A step and what came of it.
+struct Done {
+    step: Step,
+    result: Result<Reply, Hitch>,
+}
+
+/// Why a step came to nothing.
+enum Hitch {
+    /// Leadership is gone, or might be.
+    NotLeading,
+    Refused(TargetError),
+}
+
+impl Hands {
+    pub(crate) fn new(
+        cluster: Arc<str>,
+        clock: Clock,
+        targets: Arc<[Target]>,
+        reach: Reach,
+        scribe: Scribe,
+    ) -> Self {
+        let mut hands = Self {
+            cluster,
+            clock,
+            fencing: Fencing::new(targets.to_vec()),
+            targets,
+            reach,
+            acts: false,
+            deadline: Time::MAX,
+            under_way: FuturesUnordered::new(),
+            scribe,
+        };
+        hands.acts = hands.leads();
+        hands
+    }
+
+    /// What the targets look like.
+    pub(crate) fn fence(&self) -> Fence {
+        self.fencing.fence()
+    }
+
+    /// When the controllers were last started again by us.
+    pub(crate) fn released_at(&self) -> Option<Time> {
+        self.fencing.released_at()
+    }
+
+    /// Carries a decision out, or only notes it where this replica does not act.
+    pub(crate) fn follow(&mut self, decision: &Decision) {
+        self.scribe
+            .decided(decision, self.fencing.fence(), self.acts);
+        self.deadline = decision.deadline.unwrap_or(Time::MAX);
+        if self.reach.dry_run {
+            self.scribe.would(decision.verdict, self.fencing.sights());
+        }
+        if self.acts
+            && let Some(report) = self.fencing.steer(decision)
+        {
+            self.scribe.flow_ended(report, self.clock.now());
+        }
+    }
+
+    /// Works until `other` is done.
+    pub(crate) async fn work_while<F: Future>(&mut self, other: F) -> F::Output {
+        let mut other = pin!(other);
+        loop {
+            if let Some(output) = self.turn(other.as_mut()).await {
+                return output;
+            }
+        }
+    }
+
+    /// Works until the instant, or until this replica begins to act: then a round is due at once.
+    pub(crate) async fn work_until(&mut self, instant: Instant) {
+        let mut rest = pin!(sleep_until(instant));
+        let acted = self.acts;
+        while self.turn(rest.as_mut()).await.is_none() {
+            if self.acts && !acted {
+                return;
+            }
+        }
+    }
+
+    /// Begins what is due and waits for the first thing to happen.
+    async fn turn<F: Future + Unpin>(&mut self, other: F) -> Option<F::Output> {
+        self.begin_due_steps();
+        let wake = self.fencing.next_wake(self.clock.now());
+        let wake = self.clock.instant(wake.unwrap_or(Time::MAX));
+        tokio::select! {
+            biased;
+            output = other => return Some(output),
+            Some(done) = self.under_way.next() => self.finish(done),
+            Ok(()) = self.reach.leadership.changed() => self.follow_leadership(),
+            () = sleep_until(wake) => {}
+        }
+        None
+    }
+
+    fn leads(&mut self) -> bool {
+        let leadership = *self.reach.leadership.borrow_and_update();
+        !self.reach.dry_run && leadership.may_act(Instant::now())
+    }
+
+    fn follow_leadership(&mut self) {
+        let leads = self.leads();
+        if leads && !self.acts {
+            // A predecessor may have fenced.
+            self.fencing.survey();
+        } else if self.acts
+            && !leads
+            && let Some(report) = self.fencing.stand_down()
+        {
+            self.scribe.flow_ended(report, self.clock.now());
+        }
+        self.acts = leads;
+    }
+
+    fn begin_due_steps(&mut self) {
+        let Polled { steps, rushed } = self.fencing.poll(self.clock.now());
+        for target in rushed {
+            self.scribe.rushed(target.0);
+        }
+        for step in steps {
+            self.scribe.calling(&step.call);
+            let target = self.targets[step.target.0].resource.clone();
+            let (reach, cluster) = (self.reach.clone(), Arc::clone(&self.cluster));
+            let deadline = self.deadline;
+            let call = async move {
+                let result = reach.perform(&cluster, &target, &step, deadline).await;
+                Done { step, result }
+            };
+            self.under_way.push(Box::pin(call));
+        }
+    }
+
+    fn finish(&mut self, Done { step, result }: Done) {
+        let now = self.clock.now();
+        let index = step.target.0;
+        let reply = match result {
+            Ok(reply) => {
+                if matches!(reply, Reply::Written(_)) {
+                    self.scribe.written(index, &step.call, now);
+                }
+                // A conflict is somebody else's doing, and is settled by the next read.
+                self.scribe.trouble(Part::Target(index), None);
+                reply
+            }
+            Err(hitch) => {
+                if let Some(why) = hitch.why() {
+                    self.scribe.trouble(Part::Target(index), Some(why));
+                }
+                Reply::Failed
+            }
+        };
+        let report = self.fencing.reply(step, reply, now);
+        self.scribe.saw(self.fencing.sights());
+        if let Some(report) = report {
+            self.scribe.flow_ended(report, now);
+        }
+    }
+
+    /// Stops at a step boundary: what is under way may end, nothing new begins. A record that was
+    /// written stays: the next start finds it.
+    pub(crate) async fn rest(mut self) {
+        if let Some(report) = self.fencing.stand_down() {
+            self.scribe.flow_ended(report, self.clock.now());
+        }
+        let all = async {
+            while let Some(done) = self.under_way.next().await {
+                self.finish(done);
+            }
+        };
+        // Whatever is not answered by now leaves a record, and the next start repairs the rest.
+        let _ = timeout(DRAIN, all).await;
+    }
+}
+
+impl Reach {
+    async fn perform(
+        &self,
+        cluster: &str,
+        target: &kelpie_core::ResourceRef,
+        step: &Step,
+        deadline: Time,
+    ) -> Result<Reply, Hitch> {
+        if step.can_wait() {
+            let look = self.routine.perform(cluster, target, &step.call).await;
+            return look.map_err(Hitch::Refused);
+        }
+        let pass = self.gate.enter(deadline).await;
+        // Right before the write: a process that was stopped in between must find out here.
+        if step.call.is_write() && !self.leadership.borrow().may_act(Instant::now()) {
+            return Err(Hitch::NotLeading);
+        }
+        let reply = self.fencing.perform(cluster, target, &step.call).await;
+        drop(pass);
+        reply.map_err(Hitch::Refused)
+    }
+}
+
+impl Hitch {
+    /// For people, if it concerns them.
+    fn why(&self) -> Option<String> {
+        match self {
+            Self::NotLeading => None,
+            Self::Refused(error) => Some(error.to_string()),
+        }
+    }
+}

@@ -1,0 +1,222 @@
+//! The prober as a process runs it.
+
+use std::time::Duration;
+
+use axum::extract::{Query, State as Shared};
+use axum::http::StatusCode;
+use axum::response::{IntoResponse, Response};
+use axum::routing::get;
+use axum::{Json, Router};
+use futures_util::FutureExt;
+use futures_util::future::BoxFuture;
+use kelpie_config::ProberConfig;
+use kelpie_health::{Pulse, ReadyHandle};
+use kelpie_kube::leader::{ElectionSettings, Leadership, elect};
+use kelpie_kube::seed::{Events, Seed};
+use kelpie_kube::tenant::Keeping;
+use prometheus_client::registry::Registry;
+use serde::Deserialize;
+use tokio::sync::watch;
+use tokio::time::{Instant, timeout};
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+use tracing::{info, warn};
+
+use crate::board::{Board, State};
+use crate::clock::Clock;
+use crate::fleet::{Common, Fleet};
+use crate::hands::Reach;
+use crate::metrics::{Metrics, PREFIX};
+use crate::seed_numbers::SeedNumbers;
+
+/// How Events are signed.
+const COMPONENT: &str = "kelpie-prober";
+/// Probes get this long to come to a step boundary.
+const DRAIN: Duration = Duration::from_secs(3);
+/// The Lease gets this long to be given back.
+const HANDOVER: Duration = Duration::from_secs(1);
+
+/// What the command line says beside the configuration.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// Decide and report everything, write nothing.
+    pub dry_run: bool,
+    /// Connect anew in every round.
+    pub fresh_connections: bool,
+    /// Act only while leading; `None`: always.
+    pub election: Option<ElectionSettings>,
+    /// How this process signs its Events.
+    pub identity: String,
+}
+
+/// The prober, ready to run.
+pub struct Prober {
+    config: ProberConfig,
+    options: Options,
+    seed: Seed,
+    metrics: Metrics,
+    /// `None`: nothing is written to the seed.
+    events: Option<Events>,
+    board: Board,
+    clock: Clock,
+    leadership: watch::Receiver<Leadership>,
+    /// Ends when `election_over` is cancelled and the Lease is given back.
+    election: BoxFuture<'static, ()>,
+    election_over: CancellationToken,
+}
+
+impl Prober {
+    /// Nothing runs yet. Its numbers go to `registry`.
+    pub fn new(
+        config: ProberConfig,
+        options: Options,
+        seed: Seed,
+        registry: &mut Registry,
+    ) -> Self {
+        let election_over = CancellationToken::new();
+        let (leadership, election) = match &options.election {
+            Some(settings) => {
+                let (leadership, run) = elect(&seed, settings.clone(), election_over.clone());
+                (leadership, run.boxed())
+            }
+            None => lead_alone(election_over.clone()),
+        };
+        let events = (!options.dry_run).then(|| seed.events(COMPONENT, &options.identity));
+        let metrics = Metrics::new(registry);
+        let numbers = SeedNumbers {
+            seed: seed.clone(),
+            events: events.clone(),
+        };
+        registry
+            .sub_registry_with_prefix(PREFIX)
+            .register_collector(Box::new(numbers));
+        Self {
+            metrics,
+            events,
+            board: Board::default(),
+            clock: Clock::anchored(),
+            config,
+            options,
+            seed,
+            leadership,
+            election,
+            election_over,
+        }
+    }
+
+    /// `GET /debug/state`: every cluster's last decision; `?cluster=NAME`: one cluster's.
+    pub fn routes(&self) -> Router {
+        let window = Window {
+            board: self.board.clone(),
+            clock: self.clock,
+            dry_run: self.options.dry_run,
+            leadership: self.leadership.clone(),
+        };
+        Router::new()
+            .route("/debug/state", get(state))
+            .with_state(window)
+    }
+
+    /// Runs until `shutdown`. Then probes come to a step boundary, and the Lease is given back.
+    /// `pulse` beats while it turns; `ready` is ready once the seed is known.
+    pub async fn run(self, shutdown: CancellationToken, pulse: Pulse, ready: ReadyHandle) {
+        let background = TaskTracker::new();
+        let background_over = CancellationToken::new();
+        let election = background.spawn(self.election);
+        background.spawn(show_leadership(
+            self.leadership.clone(),
+            self.metrics.clone(),
+        ));
+        if let Some(events) = self.events.clone() {
+            background.spawn(events.run(background_over.clone()));
+        }
+
+        let probes = TaskTracker::new();
+        let common = Common {
+            clock: self.clock,
+            targets: self.config.targets.clone().into(),
+            config: self.config,
+            keeping: if self.options.fresh_connections {
+                Keeping::FreshEachRound
+            } else {
+                Keeping::Kept
+            },
+            reach: Reach::new(&self.seed, self.leadership, self.options.dry_run),
+            metrics: self.metrics,
+            board: self.board,
+            events: self.events,
+        };
+        Fleet::new(common, shutdown, probes.clone())
+            .run(&self.seed, pulse, ready)
+            .await;
+
+        probes.close();
+        if timeout(DRAIN, probes.wait()).await.is_err() {
+            warn!("some calls to the seed are still out; what they did is found at the next start");
+        }
+        // Only now: who hands over must have stopped acting.
+        self.election_over.cancel();
+        if timeout(HANDOVER, election).await.is_err() {
+            warn!("the Lease could not be given back in time; it runs out by itself");
+        }
+        background_over.cancel();
+        background.close();
+        let _ = timeout(HANDOVER, background.wait()).await;
+    }
+}
+
+/// Without an election this replica always acts.
+fn lead_alone(over: CancellationToken) -> (watch::Receiver<Leadership>, BoxFuture<'static, ()>) {
+    let (sender, leadership) = watch::channel(Leadership::alone());
+    let hold = async move {
+        over.cancelled().await;
+        drop(sender);
+    };
+    (leadership, hold.boxed())
+}
+
+/// Tells when this replica begins or stops to act.
+async fn show_leadership(mut leadership: watch::Receiver<Leadership>, metrics: Metrics) {
+    let mut led = None;
+    loop {
+        let leads = leadership.borrow_and_update().may_act(Instant::now());
+        metrics.leader.set(leads.into());
+        match (led.replace(leads), leads) {
+            (Some(true), true) | (Some(false), false) => {}
+            (_, true) => info!("this replica acts"),
+            (_, false) => info!("this replica observes; another one acts, or none yet"),
+        }
+        if leadership.changed().await.is_err() {
+            return;
+        }
+    }
+}
+
+/// What `/debug/state` looks through.
+#[derive(Clone)]
+struct Window {
+    board: Board,
+    clock: Clock,
+    dry_run: bool,
+    leadership: watch::Receiver<Leadership>,
+}
+
+#[derive(Deserialize)]
+struct Question {
+    cluster: Option<String>,
+}
+
+async fn state(Shared(window): Shared<Window>, Query(question): Query<Question>) -> Response {
+    let clusters = window.board.clusters(question.cluster.as_deref());
+    if let Some(name) = question.cluster.filter(|_| clusters.is_empty()) {
+        let message = format!("cluster {name:?} is not probed\n");
+        return (StatusCode::NOT_FOUND, message).into_response();
+    }
+    let state = State {
+        at: window.clock.now(),
+        leads: window.leadership.borrow().may_act(Instant::now()),
+        dry_run: window.dry_run,
+        clusters,
+    };
+    Json(state).into_response()
+}

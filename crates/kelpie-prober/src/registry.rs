@@ -1,0 +1,361 @@
+//! Which clusters get a probe, and what each probe is given. Pure: changes in, effects out.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use std::time::Duration;
+
+use kelpie_core::{Eligibility, MachinePhase, Machines, PoolConditions, eligibility};
+use kelpie_kube::seed::{Change, ClusterFacts, KubeconfigSecret, MachineFacts};
+
+use crate::inputs::{Inputs, RawKubeconfig};
+use crate::mirror::Mirror;
+
+/// What is to be done with a cluster's probe.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Effect {
+    /// Start one.
+    Start { cluster: String },
+    /// Its inputs may have changed.
+    Update { cluster: String },
+    /// Cancel it. Nothing is scaled back up: somebody else acts on the cluster now.
+    Stop { cluster: String, why: String },
+    /// The Shoot cannot be read; the probe goes on with what it knew.
+    Unreadable { cluster: String, why: String },
+}
+
+/// Which of a cluster's two ways in a Secret describes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Way {
+    /// From the seed, inside.
+    Internal,
+    /// The one the nodes use.
+    External,
+}
+
+/// What is known of the seed's clusters, their Secrets and their machines.
+#[derive(Debug)]
+pub(crate) struct Registry {
+    clusters: Mirror<String, Cluster>,
+    internal: Mirror<String, Arc<RawKubeconfig>>,
+    /// `None`: there is no external probe.
+    external: Option<Mirror<String, Arc<RawKubeconfig>>>,
+    /// By namespace and name.
+    machines: Mirror<(String, String), Machine>,
+    machine_kind: Kind,
+    /// Machines by namespace, as probes get them; made when asked for.
+    built: BTreeMap<String, Arc<Machines>>,
+    running: BTreeSet<String>,
+    /// Everything was listed once, and probes run.
+    is_open: bool,
+}
+
+#[derive(Debug, PartialEq, Eq)]
+enum Kind {
+    Unknown,
+    Absent,
+    Present,
+}
+
+#[derive(Debug)]
+struct Cluster {
+    /// `None`: its Shoot could never be read.
+    eligibility: Option<Eligibility>,
+    grace: Option<Duration>,
+    pools: Arc<PoolConditions>,
+    problem: Option<String>,
+}
+
+/// What is kept of a Machine.
+#[derive(Debug, PartialEq, Eq)]
+struct Machine {
+    node: Option<String>,
+    phase: MachinePhase,
+}
+
+impl Registry {
+    /// Nothing is known yet.
+    pub(crate) fn new(has_external: bool) -> Self {
+        Self {
+            clusters: Mirror::new(),
+            internal: Mirror::new(),
+            external: has_external.then(Mirror::new),
+            machines: Mirror::new(),
+            machine_kind: Kind::Unknown,
+            built: BTreeMap::new(),
+            running: BTreeSet::new(),
+            is_open: false,
+        }
+    }
+
+    /// What has not been listed yet, for people.
+    pub(crate) fn missing(&self) -> Vec<&'static str> {
+        let external = self.external.as_ref().is_none_or(Mirror::is_known);
+        let machines = match self.machine_kind {
+            Kind::Unknown => false,
+            Kind::Absent => true,
+            Kind::Present => self.machines.is_known(),
+        };
+        [
+            (self.clusters.is_known(), "Clusters"),
+            (self.internal.is_known(), "kubeconfig Secrets"),
+            (external, "external kubeconfig Secrets"),
+            (machines, "Machines"),
+        ]
+        .into_iter()
+        .filter_map(|(is_known, what)| (!is_known).then_some(what))
+        .collect()
+    }
+
+    /// What a probe of the cluster is given.
+    pub(crate) fn inputs(&mut self, cluster: &str) -> Inputs {
+        let machines = self.machines_of(cluster);
+        let key = cluster.to_owned();
+        let known = self.clusters.get(&key);
+        Inputs {
+            grace: known.and_then(|known| known.grace),
+            pools: known
+                .map(|known| Arc::clone(&known.pools))
+                .unwrap_or_default(),
+            internal: self.internal.get(&key).cloned(),
+            external: self
+                .external
+                .as_ref()
+                .and_then(|mirror| mirror.get(&key))
+                .cloned(),
+            machines,
+        }
+    }
+
+    fn machines_of(&mut self, namespace: &str) -> Option<Arc<Machines>> {
+        // A kind that has just appeared is not listed yet; empty would leave every node out.
+        if self.machine_kind != Kind::Present || !self.machines.is_known() {
+            return None;
+        }
+        if let Some(built) = self.built.get(namespace) {
+            return Some(Arc::clone(built));
+        }
+        let from = self
+            .machines
+            .range_from((namespace.to_owned(), String::new()));
+        let machines: Machines = from
+            .take_while(|((of, _), _)| of == namespace)
+            .filter_map(|(_, machine)| Some((machine.node.clone()?, machine.phase)))
+            .collect();
+        let machines = Arc::new(machines);
+        self.built
+            .insert(namespace.to_owned(), Arc::clone(&machines));
+        Some(machines)
+    }
+
+    /// A change of the Clusters.
+    pub(crate) fn cluster(&mut self, change: Change<ClusterFacts>) -> Vec<Effect> {
+        match change {
+            Change::Restarted => self.clusters.begin_list(),
+            Change::Applied(facts) => return self.cluster_applied(facts),
+            Change::Deleted { name, .. } => {
+                self.clusters.remove(&name);
+                return self.settle([name]);
+            }
+            Change::Synced => {
+                let gone = self.clusters.end_list();
+                return self.settle(gone);
+            }
+            Change::Failed(_) => {}
+        }
+        Vec::new()
+    }
+
+    fn cluster_applied(&mut self, facts: ClusterFacts) -> Vec<Effect> {
+        let ClusterFacts { name, shoot } = facts;
+        let before = self.clusters.remove(&name);
+        let (cluster, complaint) = match shoot {
+            Ok(shoot) => {
+                // The same conditions stay the same part: probes tell a change by the pointer.
+                let eligibility = Some(eligibility(&shoot));
+                let pools = before
+                    .map(|before| before.pools)
+                    .filter(|pools| **pools == shoot.pools)
+                    .unwrap_or_else(|| Arc::new(shoot.pools));
+                let cluster = Cluster {
+                    eligibility,
+                    grace: shoot.node_monitor_grace,
+                    pools,
+                    problem: None,
+                };
+                (cluster, None)
+            }
+            Err(why) => {
+                let is_news = before
+                    .as_ref()
+                    .is_none_or(|before| before.problem.as_ref() != Some(&why));
+                let problem = Some(why.clone());
+                let cluster = match before {
+                    Some(before) => Cluster { problem, ..before },
+                    None => Cluster {
+                        eligibility: None,
+                        grace: None,
+                        pools: Arc::default(),
+                        problem,
+                    },
+                };
+                let cluster_name = name.clone();
+                let complaint = is_news.then_some(Effect::Unreadable {
+                    cluster: cluster_name,
+                    why,
+                });
+                (cluster, complaint)
+            }
+        };
+        self.clusters.put(name.clone(), cluster);
+        let mut effects = self.settle([name]);
+        effects.extend(complaint);
+        effects
+    }
+
+    /// A change of the Secrets that hold kubeconfigs.
+    pub(crate) fn secret(&mut self, way: Way, change: Change<KubeconfigSecret>) -> Vec<Effect> {
+        let mirror = match way {
+            Way::Internal => Some(&mut self.internal),
+            Way::External => self.external.as_mut(),
+        };
+        let Some(mirror) = mirror else {
+            return Vec::new();
+        };
+        match change {
+            Change::Restarted => {
+                mirror.begin_list();
+                Vec::new()
+            }
+            Change::Applied(secret) => {
+                let namespace = secret.namespace;
+                let new = match secret.kubeconfig {
+                    Some(kubeconfig) => RawKubeconfig::Bytes(kubeconfig),
+                    None => RawKubeconfig::Unusable(secret.problem.unwrap_or("it is empty")),
+                };
+                // The same bytes stay the same part: no probe connects anew for a mere new list.
+                let kept = mirror.remove(&namespace).filter(|before| **before == new);
+                let is_same = kept.is_some();
+                mirror.put(namespace.clone(), kept.unwrap_or_else(|| Arc::new(new)));
+                self.settle((!is_same).then_some(namespace))
+            }
+            Change::Deleted { namespace, .. } => {
+                mirror.remove(&namespace);
+                self.settle([namespace])
+            }
+            Change::Synced => {
+                let gone = mirror.end_list();
+                self.settle(gone)
+            }
+            Change::Failed(_) => Vec::new(),
+        }
+    }
+
+    /// The seed has, or does not have, the kind Machine.
+    pub(crate) fn machine_kind(&mut self, is_present: bool) -> Vec<Effect> {
+        let kind = if is_present {
+            Kind::Present
+        } else {
+            Kind::Absent
+        };
+        if self.machine_kind == kind {
+            return Vec::new();
+        }
+        self.machine_kind = kind;
+        self.machines.clear();
+        self.built.clear();
+        let names = self.names();
+        self.settle(names)
+    }
+
+    /// A change of the Machines.
+    pub(crate) fn machine(&mut self, change: Change<MachineFacts>) -> Vec<Effect> {
+        match change {
+            Change::Restarted => {
+                self.machines.begin_list();
+                Vec::new()
+            }
+            Change::Applied(facts) => {
+                let machine = Machine {
+                    node: facts.node,
+                    phase: facts.phase,
+                };
+                let key = (facts.namespace.clone(), facts.name);
+                // Machines are written often; what is used of them changes seldom.
+                let is_same = self.machines.get(&key) == Some(&machine);
+                self.machines.put(key, machine);
+                if is_same {
+                    Vec::new()
+                } else {
+                    self.machines_changed([facts.namespace])
+                }
+            }
+            Change::Deleted { namespace, name } => {
+                self.machines.remove(&(namespace.clone(), name));
+                self.machines_changed([namespace])
+            }
+            Change::Synced => {
+                let is_first = !self.machines.is_known();
+                let gone = self.machines.end_list();
+                if is_first {
+                    // From now on the machine rule holds for all.
+                    let names = self.names();
+                    return self.machines_changed(names);
+                }
+                self.machines_changed(gone.into_iter().map(|(namespace, _)| namespace))
+            }
+            Change::Failed(_) => Vec::new(),
+        }
+    }
+
+    fn machines_changed(&mut self, namespaces: impl IntoIterator<Item = String>) -> Vec<Effect> {
+        let namespaces: BTreeSet<String> = namespaces.into_iter().collect();
+        for namespace in &namespaces {
+            self.built.remove(namespace);
+        }
+        self.settle(namespaces)
+    }
+
+    fn names(&self) -> Vec<String> {
+        self.clusters.iter().map(|(name, _)| name.clone()).collect()
+    }
+
+    /// What follows for these clusters; for all of them at the moment when everything is known.
+    fn settle(&mut self, touched: impl IntoIterator<Item = String>) -> Vec<Effect> {
+        let is_opening = !self.is_open && self.missing().is_empty();
+        self.is_open |= is_opening;
+        if is_opening {
+            self.names()
+                .into_iter()
+                .filter_map(|name| self.effect(name))
+                .collect()
+        } else if self.is_open {
+            touched
+                .into_iter()
+                .filter_map(|name| self.effect(name))
+                .collect()
+        } else {
+            Vec::new()
+        }
+    }
+
+    fn effect(&mut self, cluster: String) -> Option<Effect> {
+        let is_running = self.running.contains(&cluster);
+        let known = self.clusters.get(&cluster);
+        let eligibility = known.and_then(|known| known.eligibility);
+        let why = match (known, eligibility, is_running) {
+            (None, _, true) => "the Cluster is gone".to_owned(),
+            (_, Some(Eligibility::Remove(why)), true) => why.to_string(),
+            (_, _, true) => return Some(Effect::Update { cluster }),
+            (_, Some(Eligibility::Run), false) => {
+                self.running.insert(cluster.clone());
+                return Some(Effect::Start { cluster });
+            }
+            (_, _, false) => return None,
+        };
+        self.running.remove(&cluster);
+        Some(Effect::Stop { cluster, why })
+    }
+}
+
+#[cfg(test)]
+mod tests;

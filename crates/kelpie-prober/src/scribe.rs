@@ -1,0 +1,441 @@
+//! Tells people what a probe does: log, metrics, Events, the board. One value in, all of them out.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::mem;
+use std::sync::Arc;
+
+use kelpie_core::fence::{Call, Direction, FlowReport, Recorded, Sight, TargetOutcome};
+use kelpie_core::{
+    Decision, Fence, Observation, Outcome, ResourceRef, Rule, Target, Time, Verdict,
+};
+use kelpie_kube::seed::{Events, Note, NoteKind, ObjectRef};
+use tracing::{info, warn};
+
+use crate::board::{LastFlow, Place, TargetState};
+use crate::eyes::Sighting;
+use crate::metrics::ClusterMetrics;
+
+/// A part of a round or of a flow that may be in trouble.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Part {
+    /// The kubeconfig in its Secret.
+    Kubeconfig,
+    /// The API-server probe.
+    ApiServer,
+    /// The kubeconfig of the external path.
+    ExternalKubeconfig,
+    /// The probe over the external path.
+    External,
+    /// The list of leases.
+    Leases,
+    /// The list of nodes.
+    Nodes,
+    /// A target, by its place in the configuration.
+    Target(usize),
+}
+
+impl fmt::Display for Part {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Kubeconfig => f.write_str("kubeconfig"),
+            Self::ApiServer => f.write_str("API server"),
+            Self::ExternalKubeconfig => f.write_str("external kubeconfig"),
+            Self::External => f.write_str("external path"),
+            Self::Leases => f.write_str("leases"),
+            Self::Nodes => f.write_str("nodes"),
+            Self::Target(index) => write!(f, "target {index}"),
+        }
+    }
+}
+
+/// The chronicler of one probe.
+pub(crate) struct Scribe {
+    cluster: Arc<str>,
+    targets: Arc<[Target]>,
+    place: Place,
+    metrics: ClusterMetrics,
+    /// `None`: nothing is written to the seed.
+    events: Option<Events>,
+    last: Option<(Verdict, mem::Discriminant<Rule>)>,
+    troubles: BTreeMap<Part, String>,
+    fenced_since: Option<Time>,
+    trip: Option<Trip>,
+    /// What a dry run would do.
+    plan: String,
+}
+
+/// What a fence is measured against.
+#[derive(Clone, Copy, Debug)]
+struct Trip {
+    since: Time,
+    /// The deadline the first decision of the trip worked against.
+    deadline: Option<Time>,
+}
+
+impl Scribe {
+    pub(crate) fn new(
+        cluster: Arc<str>,
+        targets: Arc<[Target]>,
+        place: Place,
+        metrics: ClusterMetrics,
+        events: Option<Events>,
+    ) -> Self {
+        Self {
+            cluster,
+            targets,
+            place,
+            metrics,
+            events,
+            last: None,
+            troubles: BTreeMap::new(),
+            fenced_since: None,
+            trip: None,
+            plan: String::new(),
+        }
+    }
+
+    /// A round saw something, and this was decided on it.
+    pub(crate) fn round(&mut self, planned: Time, sighting: Sighting, decision: &Decision) {
+        let Observation {
+            start,
+            end,
+            api_server,
+            external,
+            ..
+        } = sighting.observation;
+        self.metrics.all.round(planned, start, end);
+        for traffic in &sighting.traffic {
+            self.metrics.all.traffic(traffic);
+        }
+        if api_server == Outcome::Failure {
+            self.metrics.internal_failures.inc();
+        }
+        if external == Some(Outcome::Failure) {
+            self.metrics.external_failures.inc();
+        }
+        if matches!(
+            decision.reasons.rule,
+            Rule::Tripped { .. } | Rule::Counting { .. } | Rule::TooFewCandidates { .. }
+        ) {
+            self.metrics.lease_failures.inc();
+        }
+        for (part, why) in sighting.parts {
+            self.trouble(part, why);
+        }
+    }
+
+    /// A round ended in a decision; `acts`: this replica carries it out.
+    pub(crate) fn decided(&mut self, decision: &Decision, fence: Fence, acts: bool) {
+        self.metrics.decided(decision);
+        self.note_trip(decision);
+        self.note_fence(fence, decision.at);
+        let fenced_since = self.fenced_since;
+        self.place.update(|state| {
+            state.decision = Some(*decision);
+            state.fence = Some(fence);
+            state.fenced_since = fenced_since;
+        });
+        let kind = (decision.verdict, mem::discriminant(&decision.reasons.rule));
+        let before = self.last.replace(kind);
+        if before == Some(kind) {
+            return;
+        }
+        let (verdict, cluster) = (decision.verdict, &*self.cluster);
+        let deadline = decision.deadline.map(tracing::field::display);
+        if verdict == Verdict::Fence {
+            warn!(cluster, %verdict, acts, deadline, "{decision}");
+        } else {
+            info!(cluster, %verdict, acts, deadline, "{decision}");
+        }
+        if !acts || before.is_some_and(|(before, _)| before == verdict) {
+            return;
+        }
+        let reasons = decision.reasons.to_string();
+        match (verdict, fence) {
+            (Verdict::Fence, _) => self.tell_cluster(NoteKind::Warning, "Fencing", reasons),
+            (Verdict::Release, Fence::Partial | Fence::Full) => {
+                self.tell_cluster(NoteKind::Normal, "Releasing", reasons);
+            }
+            _ => {}
+        }
+    }
+
+    fn note_trip(&mut self, decision: &Decision) {
+        let since = match decision.reasons.rule {
+            Rule::Tripped { since, .. } => since,
+            Rule::ExternalUnhealthy => self.trip.map_or(decision.at, |trip| trip.since),
+            // Nothing is said about the trip: what is under way goes on.
+            Rule::ListFailed | Rule::ApiServerNotHealthy => return,
+            _ => {
+                self.trip = None;
+                return;
+            }
+        };
+        if self.trip.is_none_or(|trip| trip.since != since) {
+            let deadline = decision.deadline;
+            self.trip = Some(Trip { since, deadline });
+        }
+    }
+
+    fn note_fence(&mut self, fence: Fence, at: Time) {
+        self.fenced_since = match fence {
+            Fence::Partial | Fence::Full => self.fenced_since.or(Some(at)),
+            Fence::None => None,
+            Fence::Unknown => self.fenced_since,
+        };
+        self.metrics.fenced(self.fenced_since);
+    }
+
+    /// A part works (`None`), or does not, and why. Only what is new is told.
+    pub(crate) fn trouble(&mut self, part: Part, why: Option<String>) {
+        let cluster = &*self.cluster;
+        match why {
+            None => {
+                let Some(was) = self.troubles.remove(&part) else {
+                    return;
+                };
+                info!(cluster, was, "{} works again", Named(part, &self.targets));
+            }
+            Some(why) => {
+                if self.troubles.get(&part) == Some(&why) {
+                    return;
+                }
+                warn!(cluster, "{}: {why}", Named(part, &self.targets));
+                self.troubles.insert(part, why);
+            }
+        }
+        let troubles = self.troubles.iter();
+        let lines = troubles.map(|(part, why)| format!("{}: {why}", Named(*part, &self.targets)));
+        let lines = lines.collect();
+        self.place.update(|state| state.troubles = lines);
+    }
+
+    /// The targets were read or written.
+    pub(crate) fn saw<'t>(&self, sights: impl Iterator<Item = (&'t Target, Option<&'t Sight>)>) {
+        let targets = sights.map(|(target, sight)| TargetState {
+            resource: target.resource.clone(),
+            sight: sight.cloned(),
+        });
+        let targets = targets.collect();
+        self.place.update(|state| state.targets = targets);
+    }
+
+    /// In a dry run: what would be done, whenever that changes.
+    pub(crate) fn would<'t>(
+        &mut self,
+        verdict: Verdict,
+        sights: impl Iterator<Item = (&'t Target, Option<&'t Sight>)>,
+    ) {
+        let changes: Vec<String> = sights
+            .filter_map(|(target, sight)| would(verdict, target, sight?))
+            .collect();
+        let plan = changes.join(", ");
+        if plan != self.plan {
+            let cluster = &*self.cluster;
+            match plan.as_str() {
+                "" => info!(cluster, "dry run: nothing would be scaled now"),
+                plan => warn!(cluster, "dry run: would scale {plan}"),
+            }
+            self.plan = plan;
+        }
+    }
+
+    /// The deadline beat the order of the levels.
+    pub(crate) fn rushed(&self, index: usize) {
+        let Some(target) = self.targets.get(index) else {
+            return;
+        };
+        let (cluster, target) = (&*self.cluster, &target.resource);
+        warn!(cluster, %target, "the deadline is near: fenced without waiting for lower levels");
+        let message =
+            format!("{target} is fenced without waiting for lower levels: no time is left");
+        self.tell_cluster(NoteKind::Warning, "DeadlineBeatsOrder", message);
+    }
+
+    /// A call goes out.
+    pub(crate) fn calling(&self, call: &Call) {
+        if let Some((direction, _)) = scaling(call) {
+            self.metrics.scaling(direction);
+        }
+    }
+
+    /// A write was acknowledged.
+    pub(crate) fn written(&mut self, index: usize, call: &Call, at: Time) {
+        let (Some((direction, replicas)), Some(target)) = (scaling(call), self.targets.get(index))
+        else {
+            return;
+        };
+        self.metrics.scaled(direction);
+        let trip = self.trip.filter(|_| direction == Direction::Down);
+        if let Some(Trip { since, deadline }) = trip {
+            self.metrics.fenced_a_target(at, Some(since), deadline);
+        }
+        let (cluster, resource) = (&*self.cluster, &target.resource);
+        let margin = trip.and_then(|trip| Some(trip.deadline?.since(at).as_secs_f64()));
+        info!(cluster, target = %resource, replicas, margin, "scaled {}", word(direction));
+        let (kind, reason) = match direction {
+            Direction::Down => (NoteKind::Warning, "Fenced"),
+            Direction::Up => (NoteKind::Normal, "Released"),
+        };
+        let message = match (direction, margin) {
+            (Direction::Down, Some(left)) => format!(
+                "scaled down to {replicas}: the nodes of {cluster} lost their API server; {left:.1} s \
+                 before the first of them would turn Unknown"
+            ),
+            (Direction::Down, None) => {
+                format!("scaled down to {replicas}: the nodes of {cluster} lost their API server")
+            }
+            (Direction::Up, _) => {
+                format!("scaled up to {replicas}: the nodes of {cluster} are back")
+            }
+        };
+        self.tell(about(resource, &self.cluster), kind, reason, message);
+    }
+
+    /// A flow ended, or was cut off.
+    pub(crate) fn flow_ended(&mut self, report: FlowReport, at: Time) {
+        let cluster = &*self.cluster;
+        let direction = word(report.direction);
+        let FlowReport { attempts, .. } = report;
+        let failed = self.of_outcome(&report, |outcome| outcome == Some(TargetOutcome::Failed));
+        let open = self.of_outcome(&report, |outcome| outcome.is_none());
+        let unready = self.of_outcome(&report, |outcome| {
+            matches!(outcome, Some(TargetOutcome::Scaled { unready: true, .. }))
+        });
+        let corrupt = self.of_outcome(&report, |outcome| {
+            matches!(
+                outcome,
+                Some(TargetOutcome::Scaled {
+                    corrupt_record: true,
+                    ..
+                })
+            )
+        });
+        if !failed.is_empty() {
+            warn!(
+                cluster,
+                attempts, "scaling {direction} failed for {failed}; it is tried again"
+            );
+            let message = format!("scaling {direction} failed for {failed}; it is tried again");
+            self.tell_cluster(NoteKind::Warning, "ScalingFailed", message);
+        } else if !open.is_empty() {
+            info!(
+                cluster,
+                attempts, "scaling {direction} was cut off before {open}"
+            );
+        }
+        if !unready.is_empty() {
+            warn!(
+                cluster,
+                "the pods of {unready} have not followed within the patience of a flow"
+            );
+        }
+        if !corrupt.is_empty() {
+            warn!(
+                cluster,
+                "the record of {corrupt} is corrupt; one replica was restored"
+            );
+            let message = format!("the record of {corrupt} is corrupt; one replica was restored");
+            self.tell_cluster(NoteKind::Warning, "CorruptRecord", message);
+        }
+        self.place
+            .update(|state| state.last_flow = Some(LastFlow { at, report }));
+    }
+
+    /// The targets whose outcome is such, for people.
+    fn of_outcome(
+        &self,
+        report: &FlowReport,
+        is_such: impl Fn(Option<TargetOutcome>) -> bool,
+    ) -> String {
+        let targets = self.targets.iter().zip(&report.outcomes);
+        let such = targets.filter(|(_, outcome)| is_such(**outcome));
+        let names: Vec<String> = such
+            .map(|(target, _)| target.resource.to_string())
+            .collect();
+        names.join(", ")
+    }
+
+    fn tell_cluster(&self, kind: NoteKind, reason: &'static str, message: String) {
+        let about = ObjectRef {
+            api_version: "extensions.gardener.cloud/v1alpha1".to_owned(),
+            kind: "Cluster".to_owned(),
+            namespace: String::new(),
+            name: self.cluster.to_string(),
+            uid: None,
+        };
+        self.tell(about, kind, reason, message);
+    }
+
+    fn tell(&self, about: ObjectRef, kind: NoteKind, reason: &'static str, message: String) {
+        if let Some(events) = &self.events {
+            events.publish(Note {
+                about,
+                kind,
+                reason,
+                message,
+                action: reason,
+            });
+        }
+    }
+}
+
+/// What would be done with a target; the fencing decides it again on what it then finds.
+fn would(verdict: Verdict, target: &Target, sight: &Sight) -> Option<String> {
+    let Sight::Present(present) = sight else {
+        return None;
+    };
+    let floor = target.down.replicas.unwrap_or(0);
+    let to = match verdict {
+        Verdict::Fence if !present.ignored && present.replicas > floor => floor,
+        Verdict::Release if present.marked && !present.ignored && present.replicas == floor => {
+            let recorded = match present.recorded {
+                Recorded::Count(count) => count,
+                Recorded::Absent | Recorded::Corrupt => 1,
+            };
+            target.up.replicas.unwrap_or(recorded)
+        }
+        _ => return None,
+    };
+    let (resource, from) = (&target.resource, present.replicas);
+    Some(format!("{resource} from {from} to {to}"))
+}
+
+/// A part as people call it.
+struct Named<'a>(Part, &'a [Target]);
+
+impl fmt::Display for Named<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.0 {
+            Part::Target(index) if index < self.1.len() => self.1[index].resource.fmt(f),
+            part => part.fmt(f),
+        }
+    }
+}
+
+fn about(resource: &ResourceRef, namespace: &str) -> ObjectRef {
+    ObjectRef {
+        api_version: resource.api_version.clone(),
+        kind: resource.kind.clone(),
+        namespace: namespace.to_owned(),
+        name: resource.name.clone(),
+        uid: None,
+    }
+}
+
+/// The direction and count of a scale call.
+fn scaling(call: &Call) -> Option<(Direction, u32)> {
+    match call {
+        Call::ScaleDown(scale) => Some((Direction::Down, scale.replicas())),
+        Call::ScaleUp(scale) => Some((Direction::Up, scale.replicas())),
+        Call::Read | Call::WriteRecord(_) | Call::DropMarker(_) => None,
+    }
+}
+
+fn word(direction: Direction) -> &'static str {
+    match direction {
+        Direction::Down => "down",
+        Direction::Up => "up",
+    }
+}

@@ -1,0 +1,206 @@
+//! What a prober costs while nothing happens: memory, processor time, requests.
+//!
+//! A real seed API server with many clusters, all of them on one real shoot API server whose kubelets
+//! renew their leases. Any prober can be measured: everything after `--peer` is its command line, with
+//! `{config}` and `{kubeconfig}` for the two files.
+
+#![expect(clippy::print_stdout, reason = "a benchmark prints its result")]
+
+use std::path::Path;
+use std::time::Duration;
+
+use anyhow::{Context, Result, ensure};
+use clap::Parser;
+use futures_util::{StreamExt, TryStreamExt, stream};
+use kelpie_e2e::landscape::{self, Kubelets, Pace, ProberConfig, Seed};
+use kelpie_e2e::process::Process;
+use kelpie_e2e::{ApiServer, kelpie, poll, wire};
+use tokio::time::{Instant, sleep};
+
+/// As Gardener has it.
+const PACE: Pace = Pace {
+    grace: Duration::from_secs(40),
+    renewal: Duration::from_secs(10),
+    reserve: Duration::from_secs(3),
+    interval: Duration::from_secs(10),
+};
+
+/// Objects are made by so many hands.
+const HANDS: usize = 16;
+
+/// Cost of a healthy fleet
+#[derive(Parser)]
+struct Arguments {
+    /// Clusters of the seed
+    #[arg(long, default_value_t = 200)]
+    clusters: usize,
+    /// Nodes of each cluster
+    #[arg(long, default_value_t = 50)]
+    nodes: usize,
+    /// How long is measured, in seconds
+    #[arg(long, default_value_t = 60)]
+    seconds: u64,
+    /// How long the prober settles before that, in seconds
+    #[arg(long, default_value_t = 45)]
+    settle: u64,
+    /// Another prober's command line instead of ours; its metrics are not read
+    #[arg(long, num_args = 1.., allow_hyphen_values = true, value_name = "COMMAND")]
+    peer: Vec<String>,
+    /// What `cargo bench` passes on
+    #[arg(long, hide = true)]
+    bench: bool,
+}
+
+/// What a process has used up to now.
+struct Meter {
+    at: Instant,
+    processor: Duration,
+    requests: f64,
+    bytes: f64,
+    connections: f64,
+    rounds: f64,
+    seed_requests: f64,
+}
+
+#[tokio::main]
+async fn main() -> Result<()> {
+    let arguments = Arguments::parse();
+    let Arguments {
+        clusters, nodes, ..
+    } = arguments;
+    println!("starting a seed with {clusters} clusters of {nodes} nodes");
+    let seed = Seed::start().await?;
+    let shoot = ApiServer::start(&seed.plane.etcd, "shoot").await?;
+    let client = shoot.client(&shoot.admin()).await?;
+    let kubelets = Kubelets::start(&client, nodes, PACE).await?;
+    let tenant = landscape::tenant(&client, &shoot, "dwd").await?;
+    let kubeconfig = shoot.kubeconfig(&tenant);
+    let names = kubelets.nodes();
+    let make = async |number: usize| -> Result<()> {
+        let name = format!("shoot--bench--{number:04}");
+        let made = seed.shoot(&name, &kubeconfig, &names).await?;
+        made.deploy([1, 1, 1]).await
+    };
+    let made = stream::iter(0..clusters).map(make).buffer_unordered(HANDS);
+    made.try_collect::<()>().await?;
+
+    let config = ProberConfig::shipped(PACE);
+    let admin = seed.kubeconfig(&seed.plane.api.admin())?;
+    let folder = tempfile::tempdir()?;
+    let file = folder.path().join("config.yaml");
+    std::fs::write(&file, config.yaml())?;
+    let log = folder.path().join("log");
+    let is_ours = arguments.peer.is_empty();
+    let process = start(&arguments.peer, &file, &admin, &log)?;
+    let url = if is_ours {
+        let found = poll::until(
+            "the prober to listen",
+            Duration::from_secs(20),
+            async || Ok(kelpie::listens_at(&process.log())),
+        );
+        Some(found.await.with_context(|| process.log_tail())?)
+    } else {
+        None
+    };
+    println!("settling for {} s", arguments.settle);
+    sleep(Duration::from_secs(arguments.settle)).await;
+    let before = Meter::read(&process, url.as_deref()).await?;
+    println!("measuring for {} s", arguments.seconds);
+    sleep(Duration::from_secs(arguments.seconds)).await;
+    let after = Meter::read(&process, url.as_deref()).await?;
+    report(&arguments, &process, &before, &after)
+}
+
+/// Ours, built for speed, or somebody else's.
+fn start(peer: &[String], config: &Path, kubeconfig: &Path, log: &Path) -> Result<Process> {
+    let (program, words) = match peer.split_first() {
+        Some((program, words)) => (program.into(), words.to_vec()),
+        None => {
+            let flags = [
+                "prober",
+                "--config-file={config}",
+                "--kubeconfig={kubeconfig}",
+                "--kube-api-qps=20",
+                "--kube-api-burst=100",
+                "--metrics-bind-addr=127.0.0.1:0",
+                "--health-bind-addr=127.0.0.1:0",
+            ];
+            (kelpie::release()?, flags.map(str::to_owned).to_vec())
+        }
+    };
+    let fill = |word: String| {
+        word.replace("{config}", &config.display().to_string())
+            .replace("{kubeconfig}", &kubeconfig.display().to_string())
+    };
+    let words: Vec<String> = words.into_iter().map(fill).collect();
+    Process::start(&program, &words, log)
+}
+
+impl Meter {
+    async fn read(process: &Process, url: Option<&str>) -> Result<Self> {
+        let text = match url {
+            Some(url) => wire::get(url, "/metrics").await?.body,
+            None => String::new(),
+        };
+        let sum = |name: &str| -> f64 {
+            let lines = text.lines().filter(|line| line.starts_with(name));
+            let values = lines.filter_map(|line| line.rsplit(' ').next()?.parse::<f64>().ok());
+            values.sum()
+        };
+        Ok(Self {
+            at: Instant::now(),
+            processor: process.processor_time()?,
+            requests: sum("kelpie_prober_requests_total"),
+            bytes: sum("kelpie_prober_received_bytes_total"),
+            connections: sum("kelpie_prober_connections_total"),
+            rounds: sum("kelpie_prober_round_duration_seconds_count"),
+            seed_requests: sum("kelpie_prober_seed_requests_total"),
+        })
+    }
+}
+
+fn report(arguments: &Arguments, process: &Process, before: &Meter, after: &Meter) -> Result<()> {
+    let seconds = (after.at - before.at).as_secs_f64();
+    let milliseconds = (after.processor - before.processor).as_secs_f64() * 1_000.0;
+    let resident = process.resident()? as f64;
+    println!("\n| clusters x nodes | resident | processor per second |");
+    println!("|---|---|---|");
+    println!(
+        "| {} x {} | {:.1} MB | {:.1} ms |",
+        arguments.clusters,
+        arguments.nodes,
+        resident / 1e6,
+        milliseconds / seconds,
+    );
+    if !arguments.peer.is_empty() {
+        return Ok(());
+    }
+    let rounds = after.rounds - before.rounds;
+    ensure!(rounds > 0.0, "no round ended:\n{}", process.log_tail());
+    println!("\n| per healthy round | |\n|---|---|");
+    println!(
+        "| requests to the cluster | {:.2} |",
+        (after.requests - before.requests) / rounds
+    );
+    println!(
+        "| bytes read from it | {:.0} |",
+        (after.bytes - before.bytes) / rounds
+    );
+    println!(
+        "| connections opened | {:.3} |",
+        (after.connections - before.connections) / rounds
+    );
+    println!(
+        "| requests to the seed | {:.3} |",
+        (after.seed_requests - before.seed_requests) / rounds
+    );
+    println!(
+        "| processor time | {:.0} us |",
+        milliseconds * 1_000.0 / rounds
+    );
+    println!(
+        "| rounds per cluster and minute | {:.1} |",
+        rounds / seconds * 60.0 / arguments.clusters as f64
+    );
+    Ok(())
+}

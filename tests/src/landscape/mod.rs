@@ -1,0 +1,36 @@
+//! A landscape: a seed with the control planes of its shoots, kubelets that renew leases, pods that
+//! follow their Deployments, and ways to break all of it.
+//!
+//! Read in this order: a [`Seed`] is an API server with Gardener's kinds. [`Kubelets`] renew the leases
+//! of the nodes of some API server until they are cut off. A [`Shoot`] is a control namespace in the
+//! seed: the Cluster, the kubeconfig Secret, the Machines and the controllers. [`Pods`] make replicas
+//! ready, a [`Timeline`] keeps every change of the controllers. A [`Proxy`] stands in the way of
+//! somebody's connections, an [`Impostor`] answers as no API server would. A [`Prober`] is the product,
+//! run on a [`ProberConfig`]. All times follow from one [`Pace`].
+
+mod config;
+mod deployments;
+mod impostor;
+mod kubelets;
+mod pace;
+mod pods;
+mod prober;
+mod proxy;
+mod rbac;
+pub mod rest;
+mod seed;
+mod shoot;
+mod timeline;
+mod wall_clock;
+
+pub use config::{ProberConfig, ScaleRule, Target};
+pub use impostor::{Impostor, Play};
+pub use kubelets::Kubelets;
+pub use pace::Pace;
+pub use pods::Pods;
+pub use prober::Prober;
+pub use proxy::{Fault, Proxy};
+pub use rbac::{grant_gardeners_rights, tenant};
+pub use seed::Seed;
+pub use shoot::{Controller, MARKER, RECORD, Shoot};
+pub use timeline::{Entry, Timeline};

@@ -1,0 +1,147 @@
+//! The product as a prober.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use anyhow::{Context, Result};
+use serde_json::Value;
+
+use super::config::ProberConfig;
+use crate::folder::Folder;
+use crate::kelpie::Kelpie;
+use crate::poll;
+use crate::wire::{self, Reply};
+
+/// A running `kelpie prober`. It is killed when dropped.
+pub struct Prober {
+    /// The process; its URL is that of the metrics.
+    pub kelpie: Kelpie,
+    _folder: Folder,
+}
+
+impl Prober {
+    /// Starts it with some flags more.
+    pub async fn start(kubeconfig: &Path, config: &ProberConfig, flags: &[&str]) -> Result<Self> {
+        let (folder, arguments) = Self::command_line(kubeconfig, &config.yaml(), flags)?;
+        Ok(Self {
+            kelpie: Kelpie::start(&arguments).await?,
+            _folder: folder,
+        })
+    }
+
+    /// Starts it under the name that Gardener starts, with exactly these flags after the usual ones.
+    pub async fn start_as_predecessor(
+        kubeconfig: &Path,
+        config: &str,
+        flags: &[&str],
+    ) -> Result<Self> {
+        let (folder, arguments) = Self::command_line(kubeconfig, config, flags)?;
+        Ok(Self {
+            kelpie: Kelpie::start_as("dependency-watchdog", &arguments).await?,
+            _folder: folder,
+        })
+    }
+
+    /// The arguments, and the folder that holds the configuration.
+    pub fn arguments(kubeconfig: &Path, config: &str) -> Result<(PathBuf, Vec<String>)> {
+        let (folder, arguments) = Self::command_line(kubeconfig, config, &[])?;
+        Ok((folder.keep(), arguments))
+    }
+
+    fn command_line(
+        kubeconfig: &Path,
+        config: &str,
+        flags: &[&str],
+    ) -> Result<(Folder, Vec<String>)> {
+        let folder = Folder::new("prober")?;
+        let file = folder.path().join("config.yaml");
+        fs::write(&file, config)?;
+        let fixed = [
+            "prober".to_owned(),
+            format!("--config-file={}", file.display()),
+            format!("--kubeconfig={}", kubeconfig.display()),
+            "--metrics-bind-addr=127.0.0.1:0".to_owned(),
+            "--health-bind-addr=127.0.0.1:0".to_owned(),
+        ];
+        let flags = flags.iter().map(|flag| (*flag).to_owned());
+        Ok((folder, fixed.into_iter().chain(flags).collect()))
+    }
+
+    /// All it has logged so far.
+    pub fn log(&self) -> String {
+        self.kelpie.process().log()
+    }
+
+    /// The lines of the log with all of these words.
+    pub fn lines(&self, words: &[&str]) -> Vec<String> {
+        let log = self.log();
+        let such = |line: &&str| words.iter().all(|word| line.contains(word));
+        log.lines().filter(such).map(str::to_owned).collect()
+    }
+
+    /// Waits for a line with all of these words.
+    pub async fn until_line(&self, words: &[&str], patience: Duration) -> Result<String> {
+        let what = format!("a line with {words:?}");
+        let found = poll::until(&what, patience, async || Ok(self.lines(words).pop()));
+        let found = found.await;
+        found.with_context(|| self.kelpie.process().log_tail())
+    }
+
+    /// What it knows of a cluster; nothing if it does not probe it.
+    pub async fn state(&self, cluster: &str) -> Result<Option<Value>> {
+        let reply = self
+            .kelpie
+            .get(&format!("/debug/state?cluster={cluster}"))
+            .await?;
+        if reply.status == 404 {
+            return Ok(None);
+        }
+        let state: Value = serde_json::from_str(&reply.body).context(reply.body.clone())?;
+        Ok(Some(state["clusters"][cluster].clone()))
+    }
+
+    /// Waits until its state of a cluster is such; `null` stands for a cluster it does not probe.
+    pub async fn until_state(
+        &self,
+        what: &str,
+        cluster: &str,
+        patience: Duration,
+        is_such: impl Fn(&Value) -> bool,
+    ) -> Result<Value> {
+        let mut last = Value::Null;
+        let found = poll::until(what, patience, async || {
+            last = self.state(cluster).await?.unwrap_or_default();
+            Ok(is_such(&last).then(|| last.clone()))
+        });
+        let found = found.await;
+        found.with_context(|| format!("{cluster}: {last:#}\n{}", self.kelpie.process().log_tail()))
+    }
+
+    /// Waits for a verdict on a cluster: `fence`, `hold`, `release`.
+    pub async fn until_verdict(
+        &self,
+        cluster: &str,
+        verdict: &str,
+        patience: Duration,
+    ) -> Result<Value> {
+        let what = format!("the verdict {verdict}");
+        let is_such = |state: &Value| state["decision"]["verdict"] == verdict;
+        self.until_state(&what, cluster, patience, is_such).await
+    }
+
+    /// Waits until it no longer probes a cluster.
+    pub async fn until_unprobed(&self, cluster: &str, patience: Duration) -> Result<()> {
+        let gone = self.until_state("no probe", cluster, patience, Value::is_null);
+        gone.await.map(|_| ())
+    }
+
+    /// GETs a page of its health address.
+    pub async fn health(&self, target: &str) -> Result<Reply> {
+        let line = self.lines(&["listening on http://", "for health"]).pop();
+        let line = line.context("no line says where health is served")?;
+        let (_, rest) = line.split_once("listening on ").context("no URL")?;
+        let url = rest.split(' ').next().unwrap_or_default();
+        wire::get(url, target).await
+    }
+}
