@@ -13,7 +13,7 @@ use anyhow::{Context, Result, bail};
 pub const PROVIDE: &str = "cargo xtask tools";
 
 /// What a complete folder holds: the servers, and the folder of custom resource definitions.
-pub const CONTENT: [&str; 9] = [
+pub const CONTENT: [&str; 10] = [
     "kube-apiserver",
     "kube-controller-manager",
     "kubectl",
@@ -22,6 +22,7 @@ pub const CONTENT: [&str; 9] = [
     "etcd-3.6",
     "etcd-3.7",
     "etcd",
+    "promtool",
     "crds",
 ];
 

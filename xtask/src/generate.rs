@@ -8,9 +8,10 @@ use xtask::cache;
 
 use crate::command::{self, build_executable, program};
 
-/// Write the generated docs.
+/// Write the generated files.
 ///
-/// Today: docs/cli.md, the help of every subcommand of the kelpie binary.
+/// docs/cli.md, the help of every subcommand of the kelpie binary; docs/metrics.md, what it serves;
+/// deploy/rbac/, what it needs to be allowed. All come from the binary itself.
 #[derive(clap::Args)]
 pub(crate) struct Arguments {
     /// Write nothing; fail if a file is not current
@@ -49,19 +50,32 @@ pub(crate) fn check() -> Result<()> {
     Ok(())
 }
 
+/// Files that the binary prints itself, by `kelpie generate NAME`.
+const PRINTED: [(&str, &str); 3] = [
+    ("docs/metrics.md", "metrics"),
+    ("deploy/rbac/prober-seed.yaml", "rbac-prober-seed"),
+    ("deploy/rbac/prober-shoot.yaml", "rbac-prober-shoot"),
+];
+
 /// Every generated file and what it should hold.
 fn generated() -> Result<Vec<(&'static str, String)>> {
     let kelpie = build_executable(&["build", "--quiet", "--package", "kelpie"])?;
-    let help = |path: &[String]| help_of(&kelpie, path);
-    Ok(vec![("docs/cli.md", command_page(&help)?)])
+    let help = |path: &[String]| {
+        let path = path.iter().map(String::as_str);
+        ask(&kelpie, &path.chain(["--help"]).collect::<Vec<_>>())
+    };
+    let mut files = vec![("docs/cli.md", command_page(&help)?)];
+    for (file, name) in PRINTED {
+        files.push((file, ask(&kelpie, &["generate", name])?));
+    }
+    Ok(files)
 }
 
-fn help_of(kelpie: &Path, path: &[String]) -> Result<String> {
-    let mut help = program(kelpie, &[]);
-    help.args(path).arg("--help");
-    // The page must not depend on who writes it.
-    help.env_clear().env("NO_COLOR", "1").env("COLUMNS", "100");
-    command::read(&mut help)
+fn ask(kelpie: &Path, arguments: &[&str]) -> Result<String> {
+    let mut ask = program(kelpie, arguments);
+    // No file may depend on who writes it.
+    ask.env_clear().env("NO_COLOR", "1").env("COLUMNS", "100");
+    command::read(&mut ask)
 }
 
 /// The help of the binary and, in the order it lists them, of its subcommands.

@@ -16,9 +16,9 @@ use crate::stopwatch::Stopwatch;
 /// Provide the real servers the tests run.
 ///
 /// Builds kube-apiserver, kube-controller-manager, kubectl and etcd 3.5, 3.6 and 3.7 with Go from
-/// the pins in tools/, takes etcd 3.4 out of Debian's package (nothing is installed, no service
-/// starts), and fetches Gardener's custom resource definitions. The first time takes about eight
-/// minutes on two cores; what is there is kept. The folder stands in `KELPIE_CACHE`,
+/// the pins in tools/, takes etcd 3.4 and promtool out of Debian's packages (nothing is installed,
+/// no service starts), and fetches Gardener's custom resource definitions. The first time takes
+/// about eight minutes on two cores; what is there is kept. The folder stands in `KELPIE_CACHE`,
 /// else `XDG_CACHE_HOME/kelpie`, else `~/.cache/kelpie`. If `KUBEBUILDER_ASSETS` names a folder
 /// with a kube-apiserver and an etcd, its binaries are taken instead of built.
 #[derive(clap::Args)]
@@ -52,6 +52,9 @@ const DEFAULT_ETCD: &str = "etcd-3.6";
 
 /// The line that no pin can build any more: it comes from a Debian package.
 const DEBIANS_ETCD: &str = "etcd-3.4";
+
+/// Prometheus' own judge of alert rules, from a Debian package too.
+const PROMTOOL: &str = "promtool";
 
 /// A module of `tools/crds`, its folder of definitions, and the API group the tests need of it.
 const DEFINITIONS: [(&str, &str, &str); 2] = [
@@ -127,6 +130,16 @@ fn provide_one(name: &str, folder: &Path) -> Result<&'static str> {
     }
     if name == DEBIANS_ETCD {
         extract_etcd(folder)?;
+        return Ok("taken out of Debian's package");
+    }
+    if name == PROMTOOL {
+        let unpacked = folder.join(".promtool.unpacked");
+        packages::extract(
+            "prometheus",
+            "usr/bin/promtool",
+            &unpacked,
+            &folder.join(name),
+        )?;
         return Ok("taken out of Debian's package");
     }
     if name == "crds" {
@@ -283,7 +296,7 @@ mod tests {
     fn every_promised_thing_has_a_way_to_be_made() {
         for name in cache::CONTENT {
             let built = SERVERS.iter().any(|server| server.name == name);
-            let special = ["etcd", DEBIANS_ETCD, "crds"].contains(&name);
+            let special = ["etcd", DEBIANS_ETCD, PROMTOOL, "crds"].contains(&name);
             assert!(built || special, "{name}");
         }
         assert!(SERVERS.iter().any(|server| server.name == DEFAULT_ETCD));

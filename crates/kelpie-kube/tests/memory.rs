@@ -4,6 +4,7 @@
     clippy::unwrap_used,
     clippy::expect_used,
     clippy::panic,
+    clippy::print_stdout,
     reason = "test code: failures should be loud"
 )]
 
@@ -31,6 +32,15 @@ fn a_tenant_costs_little() {
     let _profiler = dhat::Profiler::builder().testing().build();
     decoding_takes_the_compact_result_and_one_item();
     an_idle_tenant_takes_less_than_60_kb();
+}
+
+fn room_in_a_task_is_small(tenant: &mut Tenant) {
+    // Each cluster's task has it for as long as it lives.
+    let probe = size_of_val(&tenant.probe(Haste::Urgent, deadline()));
+    let nodes = size_of_val(&tenant.nodes(deadline()));
+    println!("a task has {probe} B for a probe, {nodes} B for nodes");
+    assert!(probe < 2_048, "{probe}");
+    assert!(nodes < 1_024, "{nodes}");
 }
 
 fn decoding_takes_the_compact_result_and_one_item() {
@@ -77,6 +87,7 @@ fn an_idle_tenant_takes_less_than_60_kb() {
         let body: &'static str = json_leases(&leases).leak();
         let server = Server::start(async |mut wire| wire.serve(body).await).await;
         let mut tenants = vec![probed(&server).await];
+        room_in_a_task_is_small(&mut tenants[0]);
         let before = dhat::HeapStats::get().curr_bytes;
         for _ in 0..TENANTS {
             tenants.push(probed(&server).await);

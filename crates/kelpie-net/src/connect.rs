@@ -69,7 +69,8 @@ pub async fn connect(endpoint: &Endpoint) -> Result<Stream, ConnectError> {
     let Some((tls, name)) = &endpoint.tls else {
         return Ok(Stream::plain(tcp));
     };
-    let handshake = TlsConnector::from(tls.config()).connect(name.clone(), tcp);
+    // On the heap: a task keeps room for all it ever awaits, and a handshake is large.
+    let handshake = Box::pin(TlsConnector::from(tls.config()).connect(name.clone(), tcp));
     let stream = handshake.await.map_err(|error| ConnectError::Tls {
         at: endpoint.authority(),
         fault: TlsFault::of_handshake(&error),

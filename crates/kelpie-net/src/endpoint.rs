@@ -28,7 +28,7 @@ pub enum EndpointError {
     ServerName,
 }
 
-/// A server's address with all that a connection to it needs. Cheap to clone as such things go.
+/// A server's address with all that a connection to it needs. Clones share the TLS settings.
 #[derive(Clone)]
 pub struct Endpoint {
     pub(crate) host: Box<str>,

@@ -4,6 +4,7 @@
     clippy::unwrap_used,
     clippy::expect_used,
     clippy::panic,
+    clippy::print_stdout,
     reason = "test code: failures should be loud"
 )]
 
@@ -38,6 +39,10 @@ fn an_idle_tls_connection_takes_less_than_40_kib() {
         answer.resize(answer.len() + 500_000, b'x');
         let answer: &'static [u8] = Box::leak(answer.into_boxed_slice());
         let server = Server::tls(config, |wire| answer_all(wire, answer)).await;
+        let endpoint = server.https(authority.client(None));
+        let opening = size_of_val(&Connection::open(&endpoint));
+        println!("a task has {opening} B for opening a connection");
+        assert!(opening < 2_048, "{opening} B");
         let mut kept = Vec::new();
         // Whatever is made once is made now.
         kept.push(used(&server, &authority).await);

@@ -81,10 +81,39 @@ pub struct State {
 pub struct Shown {
     /// The last decision in plain words. Made when asked for: nobody reads most of them.
     pub in_words: String,
+    /// The same word by word, for who lays them out; `None` before the first round.
+    pub words: Option<Words>,
     /// The rest.
     #[serde(flatten)]
     pub state: ClusterState,
 }
+
+/// The parts of a decision that have words of their own.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Words {
+    /// The rule that applied.
+    pub rule: String,
+    /// Nodes that do not count, by cause, each with its number.
+    pub excluded: Vec<String>,
+    /// What the next look is for.
+    pub next_look: String,
+}
+
+/// The answer about a cluster that has no probe.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Unprobed {
+    /// What is wrong.
+    pub error: String,
+    /// Clusters with names like it.
+    pub near: Vec<String>,
+}
+
+/// Names that are offered instead.
+const MOST_NEAR: usize = 5;
+/// Names with this many wrong letters are still near.
+const NEAR: usize = 3;
 
 impl Board {
     /// A cluster takes its place.
@@ -108,17 +137,68 @@ impl Board {
         let show = |(name, slot): (Arc<str>, Slot)| (name.to_string(), Shown::new(&slot));
         slots.into_iter().map(show).collect()
     }
+
+    /// What to say about a cluster that is not here.
+    pub(crate) fn unprobed(&self, cluster: &str) -> Unprobed {
+        let clusters = lock(&self.clusters);
+        let mut near: Vec<(usize, &str)> = clusters
+            .keys()
+            .filter_map(|name| Some((distance(name, cluster)?, &**name)))
+            .collect();
+        near.sort_unstable();
+        near.truncate(MOST_NEAR);
+        Unprobed {
+            error: format!("cluster {cluster:?} is not probed"),
+            near: near.into_iter().map(|(_, name)| name.to_owned()).collect(),
+        }
+    }
+}
+
+/// How far a name is from what was asked for; `None`: too far. A part of the name is near: people
+/// leave out the project.
+fn distance(name: &str, asked: &str) -> Option<usize> {
+    if !asked.is_empty() && name.contains(asked) {
+        return Some(0);
+    }
+    // Also a bound: the distance of long texts is slow to find.
+    if name.len().abs_diff(asked.len()) > NEAR {
+        return None;
+    }
+    let distance = strsim::damerau_levenshtein(name, asked);
+    // Of a short name nothing would be left.
+    (distance <= NEAR && 3 * distance <= asked.len()).then_some(distance)
 }
 
 impl Shown {
     fn new(slot: &Slot) -> Self {
-        let state = lock(slot).clone();
+        Self::from(lock(slot).clone())
+    }
+}
+
+impl From<ClusterState> for Shown {
+    fn from(state: ClusterState) -> Self {
         Self {
             in_words: state.decision.map_or_else(
                 || "No round has ended yet.".to_owned(),
                 |decision| decision.to_string(),
             ),
+            words: state.decision.as_ref().map(Words::from),
             state,
+        }
+    }
+}
+
+impl From<&Decision> for Words {
+    fn from(decision: &Decision) -> Self {
+        let reasons = &decision.reasons;
+        let excluded = reasons.leases.iter();
+        let excluded = excluded.flat_map(|leases| leases.excluded.iter());
+        Self {
+            rule: reasons.rule.to_string(),
+            excluded: excluded
+                .map(|(cause, count)| format!("{count} {cause}"))
+                .collect(),
+            next_look: decision.next_wake.reason.to_string(),
         }
     }
 }
@@ -164,5 +244,23 @@ mod tests {
         assert!(board.clusters(Some("b")).is_empty());
         drop(second);
         assert!(board.clusters(None).is_empty());
+    }
+
+    #[test]
+    fn near_names_are_offered_the_nearest_first() {
+        let board = Board::default();
+        let names = ["shoot--dev--one", "shoot--dev--two", "shoot--ops--one", "x"];
+        let places = names.map(|name| board.place(&name.into()));
+        for (asked, near) in [
+            ("one", &["shoot--dev--one", "shoot--ops--one"][..]),
+            ("shoot--dev--onne", &["shoot--dev--one"]),
+            ("shoot--dve--two", &["shoot--dev--two"]),
+            ("shoot--qa--three", &[]),
+            ("y", &[]),
+            ("", &[]),
+        ] {
+            assert_eq!(board.unprobed(asked).near, near, "{asked}");
+        }
+        drop(places);
     }
 }

@@ -9,7 +9,7 @@ use std::time::Duration;
 use futures_util::{FutureExt, StreamExt, stream};
 use kelpie_core::{Judge, Target};
 use kelpie_health::{Pulse, ReadyHandle};
-use kelpie_kube::seed::{Change, Events, MachineChange, Seed, WatchError};
+use kelpie_kube::seed::{Change, MachineChange, Seed, WatchError};
 use kelpie_kube::tenant::Keeping;
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
@@ -26,7 +26,7 @@ use crate::inputs::Inputs;
 use crate::metrics::Metrics;
 use crate::probe::Probe;
 use crate::registry::{Effect, Registry, Way};
-use crate::scribe::Scribe;
+use crate::scribe::{EventLog, Scribe};
 
 /// The loop beats at least this often.
 const BEAT: Duration = Duration::from_secs(5);
@@ -43,7 +43,7 @@ pub(crate) struct Common {
     pub(crate) metrics: Metrics,
     pub(crate) board: Board,
     /// `None`: nothing is written to the seed.
-    pub(crate) events: Option<Events>,
+    pub(crate) events: Option<EventLog>,
 }
 
 /// The probes that run.

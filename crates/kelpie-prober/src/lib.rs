@@ -4,10 +4,12 @@
 //! clusters get a probe; the `fleet` starts one task for each. A `probe` owns all state of its
 //! cluster: its `eyes` look at the cluster and give the judge an observation, its `hands` carry out
 //! what was decided. Fencing calls of all clusters pass one `gate`, the most urgent first. The
-//! `scribe` tells people: log, `metrics`, Events, and the `board` behind `/debug/state`.
+//! `scribe` tells people: log, `metrics`, Events, and the `board` behind `/debug/state`. What all of
+//! that must be allowed to do stands in `permissions`.
 
 mod board;
 mod clock;
+mod exhibit;
 mod eyes;
 mod fleet;
 mod gate;
@@ -15,11 +17,14 @@ mod hands;
 mod inputs;
 mod metrics;
 mod mirror;
+mod permissions;
 mod probe;
 mod prober;
 mod registry;
 mod scribe;
 mod seed_numbers;
 
-pub use board::{ClusterState, LastFlow, Shown, State, TargetState};
+pub use board::{ClusterState, LastFlow, Shown, State, TargetState, Unprobed, Words};
+pub use exhibit::Exhibit;
+pub use permissions::{Need, seed_needs, shoot_needs};
 pub use prober::{Options, Prober};

@@ -26,8 +26,9 @@ use crate::board::{Board, State};
 use crate::clock::Clock;
 use crate::fleet::{Common, Fleet};
 use crate::hands::Reach;
-use crate::metrics::{Metrics, PREFIX};
-use crate::seed_numbers::SeedNumbers;
+use crate::metrics::Metrics;
+use crate::scribe::EventLog;
+use crate::seed_numbers::{LostEvents, SeedNumbers};
 
 /// How Events are signed.
 const COMPONENT: &str = "kelpie-prober";
@@ -47,6 +48,8 @@ pub struct Options {
     pub election: Option<ElectionSettings>,
     /// How this process signs its Events.
     pub identity: String,
+    /// The namespace of Events about Clusters, which are in none: our own, as we may write there.
+    pub event_namespace: String,
 }
 
 /// The prober, ready to run.
@@ -83,13 +86,9 @@ impl Prober {
         };
         let events = (!options.dry_run).then(|| seed.events(COMPONENT, &options.identity));
         let metrics = Metrics::new(registry);
-        let numbers = SeedNumbers {
-            seed: seed.clone(),
-            events: events.clone(),
-        };
-        registry
-            .sub_registry_with_prefix(PREFIX)
-            .register_collector(Box::new(numbers));
+        let (counted, told) = (seed.clone(), events.clone());
+        let lost = move || told.as_ref().map(LostEvents::of).unwrap_or_default();
+        SeedNumbers::register(registry, move || counted.answers(), lost);
         Self {
             metrics,
             events,
@@ -144,7 +143,10 @@ impl Prober {
             reach: Reach::new(&self.seed, self.leadership, self.options.dry_run),
             metrics: self.metrics,
             board: self.board,
-            events: self.events,
+            events: self.events.map(|events| EventLog {
+                events,
+                namespace: self.options.event_namespace.into(),
+            }),
         };
         Fleet::new(common, shutdown, probes.clone())
             .run(&self.seed, pulse, ready)
@@ -209,8 +211,8 @@ struct Question {
 async fn state(Shared(window): Shared<Window>, Query(question): Query<Question>) -> Response {
     let clusters = window.board.clusters(question.cluster.as_deref());
     if let Some(name) = question.cluster.filter(|_| clusters.is_empty()) {
-        let message = format!("cluster {name:?} is not probed\n");
-        return (StatusCode::NOT_FOUND, message).into_response();
+        let answer = Json(window.board.unprobed(&name));
+        return (StatusCode::NOT_FOUND, answer).into_response();
     }
     let state = State {
         at: window.clock.now(),

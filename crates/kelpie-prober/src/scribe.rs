@@ -49,6 +49,14 @@ impl fmt::Display for Part {
     }
 }
 
+/// Where Events go.
+#[derive(Clone)]
+pub(crate) struct EventLog {
+    pub(crate) events: Events,
+    /// Of Events about Clusters, which themselves are in none.
+    pub(crate) namespace: Arc<str>,
+}
+
 /// The chronicler of one probe.
 pub(crate) struct Scribe {
     cluster: Arc<str>,
@@ -56,7 +64,7 @@ pub(crate) struct Scribe {
     place: Place,
     metrics: ClusterMetrics,
     /// `None`: nothing is written to the seed.
-    events: Option<Events>,
+    events: Option<EventLog>,
     last: Option<(Verdict, mem::Discriminant<Rule>)>,
     troubles: BTreeMap<Part, String>,
     fenced_since: Option<Time>,
@@ -79,7 +87,7 @@ impl Scribe {
         targets: Arc<[Target]>,
         place: Place,
         metrics: ClusterMetrics,
-        events: Option<Events>,
+        events: Option<EventLog>,
     ) -> Self {
         Self {
             cluster,
@@ -361,7 +369,10 @@ impl Scribe {
         let about = ObjectRef {
             api_version: "extensions.gardener.cloud/v1alpha1".to_owned(),
             kind: "Cluster".to_owned(),
-            namespace: String::new(),
+            namespace: self
+                .events
+                .as_ref()
+                .map_or_else(String::new, |log| log.namespace.to_string()),
             name: self.cluster.to_string(),
             uid: None,
         };
@@ -369,8 +380,8 @@ impl Scribe {
     }
 
     fn tell(&self, about: ObjectRef, kind: NoteKind, reason: &'static str, message: String) {
-        if let Some(events) = &self.events {
-            events.publish(Note {
+        if let Some(log) = &self.events {
+            log.events.publish(Note {
                 about,
                 kind,
                 reason,

@@ -1,18 +1,29 @@
 //! Numbers that the client of the seed counts, read when somebody asks for them.
 
+use std::collections::BTreeMap;
 use std::fmt;
 
-use kelpie_kube::seed::{Events, Seed};
+use kelpie_kube::seed::Events;
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::{DescriptorEncoder, EncodeLabelSet, EncodeMetric};
 use prometheus_client::metrics::MetricType;
 use prometheus_client::metrics::counter::ConstCounter;
+use prometheus_client::registry::Registry;
 
-/// Collects the counts of a client, and of the Events it sent.
-pub(crate) struct SeedNumbers {
-    pub(crate) seed: Seed,
-    /// `None`: none are sent.
-    pub(crate) events: Option<Events>,
+use crate::metrics::PREFIX;
+
+/// Collects the answers of the seed, and the Events that did not get there.
+pub(crate) struct SeedNumbers<A, L> {
+    answers: A,
+    lost: L,
+}
+
+/// Events that did not get there, by cause.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct LostEvents {
+    refused: u64,
+    dropped: u64,
+    failed: u64,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
@@ -25,13 +36,40 @@ struct CauseLabel {
     cause: &'static str,
 }
 
-impl fmt::Debug for SeedNumbers {
+impl<A, L> SeedNumbers<A, L>
+where
+    A: Fn() -> BTreeMap<u16, u64> + Send + Sync + 'static,
+    L: Fn() -> LostEvents + Send + Sync + 'static,
+{
+    /// `answers`: how many had which status, 0 for none at all.
+    pub(crate) fn register(registry: &mut Registry, answers: A, lost: L) {
+        let numbers = Self { answers, lost };
+        let registry = registry.sub_registry_with_prefix(PREFIX);
+        registry.register_collector(Box::new(numbers));
+    }
+}
+
+impl LostEvents {
+    pub(crate) fn of(events: &Events) -> Self {
+        Self {
+            refused: events.refused(),
+            dropped: events.dropped(),
+            failed: events.failed(),
+        }
+    }
+}
+
+impl<A, L> fmt::Debug for SeedNumbers<A, L> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("SeedNumbers").finish_non_exhaustive()
     }
 }
 
-impl Collector for SeedNumbers {
+impl<A, L> Collector for SeedNumbers<A, L>
+where
+    A: Fn() -> BTreeMap<u16, u64> + Send + Sync + 'static,
+    L: Fn() -> LostEvents + Send + Sync + 'static,
+{
     fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> Result<(), fmt::Error> {
         let mut requests = encoder.encode_descriptor(
             "seed_requests",
@@ -39,7 +77,7 @@ impl Collector for SeedNumbers {
             None,
             MetricType::Counter,
         )?;
-        for (status, count) in self.seed.answers() {
+        for (status, count) in (self.answers)() {
             let code = match status {
                 0 => "error".to_owned(),
                 status => status.to_string(),
@@ -53,11 +91,15 @@ impl Collector for SeedNumbers {
             None,
             MetricType::Counter,
         )?;
-        let events = self.events.as_ref();
+        let LostEvents {
+            refused,
+            dropped,
+            failed,
+        } = (self.lost)();
         for (cause, count) in [
-            ("refused", events.map_or(0, Events::refused)),
-            ("dropped", events.map_or(0, Events::dropped)),
-            ("failed", events.map_or(0, Events::failed)),
+            ("refused", refused),
+            ("dropped", dropped),
+            ("failed", failed),
         ] {
             let label = CauseLabel { cause };
             ConstCounter::new(count).encode(lost.encode_family(&label)?)?;

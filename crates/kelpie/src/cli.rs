@@ -8,10 +8,13 @@ use clap::error::ErrorKind;
 use clap::{CommandFactory, Parser, Subcommand, ValueEnum};
 use kelpie_config::Strictness;
 
+use crate::check::Check;
 use crate::check_config::CheckConfig;
 use crate::completions::Completions;
 use crate::etcd::Etcd;
 use crate::exit::Outcome;
+use crate::explain::Explain;
+use crate::generate::Generate;
 use crate::go_flags::with_two_dashes;
 use crate::prober::Prober;
 
@@ -29,6 +32,8 @@ It takes the configuration files of Gardener's dependency-watchdog as they are."
 
 const AFTER_HELP: &str = "\
 Examples:
+  kelpie explain shoot--dev--one             what the prober last decided about a cluster, and why
+  kelpie check prober --config-file f.yaml   would the prober work here: permissions, every cluster
   kelpie check-config prober prober.yaml     what a file means, or everything that is wrong with it
   kelpie check-config weeder - < weeder.yaml the same, from standard input
   kelpie check-config prober f.yaml -o json  for scripts
@@ -61,9 +66,13 @@ pub(crate) struct Cli {
 #[derive(Subcommand)]
 enum Command {
     Prober(Box<Prober>),
+    Explain(Explain),
+    Check(Check),
     CheckConfig(CheckConfig),
     Etcd(Box<Etcd>),
     Completions(Completions),
+    #[command(hide = true)]
+    Generate(Generate),
 }
 
 /// The name the program goes by, which decides how strict it is with configuration files.
@@ -115,9 +124,12 @@ pub(crate) fn run(arguments: Vec<OsString>) -> Result<Outcome> {
     };
     match Cli::try_parse_from(arguments)?.command {
         Command::Prober(command) => command.run(guise),
+        Command::Explain(command) => command.run(guise),
+        Command::Check(command) => command.run(guise),
         Command::CheckConfig(command) => command.run(guise),
         Command::Etcd(command) => command.run(),
         Command::Completions(command) => command.run(guise),
+        Command::Generate(command) => command.run(guise),
     }
 }
 

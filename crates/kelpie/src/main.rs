@@ -4,14 +4,18 @@
 //! the answer into an exit code.
 
 mod bind;
+mod check;
 mod check_config;
 mod cli;
 mod completions;
 mod config_file;
 mod etcd;
 mod exit;
+mod explain;
+mod generate;
 mod go_flags;
 mod log;
+mod printable;
 mod prober;
 mod problems;
 mod signals;

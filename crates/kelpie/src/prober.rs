@@ -8,7 +8,7 @@ use anyhow::{Context, Result};
 use axum::Router;
 use clap::{Args, ValueHint};
 use kelpie_config::{GoDuration, ProberConfig};
-use kelpie_health::{Health, Pulse, Readiness, Settings};
+use kelpie_health::{Health, Pulse, Readiness, ReadyHandle, Settings};
 use kelpie_kube::leader::ElectionSettings;
 use kelpie_kube::seed::{Seed, SeedOptions};
 use kelpie_prober::Options;
@@ -25,7 +25,7 @@ use crate::log::{self, LogFormat, LogLevel};
 use crate::{config_file, signals};
 
 /// The Lease of the leader, as dependency-watchdog calls it: the two never act at the same time.
-const LEASE: &str = "dwd-prober-leader-election";
+pub(crate) const LEASE: &str = "dwd-prober-leader-election";
 /// The loop that follows the seed turns at least every 5 s.
 const LONGEST_TURN: Duration = Duration::from_mins(1);
 
@@ -117,7 +117,7 @@ struct ServingFlags {
 /// Who acts.
 #[derive(Args)]
 #[command(next_help_heading = "Leader election")]
-struct ElectionFlags {
+pub(crate) struct ElectionFlags {
     /// Act only while leading; a replica that does not lead observes, and takes over without a gap
     #[arg(
         long,
@@ -130,7 +130,7 @@ struct ElectionFlags {
     )]
     enable_leader_election: bool,
 
-    /// The namespace of the Lease
+    /// The namespace of the Lease, and of Events about Clusters
     #[arg(long, value_name = "NAMESPACE", default_value = "garden")]
     leader_election_namespace: String,
 
@@ -206,17 +206,12 @@ impl Prober {
             fresh_connections: self.fresh_connections,
             election,
             identity: identity(),
+            event_namespace: self.election.leader_election_namespace.clone(),
         };
         let clusters = config.namespace.clone();
         let prober = kelpie_prober::Prober::new(config, options, seed, &mut registry);
 
-        let mut checks = Health::builder(Settings::default(), &mut registry);
-        let pulse = Pulse::new(LONGEST_TURN);
-        let readiness = Readiness::new();
-        let ready = readiness.handle("seed");
-        checks.livez("fleet", pulse.clone());
-        checks.readyz("components", readiness);
-        let health = checks.build()?;
+        let (health, pulse, ready) = checks(&mut registry)?;
 
         let numbers = kelpie_health::metrics(Arc::new(registry)).merge(prober.routes());
         let checks = kelpie_health::routes(health.clone()).merge(kelpie_health::healthz(health));
@@ -267,7 +262,8 @@ impl SeedFlags {
 }
 
 impl ElectionFlags {
-    fn check(&self) -> Result<Option<ElectionSettings>> {
+    /// Where the leader is elected, if it is.
+    pub(crate) fn check(&self) -> Result<Option<ElectionSettings>> {
         let settings = ElectionSettings {
             namespace: self.leader_election_namespace.clone(),
             name: LEASE.to_owned(),
@@ -301,6 +297,17 @@ impl LoggingFlags {
         let format = self.log_format.or(by_zap).unwrap_or(LogFormat::Text);
         log::start(format, self.zap_log_level);
     }
+}
+
+/// The checks of livez and readyz, with their handles.
+pub(crate) fn checks(registry: &mut Registry) -> Result<(Health, Pulse, ReadyHandle)> {
+    let mut checks = Health::builder(Settings::default(), registry);
+    let pulse = Pulse::new(LONGEST_TURN);
+    let readiness = Readiness::new();
+    let ready = readiness.handle("seed");
+    checks.livez("fleet", pulse.clone());
+    checks.readyz("components", readiness);
+    Ok((checks.build()?, pulse, ready))
 }
 
 /// A name that no other replica has.

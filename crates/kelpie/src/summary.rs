@@ -12,16 +12,16 @@ pub(crate) use weeder::weeder;
 
 /// Rows of a label and what it stands for; more than one line per label is fine.
 #[derive(Default)]
-struct Sheet {
-    text: String,
+pub(crate) struct Sheet {
+    pub(crate) text: String,
 }
 
 impl Sheet {
-    fn row(&mut self, label: &str, value: impl Display) {
+    pub(crate) fn row(&mut self, label: &str, value: impl Display) {
         self.rows(label, [value]);
     }
 
-    fn rows(&mut self, label: &str, values: impl IntoIterator<Item = impl Display>) {
+    pub(crate) fn rows(&mut self, label: &str, values: impl IntoIterator<Item = impl Display>) {
         const WIDTH: usize = 14;
         let bold = Style::new().bold();
         for (index, value) in values.into_iter().enumerate() {
@@ -33,6 +33,6 @@ impl Sheet {
 }
 
 /// `1 failure`, `3 failures`.
-fn counted(number: u32, one: &str, many: &str) -> String {
+pub(crate) fn counted(number: u32, one: &str, many: &str) -> String {
     format!("{number} {}", if number == 1 { one } else { many })
 }

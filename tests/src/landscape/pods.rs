@@ -18,6 +18,9 @@ pub struct Pods {
 }
 
 impl Pods {
+    /// Deployments with this annotation are left as they are: their pods hang.
+    pub const STUCK: &str = "kelpie.test/stuck";
+
     /// Replicas get ready, or go, after `delay`.
     pub fn start(client: &Client, delay: Duration) -> Self {
         let mut work = JoinSet::new();
@@ -31,7 +34,7 @@ async fn follow(client: Client, delay: Duration) {
     let mut under_way = JoinSet::new();
     while let Some(deployment) = changes.next().await {
         let (wanted, ready) = counts(&deployment);
-        if wanted == ready {
+        if wanted == ready || is_stuck(&deployment) {
             continue;
         }
         let client = client.clone();
@@ -47,6 +50,11 @@ async fn follow(client: Client, delay: Duration) {
             let _ = rest::merge(&client, &path, &ready).await;
         });
     }
+}
+
+fn is_stuck(deployment: &Deployment) -> bool {
+    let annotations = deployment.metadata.annotations.as_ref();
+    annotations.is_some_and(|all| all.contains_key(Pods::STUCK))
 }
 
 /// Desired and ready replicas.

@@ -10,9 +10,12 @@
 )]
 
 mod access;
+mod alerts;
+mod check;
 mod definitions;
 mod etcd;
 mod lease_list;
+mod prober;
 mod seed;
 mod servers;
 mod tenant;

@@ -30,6 +30,7 @@ pub enum Direction {
 #[serde(rename_all = "camelCase")]
 pub enum TargetOutcome {
     /// It was scaled.
+    #[serde(rename_all = "camelCase")]
     Scaled {
         /// To this count.
         replicas: u32,

@@ -1,6 +1,6 @@
 //! Leader election on a Lease: of several processes one acts.
 //!
-//! [`elector`] has the rules; here are the calls. They need `get`, `create` and `update` on leases.
+//! The rules stand in `elector`; here are the calls. They need `get`, `create` and `update` on leases.
 
 mod elector;
 

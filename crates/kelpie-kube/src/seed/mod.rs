@@ -1,4 +1,9 @@
 //! The seed: the cluster whose API server holds the control planes that are watched over.
+//!
+//! [`Seed`] has two clients. Watches, questions and Events go through one with a limit in front of
+//! it; fencing ([`Targets`]) and the election go through another, so that they wait for nobody.
+//! What is watched arrives as [`Change`]s of small facts, whatever the objects look like; a request
+//! that fails is sorted by what can be done about it, and only then told.
 
 mod access;
 mod bucket;
@@ -9,7 +14,6 @@ mod fault;
 mod field;
 mod machine;
 mod quiet;
-mod scale;
 mod secret;
 mod shoot;
 mod sieve;
@@ -31,9 +35,8 @@ pub use access::{Answer, Permission};
 pub use cluster::ClusterFacts;
 pub use event::{Events, Note, NoteKind, ObjectRef};
 pub use machine::{MachineChange, MachineFacts};
-pub use scale::ScaleKind;
 pub use secret::KubeconfigSecret;
-pub use target::{TargetError, Targets};
+pub use target::{ScaleKind, TargetError, Targets};
 pub use watch::{Change, WatchError};
 
 pub(crate) use fault::Fault;

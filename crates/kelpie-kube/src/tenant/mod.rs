@@ -150,8 +150,8 @@ impl Tenant {
         let kept = self.take_kept();
         let line = self.line(deadline);
         let (version, leases) = tokio::join!(
-            line.ask_urgently::<Version>(None),
-            line.ask_urgently::<Leases>(kept),
+            Box::pin(line.ask_urgently::<Version>(None)),
+            Box::pin(line.ask_urgently::<Leases>(kept)),
         );
         Probed {
             version: self.heard(version).map(|_| ()),
@@ -161,7 +161,8 @@ impl Tenant {
 
     async fn ask<Q: Question>(&mut self, deadline: Instant) -> Heard<Q::Answer> {
         let kept = self.take_kept();
-        let said = self.line(deadline).ask::<Q>(kept).await;
+        // On the heap: a task keeps room for all it ever awaits, and an attempt is large.
+        let said = Box::pin(self.line(deadline).ask::<Q>(kept)).await;
         self.heard(said)
     }
 

@@ -176,6 +176,16 @@ async fn an_answer_that_was_not_read_leaves_nothing_for_the_next() {
 }
 
 #[tokio::test]
+async fn two_answers_to_one_request_end_the_connection() {
+    let server = once([OK, OK].concat()).await;
+    let mut connection = server.open().await;
+    assert_eq!(get(&mut connection).await.unwrap(), "ok");
+    assert!(!connection.is_usable());
+    let error = get(&mut connection).await.unwrap_err();
+    assert!(matches!(error, RequestError::Unusable), "{error:?}");
+}
+
+#[tokio::test]
 async fn a_server_that_says_nothing_is_the_callers_to_give_up() {
     let server = Server::plain(|mut wire| async move {
         let _ = wire.read_to_end(&mut Vec::new()).await;

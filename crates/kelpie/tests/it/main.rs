@@ -3,8 +3,13 @@
 // Helpers of tests may fail loudly too.
 #![allow(clippy::unwrap_used, clippy::panic)]
 
+mod check;
 mod check_config;
+mod deploy;
 mod etcd;
+mod explain;
 mod prober;
 mod program;
+mod promql;
+mod server;
 mod usage;

@@ -14,6 +14,8 @@ fn help_teaches() {
 fn help_for_a_subcommand_teaches_too() {
     insta::assert_snapshot!(Program::new("help").run(&["check-config", "--help"]));
     insta::assert_snapshot!(Program::new("help").run(&["check-config", "prober", "--help"]));
+    insta::assert_snapshot!(Program::new("help").run(&["explain", "--help"]));
+    insta::assert_snapshot!(Program::new("help").run(&["check", "prober", "--help"]));
 }
 
 #[test]
@@ -61,6 +63,9 @@ fn mistakes_on_the_command_line_exit_with_2() {
         ],
         &["prober", "--config-file=a.yaml", "--metrics-bind-addr=9643"],
         &["prober", "--config-file=a.yaml", "--zap-log-level=loud"],
+        &["explain"],
+        &["check"],
+        &["check", "prober"],
         &["weeder"],
     ] {
         let transcript = program.run(arguments);
@@ -110,7 +115,7 @@ fn offered_by_bash(program: &'static str, words: &[&str]) -> String {
 fn the_shell_completes_components_and_then_files() {
     for program in ["kelpie", "dependency-watchdog"] {
         for (words, offered) in [
-            (&["ch"][..], "check-config"),
+            (&["ch"][..], "check check-config"),
             (&["check-config", "p"], "prober"),
             (&["check-config", "prober", "p"], ""),
             (&["check-config", "weeder", "w"], ""),

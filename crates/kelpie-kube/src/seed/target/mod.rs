@@ -1,26 +1,31 @@
 //! The controllers to fence: reading them, recording on them, scaling them.
 
+mod deed;
+mod kept;
+mod kind;
+
 use std::time::Duration;
 
 use futures_util::future;
 use kelpie_core::ResourceRef;
 use kelpie_core::fence::{
-    Call, DropMarker, IGNORE_ANNOTATION, MARKER_ANNOTATION, Present, REPLICAS_ANNOTATION, Reply,
-    Sight, Version, WriteRecord,
+    Call, DropMarker, MARKER_ANNOTATION, Present, REPLICAS_ANNOTATION, Reply, Sight, Version,
+    WriteRecord,
 };
 use kube::Client;
 use kube::api::{GetParams, Patch, PatchParams};
 use kube::core::Request;
-use serde::Deserialize;
-use serde::de::{DeserializeSeed, Deserializer};
 use serde_json::{Value, json};
-use thiserror::Error;
 use tokio::time::timeout;
 
 use super::fault::Fault;
 use super::quiet;
-use super::scale::{Kinds, ScaleKind, Unfit};
-use super::sieve::Keep;
+pub use deed::TargetError;
+pub use kind::ScaleKind;
+
+use deed::Deed;
+use kept::Kept;
+use kind::{Kinds, Unfit};
 
 /// For a caller that names no limit.
 const LIMIT: Duration = Duration::from_secs(30);
@@ -34,81 +39,6 @@ pub struct Targets {
     client: Client,
     kinds: Kinds,
     limit: Duration,
-}
-
-/// Why a call on a target failed.
-#[derive(Debug, Clone, PartialEq, Eq, Error)]
-pub enum TargetError {
-    /// Somebody has to grant the permission.
-    #[error("may not {verb} {what}: {reason}; grant get and patch on it and on its scale")]
-    Denied {
-        /// What was tried.
-        verb: &'static str,
-        /// The object.
-        what: String,
-        /// What the API server said.
-        reason: String,
-    },
-    /// The API server has too much to do; later it may work.
-    #[error("cannot {verb} {what} now: the API server has too many requests; it is tried again")]
-    Throttled {
-        /// What was tried.
-        verb: &'static str,
-        /// The object.
-        what: String,
-    },
-    /// The configuration has to name another kind.
-    #[error("cannot scale {what}: its kind has no scale subresource; name one that has")]
-    NotScalable {
-        /// The object.
-        what: String,
-    },
-    /// The configuration has to name another kind, or the kind has to be installed.
-    #[error("cannot find {what}: the API server knows no kind {kind} in {api_version}")]
-    UnknownKind {
-        /// The object.
-        what: String,
-        /// The kind.
-        kind: String,
-        /// Its group and version.
-        api_version: String,
-    },
-    /// There is no such object.
-    #[error("cannot {verb} {what}: it does not exist")]
-    NotFound {
-        /// What was tried.
-        verb: &'static str,
-        /// The object.
-        what: String,
-    },
-    /// Somebody else has changed it since it was read.
-    #[error("cannot {verb} {what}: somebody else has changed it; it is read again")]
-    Conflict {
-        /// What was tried.
-        verb: &'static str,
-        /// The object.
-        what: String,
-    },
-    /// No answer came before the deadline; a write may have happened all the same.
-    #[error("cannot {verb} {what}: no answer within {limit:?}; is the API server overloaded?")]
-    TimedOut {
-        /// What was tried.
-        verb: &'static str,
-        /// The object.
-        what: String,
-        /// The caller's limit.
-        limit: Duration,
-    },
-    /// Anything else: later it may work.
-    #[error("cannot {verb} {what}: {reason}; is the API server up?")]
-    Unavailable {
-        /// What was tried.
-        verb: &'static str,
-        /// The object.
-        what: String,
-        /// What went wrong.
-        reason: String,
-    },
 }
 
 impl Targets {
@@ -323,100 +253,5 @@ impl Targets {
     ) -> Result<T, TargetError> {
         let done = timeout(self.limit, call).await;
         done.unwrap_or_else(|_| Err(deed.failed(Fault::TimedOut, self.limit)))
-    }
-}
-
-/// What is tried on which object.
-#[derive(Clone, Copy)]
-struct Deed<'a> {
-    verb: &'static str,
-    namespace: &'a str,
-    target: &'a ResourceRef,
-}
-
-impl<'a> Deed<'a> {
-    fn new(verb: &'static str, namespace: &'a str, target: &'a ResourceRef) -> Self {
-        Self {
-            verb,
-            namespace,
-            target,
-        }
-    }
-
-    fn what(&self) -> String {
-        if self.namespace.is_empty() {
-            self.target.to_string()
-        } else {
-            format!("{} in namespace {}", self.target, self.namespace)
-        }
-    }
-
-    fn failed(&self, fault: Fault, limit: Duration) -> TargetError {
-        let (verb, what) = (self.verb, self.what());
-        match fault {
-            Fault::Denied(reason) => TargetError::Denied { verb, what, reason },
-            Fault::NotFound => TargetError::NotFound { verb, what },
-            Fault::Conflict => TargetError::Conflict { verb, what },
-            Fault::Throttled => TargetError::Throttled { verb, what },
-            Fault::TimedOut => TargetError::TimedOut { verb, what, limit },
-            Fault::Expired | Fault::Unavailable(_) => TargetError::Unavailable {
-                verb,
-                what,
-                reason: fault.to_string(),
-            },
-        }
-    }
-}
-
-/// What is kept of an object or its scale.
-struct Kept(Value);
-
-const KEEP: Keep = Keep::Fields(&[
-    (
-        "metadata",
-        Keep::Fields(&[
-            ("resourceVersion", Keep::All),
-            (
-                "annotations",
-                Keep::Fields(&[
-                    (REPLICAS_ANNOTATION, Keep::All),
-                    (MARKER_ANNOTATION, Keep::All),
-                    (IGNORE_ANNOTATION, Keep::All),
-                ]),
-            ),
-        ]),
-    ),
-    ("spec", Keep::Fields(&[("replicas", Keep::All)])),
-    (
-        "status",
-        Keep::Fields(&[("replicas", Keep::All), ("readyReplicas", Keep::All)]),
-    ),
-]);
-
-impl<'de> Deserialize<'de> for Kept {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        KEEP.deserialize(deserializer).map(Self)
-    }
-}
-
-impl Kept {
-    fn version(&self) -> Version {
-        let version = self.0["metadata"]["resourceVersion"].as_str();
-        Version::new(version.unwrap_or_default())
-    }
-
-    fn count(&self, pointer: &str) -> Option<u32> {
-        u32::try_from(self.0.pointer(pointer)?.as_u64()?).ok()
-    }
-
-    fn ready(&self) -> Option<u32> {
-        self.count("/status/readyReplicas")
-    }
-
-    fn present(&self, replicas: u32, ready: u32) -> Present {
-        let annotations = &self.0["metadata"]["annotations"];
-        Present::new(replicas, ready, self.version(), |name| {
-            annotations[name].as_str()
-        })
     }
 }

@@ -1,26 +1,22 @@
-//! Kubernetes Events about what we do: best effort, never in anybody's way.
+//! Posting notes as Events.
 
-use std::collections::{HashMap, VecDeque};
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::collections::HashMap;
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
 use jiff::Timestamp;
-use kube::Client;
 use kube::api::{Patch, PatchParams, PostParams};
 use kube::core::Request;
 use serde::Deserialize;
 use serde_json::{Value, json};
-use tokio::sync::Notify;
 use tokio::time::{Instant, timeout};
-use tokio_util::sync::CancellationToken;
 use tracing::{debug, warn};
 
-use super::fault::Fault;
-use super::{quiet, stamp};
+use super::{Note, NoteKind, ObjectRef, Shared};
+use crate::seed::fault::Fault;
+use crate::seed::{quiet, stamp};
 
-/// Events that wait to be posted. An outage of a whole seed makes several per cluster.
-const QUEUE: usize = 4096;
 /// Equal Events within this time are one Event with a count; a namespace that refused one is left
 /// alone for so long.
 const MEMORY: Duration = Duration::from_mins(10);
@@ -28,127 +24,14 @@ const MEMORY: Duration = Duration::from_mins(10);
 const REMEMBERED: usize = 8192;
 /// For one request.
 const PATIENCE: Duration = Duration::from_secs(10);
-/// For what is left in the queue at the end.
-const FAREWELL: Duration = Duration::from_secs(1);
 /// The API server's own limits.
 const LONGEST_MESSAGE: usize = 1024;
 const LONGEST_PREFIX: usize = 200;
 /// Where the API server wants Events about objects of the whole cluster.
 const HOME_OF_CLUSTER_SCOPED: &str = "default";
 
-/// Something to tell about an object.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Note {
-    /// The object.
-    pub about: ObjectRef,
-    /// How grave it is.
-    pub kind: NoteKind,
-    /// Why, as one word for machines, such as `Fenced`.
-    pub reason: &'static str,
-    /// What happened, for people. Notes that differ only in the numbers here are counted as one.
-    pub message: String,
-    /// What was done, as one word for machines, such as `ScaleDown`.
-    pub action: &'static str,
-}
-
-/// An object that an Event is about.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
-pub struct ObjectRef {
-    /// Group and version.
-    pub api_version: String,
-    /// Kind.
-    pub kind: String,
-    /// Namespace, which is also the Event's. For an object of the whole cluster: empty, and the Event
-    /// goes to `default`; or any namespace where Events are granted, which the API server takes too.
-    pub namespace: String,
-    /// Name.
-    pub name: String,
-    /// Its uid, if known.
-    pub uid: Option<String>,
-}
-
-/// How grave a note is.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum NoteKind {
-    /// In order.
-    Normal,
-    /// Somebody should look.
-    Warning,
-}
-
-/// Where Events are handed in. Clones share one queue.
-#[derive(Clone)]
-pub struct Events(Arc<Shared>);
-
-struct Shared {
-    client: Client,
-    component: String,
-    instance: String,
-    queue: Mutex<VecDeque<Note>>,
-    arrived: Notify,
-    dropped: AtomicU64,
-    refused: AtomicU64,
-    failed: AtomicU64,
-    refusal_was_told: AtomicBool,
-}
-
-impl Events {
-    pub(super) fn new(client: Client, component: &str, instance: &str) -> Self {
-        Self(Arc::new(Shared {
-            client,
-            component: component.to_owned(),
-            instance: instance.to_owned(),
-            queue: Mutex::default(),
-            arrived: Notify::new(),
-            dropped: AtomicU64::new(0),
-            refused: AtomicU64::new(0),
-            failed: AtomicU64::new(0),
-            refusal_was_told: AtomicBool::new(false),
-        }))
-    }
-
-    /// Hands a note in and returns at once. If too many wait, the oldest is dropped.
-    pub fn publish(&self, note: Note) {
-        let mut queue = self.0.queue.lock().unwrap_or_else(PoisonError::into_inner);
-        if queue.len() >= QUEUE {
-            queue.pop_front();
-            self.0.dropped.fetch_add(1, Ordering::Relaxed);
-        }
-        queue.push_back(note);
-        drop(queue);
-        self.0.arrived.notify_one();
-    }
-
-    /// Notes dropped because too many waited.
-    pub fn dropped(&self) -> u64 {
-        self.0.dropped.load(Ordering::Relaxed)
-    }
-
-    /// Notes that the API server did not allow us to post.
-    pub fn refused(&self) -> u64 {
-        self.0.refused.load(Ordering::Relaxed)
-    }
-
-    /// Notes that could not be posted for another reason.
-    pub fn failed(&self) -> u64 {
-        self.0.failed.load(Ordering::Relaxed)
-    }
-
-    /// Posts what is handed in until the token is cancelled, then what is left within a second. To
-    /// be spawned once.
-    pub async fn run(self, token: CancellationToken) {
-        let mut poster = Poster::new(self.0);
-        tokio::select! {
-            () = token.cancelled() => {}
-            () = poster.post_all(true) => {}
-        }
-        // Best effort: what is not posted by then stays untold.
-        let _ = timeout(FAREWELL, poster.post_all(false)).await;
-    }
-}
-
 /// Posts notes one after the other.
-struct Poster {
+pub(super) struct Poster {
     shared: Arc<Shared>,
     /// The note that is being posted: if that is cut off, it is not lost.
     current: Option<Note>,
@@ -175,7 +58,7 @@ struct Posted {
 }
 
 impl Poster {
-    fn new(shared: Arc<Shared>) -> Self {
+    pub(super) fn new(shared: Arc<Shared>) -> Self {
         Self {
             shared,
             current: None,
@@ -184,7 +67,7 @@ impl Poster {
         }
     }
 
-    async fn post_all(&mut self, goes_on: bool) {
+    pub(super) async fn post_all(&mut self, goes_on: bool) {
         loop {
             if self.current.is_none() {
                 let queue = self.shared.queue.lock();

@@ -6,8 +6,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 use kelpie_core::ResourceRef;
 use kube::Client;
 
-use super::fault::Fault;
-use super::quiet;
+use crate::seed::fault::Fault;
+use crate::seed::quiet;
 
 /// A kind with a scale subresource.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -1,0 +1,131 @@
+//! Kubernetes Events about what we do: best effort, never in anybody's way.
+
+mod poster;
+
+use std::collections::VecDeque;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use kube::Client;
+use tokio::sync::Notify;
+use tokio::time::timeout;
+use tokio_util::sync::CancellationToken;
+
+use poster::Poster;
+
+/// Events that wait to be posted. An outage of a whole seed makes several per cluster.
+const QUEUE: usize = 4096;
+/// For what is left in the queue at the end.
+const FAREWELL: Duration = Duration::from_secs(1);
+
+/// Something to tell about an object.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Note {
+    /// The object.
+    pub about: ObjectRef,
+    /// How grave it is.
+    pub kind: NoteKind,
+    /// Why, as one word for machines, such as `Fenced`.
+    pub reason: &'static str,
+    /// What happened, for people. Notes that differ only in the numbers here are counted as one.
+    pub message: String,
+    /// What was done, as one word for machines, such as `ScaleDown`.
+    pub action: &'static str,
+}
+
+/// An object that an Event is about.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
+pub struct ObjectRef {
+    /// Group and version.
+    pub api_version: String,
+    /// Kind.
+    pub kind: String,
+    /// Namespace, which is also the Event's. For an object of the whole cluster: empty, and the Event
+    /// goes to `default`; or any namespace where Events are granted, which the API server takes too.
+    pub namespace: String,
+    /// Name.
+    pub name: String,
+    /// Its uid, if known.
+    pub uid: Option<String>,
+}
+
+/// How grave a note is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum NoteKind {
+    /// In order.
+    Normal,
+    /// Somebody should look.
+    Warning,
+}
+
+/// Where Events are handed in. Clones share one queue.
+#[derive(Clone)]
+pub struct Events(Arc<Shared>);
+
+struct Shared {
+    client: Client,
+    component: String,
+    instance: String,
+    queue: Mutex<VecDeque<Note>>,
+    arrived: Notify,
+    dropped: AtomicU64,
+    refused: AtomicU64,
+    failed: AtomicU64,
+    refusal_was_told: AtomicBool,
+}
+
+impl Events {
+    pub(super) fn new(client: Client, component: &str, instance: &str) -> Self {
+        Self(Arc::new(Shared {
+            client,
+            component: component.to_owned(),
+            instance: instance.to_owned(),
+            queue: Mutex::default(),
+            arrived: Notify::new(),
+            dropped: AtomicU64::new(0),
+            refused: AtomicU64::new(0),
+            failed: AtomicU64::new(0),
+            refusal_was_told: AtomicBool::new(false),
+        }))
+    }
+
+    /// Hands a note in and returns at once. If too many wait, the oldest is dropped.
+    pub fn publish(&self, note: Note) {
+        let mut queue = self.0.queue.lock().unwrap_or_else(PoisonError::into_inner);
+        if queue.len() >= QUEUE {
+            queue.pop_front();
+            self.0.dropped.fetch_add(1, Ordering::Relaxed);
+        }
+        queue.push_back(note);
+        drop(queue);
+        self.0.arrived.notify_one();
+    }
+
+    /// Notes dropped because too many waited.
+    pub fn dropped(&self) -> u64 {
+        self.0.dropped.load(Ordering::Relaxed)
+    }
+
+    /// Notes that the API server did not allow us to post.
+    pub fn refused(&self) -> u64 {
+        self.0.refused.load(Ordering::Relaxed)
+    }
+
+    /// Notes that could not be posted for another reason.
+    pub fn failed(&self) -> u64 {
+        self.0.failed.load(Ordering::Relaxed)
+    }
+
+    /// Posts what is handed in until the token is cancelled, then what is left within a second. To
+    /// be spawned once.
+    pub async fn run(self, token: CancellationToken) {
+        let mut poster = Poster::new(self.0);
+        tokio::select! {
+            () = token.cancelled() => {}
+            () = poster.post_all(true) => {}
+        }
+        // Best effort: what is not posted by then stays untold.
+        let _ = timeout(FAREWELL, poster.post_all(false)).await;
+    }
+}

@@ -1,0 +1,40 @@
+//! `kelpie check`: would it work, before it has to?
+
+mod cluster;
+mod prober;
+mod progress;
+mod row;
+mod seed;
+
+use anyhow::Result;
+use clap::{Args, Subcommand};
+
+use crate::cli::Guise;
+use crate::exit::Outcome;
+
+/// Check that a component would work here: configuration, permissions, every cluster
+///
+/// Nothing is written, nothing is scaled.
+#[derive(Args)]
+#[command(
+    verbatim_doc_comment,
+    disable_help_subcommand = true,
+    subcommand_value_name = "COMPONENT"
+)]
+pub(crate) struct Check {
+    #[command(subcommand)]
+    component: Component,
+}
+
+#[derive(Subcommand)]
+enum Component {
+    Prober(Box<prober::Prober>),
+}
+
+impl Check {
+    pub(crate) fn run(self, started_as: Guise) -> Result<Outcome> {
+        match self.component {
+            Component::Prober(prober) => prober.run(started_as),
+        }
+    }
+}

@@ -1,0 +1,81 @@
+//! `kelpie generate`: what `cargo xtask gen` writes into the repository.
+
+mod metrics;
+mod rbac;
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use anyhow::{Context, Result, bail};
+use clap::{Args, ValueEnum, ValueHint};
+use kelpie_config::{ProberConfig, prober};
+use kelpie_kube::leader::ElectionSettings;
+use kelpie_prober::{seed_needs, shoot_needs};
+
+use self::rbac::Account;
+use crate::cli::Guise;
+use crate::exit::Outcome;
+use crate::prober::LEASE;
+use crate::{config_file, terminal};
+
+/// Gardener's own settings, which most people use.
+const GARDENERS: &str = include_str!("../../../docs/examples/prober.yaml");
+
+/// Print a file that is made from the code
+#[derive(Args)]
+pub(crate) struct Generate {
+    /// Which
+    what: What,
+
+    /// The configuration that rbac-prober-seed is for [default: Gardener's]
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    config_file: Option<PathBuf>,
+}
+
+#[derive(Clone, Copy, Debug, ValueEnum)]
+enum What {
+    /// What the prober may do on the seed
+    RbacProberSeed,
+    /// What the prober may do on each cluster
+    RbacProberShoot,
+    /// The reference of metrics
+    Metrics,
+}
+
+impl Generate {
+    pub(crate) fn run(&self, started_as: Guise) -> Result<Outcome> {
+        let text = match self.what {
+            What::RbacProberSeed => {
+                let config = self.config(started_as)?;
+                let needs = seed_needs(&config, Some(&election()));
+                rbac::file(&Account::SEED, &needs)
+            }
+            What::RbacProberShoot => rbac::file(&Account::SHOOT, &shoot_needs()),
+            What::Metrics => metrics::page()?,
+        };
+        terminal::stdout(&text).context("cannot write the file")?;
+        Ok(Outcome::Success)
+    }
+
+    fn config(&self, guise: Guise) -> Result<ProberConfig> {
+        if let Some(file) = &self.config_file {
+            return config_file::prober(file, guise);
+        }
+        match prober::parse(GARDENERS.as_bytes(), guise.strictness()) {
+            Ok(parsed) => Ok(parsed.value),
+            Err(_) => bail!("the built-in configuration cannot be used"),
+        }
+    }
+}
+
+/// As Gardener runs it: with a leader. Only names matter here.
+fn election() -> ElectionSettings {
+    ElectionSettings {
+        namespace: Account::SEED.namespace.to_owned(),
+        name: LEASE.to_owned(),
+        identity: String::new(),
+        lease_duration: Duration::ZERO,
+        renew_deadline: Duration::ZERO,
+        retry_period: Duration::ZERO,
+    }
+}

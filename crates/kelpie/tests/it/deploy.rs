@@ -1,0 +1,160 @@
+//! The files under `deploy/`: they name only what is there.
+
+use std::collections::BTreeSet;
+
+use serde_json::Value;
+
+use crate::program::Program;
+use crate::promql;
+
+const ALERTS: &str = include_str!("../../../../deploy/alerts/prober.yaml");
+const BOARD: &str = include_str!("../../../../deploy/grafana/prober.json");
+const RUNBOOK: &str = include_str!("../../../../docs/operate.md");
+
+/// Every series that the prober serves, from the reference that is made from it.
+fn series() -> BTreeSet<String> {
+    let page = Program::new("deploy").run(&["generate", "metrics"]);
+    let mut series = BTreeSet::new();
+    for line in page.lines().filter(|line| line.starts_with("| `")) {
+        let mut cells = line.split('|').map(str::trim).skip(1);
+        let name = cells.next().unwrap().trim_matches('`').to_owned();
+        if cells.next() == Some("histogram") {
+            for suffix in ["bucket", "sum", "count"] {
+                series.insert(format!("{name}_{suffix}"));
+            }
+        } else {
+            series.insert(name);
+        }
+    }
+    assert!(series.contains("kelpie_prober_leader"), "{page}");
+    series
+}
+
+/// The alerts, each with its lines.
+fn alerts() -> Vec<(&'static str, &'static str)> {
+    let alerts = ALERTS.split("  - alert: ").skip(1);
+    alerts
+        .map(|alert| alert.split_once('\n').unwrap())
+        .collect()
+}
+
+/// What stands behind `key:` in an alert.
+fn value<'a>(alert: &'a str, key: &str) -> Option<&'a str> {
+    let line = |line: &'a str| line.trim_start().strip_prefix(key)?.strip_prefix(": ");
+    alert.lines().find_map(line)
+}
+
+fn expressions(value: &Value, found: &mut Vec<String>) {
+    match value {
+        Value::Object(fields) => {
+            for (name, value) in fields {
+                match value.as_str() {
+                    Some(text) if name == "expr" => found.push(text.to_owned()),
+                    // The variable's query: label_values(METRIC, label).
+                    Some(text) if name == "definition" => {
+                        let metric = text.trim_start_matches("label_values(").split(',').next();
+                        found.push(metric.unwrap().to_owned());
+                    }
+                    _ => expressions(value, found),
+                }
+            }
+        }
+        Value::Array(items) => {
+            for item in items {
+                expressions(item, found);
+            }
+        }
+        _ => {}
+    }
+}
+
+fn assert_there(place: &str, expression: &str, series: &BTreeSet<String>) {
+    let named = promql::metrics(expression);
+    assert!(!named.is_empty(), "{place} names no metric: {expression}");
+    for name in named {
+        assert!(series.contains(&name), "{place}: there is no {name}");
+    }
+}
+
+#[test]
+fn alerts_name_only_metrics_that_exist() {
+    let series = series();
+    assert_eq!(alerts().len(), ALERTS.matches("expr:").count());
+    for (name, alert) in alerts() {
+        assert_there(name, value(alert, "expr").unwrap(), &series);
+    }
+}
+
+#[test]
+fn every_alert_says_how_grave_it_is_and_where_to_read_on() {
+    let titles: BTreeSet<String> = RUNBOOK
+        .lines()
+        .filter_map(|line| line.strip_prefix("### "))
+        .map(str::to_lowercase)
+        .collect();
+    for (name, alert) in alerts() {
+        let severity = value(alert, "severity").unwrap();
+        assert!(
+            ["critical", "warning", "info"].contains(&severity),
+            "{name}"
+        );
+        assert!(
+            value(alert, "summary").is_some_and(|text| text.len() > 20),
+            "{name}"
+        );
+        let runbook = value(alert, "runbook").unwrap();
+        let anchor = runbook.strip_prefix("docs/operate.md#").unwrap();
+        assert_eq!(anchor, name.to_lowercase());
+        assert!(titles.contains(anchor), "docs/operate.md has no {name}");
+    }
+}
+
+#[test]
+fn the_runbook_has_no_alert_that_is_gone() {
+    let titles = RUNBOOK
+        .lines()
+        .filter_map(|line| line.strip_prefix("### Kelpie"));
+    let mut titles: Vec<&str> = titles.collect();
+    let mut names: Vec<&str> = alerts()
+        .into_iter()
+        .map(|(name, _)| &name["Kelpie".len()..])
+        .collect();
+    titles.sort_unstable();
+    names.sort_unstable();
+    assert_eq!(titles, names);
+}
+
+#[test]
+fn the_board_names_only_metrics_that_exist() {
+    let series = series();
+    let board: Value = serde_json::from_str(BOARD).unwrap();
+    let mut found = Vec::new();
+    expressions(&board, &mut found);
+    assert!(found.len() > 20);
+    for expression in found {
+        assert_there("the board", &expression, &series);
+    }
+}
+
+#[test]
+fn the_board_has_a_place_for_each_panel() {
+    let board: Value = serde_json::from_str(BOARD).unwrap();
+    let panels = board["panels"].as_array().unwrap();
+    let place = |panel: &Value, side: &str| panel["gridPos"][side].as_u64().unwrap();
+    let mut taken = BTreeSet::new();
+    let mut ids = BTreeSet::new();
+    for panel in panels {
+        assert!(ids.insert(panel["id"].as_u64().unwrap()));
+        for x in place(panel, "x")..place(panel, "x") + place(panel, "w") {
+            for y in place(panel, "y")..place(panel, "y") + place(panel, "h") {
+                assert!(x < 24 && taken.insert((x, y)), "{}", panel["title"]);
+            }
+        }
+        let is_row = panel["type"] == "row";
+        assert!(
+            is_row || panel["description"].is_string(),
+            "{}",
+            panel["title"]
+        );
+    }
+}

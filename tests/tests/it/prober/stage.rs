@@ -1,0 +1,104 @@
+//! What the tests of `kelpie prober` share.
+
+use std::time::Duration;
+
+use kelpie_e2e::landscape::{
+    Kubelets, Pods, Prober, ProberConfig, Proxy, Seed, Shoot, Timeline, tenant,
+};
+use kelpie_e2e::poll;
+
+/// How long anything may take that is expected to happen, on a loaded machine.
+pub(super) const PATIENCE: Duration = Duration::from_secs(60);
+
+pub(super) const KCM: &str = "kube-controller-manager";
+pub(super) const MCM: &str = "machine-controller-manager";
+pub(super) const CA: &str = "cluster-autoscaler";
+
+/// What the three have in most tests, and what has to be restored.
+pub(super) const COUNTS: [u32; 3] = [3, 1, 2];
+pub(super) const RESTORED: [u64; 3] = [3, 1, 2];
+pub(super) const FENCED: [u64; 3] = [0, 0, 0];
+
+/// A seed that is also the API server of its shoots, with pods, and a timeline of its controllers.
+pub(super) struct Stage {
+    pub(super) seed: Seed,
+    pub(super) timeline: Timeline,
+    /// What the Secrets of shoots hold: a way to the nodes of this API server.
+    pub(super) kubeconfig: String,
+    _pods: Pods,
+}
+
+impl Stage {
+    pub(super) async fn start() -> Self {
+        let seed = Seed::start().await.unwrap();
+        let api = &seed.plane.api;
+        let probe = tenant(&seed.client, api, "probe").await.unwrap();
+        Self {
+            timeline: Timeline::start(&seed.client),
+            kubeconfig: api.kubeconfig(&probe),
+            _pods: Pods::start(&seed.client, Duration::from_millis(200)),
+            seed,
+        }
+    }
+
+    /// A shoot with the nodes of `kubelets` and the three controllers.
+    pub(super) async fn shoot(&self, name: &str, kubelets: &Kubelets) -> Shoot {
+        self.shoot_at(name, &self.kubeconfig, kubelets).await
+    }
+
+    /// The same with another way to its API server.
+    pub(super) async fn shoot_at(&self, name: &str, way: &str, kubelets: &Kubelets) -> Shoot {
+        let shoot = self.seed.shoot(name, way, &kubelets.nodes()).await.unwrap();
+        shoot.deploy(COUNTS).await.unwrap();
+        shoot
+    }
+
+    /// The product with all rights.
+    pub(super) async fn prober(&self, config: &ProberConfig, flags: &[&str]) -> Prober {
+        let admin = self.seed.plane.api.admin();
+        let kubeconfig = self.seed.kubeconfig(&admin).unwrap();
+        Prober::start(&kubeconfig, config, flags).await.unwrap()
+    }
+
+    /// The same, speaking to the seed by way of `proxy`.
+    pub(super) async fn prober_via(
+        &self,
+        proxy: &Proxy,
+        config: &ProberConfig,
+        flags: &[&str],
+    ) -> Prober {
+        let admin = self.seed.plane.api.admin();
+        let kubeconfig = self.seed.kubeconfig_via(proxy, &admin).unwrap();
+        Prober::start(&kubeconfig, config, flags).await.unwrap()
+    }
+}
+
+/// Waits until a cluster was judged well.
+pub(super) async fn until_well(prober: &Prober, shoot: &Shoot) {
+    let well = prober.until_state("a healthy cluster", &shoot.name, PATIENCE, |state| {
+        state["decision"]["reasons"]["rule"]["name"] == "well"
+    });
+    well.await.unwrap();
+}
+
+/// Waits until the prober has made so many rounds more.
+pub(super) async fn until_rounds(prober: &Prober, more: f64) {
+    let rounds = "kelpie_prober_round_duration_seconds_count";
+    let before = prober.kelpie.metric(rounds).await.unwrap();
+    let what = format!("{more} rounds more");
+    let done = poll::until(&what, PATIENCE, async || {
+        let now = prober.kelpie.metric(rounds).await?;
+        Ok((now >= before + more).then_some(()))
+    });
+    done.await.unwrap();
+}
+
+/// Whether the controllers stand as they did when nothing had happened.
+pub(super) async fn assert_untouched(shoot: &Shoot) {
+    assert_eq!(shoot.counts().await.unwrap(), RESTORED, "{}", shoot.name);
+    for name in [KCM, MCM, CA] {
+        let controller = shoot.controller(name).await.unwrap();
+        assert!(!controller.marked, "{} of {}", name, shoot.name);
+        assert_eq!(controller.recorded, None, "{} of {}", name, shoot.name);
+    }
+}
