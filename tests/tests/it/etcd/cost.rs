@@ -68,7 +68,7 @@ async fn cost_of_fifty(etcd: &Etcd, kelpie: &Kelpie) -> Vec<(String, f64)> {
     // What is still under way from before is not theirs.
     sleep(Duration::from_millis(200)).await;
     let before = calls(etcd).await;
-    etcd.pause().unwrap();
+    etcd.pause().await.unwrap();
     let probes = join_all((0..50).map(|_| kelpie.get("/readyz")));
     let resume = async {
         sleep(Duration::from_millis(100)).await;

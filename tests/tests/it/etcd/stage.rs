@@ -6,8 +6,9 @@ use kelpie_e2e::{Etcd, Kelpie, LINES, wire};
 use tokio::sync::{Mutex, MutexGuard};
 use tokio::task::{JoinSet, LocalSet};
 
-/// A moment of a loaded machine: what an answer may be later than its deadline.
-pub(super) const SLACK: Duration = Duration::from_millis(400);
+/// What one answer may be later than its deadline where ten wait for each processor; the usual one
+/// is judged by the median.
+pub(super) const SLACK: Duration = Duration::from_secs(2);
 
 /// How long anything may take that is expected to happen.
 pub(super) const PATIENCE: Duration = Duration::from_secs(20);

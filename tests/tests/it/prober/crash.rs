@@ -37,7 +37,12 @@ async fn whenever_the_process_is_killed_the_next_one_ends_in_the_right_state() {
         shoot.until_counts(FENCED, PATIENCE).await.unwrap();
         for (name, count) in [(KCM, "3"), (MCM, "1"), (CA, "2")] {
             let controller = shoot.controller(name).await.unwrap();
-            assert_eq!(controller.recorded.as_deref(), Some(count), "{}", shoot.name);
+            assert_eq!(
+                controller.recorded.as_deref(),
+                Some(count),
+                "{}",
+                shoot.name
+            );
             assert!(controller.marked, "{name} of {}", shoot.name);
         }
     }

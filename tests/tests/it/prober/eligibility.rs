@@ -9,9 +9,7 @@ use super::stage::*;
 
 /// What a Shoot says, and whether its cluster is probed.
 fn rows() -> Vec<(&'static str, Value, bool)> {
-    let operation = |kind: &str, state: &str| {
-        json!({ "status": { "lastOperation": { "type": kind, "state": state } } })
-    };
+    let operation = |kind: &str, state: &str| json!({ "status": { "lastOperation": { "type": kind, "state": state } } });
     vec![
         ("reconciled", operation("Reconcile", "Succeeded"), true),
         ("reconciling", operation("Reconcile", "Processing"), true),
@@ -29,7 +27,11 @@ fn rows() -> Vec<(&'static str, Value, bool)> {
             json!({ "spec": { "hibernation": { "enabled": true } } }),
             false,
         ),
-        ("waking-up", json!({ "status": { "hibernated": true } }), false),
+        (
+            "waking-up",
+            json!({ "status": { "hibernated": true } }),
+            false,
+        ),
         (
             "deleted",
             json!({ "metadata": { "deletionTimestamp": "2026-01-01T00:00:00Z" } }),
@@ -58,7 +60,13 @@ async fn clusters_are_probed_by_what_their_shoots_say_and_removal_never_scales_u
         shoot.edit(&says).await.unwrap();
         shoots.push((shoot, is_probed));
     }
-    let of = |wanted: &str| &shoots.iter().find(|(shoot, _)| shoot.name == wanted).unwrap().0;
+    let of = |wanted: &str| {
+        &shoots
+            .iter()
+            .find(|(shoot, _)| shoot.name == wanted)
+            .unwrap()
+            .0
+    };
     let nobody = stage.shoot("unreadable-from-the-start", &kubelets).await;
     nobody.edit(&json!({ "status": "nonsense" })).await.unwrap();
 
@@ -80,17 +88,29 @@ async fn clusters_are_probed_by_what_their_shoots_say_and_removal_never_scales_u
 
     // What was not probed yet starts, without a restart.
     for (name, says) in [
-        ("creating", json!({ "status": { "lastOperation": { "state": "Succeeded" } } })),
+        (
+            "creating",
+            json!({ "status": { "lastOperation": { "state": "Succeeded" } } }),
+        ),
         ("waking-up", json!({ "status": { "hibernated": false } })),
-        ("hibernating", json!({ "spec": { "hibernation": { "enabled": false } } })),
-        ("without-workers", json!({ "spec": { "provider": { "workers": [{ "name": "pool" }] } } })),
+        (
+            "hibernating",
+            json!({ "spec": { "hibernation": { "enabled": false } } }),
+        ),
+        (
+            "without-workers",
+            json!({ "spec": { "provider": { "workers": [{ "name": "pool" }] } } }),
+        ),
     ] {
         of(name).edit(&says).await.unwrap();
         until_well(&prober, of(name)).await;
     }
     // A running probe goes on while Gardener creates or restores again, or cannot be read.
     let goes_on = [
-        (of("created"), json!({ "status": { "lastOperation": { "state": "Processing" } } })),
+        (
+            of("created"),
+            json!({ "status": { "lastOperation": { "state": "Processing" } } }),
+        ),
         (of("reconciled"), json!({ "status": "nonsense" })),
     ];
     for (shoot, says) in &goes_on {
@@ -150,8 +170,7 @@ async fn a_running_probe_takes_over_grace_conditions_machines_and_secrets() {
         until_well(&prober, shoot).await;
     }
     let candidates = async |shoot: &Shoot, count: u64| {
-        let is_such =
-            |state: &Value| state["decision"]["reasons"]["leases"]["candidates"] == count;
+        let is_such = |state: &Value| state["decision"]["reasons"]["leases"]["candidates"] == count;
         let what = format!("{count} candidates");
         let found = prober.until_state(&what, &shoot.name, PATIENCE, is_such);
         found.await.unwrap();
@@ -165,7 +184,10 @@ async fn a_running_probe_takes_over_grace_conditions_machines_and_secrets() {
         found.await.unwrap();
     };
     trouble("kubeconfig").await;
-    secret.add_secret("dwd-internal", "not a kubeconfig").await.unwrap();
+    secret
+        .add_secret("dwd-internal", "not a kubeconfig")
+        .await
+        .unwrap();
     trouble("kubeconfig").await;
     secret.rotate(&stage.kubeconfig).await.unwrap();
     let healthy = |state: &Value| {
@@ -189,7 +211,10 @@ async fn a_running_probe_takes_over_grace_conditions_machines_and_secrets() {
     candidates(&plain, 3).await;
 
     // A machine that fails takes its node out.
-    machines.set_machine_phase("node-001", "Failed").await.unwrap();
+    machines
+        .set_machine_phase("node-001", "Failed")
+        .await
+        .unwrap();
     candidates(&machines, 2).await;
 
     // A longer grace period holds the fence back.

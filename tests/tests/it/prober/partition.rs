@@ -133,10 +133,7 @@ async fn the_fence_is_seen(stage: &Stage, prober: &Prober, shoot: &Shoot) {
             r#"kelpie_prober_scale_operations_total{direction="down"}"#.to_owned(),
             3.0..=3.0,
         ),
-        (
-            format!("kelpie_prober_expired_fraction{labels}"),
-            0.6..=1.0,
-        ),
+        (format!("kelpie_prober_expired_fraction{labels}"), 0.6..=1.0),
         (format!("kelpie_prober_candidates{labels}"), 20.0..=20.0),
         (
             format!("kelpie_prober_last_fence_margin_seconds{labels}"),

@@ -74,7 +74,10 @@ async fn every_target_goes_down_and_up_by_what_is_found_on_it() {
     let by_a_person = human.controller(MCM).await.unwrap();
     assert_eq!((by_a_person.marked, by_a_person.recorded), (false, None));
 
-    corrupt.annotate(KCM, RECORD, &json!("three")).await.unwrap();
+    corrupt
+        .annotate(KCM, RECORD, &json!("three"))
+        .await
+        .unwrap();
     kubelets.heal().await;
     for shoot in [&plain, &slow, &busy, &leftover] {
         shoot.until_restored(RESTORED, PATIENCE).await.unwrap();
@@ -161,7 +164,10 @@ async fn targets_are_scaled_as_the_configuration_says() {
     }
     // The deadline beats the failing level, and what fails is named.
     at_zero(&stage, &unfit, KCM, cut).await;
-    for words in [["ConfigMap", "no scale subresource"], ["Nothing", "knows no kind"]] {
+    for words in [
+        ["ConfigMap", "no scale subresource"],
+        ["Nothing", "knows no kind"],
+    ] {
         on_unfit.until_line(&words, PATIENCE).await.unwrap();
     }
     let state = on_unfit.state(&unfit.name).await.unwrap().unwrap();
@@ -177,7 +183,9 @@ async fn targets_are_scaled_as_the_configuration_says() {
         let is_up = |found: &Controller| found.replicas == replicas && !found.marked;
         until_object(&stage, path, is_up).await;
     }
-    let down = on_overrides.kelpie.metric(r#"kelpie_prober_scale_operations_total{direction="down"}"#);
+    let down = on_overrides
+        .kelpie
+        .metric(r#"kelpie_prober_scale_operations_total{direction="down"}"#);
     assert!((down.await.unwrap() - 1.0).abs() < 0.5);
 }
 
@@ -274,7 +282,9 @@ async fn until_ready(stage: &Stage, shoot: &Shoot, name: &str) {
     let path = format!("/apis/apps/v1/namespaces/{}/deployments/{name}", shoot.name);
     let ready = poll::until("ready pods", PATIENCE, async || {
         let object = rest::read(&stage.seed.client, &path).await?;
-        Ok(object["status"]["readyReplicas"].as_u64().filter(|ready| *ready > 0))
+        Ok(object["status"]["readyReplicas"]
+            .as_u64()
+            .filter(|ready| *ready > 0))
     });
     ready.await.unwrap();
 }
