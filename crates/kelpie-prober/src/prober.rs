@@ -78,11 +78,13 @@ impl Prober {
     ) -> Self {
         let election_over = CancellationToken::new();
         let (leadership, election) = match &options.election {
+            // Who does not act must not keep others from it, nor write the Lease.
+            _ if options.dry_run => hold(Leadership::Standby, election_over.clone()),
             Some(settings) => {
                 let (leadership, run) = elect(&seed, settings.clone(), election_over.clone());
                 (leadership, run.boxed())
             }
-            None => lead_alone(election_over.clone()),
+            None => hold(Leadership::alone(), election_over.clone()),
         };
         let events = (!options.dry_run).then(|| seed.events(COMPONENT, &options.identity));
         let metrics = Metrics::new(registry);
@@ -167,9 +169,12 @@ impl Prober {
     }
 }
 
-/// Without an election this replica always acts.
-fn lead_alone(over: CancellationToken) -> (watch::Receiver<Leadership>, BoxFuture<'static, ()>) {
-    let (sender, leadership) = watch::channel(Leadership::alone());
+/// Without an election this replica always acts, or never does.
+fn hold(
+    leadership: Leadership,
+    over: CancellationToken,
+) -> (watch::Receiver<Leadership>, BoxFuture<'static, ()>) {
+    let (sender, leadership) = watch::channel(leadership);
     let hold = async move {
         over.cancelled().await;
         drop(sender);

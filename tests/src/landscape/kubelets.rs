@@ -148,6 +148,18 @@ impl Kubelets {
         first
     }
 
+    /// When this share of the leases is expired (0.75 G) if nobody renews any more.
+    pub async fn trip(&self, grace: Duration, share: f64) -> Option<Instant> {
+        let mut renewed = Vec::new();
+        for kubelet in &self.kubelets {
+            renewed.push(kubelet.state.lock().await.renewed);
+        }
+        renewed.sort();
+        let count = self.share(share).count();
+        let last = renewed.get(count.checked_sub(1)?)?;
+        Some(*last + grace.mul_f64(0.75))
+    }
+
     /// Merges `patch` into the node of this number.
     pub async fn patch_node(&self, number: usize, patch: &Value) -> Result<()> {
         let node = &self.kubelets.get(number).context("no such node")?.node;

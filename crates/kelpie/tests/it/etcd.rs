@@ -205,7 +205,7 @@ fn without_an_etcd_it_serves_and_ends_by_sigterm() {
 
 #[test]
 fn missing_certificates_fail_readyz_and_never_livez() {
-    let endpoint = format!("https://{}", NOBODY);
+    let endpoint = format!("https://{NOBODY}");
     let arguments = ["--endpoints", &endpoint, "--cacert", "missing.crt"];
     let serving = Serving::start("etcd-certificates", &arguments);
     assert!(serving.get("/livez").starts_with("HTTP/1.1 200 "));

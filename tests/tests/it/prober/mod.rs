@@ -2,8 +2,15 @@
 //!
 //! Times are scaled down together (`Pace`). `-- prober --nocapture` also prints what was measured.
 
+mod boot;
 mod crash;
+mod dry_run;
+mod election;
 mod eligibility;
+mod external;
+mod latency;
 mod partition;
+mod rights;
 mod scaling;
 mod stage;
+mod tenants;

@@ -151,7 +151,7 @@ async fn the_fence_is_seen(stage: &Stage, prober: &Prober, shoot: &Shoot) {
         let value = prober.kelpie.metric(&name).await.unwrap();
         assert!(expected.contains(&value), "{name} {value}");
     }
-    until_event(stage, "default", "Fencing", cluster).await;
+    until_event(stage, "garden", "Fencing", cluster).await;
     for name in [KCM, MCM, CA] {
         until_event(stage, cluster, "Fenced", name).await;
     }
@@ -161,7 +161,7 @@ async fn the_release_is_seen(stage: &Stage, prober: &Prober, shoot: &Shoot) {
     for name in [KCM, MCM, CA] {
         until_event(stage, &shoot.name, "Released", name).await;
     }
-    until_event(stage, "default", "Releasing", &shoot.name).await;
+    until_event(stage, "garden", "Releasing", &shoot.name).await;
     let up = r#"kelpie_prober_scale_operations_total{direction="up"}"#;
     assert!((prober.kelpie.metric(up).await.unwrap() - 3.0).abs() < 0.5);
 }

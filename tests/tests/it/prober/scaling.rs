@@ -344,7 +344,10 @@ async fn add_custom_kind(stage: &Stage) {
     let client = &stage.seed.client;
     rest::create(client, path, &definition).await.unwrap();
     let served = poll::until("the custom kind", PATIENCE, async || {
-        rest::find(client, "/apis/kelpie.test/v1/engines").await
+        // Not found at first, then too early.
+        Ok(rest::read(client, "/apis/kelpie.test/v1/engines")
+            .await
+            .ok())
     });
     served.await.unwrap();
 }
