@@ -1,7 +1,7 @@
 //! The product itself: the real binary, built from this checkout.
 
 use std::os::unix::fs::symlink;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::Output;
 use std::sync::LazyLock;
 use std::time::Duration;
@@ -43,16 +43,31 @@ impl Kelpie {
 
     /// The same under another name of the program.
     pub async fn start_as<S: AsRef<str>>(name: &str, arguments: &[S]) -> Result<Self> {
+        Self::start_program(&program()?, name, arguments).await
+    }
+
+    /// The same as it is released, which takes minutes to build.
+    pub async fn start_released<S: AsRef<str>>(arguments: &[S]) -> Result<Self> {
+        let build = ["build", "--quiet", "--release", "--package", "kelpie"];
+        let program = command::build_executable(&build)?;
+        Self::start_program(&program, "kelpie", arguments).await
+    }
+
+    async fn start_program<S: AsRef<str>>(
+        program: &Path,
+        name: &str,
+        arguments: &[S],
+    ) -> Result<Self> {
         let folder = Folder::new("kelpie")?;
-        let program = folder.path().join(name);
-        symlink(self::program()?, &program)?;
+        let named = folder.path().join(name);
+        symlink(program, &named)?;
         let log = folder.path().join("log");
         let arguments: Vec<String> = arguments
             .iter()
             .map(|word| word.as_ref().to_owned())
             .collect();
         let started = Instant::now();
-        let mut process = Process::start(&program, &arguments, &log)?;
+        let mut process = Process::start(&named, &arguments, &log)?;
         let url = poll::until("kelpie to listen", PATIENCE, async || {
             if process.has_ended() {
                 bail!("it ended");

@@ -14,6 +14,7 @@
 mod api_server;
 mod control_plane;
 mod credentials;
+pub mod disk;
 mod etcd;
 mod folder;
 pub mod kelpie;

@@ -89,6 +89,18 @@ impl Process {
         Ok(())
     }
 
+    /// True if a signal has stopped every thread of it.
+    pub fn is_stopped(&self) -> Result<bool> {
+        for thread in fs::read_dir(format!("/proc/{}/task", self.id()))? {
+            let text = fs::read_to_string(thread?.path().join("stat"))?;
+            let (_, fields) = text.rsplit_once(") ").context("no name")?;
+            if !fields.starts_with('T') {
+                return Ok(false);
+            }
+        }
+        Ok(true)
+    }
+
     /// Waits until it has ended by itself.
     pub async fn ended_within(&mut self, patience: Duration) -> Result<Exit> {
         let started = Instant::now();
@@ -101,13 +113,23 @@ impl Process {
         })
     }
 
-    /// Bytes of memory it has now (resident).
+    /// Bytes of memory it has now, with the pages of its own file that are in use.
     pub fn resident(&self) -> Result<u64> {
+        self.memory("VmRSS:")
+    }
+
+    /// Bytes of memory that are its own: what it has allocated and written.
+    pub fn allocated(&self) -> Result<u64> {
+        self.memory("RssAnon:")
+    }
+
+    fn memory(&self, kind: &str) -> Result<u64> {
         let path = format!("/proc/{}/status", self.id());
         let text = fs::read_to_string(&path).context(path)?;
-        let line = text.lines().find_map(|line| line.strip_prefix("VmRSS:"));
+        let line = text.lines().find_map(|line| line.strip_prefix(kind));
         let kilobytes = line.and_then(|line| line.trim().strip_suffix(" kB"));
-        Ok(kilobytes.context("no VmRSS")?.parse::<u64>()? * 1024)
+        let kilobytes = kilobytes.with_context(|| format!("no {kind}"))?;
+        Ok(kilobytes.parse::<u64>()? * 1024)
     }
 
     /// The processor time it has used so far.

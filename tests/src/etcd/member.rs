@@ -121,8 +121,14 @@ impl Etcd {
     }
 
     /// Stops it in the middle of whatever it does; connections stay open.
-    pub fn pause(&self) -> Result<()> {
-        self.process().signal("STOP")
+    pub async fn pause(&self) -> Result<()> {
+        let process = self.process();
+        process.signal("STOP")?;
+        // On a loaded machine its threads go on for a moment.
+        poll::until("a stopped process", PATIENCE, async || {
+            Ok(process.is_stopped()?.then_some(()))
+        })
+        .await
     }
 
     /// Lets a paused one go on.

@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use futures_util::future::join_all;
-use kelpie_e2e::Etcd;
 use kelpie_e2e::wire::Connection;
+use kelpie_e2e::{Etcd, Kelpie};
 use tokio::time::{Instant, sleep};
 
 use super::stage::{PATIENCE, beside, on_every_line, quiet};
@@ -40,40 +40,46 @@ async fn fifty_probes_at_once_cost_one_call_of_each_kind() {
         let etcd = Etcd::start(line).await.unwrap();
         let kelpie = beside(&etcd, &["--readyz-deadline=5s"]).await;
         kelpie.until("/readyz", 200, PATIENCE).await.unwrap();
-        sleep(Duration::from_millis(200)).await;
-        let before = calls(&etcd).await;
-
-        // All are asked while none can be answered, so all wait for the same.
-        etcd.pause().unwrap();
-        let probes = join_all((0..50).map(|_| kelpie.get("/readyz")));
-        let resume = async {
-            sleep(Duration::from_millis(400)).await;
-            etcd.resume().unwrap();
+        // 3.4 has no read index of its own, so there are two kinds of Range.
+        let expected: &[(&str, f64)] = match line {
+            "etcd-3.4" => &[("Range", 2.0), ("Status", 1.0)],
+            _ => &[("MemberList", 1.0), ("Range", 1.0), ("Status", 1.0)],
         };
-        let (replies, ()) = tokio::join!(probes, resume);
-
-        for reply in replies {
-            let reply = reply.unwrap();
-            assert_eq!(reply.status, 200, "{}", reply.body);
+        // A loaded machine may send the last ones after the answers, or look twice; not each time.
+        let mut costs = Vec::new();
+        while costs.len() < 5 && costs.last() != Some(&named(expected)) {
+            costs.push(cost_of_fifty(&etcd, &kelpie).await);
         }
-        let cost = difference(&before, &calls(&etcd).await);
-        println!("{line}: 50 probes of readyz cost {cost:?}");
-        for (method, times) in &cost {
-            // 3.4 has no read index of its own, so there are two kinds of Range.
-            let most = if line == "etcd-3.4" && method == "Range" {
-                2.0
-            } else {
-                1.0
-            };
-            assert!(*times <= most, "{cost:?}");
-        }
-        let called: Vec<&str> = cost.iter().map(|(method, _)| method.as_str()).collect();
-        assert!(
-            called.contains(&"Range") && called.contains(&"Status"),
-            "{cost:?}"
-        );
+        println!("{line}: 50 probes of readyz cost {:?}", costs.last());
+        assert_eq!(costs.last(), Some(&named(expected)), "{costs:?}");
     })
     .await;
+}
+
+fn named(calls: &[(&str, f64)]) -> Vec<(String, f64)> {
+    let calls = calls
+        .iter()
+        .map(|(method, times)| ((*method).to_owned(), *times));
+    calls.collect()
+}
+
+/// All are asked while none can be answered, so all wait for the same.
+async fn cost_of_fifty(etcd: &Etcd, kelpie: &Kelpie) -> Vec<(String, f64)> {
+    // What is still under way from before is not theirs.
+    sleep(Duration::from_millis(200)).await;
+    let before = calls(etcd).await;
+    etcd.pause().await.unwrap();
+    let probes = join_all((0..50).map(|_| kelpie.get("/readyz")));
+    let resume = async {
+        sleep(Duration::from_millis(100)).await;
+        etcd.resume().unwrap();
+    };
+    let (replies, ()) = tokio::join!(probes, resume);
+    for reply in replies {
+        let reply = reply.unwrap();
+        assert_eq!(reply.status, 200, "{}", reply.body);
+    }
+    difference(&before, &calls(etcd).await)
 }
 
 #[tokio::test]

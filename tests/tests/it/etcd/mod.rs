@@ -17,6 +17,7 @@ mod mistakes;
 mod parity;
 mod quorum;
 mod stage;
+mod stall;
 mod stopped;
 mod storm;
 mod tls;

@@ -25,7 +25,7 @@ async fn a_stopped_process_fails_livez_by_its_deadline_and_comes_back() {
             };
             let kelpie = beside(&etcd, flags).await;
             kelpie.until("/readyz", 200, PATIENCE).await.unwrap();
-            etcd.pause().unwrap();
+            etcd.pause().await.unwrap();
             let (live, ready) = tokio::join!(kelpie.get("/livez"), kelpie.get("/readyz"));
             etcd.resume().unwrap();
             let (live, ready) = (live.unwrap(), ready.unwrap());
@@ -54,7 +54,7 @@ async fn a_stopped_process_fails_livez_by_its_deadline_and_comes_back() {
 #[tokio::test]
 async fn a_member_that_was_silent_from_the_start_may_be_booting_unless_its_process_is_stopped() {
     let etcd = Etcd::start("etcd").await.unwrap();
-    etcd.pause().unwrap();
+    etcd.pause().await.unwrap();
     let short = "--livez-deadline=300ms";
     let unknown = beside(&etcd, &[short, "--boot-grace=3s"]).await;
     let pid = format!("--pid={}", etcd.process().id());
