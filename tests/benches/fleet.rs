@@ -33,7 +33,7 @@ const HANDS: usize = 16;
 struct Arguments {
     /// Clusters of the seed
     #[arg(long, default_value_t = 200)]
-    clusters: usize,
+    clusters: u32,
     /// Nodes of each cluster
     #[arg(long, default_value_t = 50)]
     nodes: usize,
@@ -76,7 +76,7 @@ async fn main() -> Result<()> {
     let tenant = landscape::tenant(&client, &shoot, "dwd").await?;
     let kubeconfig = shoot.kubeconfig(&tenant);
     let names = kubelets.nodes();
-    let make = async |number: usize| -> Result<()> {
+    let make = async |number: u32| -> Result<()> {
         let name = format!("shoot--bench--{number:04}");
         let made = seed.shoot(&name, &kubeconfig, &names).await?;
         made.deploy([1, 1, 1]).await
@@ -113,20 +113,19 @@ async fn main() -> Result<()> {
 
 /// Ours, built for speed, or somebody else's.
 fn start(peer: &[String], config: &Path, kubeconfig: &Path, log: &Path) -> Result<Process> {
-    let (program, words) = match peer.split_first() {
-        Some((program, words)) => (program.into(), words.to_vec()),
-        None => {
-            let flags = [
-                "prober",
-                "--config-file={config}",
-                "--kubeconfig={kubeconfig}",
-                "--kube-api-qps=20",
-                "--kube-api-burst=100",
-                "--metrics-bind-addr=127.0.0.1:0",
-                "--health-bind-addr=127.0.0.1:0",
-            ];
-            (kelpie::release()?, flags.map(str::to_owned).to_vec())
-        }
+    let (program, words) = if let Some((program, words)) = peer.split_first() {
+        (program.into(), words.to_vec())
+    } else {
+        let flags = [
+            "prober",
+            "--config-file={config}",
+            "--kubeconfig={kubeconfig}",
+            "--kube-api-qps=20",
+            "--kube-api-burst=100",
+            "--metrics-bind-addr=127.0.0.1:0",
+            "--health-bind-addr=127.0.0.1:0",
+        ];
+        (kelpie::release()?, flags.map(str::to_owned).to_vec())
     };
     let fill = |word: String| {
         word.replace("{config}", &config.display().to_string())
@@ -161,15 +160,19 @@ impl Meter {
 
 fn report(arguments: &Arguments, process: &Process, before: &Meter, after: &Meter) -> Result<()> {
     let seconds = (after.at - before.at).as_secs_f64();
-    let milliseconds = (after.processor - before.processor).as_secs_f64() * 1_000.0;
-    let resident = process.resident()? as f64;
+    let milliseconds = after
+        .processor
+        .saturating_sub(before.processor)
+        .as_secs_f64()
+        * 1_000.0;
+    let resident = f64::from(u32::try_from(process.resident()? / 1_000)?);
     println!("\n| clusters x nodes | resident | processor per second |");
     println!("|---|---|---|");
     println!(
         "| {} x {} | {:.1} MB | {:.1} ms |",
         arguments.clusters,
         arguments.nodes,
-        resident / 1e6,
+        resident / 1e3,
         milliseconds / seconds,
     );
     if !arguments.peer.is_empty() {
@@ -200,7 +203,7 @@ fn report(arguments: &Arguments, process: &Process, before: &Meter, after: &Mete
     );
     println!(
         "| rounds per cluster and minute | {:.1} |",
-        rounds / seconds * 60.0 / arguments.clusters as f64
+        rounds / seconds * 60.0 / f64::from(arguments.clusters)
     );
     Ok(())
 }

@@ -137,8 +137,21 @@ pub fn program() -> Result<PathBuf> {
     PROGRAM.clone().map_err(|error| anyhow!("{error}"))
 }
 
+/// The same, built for speed: for benchmarks.
+pub fn release() -> Result<PathBuf> {
+    command::build_executable(&[
+        "build",
+        "--release",
+        "--quiet",
+        "--package",
+        "kelpie",
+        "--bin",
+        "kelpie",
+    ])
+}
+
 /// The URL of the first whole line that has one.
-fn listens_at(log: &str) -> Option<String> {
+pub fn listens_at(log: &str) -> Option<String> {
     let lines = log
         .split_inclusive('\n')
         .filter(|line| line.ends_with('\n'));

@@ -173,7 +173,7 @@ impl Call {
     async fn leader_is_lost(&self) {
         loop {
             sleep(LOOK_AGAIN).await;
-            let status = self.status.get(LOOK_AGAIN).await;
+            let status = self.status.get(self.fresh).await;
             if let Ok(Ok(Status { leader: 0, .. })) = status {
                 return;
             }
@@ -182,7 +182,9 @@ impl Call {
 
     /// Notes how far the member and its leader are.
     async fn note(&self, noted: &Mutex<Circumstances>) {
-        let Some(status) = self.status_within(ASIDE).await else {
+        // One that is out already will do: what it says is of when it comes.
+        let asked = timeout(ASIDE, self.status.get(self.fresh)).await;
+        let Ok(Ok(Ok(status))) = asked else {
             return;
         };
         locked(noted).applied_then = Some(status.applied);

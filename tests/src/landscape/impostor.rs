@@ -166,9 +166,9 @@ async fn converse(
             Play::Answer(status, lines, body) => {
                 let mut head = format!("HTTP/1.1 {status} As-Scripted\r\n");
                 for line in lines {
-                    head += &format!("{line}\r\n");
+                    head.extend([line.as_str(), "\r\n"]);
                 }
-                head += &format!("Content-Length: {}\r\n\r\n", body.len());
+                head.extend(["Content-Length: ", &body.len().to_string(), "\r\n\r\n"]);
                 stream.write_all(head.as_bytes()).await?;
                 stream.write_all(&body).await?;
                 stream.flush().await?;

@@ -24,7 +24,7 @@ const RETRY: Duration = Duration::from_millis(200);
 /// The nodes of one API server. Renewing ends when dropped.
 pub struct Kubelets {
     client: Client,
-    kubelets: Vec<Arc<Kubelet>>,
+    all: Vec<Arc<Kubelet>>,
     _renewing: JoinSet<()>,
 }
 
@@ -95,14 +95,14 @@ impl Kubelets {
         }
         Ok(Self {
             client: client.clone(),
-            kubelets,
+            all: kubelets,
             _renewing: renewing,
         })
     }
 
     /// The names of the nodes.
     pub fn nodes(&self) -> Vec<String> {
-        let names = self.kubelets.iter().map(|kubelet| kubelet.node.clone());
+        let names = self.all.iter().map(|kubelet| kubelet.node.clone());
         names.collect()
     }
 
@@ -115,7 +115,7 @@ impl Kubelets {
 
     /// Everybody renews again, when their time comes.
     pub async fn heal(&self) {
-        for kubelet in &self.kubelets {
+        for kubelet in &self.all {
             kubelet.state.lock().await.is_cut = false;
         }
     }
@@ -134,14 +134,14 @@ impl Kubelets {
             clippy::cast_sign_loss,
             reason = "a share of a few nodes"
         )]
-        let count = (self.kubelets.len() as f64 * share).ceil() as usize;
-        self.kubelets.iter().take(count)
+        let count = (self.all.len() as f64 * share).ceil() as usize;
+        self.all.iter().take(count)
     }
 
     /// The first instant at which a node may turn Unknown if nobody renews any more.
     pub async fn deadline(&self, grace: Duration) -> Option<Instant> {
         let mut first = None;
-        for kubelet in &self.kubelets {
+        for kubelet in &self.all {
             let deadline = kubelet.state.lock().await.renewed + grace;
             first = Some(first.map_or(deadline, |first: Instant| first.min(deadline)));
         }
@@ -151,7 +151,7 @@ impl Kubelets {
     /// When this share of the leases is expired (0.75 G) if nobody renews any more.
     pub async fn trip(&self, grace: Duration, share: f64) -> Option<Instant> {
         let mut renewed = Vec::new();
-        for kubelet in &self.kubelets {
+        for kubelet in &self.all {
             renewed.push(kubelet.state.lock().await.renewed);
         }
         renewed.sort();
@@ -162,7 +162,7 @@ impl Kubelets {
 
     /// Merges `patch` into the node of this number.
     pub async fn patch_node(&self, number: usize, patch: &Value) -> Result<()> {
-        let node = &self.kubelets.get(number).context("no such node")?.node;
+        let node = &self.all.get(number).context("no such node")?.node;
         let path = format!("{NODES}/{node}");
         let patched = rest::merge(&self.client, &path, patch).await;
         // Conditions are in the status, which has a path of its own.

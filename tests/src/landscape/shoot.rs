@@ -152,7 +152,7 @@ impl Shoot {
         Ok(())
     }
 
-    /// Adds a Deployment, or a StatefulSet, by its plural.
+    /// Adds a Deployment, or a `StatefulSet`, by its plural.
     pub async fn add(&self, plural: &str, name: &str, replicas: u32) -> Result<()> {
         let kind = match plural {
             "deployments" => "Deployment",

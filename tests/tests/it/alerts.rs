@@ -42,9 +42,9 @@ fn prometheus_accepts_the_expressions_of_the_board() {
         for (name, value) in VARIABLES {
             expression = expression.replace(name, value);
         }
-        let expression = Value::String(expression);
         // JSON is YAML.
-        rules.push_str(&format!("  - record: panel\n    expr: {expression}\n"));
+        let expression = Value::String(expression).to_string();
+        rules.extend(["  - record: panel\n    expr: ", &expression, "\n"]);
     }
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("board.yaml");

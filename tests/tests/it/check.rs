@@ -2,8 +2,9 @@
 
 use std::fs;
 use std::process::Output;
+use std::time::Duration;
 
-use kelpie_e2e::{ApiServer, ControlPlane, get, kelpie};
+use kelpie_e2e::{ApiServer, ControlPlane, get, kelpie, poll};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 use xtask::cache;
@@ -66,15 +67,6 @@ fn rows(output: &Output, grade: &str) -> Vec<String> {
 async fn the_generated_rights_are_enough_and_not_more() {
     let plane = seed().await;
     let api = &plane.api;
-    let shoot = json!({
-        "spec": {"provider": {"workers": [{"name": "a"}]}},
-        "status": {"lastOperation": {"type": "Reconcile", "state": "Processing"}},
-    });
-    let cluster = json!({
-        "apiVersion": "extensions.gardener.cloud/v1alpha1", "kind": "Cluster",
-        "metadata": {"name": "shoot--a"},
-        "spec": {"cloudProfile": {}, "seed": {}, "shoot": shoot},
-    });
     let secret = json!({
         "apiVersion": "v1", "kind": "Secret",
         "metadata": {"name": SECRET, "namespace": "shoot--a"},
@@ -86,7 +78,7 @@ async fn the_generated_rights_are_enough_and_not_more() {
     assert_eq!(rows(&empty, "warn"), [""; 0]);
     assert!(empty.status.success(), "{empty:?}");
 
-    create(api, &cluster).await;
+    create(api, &cluster()).await;
     create(api, &secret).await;
     let found = check(api, PROBER).await;
     let unusable = format!(
@@ -109,6 +101,75 @@ async fn the_generated_rights_are_enough_and_not_more() {
         let answer = get(&client, path, "application/json").await.unwrap();
         assert_eq!(answer.status.as_u16(), status, "{path}");
     }
+}
+
+/// Kubeconfigs are handed in as Secrets.
+fn secret(kubeconfig: &str) -> Value {
+    json!({
+        "apiVersion": "v1", "kind": "Secret",
+        "metadata": {"name": SECRET, "namespace": "shoot--a"},
+        "stringData": {"kubeconfig": kubeconfig},
+    })
+}
+
+fn cluster() -> Value {
+    let shoot = json!({
+        "spec": {"provider": {"workers": [{"name": "a"}]}},
+        "status": {"lastOperation": {"type": "Reconcile", "state": "Processing"}},
+    });
+    json!({
+        "apiVersion": "extensions.gardener.cloud/v1alpha1", "kind": "Cluster",
+        "metadata": {"name": "shoot--a"},
+        "spec": {"cloudProfile": {}, "seed": {}, "shoot": shoot},
+    })
+}
+
+#[tokio::test]
+async fn a_cluster_is_counted_with_the_generated_rights_and_refused_without_them() {
+    let plane = seed().await;
+    let shoot = ApiServer::start(&plane.etcd, "shoot").await.unwrap();
+    for node in ["one", "two", "three"] {
+        let metadata = json!({"name": node});
+        let object = json!({"apiVersion": "v1", "kind": "Node", "metadata": metadata});
+        create(&shoot, &object).await;
+        let metadata = json!({"name": node, "namespace": "kube-node-lease"});
+        let object = json!({
+            "apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "metadata": metadata,
+        });
+        create(&shoot, &object).await;
+    }
+    let prober = shoot.user("system:serviceaccount:kube-system:kelpie-prober", &[]);
+    create(&plane.api, &cluster()).await;
+    create(&plane.api, &secret(&shoot.kubeconfig(&prober.unwrap()))).await;
+
+    let refused = check(&plane.api, PROBER).await;
+    let failed = rows(&refused, "fail");
+    assert_eq!(failed.len(), 1, "{failed:?}");
+    assert!(
+        failed[0].starts_with("shoot--a: the node leases: "),
+        "{failed:?}"
+    );
+
+    let rbac = cache::repository().join("deploy/rbac/prober-shoot.yaml");
+    let rbac = ["create", "--filename", rbac.to_str().unwrap()];
+    shoot.kubectl(&rbac).await.unwrap();
+    // Its authorizer hears of new rights by a watch.
+    let patience = Duration::from_secs(10);
+    let counted = poll::until("the rights to be in force", patience, async || {
+        let said = check(&plane.api, PROBER).await;
+        Ok(said.status.success().then_some(said))
+    });
+    let ok = rows(&counted.await.unwrap(), "ok");
+    assert!(
+        ok.contains(&"shoot--a: 3 nodes, 3 leases".to_owned()),
+        "{ok:?}"
+    );
+
+    drop(shoot);
+    let gone = check(&plane.api, PROBER).await;
+    let failed = rows(&gone, "fail");
+    assert_eq!(failed.len(), 1, "{failed:?}");
+    assert!(failed[0].starts_with("shoot--a: /version: "), "{failed:?}");
 }
 
 #[tokio::test]

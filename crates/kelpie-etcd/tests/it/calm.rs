@@ -126,3 +126,20 @@ async fn a_linearizable_read_that_times_out_fails_its_check() {
     tokio::time::sleep(Duration::from_secs(5)).await;
     assert_eq!(stage.readyz().await, "linearizable_read: timed out");
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_slow_member_is_asked_no_more_than_a_quick_one() {
+    let stage = Stage::new();
+    assert_eq!(stage.readyz().await, "ok");
+    stage.member.change(crate::script::State::silent);
+    let probes = join_all((0..50).map(|_| stage.readyz()));
+    let resume = async {
+        tokio::time::sleep(Duration::from_millis(500)).await;
+        stage.member.heal();
+    };
+    let (answers, ()) = tokio::join!(probes, resume);
+    assert!(answers.iter().all(|answer| answer == "ok"), "{answers:?}");
+    for call in ["read", "status", "read_index"] {
+        assert_eq!(stage.member.calls(call), 2, "{call}");
+    }
+}

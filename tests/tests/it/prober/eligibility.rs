@@ -125,10 +125,8 @@ async fn clusters_are_probed_by_what_their_shoots_say_and_removal_never_scales_u
     for name in ["reconciling", "reconcile-failed", "restored", "creating"] {
         of(name).deploy(COUNTS).await.unwrap();
     }
-    let gone = of("reconciling");
-    let hibernated = of("reconcile-failed");
-    let removed = of("restored");
-    let stays = of("creating");
+    let (gone, hibernated) = (of("reconciling"), of("reconcile-failed"));
+    let (removed, stays) = (of("restored"), of("creating"));
     kubelets.cut(1.0).await;
     for shoot in [gone, hibernated, removed, stays] {
         shoot.until_counts(FENCED, PATIENCE).await.unwrap();

@@ -8,7 +8,7 @@ use kelpie_e2e::landscape::{
 use kelpie_e2e::poll;
 
 /// How long anything may take that is expected to happen, on a loaded machine.
-pub(super) const PATIENCE: Duration = Duration::from_secs(60);
+pub(super) const PATIENCE: Duration = Duration::from_mins(1);
 
 pub(super) const KCM: &str = "kube-controller-manager";
 pub(super) const MCM: &str = "machine-controller-manager";

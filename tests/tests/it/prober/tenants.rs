@@ -47,11 +47,7 @@ async fn impostors() -> Vec<(&'static str, Impostor, &'static str)> {
     );
     let elsewhere = Play::json(302, "{}").header("Location: https://127.0.0.1:1/");
     let later = Play::json(429, "{}").header("Retry-After: 100000");
-    let scripts: Vec<(
-        &'static str,
-        Box<dyn Fn(&str) -> Play + Send + Sync>,
-        &'static str,
-    )> = vec![
+    let scripts: Vec<(&str, Script, &str)> = vec![
         (
             "unauthorized",
             Box::new(always(Play::json(401, "{}"))),
@@ -95,6 +91,9 @@ async fn impostors() -> Vec<(&'static str, Impostor, &'static str)> {
     }
     impostors
 }
+
+/// What an impostor plays for a path.
+type Script = Box<dyn Fn(&str) -> Play + Send + Sync>;
 
 #[tokio::test]
 async fn a_hostile_cluster_is_reported_costs_little_and_disturbs_nobody() {

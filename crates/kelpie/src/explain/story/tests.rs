@@ -69,24 +69,24 @@ fn decision(rule: Rule, leases: Option<Census>) -> Decision {
     }
 }
 
-fn target(name: &str, sight: Option<Sight>) -> TargetState {
+fn target(name: &str, sight: impl Into<Option<Sight>>) -> TargetState {
     TargetState {
         resource: ResourceRef {
             api_version: "apps/v1".into(),
             kind: "Deployment".into(),
             name: name.into(),
         },
-        sight,
+        sight: sight.into(),
     }
 }
 
-fn present(replicas: u32, annotations: &'static [(&'static str, &'static str)]) -> Option<Sight> {
+fn present(replicas: u32, annotations: &'static [(&'static str, &'static str)]) -> Sight {
     let find = |key: &str| {
         let found = annotations.iter().find(|(name, _)| key.ends_with(name));
         found.map(|(_, value)| *value)
     };
     let present = Present::new(replicas, replicas, Version::new("7"), find);
-    Some(Sight::Present(present))
+    Sight::Present(present)
 }
 
 fn healthy() -> ClusterState {
@@ -101,7 +101,7 @@ fn healthy() -> ClusterState {
                 "machine-controller-manager",
                 present(1, &[("/replicas", "1")]),
             ),
-            target("cluster-autoscaler", Some(Sight::Missing)),
+            target("cluster-autoscaler", Sight::Missing),
         ],
         ..ClusterState::default()
     }
@@ -169,7 +169,7 @@ fn blind() -> ClusterState {
     ClusterState {
         decision: Some(blind),
         fence: Some(Fence::Unknown),
-        targets: vec![target("kube-controller-manager", None)],
+        targets: vec![target("kube-controller-manager", None::<Sight>)],
         troubles: vec![
             "API server: 10.0.0.1:443: connection refused".into(),
             "Deployment kube-controller-manager: \u{1b}[2Jno answer within 2s".into(),
@@ -199,7 +199,7 @@ fn half_restored() -> ClusterState {
             ),
             target("machine-controller-manager", present(0, corrupt)),
             target("cluster-autoscaler", present(0, &[])),
-            target("dependency", None),
+            target("dependency", None::<Sight>),
         ],
         last_flow: Some(LastFlow {
             at: at(-600.0),
