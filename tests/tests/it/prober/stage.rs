@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use kelpie_e2e::landscape::{
-    Entry, Kubelets, Pods, Prober, ProberConfig, Proxy, Seed, Shoot, Timeline, tenant,
+    Entry, Kubelets, Pace, Pods, Prober, ProberConfig, Proxy, Seed, Shoot, Target, Timeline, tenant,
 };
 use kelpie_e2e::poll;
 
@@ -90,6 +90,17 @@ impl Stage {
         let kubeconfig = self.seed.kubeconfig_via(proxy, &admin).unwrap();
         Prober::start(&kubeconfig, config, flags).await.unwrap()
     }
+}
+
+/// The three controllers, one after the other on either way, whatever the deadline says: each write
+/// has a moment of its own.
+pub(super) fn one_by_one(pace: Pace) -> ProberConfig {
+    let targets = vec![
+        Target::deployment(MCM, 0, 1),
+        Target::deployment(CA, 1, 2),
+        Target::deployment(KCM, 2, 0),
+    ];
+    ProberConfig::of(pace, targets).line("fenceReserve: 0s")
 }
 
 /// Waits until a cluster was judged well.
