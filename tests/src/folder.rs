@@ -19,11 +19,6 @@ impl Folder {
         Ok(Self(folder))
     }
 
-    /// Leaves it to who asked.
-    pub(crate) fn keep(self) -> std::path::PathBuf {
-        self.0.keep()
-    }
-
     pub(crate) fn path(&self) -> &Path {
         self.0.path()
     }

@@ -1,7 +1,8 @@
 //! The product as a prober.
 
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::Path;
+use std::process::Output;
 use std::time::Duration;
 
 use anyhow::{Context, Result};
@@ -9,7 +10,7 @@ use serde_json::Value;
 
 use super::config::ProberConfig;
 use crate::folder::Folder;
-use crate::kelpie::Kelpie;
+use crate::kelpie::{self, Kelpie};
 use crate::poll;
 use crate::wire::{self, Reply};
 
@@ -43,10 +44,12 @@ impl Prober {
         })
     }
 
-    /// The arguments, and the folder that holds the configuration.
-    pub fn arguments(kubeconfig: &Path, config: &str) -> Result<(PathBuf, Vec<String>)> {
-        let (folder, arguments) = Self::command_line(kubeconfig, config, &[])?;
-        Ok((folder.keep(), arguments))
+    /// Runs it until it ends by itself, and gives all it said; for starts that cannot work.
+    pub async fn fail(kubeconfig: &Path, config: &ProberConfig, flags: &[&str]) -> Result<Output> {
+        let (folder, arguments) = Self::command_line(kubeconfig, &config.yaml(), flags)?;
+        let output = kelpie::run(&arguments).await;
+        drop(folder);
+        output
     }
 
     fn command_line(
@@ -64,8 +67,14 @@ impl Prober {
             "--metrics-bind-addr=127.0.0.1:0".to_owned(),
             "--health-bind-addr=127.0.0.1:0".to_owned(),
         ];
+        let name = |flag: &str| flag.split('=').next().map(str::to_owned);
+        let given: Vec<_> = flags.iter().map(|flag| name(flag)).collect();
+        // A flag that a test gives stands in the place of the usual one.
+        let usual = fixed
+            .into_iter()
+            .filter(|flag| !given.contains(&name(flag)));
         let flags = flags.iter().map(|flag| (*flag).to_owned());
-        Ok((folder, fixed.into_iter().chain(flags).collect()))
+        Ok((folder, usual.chain(flags).collect()))
     }
 
     /// All it has logged so far.

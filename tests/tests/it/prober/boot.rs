@@ -113,30 +113,24 @@ dependentResourceInfos:
         assert_eq!(said.status.code(), Some(2), "{flags:?}");
     }
 
-    let config = ProberConfig::shipped(Pace::QUICK).yaml();
-    let (kept, arguments) = Prober::arguments(nowhere, &config).unwrap();
-    let said = kelpie::run(&arguments).await.unwrap();
+    let config = ProberConfig::shipped(Pace::QUICK);
+    let said = Prober::fail(nowhere, &config, &[]).await.unwrap();
     let text = String::from_utf8_lossy(&said.stderr).into_owned();
     assert_eq!(said.status.code(), Some(1), "{text}");
     assert!(text.contains("/nonexistent/kubeconfig"), "{text}");
-    std::fs::remove_dir_all(kept).unwrap();
 }
 
 #[tokio::test]
 async fn a_port_that_is_taken_ends_the_start() {
     let seed = Seed::bare().await.unwrap();
-    let taken = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
-    let taken = format!("--metrics-bind-addr={}", taken.local_addr().unwrap());
-    let holder = TcpListener::bind(taken.split_once('=').unwrap().1);
     let kubeconfig = seed.kubeconfig(&seed.plane.api.admin()).unwrap();
-    let config = ProberConfig::shipped(Pace::QUICK).yaml();
-    let (kept, mut arguments) = Prober::arguments(&kubeconfig, &config).unwrap();
-    arguments.retain(|argument| !argument.starts_with("--metrics-bind-addr"));
-    arguments.push(taken.clone());
-    let said = kelpie::run(&arguments).await.unwrap();
-    drop(holder);
-    let text = String::from_utf8_lossy(&said.stderr).into_owned();
-    assert_eq!(said.status.code(), Some(1), "{text}");
-    assert!(text.contains("--metrics-bind-addr"), "{text}");
-    std::fs::remove_dir_all(kept).unwrap();
+    let config = ProberConfig::shipped(Pace::QUICK);
+    let holder = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+    for flag in ["--metrics-bind-addr", "--health-bind-addr"] {
+        let taken = format!("{flag}={}", holder.local_addr().unwrap());
+        let said = Prober::fail(&kubeconfig, &config, &[&taken]).await.unwrap();
+        let text = String::from_utf8_lossy(&said.stderr).into_owned();
+        assert_eq!(said.status.code(), Some(1), "{text}");
+        assert!(text.contains(flag), "{text}");
+    }
 }

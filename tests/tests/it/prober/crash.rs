@@ -61,7 +61,7 @@ async fn whenever_the_process_is_killed_the_next_one_ends_in_the_right_state() {
 
 /// Starts a prober for this shoot alone and kills it when its n-th write is seen.
 async fn kill_after(stage: &Stage, proxy: &Proxy, shoot: &Shoot, write: usize, pace: Pace) {
-    let config = ProberConfig::shipped(pace).only(&shoot.name);
+    let config = one_by_one(pace).only(&shoot.name);
     let start = Instant::now();
     let prober = stage.prober_via(proxy, &config, &[]).await;
     let what = format!("write {write} in {}", shoot.name);

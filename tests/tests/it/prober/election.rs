@@ -140,7 +140,7 @@ impl Pair {
     ) -> Self {
         let name = format!("stopped-{write}");
         let shoot = stage.shoot(&name, kubelets).await;
-        let config = ProberConfig::shipped(pace).only(&name);
+        let config = one_by_one(pace).only(&name);
         // Each pair has an election of its own.
         let namespace = format!("--leader-election-namespace={name}");
         let flags: Vec<&str> = ELECTION.into_iter().chain([namespace.as_str()]).collect();

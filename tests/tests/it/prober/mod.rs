@@ -3,11 +3,13 @@
 //! Times are scaled down together (`Pace`). `-- prober --nocapture` also prints what was measured.
 
 mod boot;
+mod clocks;
 mod crash;
 mod dry_run;
 mod election;
 mod eligibility;
 mod external;
+mod flow;
 mod latency;
 mod partition;
 mod rights;

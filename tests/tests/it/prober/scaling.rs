@@ -232,6 +232,7 @@ async fn a_predecessors_fence_stays_while_the_nodes_are_still_cut_off() {
         mark(&shoot, name, Some(count)).await;
         shoot.scale(name, 0).await.unwrap();
     }
+    stage.until_caught_up(&shoot).await;
     let start = Instant::now();
 
     let prober = stage.prober(&ProberConfig::shipped(pace), &[]).await;

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use kelpie_e2e::landscape::{
-    Kubelets, Pods, Prober, ProberConfig, Proxy, Seed, Shoot, Timeline, tenant,
+    Entry, Kubelets, Pace, Pods, Prober, ProberConfig, Proxy, Seed, Shoot, Target, Timeline, tenant,
 };
 use kelpie_e2e::poll;
 
@@ -50,7 +50,26 @@ impl Stage {
     pub(super) async fn shoot_at(&self, name: &str, way: &str, kubelets: &Kubelets) -> Shoot {
         let shoot = self.seed.shoot(name, way, &kubelets.nodes()).await.unwrap();
         shoot.deploy(COUNTS).await.unwrap();
+        self.until_caught_up(&shoot).await;
         shoot
+    }
+
+    /// Waits until the timeline has seen what was written to the controllers so far: what it sees
+    /// from then on is somebody else's doing.
+    pub(super) async fn until_caught_up(&self, shoot: &Shoot) {
+        for name in [KCM, MCM, CA] {
+            let now = shoot.controller(name).await.unwrap();
+            let seen = poll::until("the timeline", PATIENCE, async || {
+                let mut entries = self.timeline.of(&shoot.name).into_iter().rev();
+                let last = entries.find(|entry| entry.name == name);
+                let is_now = |entry: &Entry| {
+                    u64::try_from(entry.replicas) == Ok(now.replicas)
+                        && (entry.marked, &entry.recorded) == (now.marked, &now.recorded)
+                };
+                Ok(last.filter(is_now).map(|_| ()))
+            });
+            seen.await.unwrap();
+        }
     }
 
     /// The product with all rights.
@@ -71,6 +90,17 @@ impl Stage {
         let kubeconfig = self.seed.kubeconfig_via(proxy, &admin).unwrap();
         Prober::start(&kubeconfig, config, flags).await.unwrap()
     }
+}
+
+/// The three controllers, one after the other on either way, whatever the deadline says: each write
+/// has a moment of its own.
+pub(super) fn one_by_one(pace: Pace) -> ProberConfig {
+    let targets = vec![
+        Target::deployment(MCM, 0, 1),
+        Target::deployment(CA, 1, 2),
+        Target::deployment(KCM, 2, 0),
+    ];
+    ProberConfig::of(pace, targets).line("fenceReserve: 0s")
 }
 
 /// Waits until a cluster was judged well.
