@@ -13,7 +13,7 @@ use super::{ElectionSettings, Leadership};
 
 /// A free lease is looked for so often, whatever the retry period: a released one must find its next
 /// holder within a second.
-const LOOK: Duration = Duration::from_millis(500);
+const LOOK: Duration = Duration::from_millis(300);
 /// Standbys look at random moments, up to this much later, so that they do not look together.
 const JITTER: f64 = 0.5;
 /// What client-go leaves in a lease that it gives up.

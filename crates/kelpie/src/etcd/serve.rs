@@ -10,8 +10,6 @@ use kelpie_etcd::Member;
 use kelpie_net::{FilePaths, Files, TlsListener, TlsServer};
 use prometheus_client::registry::Registry;
 use tokio::runtime;
-use tokio::signal::unix::{SignalKind, signal};
-use tokio::sync::watch;
 use tokio::time::{sleep, timeout};
 use tracing::{error, info, warn};
 
@@ -20,6 +18,7 @@ use super::usage;
 use crate::bind::BindAddress;
 use crate::exit::Outcome;
 use crate::log::{self, LogFormat, LogLevel};
+use crate::signals;
 
 /// Answers under way may take this long once the end is asked for.
 const DRAIN: Duration = Duration::from_millis(2_500);
@@ -122,13 +121,8 @@ impl Serve {
             info!(etcd = %target.endpoint, "listening on {scheme}://{address}");
             tokio::spawn(greet(Arc::clone(&member)));
 
-            let mut stop = stop_signal()?;
-            let stopping = {
-                let mut stop = stop.clone();
-                async move {
-                    let _ = stop.wait_for(|stop| *stop).await;
-                }
-            };
+            let shutdown = signals::shutdown()?;
+            let stopping = shutdown.clone().cancelled_owned();
             let serving = async {
                 match self.identity_files() {
                     None => kelpie_health::serve(tcp, router, stopping).await,
@@ -140,7 +134,7 @@ impl Serve {
                 }
             };
             let overtime = async {
-                let _ = stop.wait_for(|stop| *stop).await;
+                shutdown.cancelled().await;
                 sleep(DRAIN).await;
             };
             tokio::select! {
@@ -215,22 +209,4 @@ fn load(paths: FilePaths) -> Result<(Files, TlsServer)> {
     let identity = files.identity().context("no certificate")?;
     let server = TlsServer::new(identity)?;
     Ok((files, server))
-}
-
-/// Becomes true on SIGTERM or SIGINT.
-fn stop_signal() -> Result<watch::Receiver<bool>> {
-    let (told, stop) = watch::channel(false);
-    let mut terminate = signal(SignalKind::terminate()).context("cannot wait for SIGTERM")?;
-    let mut interrupt = signal(SignalKind::interrupt()).context("cannot wait for SIGINT")?;
-    tokio::spawn(async move {
-        tokio::select! {
-            _ = terminate.recv() => {}
-            _ = interrupt.recv() => {}
-        }
-        info!("stopping");
-        let _ = told.send(true);
-        // Whoever listens must not see the sender gone for an end.
-        told.closed().await;
-    });
-    Ok(stop)
 }
