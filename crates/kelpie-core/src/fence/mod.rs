@@ -28,6 +28,8 @@ use step::Origin;
 const SURVEY_AGE: Duration = Duration::from_mins(5);
 /// A look or a restore that failed is repeated after this.
 const RETRY: Duration = Duration::from_secs(1);
+/// Looks that go on failing are repeated ever more slowly, up to the age of a survey.
+const MOST_DOUBLINGS: u32 = 9;
 
 /// A cluster's targets and what is being done with them.
 ///
@@ -51,6 +53,8 @@ pub struct Fencing {
 struct View {
     sight: Option<Sight>,
     look_at: Time,
+    /// Looks that failed in a row.
+    failures: u32,
     /// The look under way. Anything newer that is learnt about the target outdates it.
     look: Option<u64>,
 }
@@ -119,10 +123,18 @@ impl Fencing {
         self.flow.take().map(|flow| report(&flow))
     }
 
-    /// Looks at all targets anew: after gaining leadership, where a predecessor may have fenced.
+    /// Looks at all targets anew.
     pub fn survey(&mut self) {
         for view in &mut self.views {
             view.look_again();
+        }
+    }
+
+    /// Forgets what was seen and looks at all targets anew: on gaining leadership. A predecessor may have
+    /// fenced or released since, and what was never read may need a fence.
+    pub fn forget(&mut self) {
+        for view in &mut self.views {
+            *view = View::default();
         }
     }
 
@@ -312,6 +324,7 @@ impl Default for View {
         Self {
             sight: None,
             look_at: Time::MIN,
+            failures: 0,
             look: None,
         }
     }
@@ -328,6 +341,7 @@ impl View {
             (Reply::Seen(sight), ..) => {
                 self.sight = Some(sight.clone());
                 self.look_at = now.after(SURVEY_AGE);
+                self.failures = 0;
             }
             (Reply::Written(version), call, Some(Sight::Present(present))) => {
                 present.version = version.clone();
@@ -338,6 +352,12 @@ impl View {
                     Call::DropMarker(_) => present.marked = false,
                     Call::Read => {}
                 }
+            }
+            // A look that fails for long must not crowd out those of other clusters.
+            (_, Call::Read, _) => {
+                let pause = RETRY.saturating_mul(1 << self.failures.min(MOST_DOUBLINGS));
+                self.look_at = now.after(pause.min(SURVEY_AGE));
+                self.failures = self.failures.saturating_add(1);
             }
             // What became of a write that failed is not known until the next look.
             _ => self.look_at = now.after(RETRY),

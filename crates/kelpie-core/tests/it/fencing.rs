@@ -431,15 +431,35 @@ fn targets_are_looked_at_every_five_minutes_and_a_predecessor_s_fence_is_found()
 }
 
 #[test]
-fn a_look_that_fails_is_repeated_after_a_second() {
+fn a_look_that_fails_is_repeated_ever_more_slowly_up_to_five_minutes() {
     let mut rig = Rig::new(one(|_| ()), &[Some(1)]);
     let mut looks = Vec::new();
-    rig.run_with(3.5, |_, _, now| {
+    rig.run_with(900.0, |_, _, now| {
         looks.push(seconds(now));
         Some(Reply::Failed)
     });
-    assert_eq!(looks, [0.0, 1.0, 2.0, 3.0]);
+    let doubled = [
+        0.0, 1.0, 3.0, 7.0, 15.0, 31.0, 63.0, 127.0, 255.0, 511.0, 811.0,
+    ];
+    assert_eq!(looks, doubled);
     assert_eq!(rig.fencing.fence(), Fence::Unknown);
+}
+
+#[test]
+fn who_begins_to_lead_fences_also_what_it_last_saw_fenced() {
+    let mut rig = Rig::new(one(|_| ()), &[Some(1)]);
+    rig.object(0).present.marked = true;
+    rig.object(0).scale(0, at(0.0));
+    rig.run(1.0);
+    assert_eq!(rig.fencing.fence(), Fence::Full, "seen as a standby");
+    // The leader releases it, and is gone before we look again.
+    rig.object(0).present.marked = false;
+    rig.object(0).scale(1, at(2.0));
+    rig.fencing.forget();
+    assert_eq!(rig.fencing.fence(), Fence::Unknown);
+    rig.steer(&fence_by(60.0));
+    rig.run_with(10.0, |step, _, _| step.can_wait().then_some(Reply::Failed));
+    assert_eq!(rig.replicas(), [Some(0)], "no look was needed for it");
 }
 
 #[test]
