@@ -252,7 +252,9 @@ impl Candidate {
 
     /// A Lease that says what the record says.
     fn lease(&self, mut lease: Lease, record: &Record) -> Lease {
-        let seconds = i32::try_from(record.duration.as_secs()).unwrap_or(i32::MAX);
+        // Rounded up: nobody may take over while the holder may still act.
+        let seconds = record.duration.as_millis().div_ceil(1_000);
+        let seconds = i32::try_from(seconds).unwrap_or(i32::MAX);
         lease.metadata.namespace = Some(self.settings.namespace.clone());
         lease.metadata.name = Some(self.settings.name.clone());
         let spec = lease.spec.get_or_insert_default();

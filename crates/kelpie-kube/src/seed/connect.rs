@@ -90,9 +90,10 @@ async fn resolve(mut kubeconfig: Kubeconfig, origin: &str) -> Result<Config, See
         origin: origin.to_owned(),
         reason,
     };
-    if let Some(url) = proxy(&kubeconfig) {
-        let reason = format!("it names the proxy {url}, and the seed is spoken to directly only");
-        return Err(wrong(reason));
+    if proxy(&kubeconfig).is_some() {
+        // Not which one: its URL may hold a password.
+        let reason = "it names a proxy (proxy-url), and the seed is spoken to directly only";
+        return Err(wrong(reason.to_owned()));
     }
     // Where a kubeconfig names no proxy the library takes one from the environment, which is meant
     // for other programs. So it finds one, and it is taken away again.

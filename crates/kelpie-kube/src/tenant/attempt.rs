@@ -35,6 +35,15 @@ pub(super) struct Said<A> {
     pub(super) connection: Option<Kept>,
 }
 
+impl<A> Said<A> {
+    /// Neither an answer nor a refusal that says nothing about the server's health.
+    fn is_failure(&self) -> bool {
+        self.answer
+            .as_ref()
+            .is_err_and(|error| !error.is_transient())
+    }
+}
+
 /// All that an attempt needs to know. Shared by those that race.
 #[derive(Clone, Copy)]
 pub(super) struct Line<'a> {
@@ -53,12 +62,16 @@ impl Line<'_> {
         self,
         kept: Option<Kept>,
     ) -> Result<Said<Q::Answer>, TenantError> {
-        if let Some(kept) = kept
-            && let Ok(said) = self.over_kept::<Q>(kept).await
-        {
-            return Ok(said);
+        let Some(kept) = kept else {
+            return self.over_fresh::<Q>().await;
+        };
+        let is_old = kept.born < self.round;
+        match self.over_kept::<Q>(kept).await {
+            // Behind a balancer, an old connection may be tied to the one server that is ill.
+            Ok(said) if is_old && said.is_failure() => self.over_fresh::<Q>().await,
+            Ok(said) => Ok(said),
+            Err(_) => self.over_fresh::<Q>().await,
         }
-        self.over_fresh::<Q>().await
     }
 
     /// The same in a hurry: when there is no answer soon, a fresh connection races for it.

@@ -136,6 +136,30 @@ async fn a_kept_connection_that_stalls_costs_two_seconds_and_decides_nothing() {
 }
 
 #[tokio::test]
+async fn an_old_connection_to_a_server_that_is_ill_decides_nothing() {
+    for haste in [Haste::Routine, Haste::Urgent] {
+        // The first connection answers well once, and with 500 from then on.
+        let server = Server::start(async |mut wire| {
+            if wire.number == 0 {
+                wire.request().await;
+                wire.answer(JSON, b"{}").await;
+                let ill = b"HTTP/1.1 500 Ill\r\nContent-Length: 0\r\n\r\n";
+                while wire.request().await.is_some() && wire.send(ill).await {}
+                return;
+            }
+            wire.serve(&one_lease()).await;
+        })
+        .await;
+        let mut tenant = server.tenant();
+        tenant.version(deadline()).await.unwrap();
+        let probed = tenant.probe(haste, deadline()).await;
+        probed.version.unwrap();
+        assert!(probed.leases.unwrap().is_ok(), "{haste:?}");
+        assert!(tenant.take_traffic().statuses.contains(&500), "{haste:?}");
+    }
+}
+
+#[tokio::test]
 async fn a_failure_on_a_fresh_connection_counts_and_is_not_repeated() {
     let server = Server::start(async |mut wire| {
         wire.request().await;
@@ -162,7 +186,7 @@ async fn a_server_that_is_gone_is_a_failure_though_a_connection_was_kept() {
 }
 
 #[tokio::test]
-async fn statuses_are_told_apart_and_keep_the_connection() {
+async fn statuses_are_told_apart_and_only_a_failure_asks_for_a_fresh_connection() {
     for (status, more, is_transient, text) in [
         ("401", "", true, "unknown or have expired"),
         ("403", "", true, "lack the right"),
@@ -203,7 +227,8 @@ async fn statuses_are_told_apart_and_keep_the_connection() {
             assert!(probed.leases.is_none());
         }
         // 302 too: nobody went elsewhere.
-        assert_eq!(server.accepted(), 1, "{status}");
+        let connections = if is_transient { 1 } else { 2 };
+        assert_eq!(server.accepted(), connections, "{status}");
     }
 }
 

@@ -86,7 +86,7 @@ async fn a_kubeconfig_that_cannot_be_used_is_named_with_the_reason() {
     for (text, reason) in [
         ("", "current"),
         ("[", ""),
-        (proxied.as_str(), "it names the proxy http://127.0.0.1:2"),
+        (proxied.as_str(), "it names a proxy (proxy-url)"),
     ] {
         let Err(SeedError::Kubeconfig {
             origin,
