@@ -41,7 +41,6 @@ impl Clock {
 
     /// An instant of our timeline, for the runtime; far ahead if it cannot be told.
     pub(crate) fn instant(&self, time: Time) -> Instant {
-        // Rounded up: who wakes at an instant must not find that it lies ahead.
         let after = time.since(self.at_anchor);
         let far = Duration::from_hours(24);
         self.anchor + after.min(self.anchor.elapsed() + far)

@@ -147,12 +147,11 @@ impl Fleet {
     fn note<T>(&mut self, what: &'static str, change: &Change<T>) {
         match change {
             Change::Failed(error) => self.complain(what, error),
-            Change::Synced => {
+            Change::Restarted | Change::Applied(_) | Change::Deleted { .. } | Change::Synced => {
                 if self.complaints.remove(what).is_some() {
                     info!("the watch on {what} works again");
                 }
             }
-            Change::Restarted | Change::Applied(_) | Change::Deleted { .. } => {}
         }
     }
 

@@ -7,12 +7,13 @@ use std::time::Duration;
 use futures_util::StreamExt;
 use futures_util::future::BoxFuture;
 use futures_util::stream::FuturesUnordered;
-use kelpie_core::fence::{Fencing, Polled, Reply, Step};
-use kelpie_core::{Decision, Fence, Target, Time};
+use kelpie_core::fence::{Fencing, Polled, Reply, Sight, Step};
+use kelpie_core::{Decision, Fence, Target, Time, Verdict};
 use kelpie_kube::leader::Leadership;
 use kelpie_kube::seed::{Seed, TargetError, Targets};
 use tokio::sync::watch;
 use tokio::time::{Instant, sleep_until, timeout};
+use tokio_util::sync::CancellationToken;
 
 use crate::clock::Clock;
 use crate::gate::Gate;
@@ -65,7 +66,13 @@ pub(crate) struct Hands {
     acts: bool,
     /// What the flow works against, for its place in the queue.
     deadline: Time,
+    /// Cancelled when the verdict changes: what has not been sent by then must not be.
+    course: CancellationToken,
+    verdict: Option<Verdict>,
+    /// Calls of a flow.
     under_way: FuturesUnordered<BoxFuture<'static, Done>>,
+    /// Looks, which nobody waits for at the end.
+    looks: FuturesUnordered<BoxFuture<'static, Done>>,
     pub(crate) scribe: Scribe,
 }
 
@@ -79,6 +86,8 @@ struct Done {
 enum Hitch {
     /// Leadership is gone, or might be.
     NotLeading,
+    /// The verdict has changed before its turn came.
+    Superseded,
     Refused(TargetError),
 }
 
@@ -98,7 +107,10 @@ impl Hands {
             reach,
             acts: false,
             deadline: Time::MAX,
+            course: CancellationToken::new(),
+            verdict: None,
             under_way: FuturesUnordered::new(),
+            looks: FuturesUnordered::new(),
             scribe,
         };
         hands.acts = hands.leads();
@@ -117,6 +129,11 @@ impl Hands {
 
     /// Carries a decision out, or only notes it where this replica does not act.
     pub(crate) fn follow(&mut self, decision: &Decision) {
+        // Renewals are silent: who once saw a stale one must find out that it leads after all.
+        self.follow_leadership();
+        if self.verdict.replace(decision.verdict) != Some(decision.verdict) {
+            self.change_course();
+        }
         self.scribe
             .decided(decision, self.fencing.fence(), self.acts);
         self.deadline = decision.deadline.unwrap_or(Time::MAX);
@@ -160,6 +177,7 @@ impl Hands {
             biased;
             output = other => return Some(output),
             Some(done) = self.under_way.next() => self.finish(done),
+            Some(done) = self.looks.next() => self.finish(done),
             Ok(()) = self.reach.leadership.changed() => self.follow_leadership(),
             () = sleep_until(wake) => {}
         }
@@ -174,15 +192,24 @@ impl Hands {
     fn follow_leadership(&mut self) {
         let leads = self.leads();
         if leads && !self.acts {
-            // A predecessor may have fenced.
-            self.fencing.survey();
-        } else if self.acts
-            && !leads
-            && let Some(report) = self.fencing.stand_down()
-        {
-            self.scribe.flow_ended(report, self.clock.now());
+            // A predecessor may have fenced, or released what it had fenced.
+            self.fencing.forget();
+        } else if self.acts && !leads {
+            self.stand_down();
         }
         self.acts = leads;
+    }
+
+    fn stand_down(&mut self) {
+        self.change_course();
+        if let Some(report) = self.fencing.stand_down() {
+            self.scribe.flow_ended(report, self.clock.now());
+        }
+    }
+
+    /// Calls that still wait for their turn are not made any more.
+    fn change_course(&mut self) {
+        std::mem::take(&mut self.course).cancel();
     }
 
     fn begin_due_steps(&mut self) {
@@ -194,12 +221,18 @@ impl Hands {
             self.scribe.calling(&step.call);
             let target = self.targets[step.target.0].resource.clone();
             let (reach, cluster) = (self.reach.clone(), Arc::clone(&self.cluster));
-            let deadline = self.deadline;
-            let call = async move {
-                let result = reach.perform(&cluster, &target, &step, deadline).await;
-                Done { step, result }
+            let (deadline, course) = (self.deadline, self.course.clone());
+            let calls = if step.can_wait() {
+                &self.looks
+            } else {
+                &self.under_way
             };
-            self.under_way.push(Box::pin(call));
+            calls.push(Box::pin(async move {
+                let result = reach
+                    .perform(&cluster, &target, &step, deadline, &course)
+                    .await;
+                Done { step, result }
+            }));
         }
     }
 
@@ -211,8 +244,11 @@ impl Hands {
                 if matches!(reply, Reply::Written(_)) {
                     self.scribe.written(index, &step.call, now);
                 }
+                let is_missed =
+                    reply == Reply::Seen(Sight::Missing) && !self.targets[index].optional;
+                let why = is_missed.then(|| "it does not exist, and is not optional".to_owned());
                 // A conflict is somebody else's doing, and is settled by the next read.
-                self.scribe.trouble(Part::Target(index), None);
+                self.scribe.trouble(Part::Target(index), why);
                 reply
             }
             Err(hitch) => {
@@ -232,9 +268,7 @@ impl Hands {
     /// Stops at a step boundary: what is under way may end, nothing new begins. A record that was
     /// written stays: the next start finds it.
     pub(crate) async fn rest(mut self) {
-        if let Some(report) = self.fencing.stand_down() {
-            self.scribe.flow_ended(report, self.clock.now());
-        }
+        self.stand_down();
         let all = async {
             while let Some(done) = self.under_way.next().await {
                 self.finish(done);
@@ -252,12 +286,16 @@ impl Reach {
         target: &kelpie_core::ResourceRef,
         step: &Step,
         deadline: Time,
+        course: &CancellationToken,
     ) -> Result<Reply, Hitch> {
         if step.can_wait() {
             let look = self.routine.perform(cluster, target, &step.call).await;
             return look.map_err(Hitch::Refused);
         }
-        let pass = self.gate.enter(deadline).await;
+        let turn = course.run_until_cancelled(self.gate.enter(deadline)).await;
+        let Some(pass) = turn.filter(|_| !course.is_cancelled()) else {
+            return Err(Hitch::Superseded);
+        };
         // Right before the write: a process that was stopped in between must find out here.
         if step.call.is_write() && !self.leadership.borrow().may_act(Instant::now()) {
             return Err(Hitch::NotLeading);
@@ -272,7 +310,7 @@ impl Hitch {
     /// For people, if it concerns them.
     fn why(&self) -> Option<String> {
         match self {
-            Self::NotLeading => None,
+            Self::NotLeading | Self::Superseded => None,
             Self::Refused(error) => Some(error.to_string()),
         }
     }

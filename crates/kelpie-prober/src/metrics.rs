@@ -400,17 +400,13 @@ impl ClusterMetrics {
         self.all.scale_operations.get_or_create(&label).inc();
     }
 
-    /// A target was fenced: how long after the trip, and how long before the deadline.
-    pub(crate) fn fenced_a_target(&self, at: Time, tripped: Option<Time>, deadline: Option<Time>) {
-        if let Some(tripped) = tripped {
-            let took = at.since(tripped).as_secs_f64();
-            self.all.trip_to_fence.observe(took);
-        }
-        if let Some(deadline) = deadline {
-            let left = deadline.since(at).as_secs_f64();
-            self.all.margin.observe(left);
-            self.last_margin
-                .set(left - at.since(deadline).as_secs_f64());
+    /// A target was fenced: how long after the trip, and how many seconds before the deadline.
+    pub(crate) fn fenced_a_target(&self, at: Time, tripped: Time, margin: Option<f64>) {
+        let took = at.since(tripped).as_secs_f64();
+        self.all.trip_to_fence.observe(took);
+        if let Some(margin) = margin {
+            self.all.margin.observe(margin.max(0.0));
+            self.last_margin.set(margin);
         }
     }
 }
@@ -483,9 +479,9 @@ mod tests {
         let mut registry = Registry::default();
         let cluster = Metrics::new(&mut registry).of_cluster("a");
         let at = |seconds: i64| Time::from_micros(seconds * 1_000_000);
-        cluster.fenced_a_target(at(12), Some(at(10)), Some(at(9)));
+        cluster.fenced_a_target(at(12), at(10), Some(-3.0));
         assert!((cluster.last_margin.get() + 3.0).abs() < 1e-9);
-        cluster.fenced_a_target(at(5), Some(at(4)), Some(at(9)));
+        cluster.fenced_a_target(at(5), at(4), Some(4.0));
         assert!((cluster.last_margin.get() - 4.0).abs() < 1e-9);
         let text = text(&registry);
         assert!(

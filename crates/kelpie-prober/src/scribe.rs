@@ -1,6 +1,6 @@
 //! Tells people what a probe does: log, metrics, Events, the board. One value in, all of them out.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::mem;
 use std::sync::Arc;
@@ -74,11 +74,21 @@ pub(crate) struct Scribe {
 }
 
 /// What a fence is measured against.
-#[derive(Clone, Copy, Debug)]
+#[derive(Debug)]
 struct Trip {
     since: Time,
     /// The deadline the first decision of the trip worked against.
     deadline: Option<Time>,
+    /// The targets that were fenced since.
+    measured: BTreeSet<usize>,
+}
+
+impl Trip {
+    /// Seconds left to the deadline; negative: it was missed.
+    fn margin(&self, at: Time) -> Option<f64> {
+        let deadline = self.deadline?;
+        Some(deadline.since(at).as_secs_f64() - at.since(deadline).as_secs_f64())
+    }
 }
 
 impl Scribe {
@@ -172,7 +182,7 @@ impl Scribe {
     fn note_trip(&mut self, decision: &Decision) {
         let since = match decision.reasons.rule {
             Rule::Tripped { since, .. } => since,
-            Rule::ExternalUnhealthy => self.trip.map_or(decision.at, |trip| trip.since),
+            Rule::ExternalUnhealthy => self.trip.as_ref().map_or(decision.at, |trip| trip.since),
             // Nothing is said about the trip: what is under way goes on.
             Rule::ListFailed | Rule::ApiServerNotHealthy => return,
             _ => {
@@ -180,9 +190,12 @@ impl Scribe {
                 return;
             }
         };
-        if self.trip.is_none_or(|trip| trip.since != since) {
-            let deadline = decision.deadline;
-            self.trip = Some(Trip { since, deadline });
+        if self.trip.as_ref().is_none_or(|trip| trip.since != since) {
+            self.trip = Some(Trip {
+                since,
+                deadline: decision.deadline,
+                measured: BTreeSet::new(),
+            });
         }
     }
 
@@ -275,18 +288,26 @@ impl Scribe {
             return;
         };
         self.metrics.scaled(direction);
-        let trip = self.trip.filter(|_| direction == Direction::Down);
-        if let Some(Trip { since, deadline }) = trip {
-            self.metrics.fenced_a_target(at, Some(since), deadline);
+        // Measured once per trip: what is fenced again hours later was not too late.
+        let mut margin = None;
+        if let Some(trip) = self.trip.as_mut().filter(|_| direction == Direction::Down)
+            && trip.measured.insert(index)
+        {
+            margin = trip.margin(at);
+            self.metrics.fenced_a_target(at, trip.since, margin);
         }
         let (cluster, resource) = (&*self.cluster, &target.resource);
-        let margin = trip.and_then(|trip| Some(trip.deadline?.since(at).as_secs_f64()));
         info!(cluster, target = %resource, replicas, margin, "scaled {}", word(direction));
         let (kind, reason) = match direction {
             Direction::Down => (NoteKind::Warning, "Fenced"),
             Direction::Up => (NoteKind::Normal, "Released"),
         };
         let message = match (direction, margin) {
+            (Direction::Down, Some(left)) if left < 0.0 => format!(
+                "scaled down to {replicas}: the nodes of {cluster} lost their API server; the first of \
+                 them may have turned Unknown {:.1} s ago",
+                -left
+            ),
             (Direction::Down, Some(left)) => format!(
                 "scaled down to {replicas}: the nodes of {cluster} lost their API server; {left:.1} s \
                  before the first of them would turn Unknown"

@@ -48,11 +48,29 @@ pub(crate) struct Prober {
     config_file: PathBuf,
 
     /// Decide and report everything, write nothing
-    #[arg(long)]
+    #[arg(
+        long,
+        value_name = "BOOL",
+        num_args = 0..=1,
+        require_equals = true,
+        default_value = "false",
+        default_missing_value = "true",
+        hide_default_value = true,
+        value_parser = boolean
+    )]
     dry_run: bool,
 
     /// Connect to the clusters anew in every round
-    #[arg(long)]
+    #[arg(
+        long,
+        value_name = "BOOL",
+        num_args = 0..=1,
+        require_equals = true,
+        default_value = "false",
+        default_missing_value = "true",
+        hide_default_value = true,
+        value_parser = boolean
+    )]
     fresh_connections: bool,
 
     #[command(flatten)]
