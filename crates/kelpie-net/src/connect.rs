@@ -95,7 +95,7 @@ async fn resolve(endpoint: &Endpoint) -> Result<Vec<SocketAddr>, ConnectError> {
 }
 
 /// The first of `addresses` that accepts, each started when the one before failed or is slow; the
-/// first fault if none does.
+/// telling fault if none does.
 async fn race(addresses: Vec<SocketAddr>) -> io::Result<TcpStream> {
     let mut fault = None;
     let mut attempts = JoinSet::new();
@@ -105,7 +105,7 @@ async fn race(addresses: Vec<SocketAddr>) -> io::Result<TcpStream> {
             // The last one is awaited here: with one address, the usual case, there is no task.
             if waiting.len() == 0 && attempts.is_empty() {
                 let last = dial(address).await;
-                return last.map_err(|error| fault.unwrap_or(error));
+                return last.map_err(|error| telling(fault, error));
             }
             attempts.spawn(dial(address));
         }
@@ -119,12 +119,21 @@ async fn race(addresses: Vec<SocketAddr>) -> io::Result<TcpStream> {
         tokio::select! {
             done = attempts.join_next() => match done {
                 Some(Ok(Ok(stream))) => return Ok(stream),
-                Some(Ok(Err(error))) => fault = fault.or(Some(error)),
-                Some(Err(error)) => fault = fault.or(Some(io::Error::other(error))),
+                Some(Ok(Err(error))) => fault = Some(telling(fault, error)),
+                Some(Err(error)) => fault = Some(telling(fault, io::Error::other(error))),
                 None => return Err(fault.unwrap_or_else(|| io::ErrorKind::NotFound.into())),
             },
             () = slow => {}
         }
+    }
+}
+
+/// The first fault, but any other rather than a refusal: that nobody listens is evidence about the
+/// server only if each of its addresses could be asked.
+fn telling(first: Option<io::Error>, next: io::Error) -> io::Error {
+    match first {
+        Some(first) if first.kind() != io::ErrorKind::ConnectionRefused => first,
+        _ => next,
     }
 }
 
@@ -152,5 +161,22 @@ mod tests {
         assert_eq!(stream.peer_addr().unwrap(), accepting);
         let error = race(vec![refusing, refusing]).await.unwrap_err();
         assert_eq!(error.kind(), io::ErrorKind::ConnectionRefused);
+    }
+
+    #[tokio::test]
+    async fn a_refusal_does_not_hide_another_fault() {
+        let refusing = SocketAddr::from(([127, 0, 0, 1], 1));
+        // The kernel has no way there for TCP.
+        let unreachable = SocketAddr::from(([255, 255, 255, 255], 1));
+        let alone = race(vec![unreachable]).await.unwrap_err().kind();
+        assert_ne!(alone, io::ErrorKind::ConnectionRefused);
+        for addresses in [
+            vec![refusing, unreachable],
+            vec![unreachable, refusing],
+            vec![refusing, unreachable, refusing],
+        ] {
+            let error = race(addresses.clone()).await.unwrap_err();
+            assert_eq!(error.kind(), alone, "{addresses:?}");
+        }
     }
 }
