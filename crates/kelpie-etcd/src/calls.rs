@@ -40,6 +40,7 @@ pub(crate) struct Calls {
     /// Nearly every call is over in this time; only what takes longer is looked into.
     pub(crate) glance: Duration,
     detects_defrag: bool,
+    trouble: Trouble,
 }
 
 impl Calls {
@@ -92,6 +93,9 @@ impl Calls {
             async move {
                 let page = timeout(limit, asking).await.unwrap_or(Err(Fault::Silent));
                 noted.note("metrics", &page);
+                if page.is_ok() {
+                    noted.listener_answered();
+                }
                 page
             }
         });
@@ -119,6 +123,7 @@ impl Calls {
             // A short deadline leaves less time to wonder.
             glance: GLANCE.min(readyz.min(livez) / 5),
             detects_defrag: options.defrag_detection,
+            trouble: trouble.clone(),
         })
     }
 
@@ -158,8 +163,21 @@ impl Calls {
             Some(_) => None,
             None => self.ping.get(FRESH_LOOK).await.ok(),
         };
+        self.note_listener(ping.as_ref());
         watch.look(page.as_ref(), ping.as_ref());
         watch.verdict()
+    }
+
+    /// The page was just wanted, and etcd asked because the page did not tell: a listener named by
+    /// flag that alone is silent is trouble of our own.
+    pub(crate) fn note_listener(&self, ping: Option<&Result<Serving, Fault>>) {
+        let answers =
+            |ping: &Result<_, Fault>| ping.as_ref().map_or_else(Fault::is_answer, |_| true);
+        if self.member.has_own_metrics_listener()
+            && let Some((Ok(page), _)) = self.metrics.last()
+        {
+            self.trouble.note_listener(&page, ping.is_some_and(answers));
+        }
     }
 
     /// The member's metrics page, if it can be had.

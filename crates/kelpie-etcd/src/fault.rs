@@ -28,6 +28,9 @@ pub enum Fault {
     /// The member knows no leader.
     #[error("no leader")]
     NoLeader,
+    /// The member has just started and does not know yet what its cluster can do.
+    #[error("etcdserver: not capable")]
+    NotCapable,
     /// The member is a learner and does not answer this.
     #[error("not supported for learner")]
     Learner,
@@ -94,6 +97,7 @@ impl Fault {
         }
         match said {
             "no leader" => Self::NoLeader,
+            "not capable" => Self::NotCapable,
             "rpc not supported for learner" => Self::Learner,
             "leader changed" => Self::LeaderChanged,
             "request canceled" | "context deadline exceeded" => Self::Silent,
@@ -109,6 +113,7 @@ impl Fault {
         match self {
             Self::Denied(_)
             | Self::NoLeader
+            | Self::NotCapable
             | Self::Learner
             | Self::LeaderChanged
             | Self::TimedOut(_)
@@ -163,6 +168,11 @@ mod tests {
         let denied = |words: &str| Fault::Denied(words.to_owned());
         for (code, message, expected) in [
             (Code::Unavailable, "etcdserver: no leader", Fault::NoLeader),
+            (
+                Code::Unavailable,
+                "etcdserver: not capable",
+                Fault::NotCapable,
+            ),
             (Code::Unavailable, learner, Fault::Learner),
             (Code::FailedPrecondition, learner, Fault::Learner),
             (

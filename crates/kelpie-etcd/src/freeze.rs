@@ -19,7 +19,9 @@ pub(crate) struct Freeze {
     still: Option<(Position, Instant, Instant)>,
     is_learner: bool,
     answered: Option<Instant>,
-    unanswered: Option<Instant>,
+    /// When the first of the reads was sent that have not been answered since, and when the last of
+    /// them was given up.
+    unanswered: Option<(Instant, Instant)>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -53,8 +55,9 @@ impl Freeze {
         self.unanswered = None;
     }
 
-    pub(crate) fn unanswered(&mut self, now: Instant) {
-        self.unanswered = Some(now);
+    /// A read was given up; `since` is when the first was sent of those in a row that were.
+    pub(crate) fn unanswered(&mut self, since: Instant, now: Instant) {
+        self.unanswered = Some((since, now));
     }
 
     /// The member is another one than before, or was restarted.
@@ -66,13 +69,15 @@ impl Freeze {
     /// cannot be said.
     pub(crate) fn frozen_for(&self, now: Instant) -> Option<Duration> {
         let (position, since, seen) = self.still?;
-        let unanswered = self.unanswered?;
+        let (asked, unanswered) = self.unanswered?;
         let recent = |at| now.saturating_duration_since(at) <= RECENT;
         let stuck = self.was_ready && !self.is_learner && position.leader != 0;
         if !(stuck && recent(seen) && recent(unanswered)) {
             return None;
         }
+        // While nobody asked, nothing was left unanswered.
         let since = self.answered.map_or(since, |answered| answered.max(since));
+        let since = since.max(asked);
         // What was seen last is as far as can be said.
         Some(seen.max(unanswered).saturating_duration_since(since))
     }
@@ -118,7 +123,7 @@ mod tests {
         freeze.answered(start);
         for second in 1..=seconds {
             freeze.status(after(start, second), &seen(second));
-            freeze.unanswered(after(start, second));
+            freeze.unanswered(start, after(start, second));
         }
         freeze
     }
@@ -129,6 +134,19 @@ mod tests {
         let freeze = stalled(start, 12, |_| status(1, 5, 4));
         let frozen = freeze.frozen_for(after(start, 12));
         assert_eq!(frozen, Some(Duration::from_secs(12)));
+    }
+
+    #[test]
+    fn the_time_in_which_nobody_asked_does_not_count() {
+        let start = Instant::now();
+        let mut freeze = Freeze::default();
+        freeze.status(start, &status(1, 5, 4));
+        freeze.answered(start);
+        // An hour later the first read hangs.
+        let (sent, now) = (after(start, 3600), after(start, 3603));
+        freeze.status(now, &status(1, 5, 4));
+        freeze.unanswered(sent, now);
+        assert_eq!(freeze.frozen_for(now), Some(Duration::from_secs(3)));
     }
 
     #[test]
@@ -151,13 +169,13 @@ mod tests {
         let mut answers = stalled(start, 12, still);
         answers.answered(after(start, 11));
         assert_eq!(answers.frozen_for(now), None, "reads are answered");
-        answers.unanswered(now);
+        answers.unanswered(after(start, 11), now);
         assert_eq!(answers.frozen_for(now), Some(Duration::from_secs(1)));
 
         let mut never_ready = Freeze::default();
         for second in 0..12 {
             never_ready.status(after(start, second), &status(1, 5, 4));
-            never_ready.unanswered(after(start, second));
+            never_ready.unanswered(start, after(start, second));
         }
         assert_eq!(never_ready.frozen_for(now), None, "never was ready");
 

@@ -301,8 +301,8 @@ impl Call {
         memory.last = Some(now);
         match reading {
             Reading::Unanswered(_) => {
-                memory.unanswered_since.get_or_insert(sent);
-                locked(&self.freeze).unanswered(now);
+                let since = *memory.unanswered_since.get_or_insert(sent);
+                locked(&self.freeze).unanswered(since, now);
             }
             Reading::Answered | Reading::Failed(Fault::Denied(_)) => {
                 memory.unanswered_since = None;

@@ -53,6 +53,19 @@ impl Trouble {
         }
     }
 
+    /// The page of a metrics listener that was named by flag was wanted; `etcd_answers` is about the
+    /// same moment.
+    pub(crate) fn note_listener<T>(&self, page: &Result<T, Fault>, etcd_answers: bool) {
+        if let Some(own) = of_listener(page, etcd_answers) {
+            self.note(LISTENER, &Err::<(), _>(own));
+        }
+    }
+
+    /// It was read.
+    pub(crate) fn listener_answered(&self) {
+        self.note(LISTENER, &Ok(()));
+    }
+
     fn change(&self, call: &'static str, fault: Option<&Fault>) -> Change {
         let mut by_call = self.by_call.lock().unwrap_or_else(PoisonError::into_inner);
         let change = match fault {
@@ -79,9 +92,48 @@ impl Trouble {
     }
 }
 
+/// Not the call for the page itself: what ends that one's trouble does not end this.
+const LISTENER: &str = "metrics-url";
+
+/// A listener that does not answer while etcd does is not etcd's. One that went silent or away with
+/// etcd says nothing about the flag.
+fn of_listener<T>(page: &Result<T, Fault>, etcd_answers: bool) -> Option<Fault> {
+    match page {
+        Err(fault @ (Fault::Refused | Fault::Silent)) if etcd_answers => Some(Fault::Own(format!(
+            "--metrics-url: {fault}, although etcd itself answers: whether a defragmentation runs \
+             is not known; give one of the member's --listen-metrics-urls"
+        ))),
+        _ => None,
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_listener_that_is_silent_beside_etcd_is_a_wrong_flag() {
+        for fault in [Fault::Refused, Fault::Silent] {
+            let page = Err::<(), _>(fault);
+            assert_eq!(of_listener(&page, false), None, "etcd is gone as well");
+            let own = of_listener(&page, true).unwrap();
+            assert!(own.is_own() && own.to_string().starts_with("--metrics-url: "));
+        }
+        assert_eq!(of_listener(&Ok(()), true), None);
+
+        let trouble = Trouble::new("kelpie_etcd_", &mut Registry::default());
+        let refused = Err::<(), _>(Fault::Refused);
+        for (etcd_answers, gauge) in [(false, 0), (true, 1), (false, 1)] {
+            trouble.note("metrics", &refused);
+            trouble.note_listener(&refused, etcd_answers);
+            assert_eq!(trouble.misconfigured.get(), gauge);
+        }
+        let own = of_listener(&refused, true);
+        let again = trouble.change(LISTENER, own.as_ref());
+        assert_eq!(again, Change::None, "it is logged once");
+        trouble.listener_answered();
+        assert_eq!(trouble.misconfigured.get(), 0);
+    }
 
     #[test]
     fn the_gauge_is_up_while_any_call_is_in_trouble() {

@@ -22,6 +22,7 @@ impl Check for Defragmentation {
         } else {
             None
         };
+        self.0.note_listener(ping.as_ref());
         judge(Defrag::seen(page.as_ref(), ping.as_ref()))
     }
 }

@@ -72,6 +72,7 @@ fn alive(read: &Read, defrag: Defrag, ping: &Ping, quiet: Quiet, now: Instant) -
             | Fault::Broken(_)
             | Fault::Denied(_)
             | Fault::NoLeader
+            | Fault::NotCapable
             | Fault::Learner
             | Fault::LeaderChanged,
         ) => return Ok(()),
@@ -215,6 +216,7 @@ mod tests {
             (Fault::TimedOut(text()), "etcdserver: boom"),
             (Fault::Server(corrupt), "ok"),
             (Fault::NoLeader, "ok"),
+            (Fault::NotCapable, "ok"),
             (Fault::LeaderChanged, "ok"),
             (Fault::Learner, "ok"),
             (Fault::Denied(text()), "ok"),

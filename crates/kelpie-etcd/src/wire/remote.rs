@@ -164,8 +164,18 @@ impl Remote {
             return Err(Fault::Own(text.to_owned()));
         };
         let line = Line::new(&self.target.access, &address);
-        Ok(self.status_over(&line).await?.commit)
+        commit_if(&self.status_over(&line).await?, id)
     }
+}
+
+/// The commit index of the leader, if it is the leader that answered: URLs are what members were
+/// told to advertise, and some advertise an address that all of them share.
+fn commit_if(answered: &Status, leader: u64) -> Result<u64, Fault> {
+    if answered.id == leader {
+        return Ok(answered.commit);
+    }
+    let text = "another member answers at the leader's client URL";
+    Err(Fault::Own(text.to_owned()))
 }
 
 impl Member for Remote {
@@ -241,5 +251,27 @@ impl Member for Remote {
     fn process(&self) -> ProcessState {
         let unknown = ProcessState::Unknown;
         self.target.pid.map_or(unknown, process::state)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn whoever_answers_for_the_leader_must_be_it() {
+        let answered = |id| Status {
+            version: None,
+            id,
+            leader: 7,
+            commit: 40,
+            applied: 40,
+            is_learner: false,
+            is_corrupt: false,
+        };
+        assert_eq!(commit_if(&answered(7), 7), Ok(40));
+        for other in [8, 0] {
+            assert!(commit_if(&answered(other), 7).unwrap_err().is_own());
+        }
     }
 }

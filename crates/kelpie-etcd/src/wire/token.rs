@@ -46,6 +46,8 @@ enum State {
     /// The server does not ask who we are.
     NotEnabled,
     Refused(Fault, Instant),
+    /// The last log-in came to nothing, then; the next call tries again.
+    Failed(Fault, Instant),
 }
 
 /// The token of a user.
@@ -80,8 +82,28 @@ impl Tokens {
         if let Some(known) = self.known(Instant::now()) {
             return known;
         }
-        let _ = timeout(self.wait, self.log_in.get(LOG_IN)).await;
-        self.known(Instant::now()).unwrap_or(Err(Fault::NoToken))
+        let ended = timeout(self.wait, self.log_in.get(LOG_IN)).await;
+        let now = Instant::now();
+        let why = || self.why_none(matches!(ended, Ok(Ok(()))), now);
+        self.known(now).unwrap_or_else(|| Err(why()))
+    }
+
+    /// Why there is no token. While a log-in is out, the fault of the one before is no evidence
+    /// about etcd any more; trouble of our own is likely to be the same still.
+    fn why_none(&self, ended: bool, now: Instant) -> Fault {
+        match &*lock(&self.state) {
+            // These come from a log-in without a quorum.
+            State::Failed(
+                Fault::Silent | Fault::TimedOut(_) | Fault::NoLeader | Fault::LeaderChanged,
+                _,
+            ) => Fault::NoToken,
+            State::Failed(fault, at)
+                if ended || fault.is_own() && now.saturating_duration_since(*at) < AGAIN_AFTER =>
+            {
+                fault.clone()
+            }
+            _ => Fault::NoToken,
+        }
     }
 
     /// The server no longer takes this token. Who comes second finds it replaced already.
@@ -99,7 +121,7 @@ impl Tokens {
 
     fn known(&self, now: Instant) -> Option<Result<Option<Arc<SecretString>>, Fault>> {
         match &*lock(&self.state) {
-            State::Wanted => None,
+            State::Wanted | State::Failed(..) => None,
             State::Held(token) => Some(Ok(Some(Arc::clone(token)))),
             State::NotEnabled => Some(Ok(None)),
             State::Refused(_, at) if now.saturating_duration_since(*at) >= AGAIN_AFTER => None,
@@ -129,8 +151,7 @@ async fn log_in(line: &Line, user: &User) -> State {
         ),
         // A learner knows no users and serves what it serves to anybody.
         Err(Fault::Learner) => State::NotEnabled,
-        // Whoever calls next finds out for himself what is the matter.
-        Err(_) => State::Wanted,
+        Err(fault) => State::Failed(fault, Instant::now()),
     }
 }
 
@@ -145,14 +166,18 @@ mod tests {
 
     /// Of a user whose etcd nobody can reach.
     fn tokens() -> Tokens {
+        tokens_at("127.0.0.1:1")
+    }
+
+    fn tokens_at(address: &str) -> Tokens {
         let user = User {
             name: "probe".to_owned(),
             password: SecretString::from("hunter2"),
         };
         assert!(!format!("{user:?}").contains("hunter2"));
-        let nowhere = Address::parse("http://127.0.0.1:1", false).unwrap();
+        let address = Address::parse(&format!("http://{address}"), false).unwrap();
         let access = Access::new(kelpie_net::FilePaths::default());
-        let line = Line::new(&access, &nowhere);
+        let line = Line::new(&access, &address);
         Tokens::new(user, line, Duration::from_millis(100))
     }
 
@@ -161,8 +186,49 @@ mod tests {
     }
 
     #[tokio::test]
+    async fn the_fault_of_the_log_in_is_told() {
+        assert_eq!(tokens().get().await.unwrap_err(), Fault::Refused);
+
+        let closing = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let tokens = tokens_at(&closing.local_addr().unwrap().to_string());
+        tokio::spawn(async move { while closing.accept().await.is_ok() {} });
+        let told = tokens.get().await.unwrap_err();
+        assert!(told.is_own(), "{told:?}");
+        assert!(told.to_string().contains("https://"), "{told}");
+    }
+
+    #[tokio::test]
     async fn without_an_answer_there_is_no_token() {
-        assert_eq!(tokens().get().await.unwrap_err(), Fault::NoToken);
+        let silent = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let tokens = tokens_at(&silent.local_addr().unwrap().to_string());
+        // What the log-in before said is no evidence about this one, which is still out.
+        *lock(&tokens.state) = State::Failed(Fault::Refused, Instant::now());
+        assert_eq!(tokens.get().await.unwrap_err(), Fault::NoToken);
+    }
+
+    #[tokio::test]
+    async fn only_what_comes_of_a_lost_quorum_is_told_as_such() {
+        let tokens = tokens();
+        let now = Instant::now();
+        let why = |fault: &Fault, ended, at| {
+            *lock(&tokens.state) = State::Failed(fault.clone(), at);
+            tokens.why_none(ended, now)
+        };
+        let text = || "etcdserver: request timed out".to_owned();
+        for fault in [
+            Fault::Silent,
+            Fault::TimedOut(text()),
+            Fault::NoLeader,
+            Fault::LeaderChanged,
+        ] {
+            assert_eq!(why(&fault, true, now), Fault::NoToken, "{fault:?}");
+        }
+        let own = Fault::Own("the certificate has expired".to_owned());
+        for fault in [&own, &Fault::Refused, &Fault::Broken(text())] {
+            assert_eq!(why(fault, true, now), *fault);
+        }
+        assert_eq!(why(&own, false, now), own);
+        assert_eq!(why(&own, false, now - AGAIN_AFTER), Fault::NoToken, "old");
     }
 
     #[tokio::test]

@@ -113,3 +113,41 @@ async fn a_log_in_that_needs_a_quorum_is_no_death() {
     stage.member.change(|state| state.ping = Going::Hangs);
     assert_eq!(stage.livez().await, "serializable_read: no answer");
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_metrics_listener_that_alone_does_not_answer_is_trouble_of_our_own() {
+    for going in [Going::Fails(Fault::Refused), Going::Hangs] {
+        let stage = Stage::new();
+        stage.member.change(|state| {
+            state.metrics = going.clone();
+        });
+        assert_eq!(stage.readyz().await, "ok");
+        assert_eq!(stage.gauge(MISCONFIGURED), "0", "no flag names it");
+
+        stage
+            .member
+            .change(|state| state.own_metrics_listener = true);
+        assert_eq!(stage.readyz().await, "ok");
+        assert_eq!(stage.gauge(MISCONFIGURED), "1", "{going:?}");
+        stage.member.heal();
+        assert_eq!(stage.readyz().await, "ok");
+        assert_eq!(stage.gauge(MISCONFIGURED), "0", "{going:?}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_metrics_listener_that_is_gone_with_etcd_is_not() {
+    let stage = Stage::new();
+    stage.member.change(|state| {
+        state.fails(&Fault::Refused);
+        state.own_metrics_listener = true;
+    });
+    stage.readyz().await;
+    assert_eq!(stage.gauge(MISCONFIGURED), "0");
+    stage.member.change(|state| {
+        state.silent();
+        state.own_metrics_listener = true;
+    });
+    stage.readyz().await;
+    assert_eq!(stage.gauge(MISCONFIGURED), "0");
+}

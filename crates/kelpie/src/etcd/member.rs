@@ -261,6 +261,13 @@ impl MemberFlags {
         let (name, password) = match (user, password) {
             (None, None) => return Ok(None),
             (None, Some(_)) => return Err(usage("--password needs --user")),
+            // Its end is a password, which would be shown as part of the name.
+            (Some(user), Some(_)) if user.contains(':') => {
+                return Err(usage(
+                    "--user has a password, and --password (or ETCDCTL_PASSWORD) gives another: \
+                     write --user NAME, or leave out --password",
+                ));
+            }
             (Some(name), Some(password)) => (name, password),
             (Some(user), None) => match user.split_once(':') {
                 Some((name, password)) if !name.is_empty() && !password.is_empty() => {

@@ -45,6 +45,7 @@ fn mistakes_name_the_flag_and_the_remedy() {
         &["--user", "root"],
         &["--user="],
         &["--password", "secret"],
+        &["--user", "root:hunter2", "--password", "secret"],
         &["--metrics-url", "metrics"],
         &["--livez-deadline", "0s"],
         &["--readyz-deadline", "1h"],
@@ -59,6 +60,7 @@ fn mistakes_name_the_flag_and_the_remedy() {
         let said = run(&all);
         assert!(said.starts_with("exit code: 2\n"), "{said}");
         assert!(!said.contains("secret"), "{said}");
+        assert!(!said.contains("hunter2"), "{said}");
         let line = said.lines().find(|line| line.starts_with("error: "));
         transcripts.push(format!("$ kelpie {}\n{}", all.join(" "), line.unwrap()));
     }
