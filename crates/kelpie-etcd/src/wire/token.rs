@@ -92,9 +92,14 @@ impl Tokens {
     /// about etcd any more; trouble of our own is likely to be the same still.
     fn why_none(&self, ended: bool, now: Instant) -> Fault {
         match &*lock(&self.state) {
-            // These come from a log-in without a quorum.
+            // These come from a log-in without a quorum, or one that a busy member turned down. A log-in
+            // is a proposal: that it fails is no evidence against a member that may well read.
             State::Failed(
-                Fault::Silent | Fault::TimedOut(_) | Fault::NoLeader | Fault::LeaderChanged,
+                Fault::Silent
+                | Fault::TimedOut(_)
+                | Fault::NoLeader
+                | Fault::LeaderChanged
+                | Fault::Server(_),
                 _,
             ) => Fault::NoToken,
             State::Failed(fault, at)
@@ -207,7 +212,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn only_what_comes_of_a_lost_quorum_is_told_as_such() {
+    async fn only_what_is_no_evidence_against_the_member_is_told_as_a_missing_token() {
         let tokens = tokens();
         let now = Instant::now();
         let why = |fault: &Fault, ended, at| {
@@ -220,6 +225,7 @@ mod tests {
             Fault::TimedOut(text()),
             Fault::NoLeader,
             Fault::LeaderChanged,
+            Fault::Server("etcdserver: too many requests".to_owned()),
         ] {
             assert_eq!(why(&fault, true, now), Fault::NoToken, "{fault:?}");
         }
