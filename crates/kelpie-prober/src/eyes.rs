@@ -223,6 +223,13 @@ impl View {
             Err(why) => Err(why.clone()),
         }
     }
+
+    fn take_traffic(&mut self) -> Traffic {
+        match &mut self.tenant {
+            Ok(tenant) => tenant.take_traffic(),
+            Err(_) => Traffic::default(),
+        }
+    }
 }
 
 /// Looks over the external path beside the rounds: there, packets are lost rather than refused, and
@@ -294,15 +301,6 @@ impl Sentry {
                 notes.part(Part::ExternalKubeconfig, Some(why));
                 Outcome::Transient
             }
-        }
-    }
-}
-
-impl View {
-    fn take_traffic(&mut self) -> Traffic {
-        match &mut self.tenant {
-            Ok(tenant) => tenant.take_traffic(),
-            Err(_) => Traffic::default(),
         }
     }
 }

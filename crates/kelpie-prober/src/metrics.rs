@@ -51,8 +51,8 @@ struct DirectionLabel {
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct CodeLabel {
-    code: String,
+pub(crate) struct CodeLabel {
+    pub(crate) code: String,
 }
 
 /// A label value from a fixed list.

@@ -5,7 +5,7 @@ use std::fmt;
 use std::mem;
 use std::sync::Arc;
 
-use kelpie_core::fence::{Call, Direction, FlowReport, Recorded, Sight, TargetOutcome};
+use kelpie_core::fence::{Call, Direction, FlowReport, Sight, TargetOutcome, destination};
 use kelpie_core::{
     Decision, Fence, Observation, Outcome, ResourceRef, Rule, Target, Time, Verdict,
 };
@@ -413,23 +413,17 @@ impl Scribe {
     }
 }
 
-/// What would be done with a target; the fencing decides it again on what it then finds.
+/// What would be done with a target, by the rule that a flow follows.
 fn would(verdict: Verdict, target: &Target, sight: &Sight) -> Option<String> {
     let Sight::Present(present) = sight else {
         return None;
     };
-    let floor = target.down.replicas.unwrap_or(0);
-    let to = match verdict {
-        Verdict::Fence if !present.ignored && present.replicas > floor => floor,
-        Verdict::Release if present.marked && !present.ignored && present.replicas == floor => {
-            let recorded = match present.recorded {
-                Recorded::Count(count) => count,
-                Recorded::Absent | Recorded::Corrupt => 1,
-            };
-            target.up.replicas.unwrap_or(recorded)
-        }
-        _ => return None,
+    let direction = match verdict {
+        Verdict::Fence => Direction::Down,
+        Verdict::Release => Direction::Up,
+        Verdict::Hold => return None,
     };
+    let to = destination(direction, target, present)?;
     let (resource, from) = (&target.resource, present.replicas);
     Some(format!("{resource} from {from} to {to}"))
 }

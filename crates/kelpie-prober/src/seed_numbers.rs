@@ -10,7 +10,7 @@ use prometheus_client::metrics::MetricType;
 use prometheus_client::metrics::counter::ConstCounter;
 use prometheus_client::registry::Registry;
 
-use crate::metrics::PREFIX;
+use crate::metrics::{CodeLabel, PREFIX};
 
 /// Collects the answers of the seed, and the Events that did not get there.
 pub(crate) struct SeedNumbers<A, L> {
@@ -24,11 +24,6 @@ pub(crate) struct LostEvents {
     refused: u64,
     dropped: u64,
     failed: u64,
-}
-
-#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct CodeLabel {
-    code: String,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]

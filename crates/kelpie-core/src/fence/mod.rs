@@ -16,7 +16,7 @@ pub use sight::{
     IGNORE_ANNOTATION, MARKER_ANNOTATION, Present, REPLICAS_ANNOTATION, Recorded, Sight, Version,
 };
 pub use step::{Call, DropMarker, Reply, ScaleDown, ScaleUp, Step, TargetId, WriteRecord};
-pub use work::{Direction, TargetOutcome};
+pub use work::{Direction, TargetOutcome, destination};
 
 use serde::Serialize;
 
@@ -316,7 +316,7 @@ fn report(flow: &Flow) -> FlowReport {
 
 /// Whether a target that is to be fenced is not.
 fn is_running(present: &Present, target: &Target) -> bool {
-    !present.ignored && present.replicas > work::floor(target)
+    destination(Direction::Down, target, present).is_some()
 }
 
 impl Default for View {

@@ -227,20 +227,19 @@ impl Work {
     }
 
     fn go_down(&mut self, target: &Target, present: Present, now: Time) {
-        let floor = floor(target);
-        if present.replicas <= floor {
-            if present.ready <= floor {
+        let Some(replicas) = destination(Direction::Down, target, &present) else {
+            if present.ready <= floor(target) {
                 self.finish(false);
             } else {
                 self.settle(now);
             }
             return;
-        }
+        };
         if self.must_wait(target, now) {
             return;
         }
         self.state = State::Due(match Record::found(&present) {
-            Some(record) => Call::ScaleDown(ScaleDown::new(record, floor)),
+            Some(record) => Call::ScaleDown(ScaleDown::new(record, replicas)),
             None => Call::WriteRecord(WriteRecord::new(&present)),
         });
         self.attempt(target, present, now);
@@ -255,16 +254,12 @@ impl Work {
             }
             return;
         };
-        let replicas = match (target.up.replicas, present.recorded) {
-            (Some(replicas), _) | (None, Recorded::Count(replicas)) => replicas,
-            (None, Recorded::Absent | Recorded::Corrupt) => 1,
-        };
-        if present.replicas != floor(target) || present.replicas >= replicas {
+        let Some(replicas) = destination(Direction::Up, target, &present) else {
             // Somebody has scaled it, we or its owner: only the marker is left to go.
             self.state = State::Due(Call::DropMarker(DropMarker::new(marked)));
             self.basis = Some(present);
             return;
-        }
+        };
         if self.must_wait(target, now) {
             return;
         }
@@ -356,7 +351,27 @@ impl Work {
     }
 }
 
+/// The count a flow in this direction would scale a target to, as it was seen; `None`: there is nothing
+/// to scale.
+pub fn destination(direction: Direction, target: &Target, present: &Present) -> Option<u32> {
+    if present.ignored {
+        return None;
+    }
+    let floor = floor(target);
+    match direction {
+        Direction::Down => (present.replicas > floor).then_some(floor),
+        Direction::Up => {
+            let replicas = match (target.up.replicas, present.recorded) {
+                (Some(replicas), _) | (None, Recorded::Count(replicas)) => replicas,
+                (None, Recorded::Absent | Recorded::Corrupt) => 1,
+            };
+            let is_ours = present.marked && present.replicas == floor;
+            (is_ours && present.replicas < replicas).then_some(replicas)
+        }
+    }
+}
+
 /// d: what a target is scaled down to.
-pub(super) fn floor(target: &Target) -> u32 {
+fn floor(target: &Target) -> u32 {
     target.down.replicas.unwrap_or(0)
 }
