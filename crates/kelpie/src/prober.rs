@@ -207,7 +207,9 @@ impl Prober {
         let election = self.election.check()?;
         let config = config_file::prober(&self.config_file, guise)?;
         kelpie_net::install_crypto();
-        let runtime = runtime::Builder::new_multi_thread()
+        // One thread: a round is a few hundred microseconds, and handing it from thread to thread
+        // would cost as much again.
+        let runtime = runtime::Builder::new_current_thread()
             .enable_all()
             .build()
             .context("cannot start the runtime")?;
