@@ -208,6 +208,11 @@ impl Place {
     pub(crate) fn update(&self, change: impl FnOnce(&mut ClusterState)) {
         change(&mut lock(&self.slot));
     }
+
+    /// The last decision.
+    pub(crate) fn decision(&self) -> Option<Decision> {
+        lock(&self.slot).decision
+    }
 }
 
 impl Drop for Place {

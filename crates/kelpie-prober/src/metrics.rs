@@ -243,7 +243,7 @@ impl Metrics {
         );
         registry.register(
             "scale_attempts",
-            "Scale calls made for the cluster, by direction, whatever came of them",
+            "Scale operations tried for the cluster, by direction, whatever came of them",
             families.scale_attempts.clone(),
         );
         registry.register(
@@ -385,7 +385,7 @@ impl ClusterMetrics {
         self.fenced_since.set(since.map_or(0.0, seconds));
     }
 
-    /// A scale call goes out.
+    /// A scale operation begins.
     pub(crate) fn scaling(&self, direction: Direction) {
         match direction {
             Direction::Down => self.attempts[0].inc(),

@@ -132,6 +132,9 @@ impl Prober {
             background.spawn(events.run(background_over.clone()));
         }
 
+        let (survey, answering) = self.seed.survey();
+        background.spawn(background_over.clone().run_until_cancelled_owned(answering));
+
         let probes = TaskTracker::new();
         let common = Common {
             clock: self.clock,
@@ -142,7 +145,7 @@ impl Prober {
             } else {
                 Keeping::Kept
             },
-            reach: Reach::new(&self.seed, self.leadership, self.options.dry_run),
+            reach: Reach::new(&self.seed, survey, self.leadership, self.options.dry_run),
             metrics: self.metrics,
             board: self.board,
             events: self.events.map(|events| EventLog {

@@ -5,7 +5,9 @@ use std::fmt;
 use std::mem;
 use std::sync::Arc;
 
-use kelpie_core::fence::{Call, Direction, FlowReport, Sight, TargetOutcome, destination};
+use kelpie_core::fence::{
+    Call, Direction, FlowReport, Purpose, Sight, Step, TargetOutcome, destination,
+};
 use kelpie_core::{
     Decision, Fence, Observation, Outcome, ResourceRef, Rule, Target, Time, Verdict,
 };
@@ -31,8 +33,10 @@ pub(crate) enum Part {
     Leases,
     /// The list of nodes.
     Nodes,
-    /// A target, by its place in the configuration.
+    /// Looking at a target, by its place in the configuration.
     Target(usize),
+    /// Writing to it.
+    Write(usize),
 }
 
 impl fmt::Display for Part {
@@ -44,7 +48,7 @@ impl fmt::Display for Part {
             Self::External => f.write_str("external path"),
             Self::Leases => f.write_str("leases"),
             Self::Nodes => f.write_str("nodes"),
-            Self::Target(index) => write!(f, "target {index}"),
+            Self::Target(index) | Self::Write(index) => write!(f, "target {index}"),
         }
     }
 }
@@ -69,6 +73,10 @@ pub(crate) struct Scribe {
     troubles: BTreeMap<Part, String>,
     fenced_since: Option<Time>,
     trip: Option<Trip>,
+    /// The Event that this replica fences is out.
+    fencing_was_told: bool,
+    /// What went wrong with the fence that is being made, once each.
+    told_failures: BTreeSet<(usize, String)>,
     /// What a dry run would do.
     plan: String,
 }
@@ -109,6 +117,8 @@ impl Scribe {
             troubles: BTreeMap::new(),
             fenced_since: None,
             trip: None,
+            fencing_was_told: false,
+            told_failures: BTreeSet::new(),
             plan: String::new(),
         }
     }
@@ -154,12 +164,14 @@ impl Scribe {
             state.fence = Some(fence);
             state.fenced_since = fenced_since;
         });
-        let kind = (decision.verdict, mem::discriminant(&decision.reasons.rule));
+        let verdict = decision.verdict;
+        self.fencing_was_told &= acts && verdict == Verdict::Fence;
+        let kind = (verdict, mem::discriminant(&decision.reasons.rule));
         let before = self.last.replace(kind);
         if before == Some(kind) {
             return;
         }
-        let (verdict, cluster) = (decision.verdict, &*self.cluster);
+        let cluster = &*self.cluster;
         let deadline = decision.deadline.map(tracing::field::display);
         if verdict == Verdict::Fence {
             warn!(cluster, %verdict, acts, deadline, "{decision}");
@@ -171,11 +183,17 @@ impl Scribe {
         }
         let reasons = decision.reasons.to_string();
         match (verdict, fence) {
-            (Verdict::Fence, _) => self.tell_cluster(NoteKind::Warning, "Fencing", reasons),
+            (Verdict::Fence, _) => self.tell_fencing(reasons),
             (Verdict::Release, Fence::Partial | Fence::Full) => {
                 self.tell_cluster(NoteKind::Normal, "Releasing", reasons);
             }
             _ => {}
+        }
+    }
+
+    fn tell_fencing(&mut self, reasons: String) {
+        if !mem::replace(&mut self.fencing_was_told, true) {
+            self.tell_cluster(NoteKind::Warning, "Fencing", reasons);
         }
     }
 
@@ -226,10 +244,8 @@ impl Scribe {
                 self.troubles.insert(part, why);
             }
         }
-        let troubles = self.troubles.iter();
-        let lines = troubles.map(|(part, why)| format!("{}: {why}", Named(*part, &self.targets)));
-        let lines = lines.collect();
-        self.place.update(|state| state.troubles = lines);
+        let troubles = self.troubles_in_words();
+        self.place.update(|state| state.troubles = troubles);
     }
 
     /// The targets were read or written.
@@ -275,9 +291,30 @@ impl Scribe {
     }
 
     /// A call goes out.
-    pub(crate) fn calling(&self, call: &Call) {
-        if let Some((direction, _)) = scaling(call) {
-            self.metrics.scaling(direction);
+    pub(crate) fn calling(&mut self, step: &Step) {
+        if step.purpose != Purpose::Attempt {
+            return;
+        }
+        if let Call::ScaleUp(_) = step.call {
+            self.metrics.scaling(Direction::Up);
+            return;
+        }
+        self.metrics.scaling(Direction::Down);
+        // Who takes a fence over halfway saw it decided as a standby, and has not told it yet.
+        if let Some(decision) = self.place.decision() {
+            self.tell_fencing(decision.reasons.to_string());
+        }
+    }
+
+    /// A call of a fence failed. What is not fenced must not be a secret of the log.
+    pub(crate) fn not_fenced(&mut self, index: usize, why: &str) {
+        let Some(target) = self.targets.get(index) else {
+            return;
+        };
+        if self.told_failures.insert((index, why.to_owned())) {
+            let target = &target.resource;
+            let message = format!("scaling down {target} failed: {why}");
+            self.tell_cluster(NoteKind::Warning, "ScalingFailed", message);
         }
     }
 
@@ -368,8 +405,21 @@ impl Scribe {
             let message = format!("the record of {corrupt} is corrupt; one replica was restored");
             self.tell_cluster(NoteKind::Warning, "CorruptRecord", message);
         }
-        self.place
-            .update(|state| state.last_flow = Some(LastFlow { at, report }));
+        // Whatever kept it from writing, it no longer wants to.
+        self.troubles
+            .retain(|part, _| !matches!(part, Part::Write(_)));
+        self.told_failures.clear();
+        let troubles = self.troubles_in_words();
+        self.place.update(|state| {
+            state.troubles = troubles;
+            state.last_flow = Some(LastFlow { at, report });
+        });
+    }
+
+    fn troubles_in_words(&self) -> Vec<String> {
+        let troubles = self.troubles.iter();
+        let words = troubles.map(|(part, why)| format!("{}: {why}", Named(*part, &self.targets)));
+        words.collect()
     }
 
     /// The targets whose outcome is such, for people.
@@ -434,7 +484,9 @@ struct Named<'a>(Part, &'a [Target]);
 impl fmt::Display for Named<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.0 {
-            Part::Target(index) if index < self.1.len() => self.1[index].resource.fmt(f),
+            Part::Target(index) | Part::Write(index) if index < self.1.len() => {
+                self.1[index].resource.fmt(f)
+            }
             part => part.fmt(f),
         }
     }
