@@ -7,6 +7,7 @@
 //! `scribe` tells people: log, `metrics`, Events, and the `board` behind `/debug/state`. What all of
 //! that must be allowed to do stands in `permissions`.
 
+mod age;
 mod board;
 mod clock;
 mod exhibit;

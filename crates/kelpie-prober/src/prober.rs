@@ -87,7 +87,8 @@ impl Prober {
             None => hold(Leadership::alone(), election_over.clone()),
         };
         let events = (!options.dry_run).then(|| seed.events(COMPONENT, &options.identity));
-        let metrics = Metrics::new(registry);
+        let clock = Clock::anchored();
+        let metrics = Metrics::new(registry, clock);
         let (counted, told) = (seed.clone(), events.clone());
         let lost = move || told.as_ref().map(LostEvents::of).unwrap_or_default();
         SeedNumbers::register(registry, move || counted.answers(), lost);
@@ -95,7 +96,7 @@ impl Prober {
             metrics,
             events,
             board: Board::default(),
-            clock: Clock::anchored(),
+            clock,
             config,
             options,
             seed,

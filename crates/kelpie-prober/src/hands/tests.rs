@@ -51,7 +51,7 @@ async fn standby() -> (Hands, watch::Sender<Leadership>) {
     let (survey, _) = seed.survey();
     let reach = Reach::new(&seed, survey, leadership, false);
     let (cluster, targets): (Arc<str>, Arc<[_]>) = ("a".into(), [target].into());
-    let metrics = Metrics::new(&mut Registry::default()).of_cluster(&cluster);
+    let metrics = Metrics::new(&mut Registry::default(), Clock::anchored()).of_cluster(&cluster);
     let place = Board::default().place(&cluster);
     let scribe = Scribe::new(
         Arc::clone(&cluster),
