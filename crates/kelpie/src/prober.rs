@@ -94,11 +94,17 @@ pub(crate) struct SeedFlags {
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     kubeconfig: Option<PathBuf>,
 
-    /// Routine requests to the seed per second; fencing calls are never held back
-    #[arg(long, value_name = "QPS", default_value_t = 5.0)]
+    /// Routine requests to the seed per second; -1 for no limit, 0 for the default. Fencing calls are
+    /// never held back
+    #[arg(
+        long,
+        value_name = "QPS",
+        default_value_t = 5.0,
+        allow_negative_numbers = true
+    )]
     kube_api_qps: f32,
 
-    /// Routine requests to the seed that may come at once
+    /// Routine requests to the seed that may come at once; 0 for the default
     #[arg(long, value_name = "N", default_value_t = 10)]
     kube_api_burst: u32,
 

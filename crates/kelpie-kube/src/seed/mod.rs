@@ -54,9 +54,9 @@ pub struct SeedOptions {
     /// Where its kubeconfig is. `None`: `$KUBECONFIG`, else the pod's service account, else
     /// `~/.kube/config`. It is our own and trusted: exec plugins run, files are read.
     pub kubeconfig: Option<PathBuf>,
-    /// Routine requests per second; zero or less: no limit.
+    /// Routine requests per second; 0: 5 of them, as in client-go; below: no limit.
     pub qps: f32,
-    /// Routine requests that may come at once.
+    /// Routine requests that may come at once; 0: 10 of them, as in client-go.
     pub burst: u32,
     /// How we introduce ourselves.
     pub user_agent: String,
