@@ -17,7 +17,8 @@ use tokio_util::sync::CancellationToken;
 
 use crate::clock::Clock;
 use crate::gate::{Gate, Urgency};
-use crate::scribe::{Part, Scribe};
+use crate::part::Part;
+use crate::scribe::Scribe;
 
 /// A fencing call that is not answered by then is given up and asked anew: the connection may be
 /// half open, and the deadline is seconds away.

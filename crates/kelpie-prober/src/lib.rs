@@ -18,6 +18,7 @@ mod hands;
 mod inputs;
 mod metrics;
 mod mirror;
+mod part;
 mod permissions;
 mod probe;
 mod prober;

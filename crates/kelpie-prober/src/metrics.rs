@@ -260,7 +260,7 @@ impl Metrics {
         );
         registry.register(
             "lease_probe_failures",
-            "Rounds in which too many leases of the cluster were expired",
+            "Rounds in which too many leases of the cluster were not renewed; lists that fail do not count",
             families.lease_failures.clone(),
         );
         registry.register(

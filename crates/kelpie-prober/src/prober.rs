@@ -125,10 +125,12 @@ impl Prober {
         let background = TaskTracker::new();
         let background_over = CancellationToken::new();
         let election = background.spawn(self.election);
-        background.spawn(show_leadership(
-            self.leadership.clone(),
-            self.metrics.clone(),
-        ));
+        if self.options.dry_run {
+            info!("dry run: this replica decides and writes nothing");
+        } else {
+            let (leadership, metrics) = (self.leadership.clone(), self.metrics.clone());
+            background.spawn(show_leadership(leadership, metrics));
+        }
         if let Some(events) = self.events.clone() {
             background.spawn(events.run(background_over.clone()));
         }

@@ -1,7 +1,6 @@
 //! Tells people what a probe does: log, metrics, Events, the board. One value in, all of them out.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::fmt;
 use std::mem;
 use std::sync::Arc;
 
@@ -17,41 +16,7 @@ use tracing::{info, warn};
 use crate::board::{LastFlow, Place, TargetState};
 use crate::eyes::Sighting;
 use crate::metrics::ClusterMetrics;
-
-/// A part of a round or of a flow that may be in trouble.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum Part {
-    /// The kubeconfig in its Secret.
-    Kubeconfig,
-    /// The API-server probe.
-    ApiServer,
-    /// The kubeconfig of the external path.
-    ExternalKubeconfig,
-    /// The probe over the external path.
-    External,
-    /// The list of leases.
-    Leases,
-    /// The list of nodes.
-    Nodes,
-    /// Looking at a target, by its place in the configuration.
-    Target(usize),
-    /// Writing to it.
-    Write(usize),
-}
-
-impl fmt::Display for Part {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Kubeconfig => f.write_str("kubeconfig"),
-            Self::ApiServer => f.write_str("API server"),
-            Self::ExternalKubeconfig => f.write_str("external kubeconfig"),
-            Self::External => f.write_str("external path"),
-            Self::Leases => f.write_str("leases"),
-            Self::Nodes => f.write_str("nodes"),
-            Self::Target(index) | Self::Write(index) => write!(f, "target {index}"),
-        }
-    }
-}
+use crate::part::{Named, Part};
 
 /// Where Events go.
 #[derive(Clone)]
@@ -142,10 +107,7 @@ impl Scribe {
         if external == Some(Outcome::Failure) {
             self.metrics.external_failures.inc();
         }
-        if matches!(
-            decision.reasons.rule,
-            Rule::Tripped { .. } | Rule::Counting { .. } | Rule::TooFewCandidates { .. }
-        ) {
+        if decision.reasons.lease_probe_failed() {
             self.metrics.lease_failures.inc();
         }
         for (part, why) in sighting.parts {
@@ -476,20 +438,6 @@ fn would(verdict: Verdict, target: &Target, sight: &Sight) -> Option<String> {
     let to = destination(direction, target, present)?;
     let (resource, from) = (&target.resource, present.replicas);
     Some(format!("{resource} from {from} to {to}"))
-}
-
-/// A part as people call it.
-struct Named<'a>(Part, &'a [Target]);
-
-impl fmt::Display for Named<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.0 {
-            Part::Target(index) | Part::Write(index) if index < self.1.len() => {
-                self.1[index].resource.fmt(f)
-            }
-            part => part.fmt(f),
-        }
-    }
 }
 
 fn about(resource: &ResourceRef, namespace: &str) -> ObjectRef {

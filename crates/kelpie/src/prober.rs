@@ -210,26 +210,32 @@ struct LoggingFlags {
 impl Prober {
     pub(crate) fn run(self, guise: Guise) -> Result<Outcome> {
         self.logging.start();
-        let election = self.election.check()?;
+        let identity = identity();
+        let election = self.election.check(&identity)?;
         let config = config_file::prober(&self.config_file, guise)?;
         kelpie_net::install_crypto();
         let runtime = runtime::Builder::new_multi_thread()
             .enable_all()
             .build()
             .context("cannot start the runtime")?;
-        runtime.block_on(self.serve(config, election))?;
+        runtime.block_on(self.serve(config, identity, election))?;
         Ok(Outcome::Success)
     }
 
-    async fn serve(self, config: ProberConfig, election: Option<ElectionSettings>) -> Result<()> {
+    async fn serve(
+        self,
+        config: ProberConfig,
+        identity: String,
+        election: Option<ElectionSettings>,
+    ) -> Result<()> {
         let shutdown = signals::shutdown()?;
         let seed = Seed::connect(&self.seed.options("prober")).await?;
         let mut registry = Registry::default();
         let options = Options {
             dry_run: self.dry_run,
             fresh_connections: self.fresh_connections,
+            identity,
             election,
-            identity: identity(),
             event_namespace: self.election.leader_election_namespace.clone(),
         };
         let clusters = config.namespace.clone();
@@ -286,12 +292,12 @@ impl SeedFlags {
 }
 
 impl ElectionFlags {
-    /// Where the leader is elected, if it is.
-    pub(crate) fn check(&self) -> Result<Option<ElectionSettings>> {
+    /// Where the leader is elected, if it is; `identity`: what we are called there.
+    pub(crate) fn check(&self, identity: &str) -> Result<Option<ElectionSettings>> {
         let settings = ElectionSettings {
             namespace: self.leader_election_namespace.clone(),
             name: LEASE.to_owned(),
-            identity: identity(),
+            identity: identity.to_owned(),
             lease_duration: self.leader_elect_lease_duration.0,
             renew_deadline: self.leader_elect_renew_deadline.0,
             retry_period: self.leader_elect_retry_period.0,
