@@ -10,6 +10,7 @@
 mod audit;
 mod bench;
 mod coverage;
+mod fuzz;
 mod generate;
 mod instructions;
 mod packages;
@@ -47,6 +48,7 @@ enum Commands {
     #[command(name = "gen")]
     Generate(generate::Arguments),
     Bench(bench::Arguments),
+    Fuzz(fuzz::Arguments),
     /// Measure which lines the tests run
     ///
     /// Installs cargo-llvm-cov if it is missing. Prints the share per crate and fails under 85 % of
@@ -75,6 +77,7 @@ fn run(command: Commands) -> Result<()> {
         Commands::Tidy => tidy::run(),
         Commands::Generate(arguments) => generate::run(&arguments),
         Commands::Bench(arguments) => bench::run(&arguments),
+        Commands::Fuzz(arguments) => fuzz::run(&arguments),
         Commands::Coverage => coverage::run(),
         Commands::Audit => audit::run(),
     }

@@ -63,6 +63,18 @@ pub struct Reasons {
     pub trips_at: Option<Time>,
 }
 
+impl Reasons {
+    /// Whether the lease probe failed in this round. A trip goes on for a while without a list, and
+    /// that says nothing about leases.
+    pub fn lease_probe_failed(&self) -> bool {
+        let is_failing = matches!(
+            self.rule,
+            Rule::Tripped { .. } | Rule::Counting { .. } | Rule::TooFewCandidates { .. }
+        );
+        is_failing && self.leases.is_some()
+    }
+}
+
 /// The rules of the verdict; the first that applies wins, in this order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase", tag = "name")]

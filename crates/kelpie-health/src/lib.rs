@@ -89,6 +89,6 @@ pub use readiness::{Readiness, ReadyHandle};
 pub use reason::Reason;
 pub use report::{Finding, Report};
 pub use routes::{healthz, not_found, routes};
-pub use server::serve;
+pub use server::{serve, serve_within};
 pub use settings::Settings;
 pub use shared::{Panicked, Shared};

@@ -81,6 +81,20 @@ mod tests {
     }
 
     #[test]
+    fn the_fuzzers_corpus_never_ends_the_program() {
+        let corpus = concat!(
+            env!("CARGO_MANIFEST_DIR"),
+            "/../../fuzz/corpus/health_query"
+        );
+        let files = std::fs::read_dir(corpus).unwrap();
+        let queries = files.map(|file| std::fs::read_to_string(file.unwrap().path()).unwrap());
+        let read = |raw: String| (Query::new(Some(&raw)).verbose(), excludes(&raw).len());
+        let read: BTreeSet<(bool, usize)> = queries.map(read).collect();
+        assert!(read.contains(&(true, 1)), "{read:?}");
+        assert!(read.contains(&(false, 2)), "{read:?}");
+    }
+
+    #[test]
     fn verbose_counts_by_its_presence() {
         for raw in [
             "verbose",

@@ -19,12 +19,29 @@ const GRACE: Duration = Duration::from_secs(5);
 
 /// Serves `router` until `shutdown` is done and the answers under way are given, 5 s at most.
 ///
+/// What a client can do to it is bounded, as [`serve_within`] says.
+pub async fn serve<L, Stop>(listener: L, router: Router, shutdown: Stop) -> io::Result<()>
+where
+    L: Listener,
+    L::Addr: Debug,
+    Stop: Future<Output = ()> + Send + 'static,
+{
+    serve_within(GRACE, listener, router, shutdown).await
+}
+
+/// Serves `router` until `shutdown` is done and the answers under way are given, `grace` at most.
+///
 /// What a client can do to it is bounded: a request target has at most 64 KiB (414) and 100 headers
 /// (431), as `hyper` has it; a request that is not complete and answered 30 s after its first byte,
 /// and a connection that is idle for 75 s, are closed; with 1,024 connections open, the oldest
 /// makes room for a new one. A client that leaves or half-closes its connection ends its own wait,
 /// nobody else's.
-pub async fn serve<L, Stop>(listener: L, router: Router, shutdown: Stop) -> io::Result<()>
+pub async fn serve_within<L, Stop>(
+    grace: Duration,
+    listener: L,
+    router: Router,
+    shutdown: Stop,
+) -> io::Result<()>
 where
     L: Listener,
     L::Addr: Debug,
@@ -43,7 +60,7 @@ where
     });
     let overtime = async {
         stopped.cancelled().await;
-        sleep(GRACE).await;
+        sleep(grace).await;
     };
     tokio::select! {
         served = serving.into_future() => served,

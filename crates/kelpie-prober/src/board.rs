@@ -11,6 +11,8 @@ use serde::Serialize;
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Board {
     clusters: Arc<Mutex<BTreeMap<Arc<str>, Slot>>>,
+    /// Why others have no probe.
+    absent: Arc<Mutex<BTreeMap<String, String>>>,
 }
 
 /// The place of one cluster on the board; it is wiped when dropped.
@@ -106,7 +108,9 @@ pub struct Words {
 pub struct Unprobed {
     /// What is wrong.
     pub error: String,
-    /// Clusters with names like it.
+    /// Why there is no probe, if there is such a Cluster.
+    pub reason: Option<String>,
+    /// Clusters with names like it, if there is none.
     pub near: Vec<String>,
 }
 
@@ -138,17 +142,44 @@ impl Board {
         slots.into_iter().map(show).collect()
     }
 
+    /// Why a cluster has no probe; `None`: it has one, or there is no such cluster.
+    pub(crate) fn explain_absence(&self, cluster: String, why: Option<String>) {
+        let mut absent = lock(&self.absent);
+        match why {
+            Some(why) => absent.insert(cluster, why),
+            None => absent.remove(&cluster),
+        };
+    }
+
+    /// Forgets the absent clusters that are not there any more.
+    pub(crate) fn keep_absent(&self, is_there: impl Fn(&str) -> bool) {
+        lock(&self.absent).retain(|cluster, _| is_there(cluster));
+    }
+
     /// What to say about a cluster that is not here.
     pub(crate) fn unprobed(&self, cluster: &str) -> Unprobed {
-        let clusters = lock(&self.clusters);
-        let mut near: Vec<(usize, &str)> = clusters
-            .keys()
-            .filter_map(|name| Some((distance(name, cluster)?, &**name)))
+        let error = format!("cluster {cluster:?} is not probed");
+        let (clusters, absent) = (lock(&self.clusters), lock(&self.absent));
+        let reason = absent.get(cluster).cloned();
+        if reason.is_some() {
+            let near = Vec::new();
+            return Unprobed {
+                error,
+                reason,
+                near,
+            };
+        }
+        let names = clusters.keys().map(|name| &**name);
+        let names = names.chain(absent.keys().map(String::as_str));
+        let mut near: Vec<(usize, &str)> = names
+            .filter_map(|name| Some((distance(name, cluster)?, name)))
             .collect();
         near.sort_unstable();
+        near.dedup();
         near.truncate(MOST_NEAR);
         Unprobed {
-            error: format!("cluster {cluster:?} is not probed"),
+            error,
+            reason,
             near: near.into_iter().map(|(_, name)| name.to_owned()).collect(),
         }
     }
@@ -208,6 +239,11 @@ impl Place {
     pub(crate) fn update(&self, change: impl FnOnce(&mut ClusterState)) {
         change(&mut lock(&self.slot));
     }
+
+    /// The last decision.
+    pub(crate) fn decision(&self) -> Option<Decision> {
+        lock(&self.slot).decision
+    }
 }
 
 impl Drop for Place {
@@ -251,10 +287,12 @@ mod tests {
         let board = Board::default();
         let names = ["shoot--dev--one", "shoot--dev--two", "shoot--ops--one", "x"];
         let places = names.map(|name| board.place(&name.into()));
+        board.explain_absence("shoot--ops--asleep".into(), Some("it sleeps".into()));
         for (asked, near) in [
             ("one", &["shoot--dev--one", "shoot--ops--one"][..]),
             ("shoot--dev--onne", &["shoot--dev--one"]),
             ("shoot--dve--two", &["shoot--dev--two"]),
+            ("asleep", &["shoot--ops--asleep"]),
             ("shoot--qa--three", &[]),
             ("y", &[]),
             ("", &[]),
@@ -262,5 +300,22 @@ mod tests {
             assert_eq!(board.unprobed(asked).near, near, "{asked}");
         }
         drop(places);
+    }
+
+    #[test]
+    fn a_cluster_that_gets_no_probe_has_a_reason_as_long_as_it_is_there() {
+        let board = Board::default();
+        board.explain_absence("a".into(), Some("it is hibernated".into()));
+        let said = board.unprobed("a");
+        assert_eq!(said.reason.as_deref(), Some("it is hibernated"));
+        assert!(said.near.is_empty());
+        board.explain_absence("a".into(), None);
+        assert_eq!(board.unprobed("a").reason, None);
+        for name in ["a", "b"] {
+            board.explain_absence(name.into(), Some("it is hibernated".into()));
+        }
+        board.keep_absent(|name| name == "b");
+        assert_eq!(board.unprobed("a").reason, None);
+        assert!(board.unprobed("b").reason.is_some());
     }
 }

@@ -2,6 +2,7 @@
 
 use prometheus_client::registry::Registry;
 
+use crate::clock::Clock;
 use crate::metrics::{ClusterMetrics, Metrics};
 use crate::seed_numbers::{LostEvents, SeedNumbers};
 
@@ -14,7 +15,10 @@ pub struct Exhibit {
 impl Exhibit {
     /// Registers all families, with at least one series in each, so that their labels show.
     pub fn new(registry: &mut Registry) -> Self {
-        let metrics = Metrics::new(registry);
+        let metrics = Metrics::new(
+            registry,
+            Clock::anchored(&kelpie_kube::WallClock::default()),
+        );
         SeedNumbers::register(registry, || [(200, 1)].into(), LostEvents::default);
         Self {
             _series: metrics.of_cluster("shoot--dev--one"),

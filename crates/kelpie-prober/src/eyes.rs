@@ -18,7 +18,7 @@ use tokio_util::task::AbortOnDropHandle;
 
 use crate::clock::Clock;
 use crate::inputs::{Inputs, RawKubeconfig, is_same};
-use crate::scribe::Part;
+use crate::part::Part;
 
 /// A round waits this long for the external path.
 const PATIENCE: Duration = Duration::from_secs(1);

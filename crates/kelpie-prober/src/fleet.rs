@@ -9,7 +9,7 @@ use std::time::Duration;
 use futures_util::{FutureExt, StreamExt, stream};
 use kelpie_core::{Judge, Target};
 use kelpie_health::{Pulse, ReadyHandle};
-use kelpie_kube::seed::{Change, MachineChange, Seed, WatchError};
+use kelpie_kube::seed::{Change, ClusterFacts, MachineChange, Seed, WatchError};
 use kelpie_kube::tenant::Keeping;
 use kelpie_net::Network;
 use tokio::sync::watch;
@@ -105,7 +105,10 @@ impl Fleet {
                 _ = beat.tick() => Vec::new(),
                 Some(change) = clusters.next() => {
                     self.note("Clusters", &change);
-                    self.registry.cluster(change)
+                    let touched = touched(&change);
+                    let effects = self.registry.cluster(change);
+                    self.show_clusters(touched);
+                    effects
                 }
                 Some(change) = internal.next() => {
                     self.note("kubeconfig Secrets", &change);
@@ -145,6 +148,23 @@ impl Fleet {
         ready.not_ready(format!(
             "waiting for the first list of {missing}{because}{complaints}"
         ));
+    }
+
+    /// Shows what is known of Clusters, also of those without a probe.
+    fn show_clusters(&self, touched: Option<String>) {
+        let board = &self.common.board;
+        let why = |cluster: &str| self.registry.why_unprobed(cluster);
+        match touched {
+            Some(cluster) => {
+                let why = why(&cluster);
+                board.explain_absence(cluster, why);
+            }
+            // After a new list.
+            None => board.keep_absent(|cluster| why(cluster).is_some()),
+        }
+        let unreadable = i64::try_from(self.registry.unreadable());
+        let unreadable = unreadable.unwrap_or(i64::MAX);
+        self.common.metrics.unreadable_clusters.set(unreadable);
     }
 
     /// Logs what is new about a watch.
@@ -187,7 +207,6 @@ impl Fleet {
                 self.ending.insert(cluster, running.ended);
             }
             Effect::Unreadable { cluster, why } => {
-                self.common.metrics.unreadable_clusters.inc();
                 warn!(
                     cluster,
                     "its Shoot cannot be read, its probe stays as it is: {why}"
@@ -216,6 +235,16 @@ impl Fleet {
             ended,
         };
         self.probes.insert(cluster, running);
+    }
+}
+
+/// The Cluster that a change is about.
+fn touched(change: &Change<ClusterFacts>) -> Option<String> {
+    match change {
+        Change::Applied(ClusterFacts { name, .. }) | Change::Deleted { name, .. } => {
+            Some(name.clone())
+        }
+        Change::Restarted | Change::Synced | Change::Failed(_) => None,
     }
 }
 

@@ -19,8 +19,17 @@ pub(crate) struct Gate {
 struct State {
     free: usize,
     arrivals: u64,
-    /// By deadline, then by arrival.
-    waiting: BTreeMap<(Time, u64), oneshot::Sender<Pass>>,
+    /// By urgency, then by arrival.
+    waiting: BTreeMap<(Urgency, u64), oneshot::Sender<Pass>>,
+}
+
+/// What a call waits for its turn with, the most urgent first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Urgency {
+    /// A call of a flow that works against this deadline.
+    Deadline(Time),
+    /// It only looks whether pods have followed.
+    Patient,
 }
 
 /// The right to make one call. Dropping it lets the next one in.
@@ -44,7 +53,7 @@ impl Gate {
     }
 
     /// Waits for its turn; who has the earliest deadline goes first.
-    pub(crate) async fn enter(&self, deadline: Time) -> Pass {
+    pub(crate) async fn enter(&self, urgency: Urgency) -> Pass {
         let turn = {
             let mut state = lock(&self.state);
             if state.free > 0 {
@@ -54,7 +63,7 @@ impl Gate {
                 let (sender, turn) = oneshot::channel();
                 let arrival = state.arrivals;
                 state.arrivals += 1;
-                state.waiting.insert((deadline, arrival), sender);
+                state.waiting.insert((urgency, arrival), sender);
                 Some(turn)
             }
         };
@@ -103,19 +112,27 @@ mod tests {
 
     use super::*;
 
-    fn at(seconds: i64) -> Time {
-        Time::from_micros(seconds * 1_000_000)
+    fn at(seconds: i64) -> Urgency {
+        Urgency::Deadline(Time::from_micros(seconds * 1_000_000))
     }
 
     #[tokio::test]
-    async fn the_earliest_deadline_goes_first_then_who_came_first() {
+    async fn the_earliest_deadline_goes_first_then_who_came_first_and_readiness_last() {
         let gate = Gate::new(1);
-        let first = gate.enter(Time::MAX).await;
+        let first = gate.enter(Urgency::Patient).await;
         let (done, mut order) = mpsc::unbounded_channel();
-        for (name, deadline) in [("b", 9), ("c", 9), ("d", 30), ("a", 2)] {
+        let without_deadline = Urgency::Deadline(Time::MAX);
+        for (name, urgency) in [
+            ("f", Urgency::Patient),
+            ("b", at(9)),
+            ("c", at(9)),
+            ("e", without_deadline),
+            ("d", at(30)),
+            ("a", at(2)),
+        ] {
             let (gate, done) = (gate.clone(), done.clone());
             let waiting = async move {
-                let pass = gate.enter(at(deadline)).await;
+                let pass = gate.enter(urgency).await;
                 let _ = done.send(name);
                 drop(pass);
             };
@@ -130,7 +147,7 @@ mod tests {
         while let Some(name) = order.recv().await {
             seen.push(name);
         }
-        assert_eq!(seen, ["a", "b", "c", "d"]);
+        assert_eq!(seen, ["a", "b", "c", "d", "e", "f"]);
     }
 
     #[tokio::test(start_paused = true)]

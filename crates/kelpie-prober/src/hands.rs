@@ -7,17 +7,18 @@ use std::time::Duration;
 use futures_util::StreamExt;
 use futures_util::future::BoxFuture;
 use futures_util::stream::FuturesUnordered;
-use kelpie_core::fence::{Fencing, Polled, Reply, Sight, Step};
+use kelpie_core::fence::{Fencing, Polled, Purpose, Reply, Sight, Step};
 use kelpie_core::{Decision, Fence, Target, Time, Verdict};
 use kelpie_kube::leader::Leadership;
-use kelpie_kube::seed::{Seed, TargetError, Targets};
+use kelpie_kube::seed::{Seed, Survey, TargetError, Targets};
 use tokio::sync::watch;
 use tokio::time::{Instant, sleep_until, timeout};
 use tokio_util::sync::CancellationToken;
 
 use crate::clock::Clock;
-use crate::gate::Gate;
-use crate::scribe::{Part, Scribe};
+use crate::gate::{Gate, Urgency};
+use crate::part::Part;
+use crate::scribe::Scribe;
 
 /// A fencing call that is not answered by then is given up and asked anew: the connection may be
 /// half open, and the deadline is seconds away.
@@ -25,16 +26,16 @@ const CALL_LIMIT: Duration = Duration::from_secs(3);
 /// Fencing calls that are under way at once. More would only wait inside the API server, in an order
 /// of its own.
 const GATE_WIDTH: usize = 64;
-/// A look may wait its turn among the routine calls.
-const LOOK_LIMIT: Duration = Duration::from_mins(2);
+/// What is said of a target that others write to all the time.
+const CONTESTED: &str = "somebody else changes it again and again; it is tried again";
 /// Calls that are under way when a probe ends get this long.
 const DRAIN: Duration = Duration::from_secs(2);
 
 /// The way to a cluster's targets in the seed.
 #[derive(Clone)]
 pub(crate) struct Reach {
-    /// For looks: behind the limit on routine calls.
-    routine: Targets,
+    /// For looks: together with those of other clusters, behind the limit on routine calls.
+    survey: Survey,
     /// For flows: nothing in front of it but the gate.
     fencing: Targets,
     gate: Gate,
@@ -44,9 +45,14 @@ pub(crate) struct Reach {
 }
 
 impl Reach {
-    pub(crate) fn new(seed: &Seed, leadership: watch::Receiver<Leadership>, dry_run: bool) -> Self {
+    pub(crate) fn new(
+        seed: &Seed,
+        survey: Survey,
+        leadership: watch::Receiver<Leadership>,
+        dry_run: bool,
+    ) -> Self {
         Self {
-            routine: seed.routine_targets().within(LOOK_LIMIT),
+            survey,
             fencing: seed.targets().within(CALL_LIMIT),
             gate: Gate::new(GATE_WIDTH),
             leadership,
@@ -64,6 +70,8 @@ pub(crate) struct Hands {
     reach: Reach,
     /// This replica leads, and may write.
     acts: bool,
+    /// It has begun to lead with a fence in hand: a round is due at once.
+    is_pressed: bool,
     /// What the flow works against, for its place in the queue.
     deadline: Time,
     /// Cancelled when the verdict changes: what has not been sent by then must not be.
@@ -106,6 +114,7 @@ impl Hands {
             targets,
             reach,
             acts: false,
+            is_pressed: false,
             deadline: Time::MAX,
             course: CancellationToken::new(),
             verdict: None,
@@ -131,6 +140,7 @@ impl Hands {
     pub(crate) fn follow(&mut self, decision: &Decision) {
         // Renewals are silent: who once saw a stale one must find out that it leads after all.
         self.follow_leadership();
+        self.is_pressed = false;
         if self.verdict.replace(decision.verdict) != Some(decision.verdict) {
             self.change_course();
         }
@@ -157,15 +167,11 @@ impl Hands {
         }
     }
 
-    /// Works until the instant, or until this replica begins to act: then a round is due at once.
+    /// Works until the instant, or until this replica takes over a fence. Rounds of other clusters
+    /// come when they would have come: a standby has looked all the time, and knows their deadlines.
     pub(crate) async fn work_until(&mut self, instant: Instant) {
         let mut rest = pin!(sleep_until(instant));
-        let acted = self.acts;
-        while self.turn(rest.as_mut()).await.is_none() {
-            if self.acts && !acted {
-                return;
-            }
-        }
+        while !self.is_pressed && self.turn(rest.as_mut()).await.is_none() {}
     }
 
     /// Begins what is due and waits for the first thing to happen.
@@ -192,6 +198,8 @@ impl Hands {
     fn follow_leadership(&mut self) {
         let leads = self.leads();
         if leads && !self.acts {
+            let is_fenced = self.fencing.fence() != Fence::None;
+            self.is_pressed = is_fenced || self.verdict == Some(Verdict::Fence);
             // A predecessor may have fenced, or released what it had fenced.
             self.fencing.forget();
         } else if self.acts && !leads {
@@ -218,7 +226,7 @@ impl Hands {
             self.scribe.rushed(target.0);
         }
         for step in steps {
-            self.scribe.calling(&step.call);
+            self.scribe.calling(&step);
             let target = self.targets[step.target.0].resource.clone();
             let (reach, cluster) = (self.reach.clone(), Arc::clone(&self.cluster));
             let (deadline, course) = (self.deadline, self.course.clone());
@@ -238,27 +246,32 @@ impl Hands {
 
     fn finish(&mut self, Done { step, result }: Done) {
         let now = self.clock.now();
-        let index = step.target.0;
-        let reply = match result {
-            Ok(reply) => {
-                if matches!(reply, Reply::Written(_)) {
-                    self.scribe.written(index, &step.call, now);
-                }
-                let is_missed =
-                    reply == Reply::Seen(Sight::Missing) && !self.targets[index].optional;
-                let why = is_missed.then(|| "it does not exist, and is not optional".to_owned());
-                // A conflict is somebody else's doing, and is settled by the next read.
-                self.scribe.trouble(Part::Target(index), why);
-                reply
-            }
-            Err(hitch) => {
-                if let Some(why) = hitch.why() {
-                    self.scribe.trouble(Part::Target(index), Some(why));
-                }
-                Reply::Failed
-            }
+        let (target, is_of_flow) = (step.target, !step.can_wait());
+        let index = target.0;
+        let part = if step.call.is_write() {
+            Part::Write(index)
+        } else {
+            Part::Target(index)
         };
+        let (reply, mut news) = digest(result, self.targets[index].optional);
+        if matches!(reply, Reply::Written(_)) {
+            self.scribe.written(index, &step.call, now);
+        }
+        let is_conflict = reply == Reply::Conflict;
         let report = self.fencing.reply(step, reply, now);
+        if is_conflict && self.fencing.is_contested(target) {
+            news = News::Trouble(CONTESTED.to_owned());
+        }
+        match news {
+            News::None => {}
+            News::Works => self.scribe.trouble(part, None),
+            News::Trouble(why) => {
+                if is_of_flow && self.verdict == Some(Verdict::Fence) {
+                    self.scribe.not_fenced(index, &why);
+                }
+                self.scribe.trouble(part, Some(why));
+            }
+        }
         self.scribe.saw(self.fencing.sights());
         if let Some(report) = report {
             self.scribe.flow_ended(report, now);
@@ -282,17 +295,23 @@ impl Hands {
 impl Reach {
     async fn perform(
         &self,
-        cluster: &str,
+        cluster: &Arc<str>,
         target: &kelpie_core::ResourceRef,
         step: &Step,
         deadline: Time,
         course: &CancellationToken,
     ) -> Result<Reply, Hitch> {
-        if step.can_wait() {
-            let look = self.routine.perform(cluster, target, &step.call).await;
-            return look.map_err(Hitch::Refused);
-        }
-        let turn = course.run_until_cancelled(self.gate.enter(deadline)).await;
+        let urgency = match step.purpose {
+            Purpose::Survey => {
+                let look = self.survey.look(cluster, target).await;
+                let sight = look.ok_or(Hitch::Superseded)?;
+                return sight.map(Reply::Seen).map_err(Hitch::Refused);
+            }
+            // What is fenced already must not hold up what is not.
+            Purpose::Readiness => Urgency::Patient,
+            Purpose::Flow | Purpose::Attempt => Urgency::Deadline(deadline),
+        };
+        let turn = course.run_until_cancelled(self.gate.enter(urgency)).await;
         let Some(pass) = turn.filter(|_| !course.is_cancelled()) else {
             return Err(Hitch::Superseded);
         };
@@ -306,12 +325,35 @@ impl Reach {
     }
 }
 
-impl Hitch {
-    /// For people, if it concerns them.
-    fn why(&self) -> Option<String> {
-        match self {
-            Self::NotLeading | Self::Superseded => None,
-            Self::Refused(error) => Some(error.to_string()),
+/// What people hear about a call.
+#[derive(Debug, PartialEq, Eq)]
+enum News {
+    /// Nothing.
+    None,
+    /// It worked.
+    Works,
+    /// It did not, and why.
+    Trouble(String),
+}
+
+/// What the fencing and people are told about the end of a call.
+fn digest(result: Result<Reply, Hitch>, optional: bool) -> (Reply, News) {
+    match result {
+        Ok(Reply::Seen(Sight::Missing)) if !optional => {
+            let why = "it does not exist, and is not optional".to_owned();
+            (Reply::Seen(Sight::Missing), News::Trouble(why))
         }
+        // Somebody else's doing, and settled by the next read.
+        Ok(Reply::Conflict) => (Reply::Conflict, News::None),
+        Ok(reply) => (reply, News::Works),
+        Err(Hitch::NotLeading | Hitch::Superseded) => (Reply::Failed, News::None),
+        // What does not exist even as a kind does not exist.
+        Err(Hitch::Refused(TargetError::UnknownKind { .. })) if optional => {
+            (Reply::Seen(Sight::Missing), News::Works)
+        }
+        Err(Hitch::Refused(error)) => (Reply::Failed, News::Trouble(error.to_string())),
     }
 }
+
+#[cfg(test)]
+mod tests;

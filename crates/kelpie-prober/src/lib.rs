@@ -7,6 +7,7 @@
 //! `scribe` tells people: log, `metrics`, Events, and the `board` behind `/debug/state`. What all of
 //! that must be allowed to do stands in `permissions`.
 
+mod age;
 mod board;
 mod clock;
 mod exhibit;
@@ -17,6 +18,7 @@ mod hands;
 mod inputs;
 mod metrics;
 mod mirror;
+mod part;
 mod permissions;
 mod probe;
 mod prober;

@@ -14,6 +14,9 @@ use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::registry::Registry;
 
+use crate::age::Age;
+use crate::clock::Clock;
+
 /// Every name begins with this.
 pub(crate) const PREFIX: &str = "kelpie_prober";
 
@@ -86,7 +89,7 @@ const VERDICTS: [(Verdict, Word); 3] = [
 pub(crate) struct Metrics {
     pub(crate) active_probes: Gauge,
     pub(crate) leader: Gauge,
-    pub(crate) unreadable_clusters: Counter,
+    pub(crate) unreadable_clusters: Gauge,
     pub(crate) watch_failures: Counter,
     pub(crate) probe_restarts: Counter,
     requests: Family<CodeLabel, Counter>,
@@ -100,11 +103,12 @@ pub(crate) struct Metrics {
     margin: Histogram,
     round_duration: Histogram,
     late_wakes: Counter,
+    clock: Clock,
     clusters: Arc<Families>,
 }
 
 /// What every cluster has a series of.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 struct Families {
     internal_failures: Family<ClusterLabel, Counter>,
     external_failures: Family<ClusterLabel, Counter>,
@@ -113,21 +117,38 @@ struct Families {
     expired: Family<ClusterLabel, FloatGauge>,
     candidates: Family<ClusterLabel, Gauge>,
     verdict: Family<VerdictLabel, Gauge>,
-    fenced_since: Family<ClusterLabel, FloatGauge>,
-    judged_at: Family<ClusterLabel, FloatGauge>,
+    fenced: Family<ClusterLabel, Age, Clock>,
+    last_judged: Family<ClusterLabel, Age, Clock>,
     last_margin: Family<ClusterLabel, FloatGauge>,
 }
 
+impl Families {
+    fn new(clock: Clock) -> Self {
+        Self {
+            internal_failures: Family::default(),
+            external_failures: Family::default(),
+            lease_failures: Family::default(),
+            scale_attempts: Family::default(),
+            expired: Family::default(),
+            candidates: Family::default(),
+            verdict: Family::default(),
+            fenced: Family::new_with_constructor(clock),
+            last_judged: Family::new_with_constructor(clock),
+            last_margin: Family::default(),
+        }
+    }
+}
+
 impl Metrics {
-    /// Registers everything.
-    pub(crate) fn new(registry: &mut Registry) -> Self {
+    /// Registers everything; ages are told by this clock.
+    pub(crate) fn new(registry: &mut Registry, clock: Clock) -> Self {
         let requests = Family::<CodeLabel, Counter>::default();
         let code = "200".to_owned();
         let metrics = Self {
             answered: requests.get_or_create_owned(&CodeLabel { code }),
             active_probes: Gauge::default(),
             leader: Gauge::default(),
-            unreadable_clusters: Counter::default(),
+            unreadable_clusters: Gauge::default(),
             watch_failures: Counter::default(),
             probe_restarts: Counter::default(),
             requests,
@@ -139,7 +160,8 @@ impl Metrics {
             margin: Histogram::new(MARGIN_BUCKETS),
             round_duration: Histogram::new(ROUND_BUCKETS),
             late_wakes: Counter::default(),
-            clusters: Arc::default(),
+            clock,
+            clusters: Arc::new(Families::new(clock)),
         };
         for direction in [DOWN, UP] {
             let label = DirectionLabel { direction };
@@ -164,7 +186,7 @@ impl Metrics {
         );
         registry.register(
             "unreadable_clusters",
-            "Cluster objects whose Shoot could not be read",
+            "Cluster objects whose Shoot cannot be read: they keep the probe they had, or get none",
             self.unreadable_clusters.clone(),
         );
         registry.register(
@@ -238,12 +260,12 @@ impl Metrics {
         );
         registry.register(
             "lease_probe_failures",
-            "Rounds in which too many leases of the cluster were expired",
+            "Rounds in which too many leases of the cluster were not renewed; lists that fail do not count",
             families.lease_failures.clone(),
         );
         registry.register(
             "scale_attempts",
-            "Scale calls made for the cluster, by direction, whatever came of them",
+            "Scale operations tried for the cluster, by direction, whatever came of them",
             families.scale_attempts.clone(),
         );
         registry.register(
@@ -262,14 +284,14 @@ impl Metrics {
             families.verdict.clone(),
         );
         registry.register(
-            "fenced_since_timestamp_seconds",
-            "When the cluster was found fenced, in seconds since the epoch; 0: it is not",
-            families.fenced_since.clone(),
+            "fenced_seconds",
+            "Time since the cluster was found fenced; 0: it is not",
+            families.fenced.clone(),
         );
         registry.register(
-            "last_judged_timestamp_seconds",
-            "When leases of the cluster were last judged, in seconds since the epoch; 0: never",
-            families.judged_at.clone(),
+            "last_judged_age_seconds",
+            "Time since leases of the cluster were last judged, or since its probe began",
+            families.last_judged.clone(),
         );
         registry.register(
             "last_fence_margin_seconds",
@@ -331,14 +353,16 @@ impl Metrics {
                 .verdict
                 .get_or_create_owned(&VerdictLabel { cluster, verdict })
         });
+        let last_judged = families.last_judged.get_or_create_owned(&label);
+        last_judged.set(Some(self.clock.now()));
         ClusterMetrics {
             internal_failures: families.internal_failures.get_or_create_owned(&label),
             external_failures: families.external_failures.get_or_create_owned(&label),
             lease_failures: families.lease_failures.get_or_create_owned(&label),
             expired: families.expired.get_or_create_owned(&label),
             candidates: families.candidates.get_or_create_owned(&label),
-            fenced_since: families.fenced_since.get_or_create_owned(&label),
-            judged_at: families.judged_at.get_or_create_owned(&label),
+            fenced: families.fenced.get_or_create_owned(&label),
+            last_judged,
             last_margin: families.last_margin.get_or_create_owned(&label),
             attempts,
             verdict,
@@ -356,8 +380,8 @@ pub(crate) struct ClusterMetrics {
     pub(crate) lease_failures: Counter,
     expired: FloatGauge,
     candidates: Gauge,
-    fenced_since: FloatGauge,
-    judged_at: FloatGauge,
+    fenced: Age,
+    last_judged: Age,
     last_margin: FloatGauge,
     attempts: [Counter; 2],
     verdict: [Gauge; 3],
@@ -377,15 +401,15 @@ impl ClusterMetrics {
         self.candidates.set(leases.candidates.into());
         let share = f64::from(leases.expired) / f64::from(leases.candidates.max(1));
         self.expired.set(share);
-        self.judged_at.set(seconds(decision.at));
+        self.last_judged.set(Some(decision.at));
     }
 
     /// The cluster is fenced since then; `None`: it is not.
     pub(crate) fn fenced(&self, since: Option<Time>) {
-        self.fenced_since.set(since.map_or(0.0, seconds));
+        self.fenced.set(since);
     }
 
-    /// A scale call goes out.
+    /// A scale operation begins.
     pub(crate) fn scaling(&self, direction: Direction) {
         match direction {
             Direction::Down => self.attempts[0].inc(),
@@ -420,8 +444,8 @@ impl Drop for ClusterMetrics {
         families.lease_failures.remove(label);
         families.expired.remove(label);
         families.candidates.remove(label);
-        families.fenced_since.remove(label);
-        families.judged_at.remove(label);
+        families.fenced.remove(label);
+        families.last_judged.remove(label);
         families.last_margin.remove(label);
         for direction in [DOWN, UP] {
             let cluster = label.cluster.clone();
@@ -434,11 +458,6 @@ impl Drop for ClusterMetrics {
             families.verdict.remove(&VerdictLabel { cluster, verdict });
         }
     }
-}
-
-/// As Prometheus writes an instant.
-fn seconds(time: Time) -> f64 {
-    time.since(Time::from_micros(0)).as_secs_f64()
 }
 
 #[cfg(test)]
@@ -456,7 +475,10 @@ mod tests {
     #[test]
     fn a_clusters_series_are_there_from_the_start_and_go_with_it() {
         let mut registry = Registry::default();
-        let metrics = Metrics::new(&mut registry);
+        let metrics = Metrics::new(
+            &mut registry,
+            Clock::anchored(&kelpie_kube::WallClock::default()),
+        );
         let before = text(&registry);
         let clusters = [metrics.of_cluster("a"), metrics.of_cluster("b")];
         let with_both = text(&registry);
@@ -477,7 +499,11 @@ mod tests {
     #[test]
     fn a_fence_that_comes_too_late_has_a_negative_margin() {
         let mut registry = Registry::default();
-        let cluster = Metrics::new(&mut registry).of_cluster("a");
+        let cluster = Metrics::new(
+            &mut registry,
+            Clock::anchored(&kelpie_kube::WallClock::default()),
+        )
+        .of_cluster("a");
         let at = |seconds: i64| Time::from_micros(seconds * 1_000_000);
         cluster.fenced_a_target(at(12), at(10), Some(-3.0));
         assert!((cluster.last_margin.get() + 3.0).abs() < 1e-9);

@@ -39,6 +39,8 @@ const NODES: (&str, &str) = ("", "nodes");
 const FOLLOW: &[&str] = &["list", "watch"];
 /// A write that rests on what was read.
 const CHANGE: &[&str] = &["get", "patch"];
+/// The same on objects that all clusters have, which are read together.
+const CHANGE_OF_ALL: &[&str] = &["get", "list", "patch"];
 
 /// Where kubelets renew their leases.
 const NODE_LEASES: &str = "kube-node-lease";
@@ -120,7 +122,12 @@ pub fn seed_needs(config: &ProberConfig, election: Option<&ElectionSettings>) ->
     for kind in kinds(config) {
         let kind = (kind.0.as_str(), kind.1.as_str());
         let reason = "reading what is to be fenced, and recording its replicas";
-        needs.push(Need::new(CHANGE, kind, reason).within(only));
+        let verbs = if only.is_none() {
+            CHANGE_OF_ALL
+        } else {
+            CHANGE
+        };
+        needs.push(Need::new(verbs, kind, reason).within(only));
         let reason = "fencing and restoring: setting the replicas";
         needs.push(Need::new(CHANGE, kind, reason).of("scale").within(only));
     }

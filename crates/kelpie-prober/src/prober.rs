@@ -87,7 +87,8 @@ impl Prober {
             None => hold(Leadership::alone(), election_over.clone()),
         };
         let events = (!options.dry_run).then(|| seed.events(COMPONENT, &options.identity));
-        let metrics = Metrics::new(registry);
+        let clock = Clock::anchored(seed.wall_clock());
+        let metrics = Metrics::new(registry, clock);
         let (counted, told) = (seed.clone(), events.clone());
         let lost = move || told.as_ref().map(LostEvents::of).unwrap_or_default();
         SeedNumbers::register(registry, move || counted.answers(), lost);
@@ -95,7 +96,7 @@ impl Prober {
             metrics,
             events,
             board: Board::default(),
-            clock: Clock::anchored(seed.wall_clock()),
+            clock,
             config,
             options,
             seed,
@@ -124,13 +125,18 @@ impl Prober {
         let background = TaskTracker::new();
         let background_over = CancellationToken::new();
         let election = background.spawn(self.election);
-        background.spawn(show_leadership(
-            self.leadership.clone(),
-            self.metrics.clone(),
-        ));
+        if self.options.dry_run {
+            info!("dry run: this replica decides and writes nothing");
+        } else {
+            let (leadership, metrics) = (self.leadership.clone(), self.metrics.clone());
+            background.spawn(show_leadership(leadership, metrics));
+        }
         if let Some(events) = self.events.clone() {
             background.spawn(events.run(background_over.clone()));
         }
+
+        let (survey, answering) = self.seed.survey();
+        background.spawn(background_over.clone().run_until_cancelled_owned(answering));
 
         let probes = TaskTracker::new();
         let common = Common {
@@ -143,7 +149,7 @@ impl Prober {
                 Keeping::Kept
             },
             network: self.seed.network().clone(),
-            reach: Reach::new(&self.seed, self.leadership, self.options.dry_run),
+            reach: Reach::new(&self.seed, survey, self.leadership, self.options.dry_run),
             metrics: self.metrics,
             board: self.board,
             events: self.events.map(|events| EventLog {

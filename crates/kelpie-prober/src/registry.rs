@@ -106,6 +106,24 @@ impl Registry {
         .collect()
     }
 
+    /// How many Clusters have a Shoot that cannot be read.
+    pub(crate) fn unreadable(&self) -> usize {
+        let clusters = self.clusters.iter();
+        let unreadable = clusters.filter(|(_, cluster)| cluster.problem.is_some());
+        unreadable.count()
+    }
+
+    /// Why a Cluster that is there gets no probe.
+    pub(crate) fn why_unprobed(&self, cluster: &str) -> Option<String> {
+        let cluster = self.clusters.get(&cluster.to_owned())?;
+        match (cluster.eligibility, &cluster.problem) {
+            (Some(Eligibility::Run), _) | (None, None) => None,
+            (Some(Eligibility::NotYet(why)), _) => Some(why.to_string()),
+            (Some(Eligibility::Remove(why)), _) => Some(why.to_string()),
+            (None, Some(problem)) => Some(format!("its Shoot cannot be read: {problem}")),
+        }
+    }
+
     /// What a probe of the cluster is given.
     pub(crate) fn inputs(&mut self, cluster: &str) -> Inputs {
         let machines = self.machines_of(cluster);

@@ -1,11 +1,12 @@
 //! Tells people what a probe does: log, metrics, Events, the board. One value in, all of them out.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::fmt;
 use std::mem;
 use std::sync::Arc;
 
-use kelpie_core::fence::{Call, Direction, FlowReport, Sight, TargetOutcome, destination};
+use kelpie_core::fence::{
+    Call, Direction, FlowReport, Purpose, Sight, Step, TargetOutcome, destination,
+};
 use kelpie_core::{
     Decision, Fence, Observation, Outcome, ResourceRef, Rule, Target, Time, Verdict,
 };
@@ -15,39 +16,7 @@ use tracing::{info, warn};
 use crate::board::{LastFlow, Place, TargetState};
 use crate::eyes::Sighting;
 use crate::metrics::ClusterMetrics;
-
-/// A part of a round or of a flow that may be in trouble.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum Part {
-    /// The kubeconfig in its Secret.
-    Kubeconfig,
-    /// The API-server probe.
-    ApiServer,
-    /// The kubeconfig of the external path.
-    ExternalKubeconfig,
-    /// The probe over the external path.
-    External,
-    /// The list of leases.
-    Leases,
-    /// The list of nodes.
-    Nodes,
-    /// A target, by its place in the configuration.
-    Target(usize),
-}
-
-impl fmt::Display for Part {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Kubeconfig => f.write_str("kubeconfig"),
-            Self::ApiServer => f.write_str("API server"),
-            Self::ExternalKubeconfig => f.write_str("external kubeconfig"),
-            Self::External => f.write_str("external path"),
-            Self::Leases => f.write_str("leases"),
-            Self::Nodes => f.write_str("nodes"),
-            Self::Target(index) => write!(f, "target {index}"),
-        }
-    }
-}
+use crate::part::{Named, Part};
 
 /// Where Events go.
 #[derive(Clone)]
@@ -69,6 +38,10 @@ pub(crate) struct Scribe {
     troubles: BTreeMap<Part, String>,
     fenced_since: Option<Time>,
     trip: Option<Trip>,
+    /// The Event that this replica fences is out.
+    fencing_was_told: bool,
+    /// What went wrong with the fence that is being made, once each.
+    told_failures: BTreeSet<(usize, String)>,
     /// What a dry run would do.
     plan: String,
 }
@@ -109,6 +82,8 @@ impl Scribe {
             troubles: BTreeMap::new(),
             fenced_since: None,
             trip: None,
+            fencing_was_told: false,
+            told_failures: BTreeSet::new(),
             plan: String::new(),
         }
     }
@@ -132,10 +107,7 @@ impl Scribe {
         if external == Some(Outcome::Failure) {
             self.metrics.external_failures.inc();
         }
-        if matches!(
-            decision.reasons.rule,
-            Rule::Tripped { .. } | Rule::Counting { .. } | Rule::TooFewCandidates { .. }
-        ) {
+        if decision.reasons.lease_probe_failed() {
             self.metrics.lease_failures.inc();
         }
         for (part, why) in sighting.parts {
@@ -154,12 +126,14 @@ impl Scribe {
             state.fence = Some(fence);
             state.fenced_since = fenced_since;
         });
-        let kind = (decision.verdict, mem::discriminant(&decision.reasons.rule));
+        let verdict = decision.verdict;
+        self.fencing_was_told &= acts && verdict == Verdict::Fence;
+        let kind = (verdict, mem::discriminant(&decision.reasons.rule));
         let before = self.last.replace(kind);
         if before == Some(kind) {
             return;
         }
-        let (verdict, cluster) = (decision.verdict, &*self.cluster);
+        let cluster = &*self.cluster;
         let deadline = decision.deadline.map(tracing::field::display);
         if verdict == Verdict::Fence {
             warn!(cluster, %verdict, acts, deadline, "{decision}");
@@ -171,11 +145,17 @@ impl Scribe {
         }
         let reasons = decision.reasons.to_string();
         match (verdict, fence) {
-            (Verdict::Fence, _) => self.tell_cluster(NoteKind::Warning, "Fencing", reasons),
+            (Verdict::Fence, _) => self.tell_fencing(reasons),
             (Verdict::Release, Fence::Partial | Fence::Full) => {
                 self.tell_cluster(NoteKind::Normal, "Releasing", reasons);
             }
             _ => {}
+        }
+    }
+
+    fn tell_fencing(&mut self, reasons: String) {
+        if !mem::replace(&mut self.fencing_was_told, true) {
+            self.tell_cluster(NoteKind::Warning, "Fencing", reasons);
         }
     }
 
@@ -226,10 +206,8 @@ impl Scribe {
                 self.troubles.insert(part, why);
             }
         }
-        let troubles = self.troubles.iter();
-        let lines = troubles.map(|(part, why)| format!("{}: {why}", Named(*part, &self.targets)));
-        let lines = lines.collect();
-        self.place.update(|state| state.troubles = lines);
+        let troubles = self.troubles_in_words();
+        self.place.update(|state| state.troubles = troubles);
     }
 
     /// The targets were read or written.
@@ -275,9 +253,30 @@ impl Scribe {
     }
 
     /// A call goes out.
-    pub(crate) fn calling(&self, call: &Call) {
-        if let Some((direction, _)) = scaling(call) {
-            self.metrics.scaling(direction);
+    pub(crate) fn calling(&mut self, step: &Step) {
+        if step.purpose != Purpose::Attempt {
+            return;
+        }
+        if let Call::ScaleUp(_) = step.call {
+            self.metrics.scaling(Direction::Up);
+            return;
+        }
+        self.metrics.scaling(Direction::Down);
+        // Who takes a fence over halfway saw it decided as a standby, and has not told it yet.
+        if let Some(decision) = self.place.decision() {
+            self.tell_fencing(decision.reasons.to_string());
+        }
+    }
+
+    /// A call of a fence failed. What is not fenced must not be a secret of the log.
+    pub(crate) fn not_fenced(&mut self, index: usize, why: &str) {
+        let Some(target) = self.targets.get(index) else {
+            return;
+        };
+        if self.told_failures.insert((index, why.to_owned())) {
+            let target = &target.resource;
+            let message = format!("scaling down {target} failed: {why}");
+            self.tell_cluster(NoteKind::Warning, "ScalingFailed", message);
         }
     }
 
@@ -368,8 +367,21 @@ impl Scribe {
             let message = format!("the record of {corrupt} is corrupt; one replica was restored");
             self.tell_cluster(NoteKind::Warning, "CorruptRecord", message);
         }
-        self.place
-            .update(|state| state.last_flow = Some(LastFlow { at, report }));
+        // Whatever kept it from writing, it no longer wants to.
+        self.troubles
+            .retain(|part, _| !matches!(part, Part::Write(_)));
+        self.told_failures.clear();
+        let troubles = self.troubles_in_words();
+        self.place.update(|state| {
+            state.troubles = troubles;
+            state.last_flow = Some(LastFlow { at, report });
+        });
+    }
+
+    fn troubles_in_words(&self) -> Vec<String> {
+        let troubles = self.troubles.iter();
+        let words = troubles.map(|(part, why)| format!("{}: {why}", Named(*part, &self.targets)));
+        words.collect()
     }
 
     /// The targets whose outcome is such, for people.
@@ -426,18 +438,6 @@ fn would(verdict: Verdict, target: &Target, sight: &Sight) -> Option<String> {
     let to = destination(direction, target, present)?;
     let (resource, from) = (&target.resource, present.replicas);
     Some(format!("{resource} from {from} to {to}"))
-}
-
-/// A part as people call it.
-struct Named<'a>(Part, &'a [Target]);
-
-impl fmt::Display for Named<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.0 {
-            Part::Target(index) if index < self.1.len() => self.1[index].resource.fmt(f),
-            part => part.fmt(f),
-        }
-    }
 }
 
 fn about(resource: &ResourceRef, namespace: &str) -> ObjectRef {

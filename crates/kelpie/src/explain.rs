@@ -8,7 +8,7 @@ use anyhow::{Context, Result, bail};
 use clap::{Args, ValueEnum};
 use tokio::runtime;
 
-use self::inquiry::Answer;
+use self::inquiry::{Answer, Unprobed};
 use self::state::State;
 use crate::cli::Guise;
 use crate::exit::Outcome;
@@ -70,7 +70,7 @@ impl Explain {
                 })?;
                 terminal::stdout(&text).context("cannot write the answer")?;
             }
-            (Answer::Unprobed { near }, _) => bail!(unprobed(&self.cluster, &near)),
+            (Answer::Unprobed(unprobed), _) => bail!(no_probe(&self.cluster, &unprobed)),
         }
         Ok(Outcome::Success)
     }
@@ -83,13 +83,13 @@ fn tell(json: &str, cluster: &str) -> Result<String> {
     Ok(story::tell(cluster, &state, shown))
 }
 
-fn unprobed(cluster: &str, near: &[String]) -> String {
-    let mut text = format!("no probe runs for {cluster}");
+fn no_probe(cluster: &str, Unprobed { reason, near }: &Unprobed) -> String {
+    if let Some(reason) = reason {
+        return format!("no probe runs for {cluster}: {}", printable(reason));
+    }
+    let mut text = format!("the prober knows no Cluster {cluster}");
     if near.is_empty() {
-        text.push_str(
-            ": there is no such Cluster, or it is hibernated, without workers, not created yet, \
-             migrating or being deleted; look at it with `kubectl get cluster -o yaml`",
-        );
+        text.push_str("; list those of the seed with `kubectl get clusters`");
     } else {
         text.push_str("; did you mean ");
         text.push_str(&printable(&near.join(", ")));

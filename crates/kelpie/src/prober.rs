@@ -94,11 +94,17 @@ pub(crate) struct SeedFlags {
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     kubeconfig: Option<PathBuf>,
 
-    /// Routine requests to the seed per second; fencing calls are never held back
-    #[arg(long, value_name = "QPS", default_value_t = 5.0)]
+    /// Routine requests to the seed per second; -1 for no limit, 0 for the default. Fencing calls are
+    /// never held back
+    #[arg(
+        long,
+        value_name = "QPS",
+        default_value_t = 5.0,
+        allow_negative_numbers = true
+    )]
     kube_api_qps: f32,
 
-    /// Routine requests to the seed that may come at once
+    /// Routine requests to the seed that may come at once; 0 for the default
     #[arg(long, value_name = "N", default_value_t = 10)]
     kube_api_burst: u32,
 
@@ -204,7 +210,8 @@ struct LoggingFlags {
 impl Prober {
     pub(crate) fn run(self, guise: Guise) -> Result<Outcome> {
         self.logging.start();
-        let election = self.election.check()?;
+        let identity = identity();
+        let election = self.election.check(&identity)?;
         let config = config_file::prober(&self.config_file, guise)?;
         kelpie_net::install_crypto();
         // One thread: a round is a few hundred microseconds, and handing it from thread to thread
@@ -213,19 +220,24 @@ impl Prober {
             .enable_all()
             .build()
             .context("cannot start the runtime")?;
-        runtime.block_on(self.serve(config, election))?;
+        runtime.block_on(self.serve(config, identity, election))?;
         Ok(Outcome::Success)
     }
 
-    async fn serve(self, config: ProberConfig, election: Option<ElectionSettings>) -> Result<()> {
+    async fn serve(
+        self,
+        config: ProberConfig,
+        identity: String,
+        election: Option<ElectionSettings>,
+    ) -> Result<()> {
         let shutdown = signals::shutdown()?;
         let seed = Seed::connect(&self.seed.options("prober")).await?;
         let mut registry = Registry::default();
         let options = Options {
             dry_run: self.dry_run,
             fresh_connections: self.fresh_connections,
+            identity,
             election,
-            identity: identity(),
             event_namespace: self.election.leader_election_namespace.clone(),
         };
         let clusters = config.namespace.clone();
@@ -282,12 +294,12 @@ impl SeedFlags {
 }
 
 impl ElectionFlags {
-    /// Where the leader is elected, if it is.
-    pub(crate) fn check(&self) -> Result<Option<ElectionSettings>> {
+    /// Where the leader is elected, if it is; `identity`: what we are called there.
+    pub(crate) fn check(&self, identity: &str) -> Result<Option<ElectionSettings>> {
         let settings = ElectionSettings {
             namespace: self.leader_election_namespace.clone(),
             name: LEASE.to_owned(),
-            identity: identity(),
+            identity: identity.to_owned(),
             lease_duration: self.leader_elect_lease_duration.0,
             renew_deadline: self.leader_elect_renew_deadline.0,
             retry_period: self.leader_elect_retry_period.0,

@@ -40,9 +40,10 @@ impl Flow {
         let origin = Origin::Flow(self.id);
         let step = |(index, work): (usize, &mut Work)| {
             let target = TargetId(index);
-            work.poll(now).map(|call| Step {
+            work.poll(now).map(|(call, purpose)| Step {
                 target,
                 call,
+                purpose,
                 origin,
             })
         };
@@ -106,6 +107,11 @@ impl Flow {
         self.works
             .get(target.0)
             .is_some_and(|work| work.outcome().is_some())
+    }
+
+    /// Whether conflicts ended the last try for this target.
+    pub(super) fn is_contested(&self, target: TargetId) -> bool {
+        self.works.get(target.0).is_some_and(Work::is_contested)
     }
 
     /// Takes a target up again that somebody has changed since it was done.

@@ -15,16 +15,18 @@ use std::time::Duration;
 pub use sight::{
     IGNORE_ANNOTATION, MARKER_ANNOTATION, Present, REPLICAS_ANNOTATION, Recorded, Sight, Version,
 };
-pub use step::{Call, DropMarker, Reply, ScaleDown, ScaleUp, Step, TargetId, WriteRecord};
+pub use step::{Call, DropMarker, Purpose, Reply, ScaleDown, ScaleUp, Step, TargetId, WriteRecord};
 pub use work::{Direction, TargetOutcome, destination};
 
 use serde::Serialize;
 
+use crate::time::micros;
 use crate::{Decision, Fence, Target, Time, Verdict};
 use flow::Flow;
 use step::Origin;
 
-/// Targets are read at least this often, to find what others did to them.
+/// Targets are read at least this often, to find what others did to them. All clusters look at the
+/// same instants, so that one list can answer them all.
 const SURVEY_AGE: Duration = Duration::from_mins(5);
 /// A look or a restore that failed is repeated after this.
 const RETRY: Duration = Duration::from_secs(1);
@@ -159,6 +161,7 @@ impl Fencing {
                     target,
                     call: Call::Read,
                     origin: Origin::Look(number),
+                    purpose: Purpose::Survey,
                 });
             }
         }
@@ -270,6 +273,12 @@ impl Fencing {
         looks.chain(flow).chain(due).min()
     }
 
+    /// Whether others kept changing a target for so long that its last write was given up for now.
+    pub fn is_contested(&self, target: TargetId) -> bool {
+        let flow = self.flow.as_ref();
+        flow.is_some_and(|flow| flow.is_contested(target))
+    }
+
     /// What the targets look like, for the judge.
     pub fn fence(&self) -> Fence {
         let mut fence = Fence::None;
@@ -319,6 +328,12 @@ fn is_running(present: &Present, target: &Target) -> bool {
     destination(Direction::Down, target, present).is_some()
 }
 
+/// The first full period after this instant.
+fn next_survey(now: Time) -> Time {
+    let past = now.as_micros().rem_euclid(micros(SURVEY_AGE));
+    now.after(SURVEY_AGE).plus(-past)
+}
+
 impl Default for View {
     fn default() -> Self {
         Self {
@@ -340,7 +355,7 @@ impl View {
         match (reply, call, &mut self.sight) {
             (Reply::Seen(sight), ..) => {
                 self.sight = Some(sight.clone());
-                self.look_at = now.after(SURVEY_AGE);
+                self.look_at = next_survey(now);
                 self.failures = 0;
             }
             (Reply::Written(version), call, Some(Sight::Present(present))) => {

@@ -176,7 +176,22 @@ pub struct Step {
     pub target: TargetId,
     /// What to do.
     pub call: Call,
+    /// What it is for: how urgent it is, and how it is counted.
+    pub purpose: Purpose,
     pub(super) origin: Origin,
+}
+
+/// What a step is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Purpose {
+    /// A look that no flow waits for.
+    Survey,
+    /// To see the pods follow a scale call that is done.
+    Readiness,
+    /// To find out what is to be done, or a write of an operation under way.
+    Flow,
+    /// The first write of a scale operation. One that is only repeated after a conflict is none.
+    Attempt,
 }
 
 impl Call {
@@ -187,9 +202,9 @@ impl Call {
 }
 
 impl Step {
-    /// A look that no flow waits for: it may queue behind other routine calls.
+    /// It may queue behind other routine calls.
     pub fn can_wait(&self) -> bool {
-        matches!(self.origin, Origin::Look(_))
+        self.purpose == Purpose::Survey
     }
 }
 

@@ -5,7 +5,9 @@ use std::time::Duration;
 use serde::Serialize;
 
 use super::sight::{Present, Recorded, Sight};
-use super::step::{Call, DropMarker, Marked, Record, Reply, ScaleDown, ScaleUp, WriteRecord};
+use super::step::{
+    Call, DropMarker, Marked, Purpose, Record, Reply, ScaleDown, ScaleUp, WriteRecord,
+};
 use crate::{ScaleRule, Target, Time};
 
 const FIRST_RETRY: Duration = Duration::from_millis(100);
@@ -63,6 +65,8 @@ pub(super) struct Work {
     overdue_at: Option<Time>,
     failures: u32,
     conflicts: u32,
+    /// Conflicts ended the last try.
+    is_contested: bool,
     /// What the target looked like to the last write.
     basis: Option<Present>,
     corrupt_record: bool,
@@ -82,7 +86,7 @@ enum State {
     /// Its level has not begun.
     Waiting,
     /// To be made now.
-    Due(Call),
+    Due(Call, Purpose),
     /// Handed out.
     UnderWay,
     /// To be read again at this instant: after the initial delay, a failure, or to see its pods
@@ -100,6 +104,7 @@ impl Work {
             overdue_at: None,
             failures: 0,
             conflicts: 0,
+            is_contested: false,
             basis: None,
             corrupt_record: false,
             scaled: None,
@@ -130,7 +135,12 @@ impl Work {
     }
 
     pub(super) fn begin(&mut self) {
-        self.state = State::Due(Call::Read);
+        let purpose = if self.settle_until.is_some() {
+            Purpose::Readiness
+        } else {
+            Purpose::Flow
+        };
+        self.state = State::Due(Call::Read, purpose);
     }
 
     pub(super) fn outcome(&self) -> Option<TargetOutcome> {
@@ -160,18 +170,23 @@ impl Work {
     pub(super) fn next_wake(&self) -> Option<Time> {
         match self.state {
             State::ReadAt(at) => Some(at),
-            State::Due(_) => Some(Time::MIN),
+            State::Due(..) => Some(Time::MIN),
             State::Waiting | State::UnderWay | State::Done(_) => None,
         }
     }
 
-    /// The call to make now, if any.
-    pub(super) fn poll(&mut self, now: Time) -> Option<Call> {
+    /// Conflicts ended its last try.
+    pub(super) fn is_contested(&self) -> bool {
+        self.is_contested
+    }
+
+    /// The call to make now, if any, and what it is for.
+    pub(super) fn poll(&mut self, now: Time) -> Option<(Call, Purpose)> {
         if matches!(self.state, State::ReadAt(at) if now >= at) {
             self.begin();
         }
         match std::mem::replace(&mut self.state, State::UnderWay) {
-            State::Due(call) => Some(call),
+            State::Due(call, purpose) => Some((call, purpose)),
             other => {
                 self.state = other;
                 None
@@ -195,7 +210,8 @@ impl Work {
                     basis.mark(write.replicas());
                 }
                 let record = write.acknowledged(version);
-                self.state = State::Due(Call::ScaleDown(ScaleDown::new(record, floor(target))));
+                let scale = Call::ScaleDown(ScaleDown::new(record, floor(target)));
+                self.state = State::Due(scale, Purpose::Flow);
             }
             (Call::ScaleDown(scale), Reply::Written(_)) => {
                 self.scaled = Some(Scaled {
@@ -209,7 +225,8 @@ impl Work {
                     at: now,
                     replicas: scale.replicas(),
                 });
-                self.state = State::Due(Call::DropMarker(DropMarker::after(&scale, version)));
+                let drop = Call::DropMarker(DropMarker::after(&scale, version));
+                self.state = State::Due(drop, Purpose::Flow);
             }
             (Call::DropMarker(_), Reply::Written(_)) => match self.scaled {
                 Some(_) => self.settle(now),
@@ -222,7 +239,10 @@ impl Work {
                 self.conflicts += 1;
                 self.begin();
             }
-            _ => self.fail(target, now),
+            (_, reply) => {
+                self.is_contested = reply == Reply::Conflict;
+                self.fail(target, now);
+            }
         }
     }
 
@@ -238,11 +258,11 @@ impl Work {
         if self.must_wait(target, now) {
             return;
         }
-        self.state = State::Due(match Record::found(&present) {
+        let call = match Record::found(&present) {
             Some(record) => Call::ScaleDown(ScaleDown::new(record, replicas)),
             None => Call::WriteRecord(WriteRecord::new(&present)),
-        });
-        self.attempt(target, present, now);
+        };
+        self.attempt(call, target, present, now);
     }
 
     fn go_up(&mut self, target: &Target, present: Present, now: Time) {
@@ -256,7 +276,8 @@ impl Work {
         };
         let Some(replicas) = destination(Direction::Up, target, &present) else {
             // Somebody has scaled it, we or its owner: only the marker is left to go.
-            self.state = State::Due(Call::DropMarker(DropMarker::new(marked)));
+            let drop = Call::DropMarker(DropMarker::new(marked));
+            self.state = State::Due(drop, Purpose::Flow);
             self.basis = Some(present);
             return;
         };
@@ -264,13 +285,13 @@ impl Work {
             return;
         }
         self.corrupt_record = target.up.replicas.is_none() && present.recorded == Recorded::Corrupt;
-        self.state = State::Due(Call::ScaleUp(ScaleUp::new(marked, replicas)));
-        self.attempt(target, present, now);
+        let call = Call::ScaleUp(ScaleUp::new(marked, replicas));
+        self.attempt(call, target, present, now);
     }
 
     fn leave_alone(&mut self, present: &Present) {
         self.state = match Marked::found(present) {
-            Some(marked) => State::Due(Call::DropMarker(DropMarker::new(marked))),
+            Some(marked) => State::Due(Call::DropMarker(DropMarker::new(marked)), Purpose::Flow),
             None => State::Done(TargetOutcome::Ignored),
         };
         self.scaled = None;
@@ -289,16 +310,21 @@ impl Work {
         wait
     }
 
-    /// Counts a scale operation. Repeating one after a conflict that changed nothing is none.
-    fn attempt(&mut self, target: &Target, present: Present, now: Time) {
+    /// Begins a scale operation, and counts it. Repeating one after a conflict that changed nothing is
+    /// none.
+    fn attempt(&mut self, call: Call, target: &Target, present: Present, now: Time) {
         let is_repeat = self.conflicts > 0
             && self
                 .basis
                 .as_ref()
                 .is_some_and(|basis| basis.is_like(&present));
-        if !is_repeat {
+        let purpose = if is_repeat {
+            Purpose::Flow
+        } else {
             self.attempts += 1;
-        }
+            Purpose::Attempt
+        };
+        self.state = State::Due(call, purpose);
         self.overdue_at
             .get_or_insert(now.after(self.rule(target).timeout));
         self.basis = Some(present);
@@ -310,6 +336,7 @@ impl Work {
     fn settle(&mut self, now: Time) {
         self.failures = 0;
         self.conflicts = 0;
+        self.is_contested = false;
         let until = *self
             .settle_until
             .get_or_insert(now.after(READINESS_PATIENCE));

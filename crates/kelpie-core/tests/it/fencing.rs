@@ -3,12 +3,12 @@
 use std::time::Duration;
 
 use kelpie_core::fence::{
-    Call, Direction, Fencing, FlowReport, Recorded, Reply, Sight, TargetOutcome,
+    Call, Direction, Fencing, FlowReport, Purpose, Recorded, Reply, Sight, TargetId, TargetOutcome,
 };
 use kelpie_core::{Decision, Fence, Target, Verdict};
 
 use crate::model::landscape::{Object, gardener_targets};
-use crate::rig::{Rig, decision, fence_by, one, release, scaled, seconds, target};
+use crate::rig::{Rig, call_name, decision, fence_by, one, release, scaled, seconds, target};
 use crate::stage::at;
 
 #[test]
@@ -397,6 +397,72 @@ fn endless_conflicts_do_not_become_a_busy_loop() {
         (step.call != Call::Read).then_some(Reply::Conflict)
     });
     assert!(calls < 400, "{calls} calls in 10 s");
+    assert!(rig.fencing.is_contested(TargetId(0)), "and are told");
+    rig.run(20.0);
+    assert_eq!(rig.replicas(), [Some(0)]);
+    assert!(!rig.fencing.is_contested(TargetId(0)));
+}
+
+/// What the steps of a fence are for, and what they do; `fault` may answer them.
+fn purposes(mut fault: impl FnMut(&Call) -> Option<Reply>) -> Vec<(Purpose, &'static str)> {
+    let mut rig = Rig::new(one(|_| ()), &[Some(1)]);
+    rig.steer(&fence_by(60.0));
+    let mut seen = Vec::new();
+    rig.run_with(3.0, |step, _, _| {
+        let last = seen.last().copied();
+        let this = (step.purpose, call_name(&step.call));
+        seen.extend((last != Some(this)).then_some(this));
+        fault(&step.call)
+    });
+    seen
+}
+
+#[test]
+fn a_step_says_what_it_is_for() {
+    let expected = [
+        (Purpose::Flow, "read"),
+        (Purpose::Attempt, "record"),
+        (Purpose::Flow, "down"),
+        (Purpose::Readiness, "read"),
+        (Purpose::Survey, "read"),
+    ];
+    assert_eq!(purposes(|_| None), expected);
+}
+
+#[test]
+fn a_record_that_is_refused_was_an_attempt_and_one_that_met_a_conflict_is_repeated_as_none() {
+    let mut refusals = [Reply::Failed, Reply::Conflict].into_iter();
+    let steps = purposes(|call| match call {
+        Call::WriteRecord(_) => refusals.next(),
+        _ => None,
+    });
+    let expected = [
+        (Purpose::Flow, "read"),
+        (Purpose::Attempt, "record"),
+        (Purpose::Flow, "read"),
+        (Purpose::Attempt, "record"),
+        (Purpose::Flow, "read"),
+        (Purpose::Flow, "record"),
+        (Purpose::Flow, "down"),
+    ];
+    assert_eq!(steps[..expected.len()], expected);
+}
+
+#[test]
+fn all_clusters_look_at_the_same_instants_so_that_one_list_can_answer_them() {
+    let looks_of = |first: f64| {
+        let mut rig = Rig::new(one(|_| ()), &[Some(1)]);
+        rig.now = at(first);
+        let mut looks = Vec::new();
+        rig.run_with(901.0, |_, _, now| {
+            looks.push(seconds(now));
+            None
+        });
+        looks
+    };
+    assert_eq!(looks_of(0.0), [0.0, 300.0, 600.0, 900.0]);
+    assert_eq!(looks_of(17.5), [17.5, 300.0, 600.0, 900.0]);
+    assert_eq!(looks_of(299.0), [299.0, 300.0, 600.0, 900.0]);
 }
 
 #[test]

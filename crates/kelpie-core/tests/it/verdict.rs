@@ -673,3 +673,13 @@ fn a_fence_that_turns_out_not_to_exist_is_forgotten() {
         Rule::Well
     );
 }
+
+#[test]
+fn a_trip_that_goes_on_without_a_list_is_no_failure_of_the_lease_probe() {
+    let (mut stage, decision) = after_silence(settings(), 6);
+    assert!(matches!(decision.reasons.rule, Rule::Tripped { .. }));
+    assert!(decision.reasons.lease_probe_failed());
+    let decision = stage.judge.decide(&seen(at(31.0), Lists::Failed));
+    assert!(matches!(decision.reasons.rule, Rule::Tripped { .. }));
+    assert!(!decision.reasons.lease_probe_failed());
+}

@@ -3,8 +3,6 @@
 mod document;
 
 use std::fmt;
-use std::hash::{BuildHasher, RandomState};
-use std::sync::LazyLock;
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
@@ -19,9 +17,6 @@ const LARGEST: usize = 1024 * 1024;
 
 /// Longer is no token. It goes out with every request.
 const LONGEST_TOKEN: usize = 64 * 1024;
-
-/// Fingerprints are compared within the process only, and nobody outside can aim at one.
-static FINGERPRINTS: LazyLock<RandomState> = LazyLock::new(RandomState::new);
 
 /// Why a kubeconfig cannot be used. Messages never show what is in it.
 #[derive(Debug, thiserror::Error)]
@@ -94,7 +89,6 @@ pub enum KubeconfigError {
 pub struct Access {
     endpoint: Endpoint,
     authorization: Option<HeaderValue>,
-    fingerprint: u64,
 }
 
 impl Access {
@@ -117,7 +111,6 @@ impl Access {
         Ok(Self {
             endpoint: endpoint(&cluster, identity.as_ref())?,
             authorization,
-            fingerprint: fingerprint(bytes),
         })
     }
 
@@ -126,11 +119,6 @@ impl Access {
     pub fn through(mut self, network: &Network) -> Self {
         self.endpoint = self.endpoint.through(network);
         self
-    }
-
-    /// Whether it was made of these very bytes: then there is nothing new in them.
-    pub fn is_from(&self, bytes: &[u8]) -> bool {
-        self.fingerprint == fingerprint(bytes)
     }
 
     pub(crate) fn endpoint(&self) -> &Endpoint {
@@ -204,8 +192,4 @@ fn decode(field: &'static str, text: &str) -> Result<Vec<u8>, KubeconfigError> {
     STANDARD
         .decode(dense)
         .map_err(|_| KubeconfigError::NotBase64(field))
-}
-
-fn fingerprint(bytes: &[u8]) -> u64 {
-    FINGERPRINTS.hash_one(bytes)
 }

@@ -7,6 +7,10 @@ use std::time::Duration;
 use tokio::time::{Instant, Sleep};
 use tower::{Layer, Service};
 
+/// What client-go takes for a rate or a burst of 0.
+const DEFAULT_QPS: f32 = 5.0;
+const DEFAULT_BURST: u32 = 10;
+
 /// Tokens that come back at a steady rate, up to a full bucket.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Bucket {
@@ -19,8 +23,11 @@ pub(crate) struct Bucket {
 }
 
 impl Bucket {
-    /// A full bucket. A rate that is no positive number means no limit, as in client-go.
+    /// A full bucket. As in client-go, nothing stands for its default, and less than nothing means no
+    /// limit.
     pub(crate) fn new(qps: f32, burst: u32) -> Self {
+        let qps = if qps == 0.0 { DEFAULT_QPS } else { qps };
+        let burst = if burst == 0 { DEFAULT_BURST } else { burst };
         let refill = if qps > 0.0 {
             Duration::try_from_secs_f32(qps.recip()).unwrap_or_default()
         } else {
@@ -28,7 +35,7 @@ impl Bucket {
         };
         Self {
             refill,
-            depth: refill.saturating_mul(burst.max(1)),
+            depth: refill.saturating_mul(burst),
             full_at: None,
         }
     }
@@ -119,11 +126,11 @@ mod tests {
     }
 
     #[test]
-    fn a_rate_of_nothing_is_no_limit_and_a_burst_of_nothing_is_one() {
-        assert_eq!(waits(0.0, 1, 3), [0, 0, 0]);
+    fn nothing_is_the_default_of_client_go_and_less_is_no_limit() {
+        assert_eq!(waits(0.0, 1, 3), [0, 200, 400]);
         assert_eq!(waits(-1.0, 1, 3), [0, 0, 0]);
         assert_eq!(waits(f32::NAN, 1, 3), [0, 0, 0]);
-        assert_eq!(waits(10.0, 0, 3), [0, 100, 200]);
+        assert_eq!(waits(10.0, 0, 12)[8..], [0, 0, 100, 200]);
     }
 
     #[test]

@@ -1,9 +1,12 @@
 //! Machines, where there are any.
 
+use std::time::Duration;
+
 use futures_util::{Stream, StreamExt, stream};
 use kelpie_core::MachinePhase;
 use kube::Client;
 use serde_json::Value;
+use tokio::time::Instant;
 
 use super::sieve::Keep;
 use super::watch::{Change, Selection, WatchError, Watched, watch};
@@ -24,8 +27,8 @@ pub struct MachineFacts {
 /// One change of the set of machines, or of there being any.
 #[derive(Debug, Clone)]
 pub enum MachineChange {
-    /// This API server knows no machines: the rule about them is off, and none are left. It is said
-    /// once; the search for them goes on.
+    /// This API server knows no machines, and has not for a minute if it once did: the rule about them
+    /// is off, and none are left. It is said once; the search for them goes on.
     KindAbsent,
     /// It knows machines; a list follows.
     KindPresent,
@@ -83,38 +86,54 @@ pub(super) fn watch_machines(
         page: PAGE,
     };
     let mut kind = Kind::Unknown;
-    watch(client, selection).flat_map(move |change| stream::iter(kind.note(change)))
+    watch(client, selection).flat_map(move |change| stream::iter(kind.note(change, Instant::now())))
 }
+
+/// A kind that was there is gone once it was not found for so long: while an API server starts, or
+/// loads its definitions anew, it denies kinds that it has.
+const PROOF: Duration = Duration::from_mins(1);
 
 /// Whether there is such a thing as a machine.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Kind {
     Unknown,
     Absent,
-    Present,
+    Present {
+        /// Since when it is not found, if that is so.
+        denied: Option<Instant>,
+    },
 }
 
 impl Kind {
     fn note(
         &mut self,
         change: Change<MachineFacts>,
+        now: Instant,
     ) -> impl Iterator<Item = MachineChange> + use<> {
         let before = *self;
-        let mut passed_on = None;
-        match change {
-            Change::Failed(WatchError::Absent { .. }) => *self = Self::Absent,
-            change => {
-                if !matches!(change, Change::Failed(_)) {
-                    *self = Self::Present;
-                }
-                passed_on = Some(MachineChange::Machine(change));
+        let is_denied = matches!(change, Change::Failed(WatchError::Absent { .. }));
+        *self = match (&change, before) {
+            (_, Self::Present { denied }) if is_denied => match denied.unwrap_or(now) {
+                since if now >= since + PROOF => Self::Absent,
+                since => Self::Present {
+                    denied: Some(since),
+                },
+            },
+            _ if is_denied => Self::Absent,
+            // Whether it is there is not known by that.
+            (Change::Failed(_), _) => before,
+            _ => Self::Present { denied: None },
+        };
+        let turned = match (before, *self) {
+            (Self::Unknown | Self::Present { .. }, Self::Absent) => Some(MachineChange::KindAbsent),
+            (Self::Unknown | Self::Absent, Self::Present { .. }) => {
+                Some(MachineChange::KindPresent)
             }
-        }
-        let turned = match self {
-            Self::Absent if before != Self::Absent => Some(MachineChange::KindAbsent),
-            Self::Present if before != Self::Present => Some(MachineChange::KindPresent),
             _ => None,
         };
+        // Where there are none, that is no failure.
+        let is_failure = !is_denied || *self != Self::Absent;
+        let passed_on = is_failure.then_some(MachineChange::Machine(change));
         turned.into_iter().chain(passed_on)
     }
 }
@@ -159,39 +178,63 @@ mod tests {
         assert_eq!(node(json!(null)), None);
     }
 
-    #[test]
-    fn the_kind_is_told_once_each_time_it_turns() {
-        let absent = || {
-            Change::Failed(WatchError::Absent {
-                what: "machines".into(),
-            })
-        };
-        let broken = || {
-            Change::Failed(WatchError::Expired {
-                what: "machines".into(),
-            })
-        };
-        let changes = [
-            absent(),
-            absent(),
-            broken(),
-            Change::Restarted,
-            Change::Synced,
-            broken(),
-            absent(),
-        ];
-        let mut kind = Kind::Unknown;
+    fn absent() -> Change<MachineFacts> {
+        let what = "machines".into();
+        Change::Failed(WatchError::Absent { what })
+    }
+
+    fn broken() -> Change<MachineFacts> {
+        let what = "machines".into();
+        Change::Failed(WatchError::Expired { what })
+    }
+
+    /// What is told when these changes come at these seconds.
+    fn told(changes: impl IntoIterator<Item = (u64, Change<MachineFacts>)>) -> Vec<&'static str> {
+        let (mut kind, start) = (Kind::Unknown, Instant::now());
         let tell = |change: MachineChange| match change {
             MachineChange::KindAbsent => "absent",
             MachineChange::KindPresent => "present",
             MachineChange::Machine(Change::Failed(_)) => "failed",
             MachineChange::Machine(_) => "listed",
         };
-        let told = changes.into_iter().flat_map(|change| kind.note(change));
-        let told: Vec<&str> = told.map(tell).collect();
-        let expected = [
-            "absent", "failed", "present", "listed", "listed", "failed", "absent",
+        let mut note = |(at, change)| kind.note(change, start + Duration::from_secs(at));
+        let told = changes.into_iter().flat_map(&mut note);
+        told.map(tell).collect()
+    }
+
+    #[test]
+    fn the_kind_is_told_once_each_time_it_turns() {
+        let changes = [
+            (0, absent()),
+            (1, absent()),
+            (2, broken()),
+            (3, Change::Restarted),
+            (4, Change::Synced),
+            (5, broken()),
+            (6, absent()),
+            (66, absent()),
+            (67, absent()),
         ];
-        assert_eq!(told, expected);
+        let expected = [
+            "absent", "failed", "present", "listed", "listed", "failed", "failed", "absent",
+        ];
+        assert_eq!(told(changes), expected);
+    }
+
+    #[test]
+    fn a_kind_that_is_not_found_for_less_than_a_minute_stays() {
+        let changes = [
+            (0, Change::Restarted),
+            (1, absent()),
+            (50, absent()),
+            (55, Change::Restarted),
+            (60, absent()),
+            (70, broken()),
+            (119, absent()),
+        ];
+        let expected = [
+            "present", "listed", "failed", "failed", "listed", "failed", "failed", "failed",
+        ];
+        assert_eq!(told(changes), expected);
     }
 }

@@ -37,7 +37,7 @@ pub use cluster::ClusterFacts;
 pub use event::{Events, Note, NoteKind, ObjectRef};
 pub use machine::{MachineChange, MachineFacts};
 pub use secret::KubeconfigSecret;
-pub use target::{ScaleKind, TargetError, Targets};
+pub use target::{ScaleKind, Survey, TargetError, Targets};
 pub use watch::{Change, WatchError};
 
 pub(crate) use fault::Fault;
@@ -57,9 +57,9 @@ pub struct SeedOptions {
     /// Where its kubeconfig is. `None`: `$KUBECONFIG`, else the pod's service account, else
     /// `~/.kube/config`. It is our own and trusted: exec plugins run, files are read.
     pub kubeconfig: Option<PathBuf>,
-    /// Routine requests per second; zero or less: no limit.
+    /// Routine requests per second; 0: 5 of them, as in client-go; below: no limit.
     pub qps: f32,
-    /// Routine requests that may come at once.
+    /// Routine requests that may come at once; 0: 10 of them, as in client-go.
     pub burst: u32,
     /// How we introduce ourselves.
     pub user_agent: String,
@@ -205,9 +205,15 @@ impl Seed {
         self.targets.clone()
     }
 
-    /// The same controllers, for looks that may wait: behind the limit on routine calls.
+    /// The same controllers behind the limit on routine calls. Waiting for one's turn there says
+    /// nothing about the API server: only its own silence ends a call.
     pub fn routine_targets(&self) -> Targets {
-        self.targets.by(self.routine.clone())
+        self.targets.by(self.routine.clone()).within(Duration::MAX)
+    }
+
+    /// Looks at controllers that may wait, and what answers them, to be spawned once.
+    pub fn survey(&self) -> (Survey, impl Future<Output = ()> + Send + use<>) {
+        Survey::new(self.routine_targets())
     }
 
     /// Events that say `component` and `instance` made them. They are posted by [`Events::run`].

@@ -5,7 +5,7 @@ use std::pin::Pin;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Context, Poll};
 
-use http::Response;
+use http::{Response, StatusCode};
 use tower::{Layer, Service};
 
 /// Answers by HTTP status, over all clients that share it. 0 is a request that got none.
@@ -58,12 +58,35 @@ where
     }
 
     fn call(&mut self, request: R) -> Self::Future {
-        let (call, tally) = (self.inner.call(request), self.tally.clone());
+        let call = self.inner.call(request);
+        let mut count = Count {
+            status: 0,
+            tally: self.tally.clone(),
+        };
         Box::pin(async move {
             let answer = call.await;
-            let status = answer.as_ref().map_or(0, |answer| answer.status().as_u16());
-            tally.count(status);
+            if let Ok(answer) = &answer {
+                count.answered(answer.status());
+            }
             answer
         })
+    }
+}
+
+/// Counts when it goes: also a request that is given up before it is answered.
+struct Count {
+    status: u16,
+    tally: Tally,
+}
+
+impl Count {
+    fn answered(&mut self, status: StatusCode) {
+        self.status = status.as_u16();
+    }
+}
+
+impl Drop for Count {
+    fn drop(&mut self) {
+        self.tally.count(self.status);
     }
 }

@@ -100,11 +100,6 @@ impl Tenant {
         }
     }
 
-    /// Where and as whom: to see whether a kubeconfig has anything new.
-    pub fn access(&self) -> &Access {
-        &self.access
-    }
-
     /// Begins a round: `/version`, and the leases if that answered. All of it before `deadline`.
     pub async fn probe(&mut self, haste: Haste, deadline: Instant) -> Probed {
         self.begin_round();

@@ -7,12 +7,24 @@ pub(crate) const JSON: &str = "application/json";
 
 /// As a real kube-apiserver 1.36 wrote them: three leases, one never renewed; two nodes.
 pub(crate) const REAL_LEASES: [(&str, &[u8]); 2] = [
-    (PROTOBUF, include_bytes!("../corpus/leases.pb")),
-    (JSON, include_bytes!("../corpus/leases.json")),
+    (
+        PROTOBUF,
+        include_bytes!("../../../../fuzz/corpus/leases/leases.pb"),
+    ),
+    (
+        JSON,
+        include_bytes!("../../../../fuzz/corpus/leases/leases.json"),
+    ),
 ];
 pub(crate) const REAL_NODES: [(&str, &[u8]); 2] = [
-    (PROTOBUF, include_bytes!("../corpus/nodes.pb")),
-    (JSON, include_bytes!("../corpus/nodes.json")),
+    (
+        PROTOBUF,
+        include_bytes!("../../../../fuzz/corpus/nodes/nodes.pb"),
+    ),
+    (
+        JSON,
+        include_bytes!("../../../../fuzz/corpus/nodes/nodes.json"),
+    ),
 ];
 
 /// A lease to be written.

@@ -76,14 +76,6 @@ fn json_is_yaml_and_a_token_of_digits_is_a_token() {
 }
 
 #[test]
-fn the_same_bytes_are_known_again() {
-    let yaml = good().yaml();
-    let access = Access::from_kubeconfig(yaml.as_bytes()).unwrap();
-    assert!(access.is_from(yaml.as_bytes()));
-    assert!(!access.is_from(yaml.replace(SECRET, "rotated").as_bytes()));
-}
-
-#[test]
 fn what_reads_files_runs_programs_or_pretends_is_refused_by_name() {
     let cluster = [
         ("certificate-authority", "/etc/ca"),

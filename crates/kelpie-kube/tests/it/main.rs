@@ -9,6 +9,7 @@
 )]
 
 mod bodies;
+mod corpus;
 mod hostile;
 mod inside;
 mod kubeconfig;

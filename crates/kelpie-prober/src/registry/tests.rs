@@ -251,3 +251,26 @@ fn the_same_conditions_stay_the_same_part() {
     registry.cluster(applied("a", healthy()));
     assert!(registry.inputs("a").pools.is_empty());
 }
+
+#[test]
+fn a_cluster_without_a_probe_has_a_reason_and_unreadable_ones_are_counted_while_they_are_so() {
+    let mut registry = open();
+    let asleep = ShootFacts {
+        hibernation: Hibernation::Wanted,
+        ..healthy()
+    };
+    registry.cluster(applied("asleep", asleep));
+    registry.cluster(applied("well", healthy()));
+    registry.cluster(unreadable("odd", "no spec"));
+    let why = |registry: &Registry, name| registry.why_unprobed(name);
+    assert_eq!(why(&registry, "asleep").unwrap(), "it is hibernated");
+    let odd = "its Shoot cannot be read: no spec";
+    assert_eq!(why(&registry, "odd").unwrap(), odd);
+    assert_eq!(why(&registry, "well"), None);
+    assert_eq!(why(&registry, "unheard-of"), None);
+    assert_eq!(registry.unreadable(), 1);
+    registry.cluster(unreadable("odd", "no status"));
+    assert_eq!(registry.unreadable(), 1, "not once more for each complaint");
+    registry.cluster(applied("odd", healthy()));
+    assert_eq!(registry.unreadable(), 0);
+}

@@ -67,7 +67,7 @@ enum Output {
 
 impl Prober {
     pub(super) fn run(self, started_as: Guise) -> Result<Outcome> {
-        let election = self.election.check()?;
+        let election = self.election.check("kelpie check")?;
         kelpie_net::install_crypto();
         let runtime = runtime::Builder::new_current_thread()
             .enable_all()

@@ -123,24 +123,20 @@ impl Serve {
 
             let shutdown = signals::shutdown()?;
             let stopping = shutdown.clone().cancelled_owned();
-            let serving = async {
-                match self.identity_files() {
-                    None => kelpie_health::serve(tcp, router, stopping).await,
-                    Some(paths) => {
-                        let server = own_certificate(paths).await;
-                        let listener = TlsListener::new(tcp, server);
-                        kelpie_health::serve(listener, router, stopping).await
+            let served = match self.identity_files() {
+                None => kelpie_health::serve_within(DRAIN, tcp, router, stopping).await,
+                Some(paths) => {
+                    // Files that are not there yet must not hold up the end.
+                    match shutdown.run_until_cancelled(own_certificate(paths)).await {
+                        None => Ok(()),
+                        Some(server) => {
+                            let listener = TlsListener::new(tcp, server);
+                            kelpie_health::serve_within(DRAIN, listener, router, stopping).await
+                        }
                     }
                 }
             };
-            let overtime = async {
-                shutdown.cancelled().await;
-                sleep(DRAIN).await;
-            };
-            tokio::select! {
-                served = serving => served.context("serving ended")?,
-                () = overtime => {}
-            }
+            served.context("serving ended")?;
             info!("stopped");
             Ok(Outcome::Success)
         })

@@ -22,16 +22,16 @@ pub(super) enum Answer {
     /// The state of the cluster, as JSON.
     State(String),
     /// It has no probe.
-    Unprobed {
-        /// Clusters with names like it.
-        near: Vec<String>,
-    },
+    Unprobed(Unprobed),
 }
 
-/// Of the 404 answer.
+/// What is said about a cluster without a probe.
 #[derive(Deserialize)]
-struct Unprobed {
-    near: Vec<String>,
+pub(super) struct Unprobed {
+    /// Why, if there is such a cluster.
+    pub(super) reason: Option<String>,
+    /// Clusters with names like it.
+    pub(super) near: Vec<String>,
 }
 
 pub(super) async fn ask(url: &str, cluster: &str) -> Result<Answer> {
@@ -68,7 +68,7 @@ async fn fetch(endpoint: &Endpoint, cluster: &str) -> Result<Answer> {
             Ok(Answer::State(text.context("the answer is not text")?))
         }
         StatusCode::NOT_FOUND => match serde_json::from_slice(&body) {
-            Ok(Unprobed { near }) => Ok(Answer::Unprobed { near }),
+            Ok(unprobed) => Ok(Answer::Unprobed(unprobed)),
             Err(_) => bail!(
                 "what answers at {} is not a prober: it has no /debug/state; {HINT}",
                 endpoint.authority()

@@ -229,11 +229,10 @@ fn how(outcome: &Outcome) -> String {
 }
 
 fn role(state: &State) -> &'static str {
-    match (state.leads, state.dry_run) {
-        (true, false) => "acts",
-        (true, true) => "acts in a dry run: it decides and writes nothing",
+    match (state.dry_run, state.leads) {
+        (true, _) => "decides and writes nothing: it is a dry run",
+        (false, true) => "acts",
         (false, false) => "only observes: another one acts, or none (then an alert says so)",
-        (false, true) => "only observes, in a dry run",
     }
 }
 

@@ -37,6 +37,10 @@ fn prober() -> String {
             404,
             r#"{"error": "cluster \"one\" is not probed", "near": ["shoot--dev--one"]}"#.to_owned(),
         ),
+        "/debug/state?cluster=asleep" => (
+            404,
+            r#"{"error": "", "reason": "it is hibernated", "near": []}"#.to_owned(),
+        ),
         "/debug/state?cluster=a%26b" => (404, r#"{"error": "", "near": []}"#.to_owned()),
         "/debug/state?cluster=other" => (200, "{}".to_owned()),
         "/debug/state?cluster=large" => (200, "x".repeat(5 << 20)),
@@ -73,6 +77,7 @@ fn what_is_no_answer_is_told_with_what_to_do() {
     let mut transcripts = Vec::new();
     for (case, from, cluster) in [
         ("a part of a name", prober.as_str(), "one"),
+        ("no probe, for a reason", &prober, "asleep"),
         ("nothing like it", &prober, "a&b"),
         ("an answer of another kind", &prober, "other"),
         ("an answer without end", &prober, "large"),

@@ -181,12 +181,12 @@ async fn a_running_probe_takes_over_grace_conditions_machines_and_secrets() {
         let found = prober.until_state(word, &secret.name, PATIENCE, says);
         found.await.unwrap();
     };
-    trouble("kubeconfig").await;
+    trouble("there is no Secret").await;
     secret
         .add_secret("dwd-internal", "not a kubeconfig")
         .await
         .unwrap();
-    trouble("kubeconfig").await;
+    trouble("the kubeconfig is not valid at line 1").await;
     secret.rotate(&stage.kubeconfig).await.unwrap();
     let healthy = |state: &Value| {
         state["troubles"].as_array().is_some_and(Vec::is_empty)

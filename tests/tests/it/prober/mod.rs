@@ -15,4 +15,5 @@ mod partition;
 mod rights;
 mod scaling;
 mod stage;
+mod telling;
 mod tenants;

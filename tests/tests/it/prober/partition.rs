@@ -140,8 +140,8 @@ async fn the_fence_is_seen(stage: &Stage, prober: &Prober, shoot: &Shoot) {
             0.0..=12.0,
         ),
         (
-            format!("kelpie_prober_fenced_since_timestamp_seconds{labels}"),
-            1e9..=1e11,
+            format!("kelpie_prober_fenced_seconds{labels}"),
+            0.001..=600.0,
         ),
         (
             "kelpie_prober_trip_to_fence_seconds_count".to_owned(),

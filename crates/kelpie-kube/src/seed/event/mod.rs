@@ -1,22 +1,22 @@
 //! Kubernetes Events about what we do: best effort, never in anybody's way.
 
 mod poster;
+mod queue;
+mod refusals;
 
-use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use kube::Client;
 use tokio::sync::Notify;
-use tokio::time::timeout;
+use tokio::time::{Instant, timeout};
 use tokio_util::sync::CancellationToken;
 
 use crate::wall::WallClock;
 use poster::Poster;
+use queue::{Lost, Queue};
 
-/// Events that wait to be posted. An outage of a whole seed makes several per cluster.
-const QUEUE: usize = 4096;
 /// For what is left in the queue at the end.
 const FAREWELL: Duration = Duration::from_secs(1);
 
@@ -69,12 +69,18 @@ struct Shared {
     wall: WallClock,
     component: String,
     instance: String,
-    queue: Mutex<VecDeque<Note>>,
+    queue: Mutex<Queue>,
     arrived: Notify,
     dropped: AtomicU64,
     refused: AtomicU64,
     failed: AtomicU64,
     refusal_was_told: AtomicBool,
+}
+
+impl Shared {
+    fn queue(&self) -> MutexGuard<'_, Queue> {
+        self.queue.lock().unwrap_or_else(PoisonError::into_inner)
+    }
 }
 
 impl Events {
@@ -93,15 +99,15 @@ impl Events {
         }))
     }
 
-    /// Hands a note in and returns at once. If too many wait, the oldest is dropped.
+    /// Hands a note in and returns at once. What would be refused does not wait; if too many wait, one
+    /// is dropped, first of all one that may be refused.
     pub fn publish(&self, note: Note) {
-        let mut queue = self.0.queue.lock().unwrap_or_else(PoisonError::into_inner);
-        if queue.len() >= QUEUE {
-            queue.pop_front();
-            self.0.dropped.fetch_add(1, Ordering::Relaxed);
-        }
-        queue.push_back(note);
-        drop(queue);
+        let lost = self.0.queue().push(note, Instant::now());
+        match lost {
+            Lost::None => 0,
+            Lost::Refused => self.0.refused.fetch_add(1, Ordering::Relaxed),
+            Lost::Dropped => self.0.dropped.fetch_add(1, Ordering::Relaxed),
+        };
         self.0.arrived.notify_one();
     }
 

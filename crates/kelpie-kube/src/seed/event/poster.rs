@@ -1,8 +1,8 @@
 //! Posting notes as Events.
 
 use std::collections::HashMap;
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
 use jiff::Timestamp;
@@ -10,25 +10,21 @@ use kube::api::{Patch, PatchParams, PostParams};
 use kube::core::Request;
 use serde::Deserialize;
 use serde_json::{Value, json};
-use tokio::time::{Instant, timeout};
+use tokio::time::Instant;
 use tracing::{debug, warn};
 
+use super::queue::home;
 use super::{Note, NoteKind, ObjectRef, Shared};
 use crate::seed::fault::Fault;
 use crate::seed::quiet;
 
-/// Equal Events within this time are one Event with a count; a namespace that refused one is left
-/// alone for so long.
+/// Equal Events within this time are one Event with a count.
 const MEMORY: Duration = Duration::from_mins(10);
-/// Events and namespaces that are remembered.
+/// Events that are remembered.
 const REMEMBERED: usize = 8192;
-/// For one request.
-const PATIENCE: Duration = Duration::from_secs(10);
 /// The API server's own limits.
 const LONGEST_MESSAGE: usize = 1024;
 const LONGEST_PREFIX: usize = 200;
-/// Where the API server wants Events about objects of the whole cluster.
-const HOME_OF_CLUSTER_SCOPED: &str = "default";
 
 /// Posts notes one after the other.
 pub(super) struct Poster {
@@ -36,8 +32,6 @@ pub(super) struct Poster {
     /// The note that is being posted: if that is cut off, it is not lost.
     current: Option<Note>,
     posted: HashMap<Key, Posted>,
-    /// Namespaces to be left alone, until when.
-    shunned: HashMap<String, Instant>,
 }
 
 /// What makes two notes the same.
@@ -63,15 +57,13 @@ impl Poster {
             shared,
             current: None,
             posted: HashMap::new(),
-            shunned: HashMap::new(),
         }
     }
 
     pub(super) async fn post_all(&mut self, goes_on: bool) {
         loop {
             if self.current.is_none() {
-                let queue = self.shared.queue.lock();
-                self.current = queue.unwrap_or_else(PoisonError::into_inner).pop_front();
+                self.current = self.shared.queue().pop();
             }
             match self.current.clone() {
                 Some(note) => {
@@ -86,14 +78,11 @@ impl Poster {
 
     async fn post(&mut self, note: &Note) {
         let now = Instant::now();
-        self.forget(now);
+        self.posted.retain(|_, posted| posted.until > now);
         let namespace = home(&note.about);
-        if self.shunned.contains_key(namespace) {
-            self.shared.refused.fetch_add(1, Ordering::Relaxed);
-            return;
-        }
-        if let Err(fault) = self.write(note, namespace, now).await {
-            self.report(note, namespace, &fault, now);
+        match self.write(note, namespace, now).await {
+            Ok(()) => self.shared.queue().taken(namespace),
+            Err(fault) => self.report(note, namespace, &fault),
         }
     }
 
@@ -134,16 +123,15 @@ impl Poster {
         Ok(())
     }
 
-    fn report(&mut self, note: &Note, namespace: &str, fault: &Fault, now: Instant) {
+    fn report(&self, note: &Note, namespace: &str, fault: &Fault) {
         let Fault::Denied(reason) = fault else {
             self.shared.failed.fetch_add(1, Ordering::Relaxed);
             debug!(namespace, reason = note.reason, %fault, "an Event could not be posted");
             return;
         };
-        self.shared.refused.fetch_add(1, Ordering::Relaxed);
-        if self.shunned.len() < REMEMBERED {
-            self.shunned.insert(namespace.to_owned(), now + MEMORY);
-        }
+        let others = self.shared.queue().refused(namespace, Instant::now());
+        let refused = 1 + others as u64;
+        self.shared.refused.fetch_add(refused, Ordering::Relaxed);
         if !self.shared.refusal_was_told.swap(true, Ordering::Relaxed) {
             warn!(
                 namespace,
@@ -152,11 +140,6 @@ impl Poster {
                  events to see them. Other namespaces that refuse them are only counted"
             );
         }
-    }
-
-    fn forget(&mut self, now: Instant) {
-        self.posted.retain(|_, posted| posted.until > now);
-        self.shunned.retain(|_, until| *until > now);
     }
 }
 
@@ -177,12 +160,10 @@ impl Shared {
         request: Result<http::Request<Vec<u8>>, kube::core::request::Error>,
     ) -> Result<Created, Fault> {
         let request = request.map_err(|error| Fault::Unavailable(error.to_string()))?;
-        let call = quiet::call(self.client.request(request));
-        match timeout(PATIENCE, call).await {
-            Ok(Ok(created)) => Ok(created),
-            Ok(Err(error)) => Err(Fault::from(&error)),
-            Err(_) => Err(Fault::TimedOut),
-        }
+        // Without a limit of its own: waiting for a turn behind other routine requests is no failure,
+        // and the client notices an API server that does not answer.
+        let answer = quiet::call(self.client.request(request)).await;
+        answer.map_err(|error| Fault::from(&error))
     }
 
     fn event(&self, note: &Note, namespace: &str, now: Timestamp) -> Value {
@@ -230,15 +211,6 @@ impl Key {
                 .filter(|c| !c.is_ascii_digit())
                 .collect(),
         }
-    }
-}
-
-/// The namespace an Event about this object has to be in.
-fn home(about: &ObjectRef) -> &str {
-    if about.namespace.is_empty() {
-        HOME_OF_CLUSTER_SCOPED
-    } else {
-        &about.namespace
     }
 }
 

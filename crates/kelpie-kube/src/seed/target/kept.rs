@@ -17,6 +17,7 @@ const KEEP: Keep = Keep::Fields(&[
     (
         "metadata",
         Keep::Fields(&[
+            ("namespace", Keep::All),
             ("resourceVersion", Keep::All),
             (
                 "annotations",
@@ -41,7 +42,32 @@ impl<'de> Deserialize<'de> for Kept {
     }
 }
 
+/// One page of a list of objects.
+#[derive(Debug, Deserialize)]
+pub(super) struct Page {
+    #[serde(default)]
+    metadata: PageMeta,
+    pub(super) items: Vec<Kept>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+struct PageMeta {
+    #[serde(default, rename = "continue")]
+    rest: String,
+}
+
+impl Page {
+    /// What to ask for the next page with, if there is one.
+    pub(super) fn rest(&self) -> Option<&str> {
+        Some(self.metadata.rest.as_str()).filter(|rest| !rest.is_empty())
+    }
+}
+
 impl Kept {
+    pub(super) fn namespace(&self) -> &str {
+        self.0["metadata"]["namespace"].as_str().unwrap_or_default()
+    }
+
     pub(super) fn version(&self) -> Version {
         let version = self.0["metadata"]["resourceVersion"].as_str();
         Version::new(version.unwrap_or_default())
@@ -53,6 +79,13 @@ impl Kept {
 
     pub(super) fn ready(&self) -> Option<u32> {
         self.count("/status/readyReplicas")
+    }
+
+    /// Of an object whose counts stand where those of a Deployment do.
+    pub(super) fn plainly_present(&self) -> Present {
+        let (replicas, ready) = (self.count("/spec/replicas"), self.ready());
+        // The API server fills in 1 where the owner said nothing.
+        self.present(replicas.unwrap_or(1), ready.unwrap_or(0))
     }
 
     pub(super) fn present(&self, replicas: u32, ready: u32) -> Present {

@@ -29,15 +29,21 @@ impl ScaleKind {
 
     /// Where the objects of a namespace are.
     pub(super) fn path(&self, namespace: &str) -> String {
+        format!("{}/namespaces/{namespace}/{}", self.root(), self.plural)
+    }
+
+    /// Where the objects of all namespaces are.
+    pub(super) fn path_of_all(&self) -> String {
+        format!("{}/{}", self.root(), self.plural)
+    }
+
+    fn root(&self) -> String {
         let root = if self.api_version.contains('/') {
             "apis"
         } else {
             "api"
         };
-        format!(
-            "/{root}/{}/namespaces/{namespace}/{}",
-            self.api_version, self.plural
-        )
+        format!("/{root}/{}", self.api_version)
     }
 
     /// Such as `deployments`.

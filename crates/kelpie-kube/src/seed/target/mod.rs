@@ -3,7 +3,9 @@
 mod deed;
 mod kept;
 mod kind;
+mod survey;
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use futures_util::future;
@@ -13,8 +15,9 @@ use kelpie_core::fence::{
     WriteRecord,
 };
 use kube::Client;
-use kube::api::{GetParams, Patch, PatchParams};
+use kube::api::{GetParams, ListParams, Patch, PatchParams};
 use kube::core::Request;
+use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 use tokio::time::timeout;
 
@@ -22,15 +25,20 @@ use super::fault::Fault;
 use super::quiet;
 pub use deed::TargetError;
 pub use kind::ScaleKind;
+pub use survey::Survey;
 
 use deed::Deed;
-use kept::Kept;
+use kept::{Kept, Page};
 use kind::{Kinds, Unfit};
 
 /// For a caller that names no limit.
 const LIMIT: Duration = Duration::from_secs(30);
 /// Object and scale are read at the same time; somebody may write in between so often.
 const ATTEMPTS: usize = 3;
+/// Objects on a page of a list: some MB.
+const PAGE: u32 = 500;
+/// One seed has far fewer control planes than fit on them.
+const MOST_PAGES: usize = 40;
 
 /// Calls on the controllers to fence. Each call is one request or two at the same time, with one
 /// deadline, and is never repeated behind the caller's back.
@@ -190,9 +198,7 @@ impl Targets {
         let (name, how) = (&deed.target.name, GetParams::default());
         if kind.has_plain_counts {
             let object = self.send(deed, request.get(name, &how)).await?;
-            let (replicas, ready) = (object.count("/spec/replicas"), object.ready());
-            // The API server fills in 1 where the owner said nothing.
-            return Ok(object.present(replicas.unwrap_or(1), ready.unwrap_or(0)));
+            return Ok(object.plainly_present());
         }
         for _ in 0..ATTEMPTS {
             let object = self.send(deed, request.get(name, &how));
@@ -223,27 +229,65 @@ impl Targets {
         })
     }
 
+    /// The targets of this name in all namespaces, by namespace; `None`: they cannot be listed, as a
+    /// list of their kind does not tell the counts.
+    async fn list(
+        &self,
+        target: &ResourceRef,
+    ) -> Result<Option<BTreeMap<String, Present>>, TargetError> {
+        let deed = Deed::new("list all", "", target);
+        let kind = self.kind(deed).await?;
+        if !kind.has_plain_counts {
+            return Ok(None);
+        }
+        let request = Request::new(kind.path_of_all());
+        let name = format!("metadata.name={}", target.name);
+        let mut how = ListParams::default().fields(&name).limit(PAGE);
+        let mut found = BTreeMap::new();
+        for _ in 0..MOST_PAGES {
+            let page: Page = self.ask(deed, request.list(&how)).await?;
+            let objects = page.items.iter();
+            found.extend(
+                objects.map(|object| (object.namespace().to_owned(), object.plainly_present())),
+            );
+            match page.rest() {
+                Some(rest) => how = how.continue_token(rest),
+                None => return Ok(Some(found)),
+            }
+        }
+        let reason = format!("there are more than {MOST_PAGES} pages of them");
+        Err(deed.failed(Fault::Unavailable(reason), self.limit))
+    }
+
     async fn send(
         &self,
         deed: Deed<'_>,
         request: Result<http::Request<Vec<u8>>, kube::core::request::Error>,
     ) -> Result<Kept, TargetError> {
+        let kept: Kept = self.ask(deed, request).await?;
+        // A write that rests on an empty version rests on nothing.
+        if kept.version().as_str().is_empty() {
+            let reason = "an answer without resourceVersion".into();
+            return Err(deed.failed(Fault::Unavailable(reason), self.limit));
+        }
+        Ok(kept)
+    }
+
+    async fn ask<T: DeserializeOwned>(
+        &self,
+        deed: Deed<'_>,
+        request: Result<http::Request<Vec<u8>>, kube::core::request::Error>,
+    ) -> Result<T, TargetError> {
         let failed = |fault| deed.failed(fault, self.limit);
         let request = request.map_err(|error| failed(Fault::Unavailable(error.to_string())))?;
-        let answer = quiet::call(self.client.request::<Kept>(request)).await;
-        let kept = answer.map_err(|error| {
+        let answer = quiet::call(self.client.request(request)).await;
+        answer.map_err(|error| {
             let fault = Fault::from(&error);
             if fault == Fault::NotFound {
                 self.kinds.forget(deed.target);
             }
             failed(fault)
-        })?;
-        // A write that rests on an empty version rests on nothing.
-        if kept.version().as_str().is_empty() {
-            let reason = "an answer without resourceVersion".into();
-            return Err(failed(Fault::Unavailable(reason)));
-        }
-        Ok(kept)
+        })
     }
 
     async fn bounded<T>(

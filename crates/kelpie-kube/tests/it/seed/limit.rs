@@ -4,10 +4,12 @@ use std::time::Duration;
 
 use futures_util::future::join_all;
 use kelpie_core::ResourceRef;
-use kelpie_kube::seed::{Note, NoteKind, ObjectRef};
-use tokio::time::{Instant, timeout};
+use kelpie_kube::seed::{Note, NoteKind, ObjectRef, TargetError};
+use tokio::net::TcpListener;
+use tokio::time::{Instant, sleep, timeout};
+use tokio_util::sync::CancellationToken;
 
-use super::Server;
+use super::{Server, seed_at};
 
 const VERSION: &str = r#"{"major": "1", "minor": "36", "gitVersion": "v1.36.4", "gitCommit": "",
     "gitTreeState": "", "buildDate": "", "goVersion": "", "compiler": "", "platform": ""}"#;
@@ -73,4 +75,59 @@ async fn publishing_events_never_waits_even_if_nobody_posts_them() {
     }
     assert_eq!(events.dropped(), 5000 - 4096);
     assert!(server.requests().is_empty());
+}
+
+#[tokio::test]
+async fn an_event_that_waits_long_for_its_turn_does_not_fail() {
+    let server = Server::new(200, r#"{"metadata": {"name": "kcm.1"}}"#).await;
+    let seed = server.seed(0.05, 1).await;
+    let events = seed.events("prober", "host-1");
+    let posting = tokio::spawn(events.clone().run(CancellationToken::new()));
+    for reason in ["Fencing", "Fenced"] {
+        events.publish(Note {
+            about: ObjectRef::default(),
+            kind: NoteKind::Normal,
+            reason,
+            message: String::new(),
+            action: reason,
+        });
+    }
+    until(|| server.requests().len() == 1).await;
+
+    // The next turn comes after 20 s.
+    tokio::time::pause();
+    for _ in 0..21 {
+        tokio::time::advance(Duration::from_secs(1)).await;
+    }
+    tokio::time::resume();
+    until(|| server.requests().len() == 2).await;
+    until(|| seed.answers() == [(200, 2)].into()).await;
+    assert_eq!((events.failed(), events.refused()), (0, 0));
+    posting.abort();
+}
+
+#[tokio::test]
+async fn a_request_that_is_given_up_is_counted_as_one_without_an_answer() {
+    // It takes connections and says nothing.
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let seed = seed_at(listener.local_addr().unwrap(), 5.0, 10).await;
+    let target = ResourceRef {
+        api_version: "apps/v1".into(),
+        kind: "Deployment".into(),
+        name: "kcm".into(),
+    };
+    let hurried = seed.targets().within(Duration::from_millis(100));
+    let error = hurried.read("ns", &target).await.unwrap_err();
+    assert!(matches!(error, TargetError::TimedOut { .. }), "{error}");
+    assert_eq!(seed.answers(), [(0, 1)].into());
+}
+
+/// Waits until it is so.
+async fn until(is_so: impl Fn() -> bool) {
+    let so = async {
+        while !is_so() {
+            sleep(Duration::from_millis(10)).await;
+        }
+    };
+    timeout(Duration::from_secs(30), so).await.unwrap();
 }

@@ -3,6 +3,7 @@
 mod limit;
 mod refusal;
 mod silence;
+mod survey;
 
 use std::io::Write;
 use std::net::SocketAddr;
