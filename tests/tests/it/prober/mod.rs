@@ -9,6 +9,7 @@ mod dry_run;
 mod election;
 mod eligibility;
 mod external;
+mod failover;
 mod flow;
 mod latency;
 mod partition;
