@@ -315,3 +315,6 @@ impl Hitch {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;
