@@ -16,13 +16,10 @@ pub(super) const ELECTION: [&str; 4] = [
     "--leader-elect-retry-period=1s",
 ];
 
-/// What a loaded machine adds to a time that is measured here.
-const SLACK: Duration = Duration::from_millis(700);
-
 const DOWN: &str = r#"kelpie_prober_scale_operations_total{direction="down"}"#;
 
 #[tokio::test]
-async fn exactly_one_replica_acts_and_the_next_takes_over_in_time() {
+async fn exactly_one_replica_acts_and_no_fence_is_missed_when_it_is_killed_before_it_is_due() {
     let stage = Stage::start().await;
     let pace = Pace::QUICK;
     let kubelets = Kubelets::start(&stage.seed.client, 3, pace).await.unwrap();
@@ -45,39 +42,57 @@ async fn exactly_one_replica_acts_and_the_next_takes_over_in_time() {
         .unwrap();
     writes_were_made_once(&stage, &shoot, cut);
     assert!(second.kelpie.metric(DOWN).await.unwrap() < 0.5);
-
-    let asked = Instant::now();
-    let (ended, ()) = tokio::join!(first.kelpie.stop(), until_leading(&second));
-    let (ended, gap) = (ended.unwrap(), asked.elapsed());
-    println!(
-        "SIGTERM: ended after {:?}, the next acts after {gap:?}",
-        ended.took
-    );
-    assert_eq!(ended.code, Some(0));
-    assert!(ended.took < Duration::from_secs(3) + SLACK);
-    assert!(gap < Duration::from_secs(1) + SLACK, "{gap:?}");
-
     kubelets.heal().await;
     shoot.until_restored(RESTORED, PATIENCE).await.unwrap();
+    until_well(&first, &shoot).await;
     until_well(&second, &shoot).await;
-    let third = stage.prober(&config, &ELECTION).await;
-    until_well(&third, &shoot).await;
 
     kubelets.cut(1.0).await;
     let cut = Instant::now();
     // Killed when it would trip in a second or two.
     sleep_until(cut + pace.grace / 2).await;
-    let killed = Instant::now();
-    drop(second);
-    until_leading(&third).await;
-    let gap = killed.elapsed();
-    println!("SIGKILL: the next acts after {gap:?}");
-    assert!(gap < Duration::from_secs(6) + SLACK, "{gap:?}");
+    drop(first);
     shoot.until_counts(FENCED, PATIENCE).await.unwrap();
+    assert!(leads(&second).await);
     writes_were_made_once(&stage, &shoot, cut);
-
     kubelets.heal().await;
     shoot.until_restored(RESTORED, PATIENCE).await.unwrap();
+}
+
+/// How a leader ends, and how soon the next one has to act.
+const ENDS: [(&str, Duration); 2] = [
+    ("TERM", Duration::from_secs(1)),
+    ("KILL", Duration::from_secs(6)),
+];
+
+/// A trial is repeated if it was late: on a loaded machine, one may be for reasons of its own.
+const TRIALS: usize = 3;
+
+#[tokio::test]
+async fn the_next_replica_acts_within_a_second_of_a_sigterm_and_six_of_a_kill() {
+    let stage = Stage::start().await;
+    let pace = Pace::QUICK;
+    let kubelets = Kubelets::start(&stage.seed.client, 3, pace).await.unwrap();
+    let shoot = stage.shoot("shoot", &kubelets).await;
+    let config = ProberConfig::shipped(pace);
+    let mut leader = stage.prober(&config, &ELECTION).await;
+    until_leading(&leader).await;
+    for (signal, limit) in ENDS {
+        let mut gaps = Vec::new();
+        while gaps.last().is_none_or(|gap| *gap >= limit) {
+            assert!(gaps.len() < TRIALS, "SIG{signal}: {gaps:?}");
+            let next = stage.prober(&config, &ELECTION).await;
+            until_well(&next, &shoot).await;
+            let ended = Instant::now();
+            leader.kelpie.process().signal(signal).unwrap();
+            until_leading(&next).await;
+            gaps.push(ended.elapsed());
+            let exit = leader.kelpie.ended_within(PATIENCE).await.unwrap();
+            assert_eq!(exit.code, (signal == "TERM").then_some(0));
+            leader = next;
+        }
+        println!("SIG{signal}: the next acts after {gaps:?}");
+    }
 }
 
 pub(super) async fn leads(prober: &Prober) -> bool {

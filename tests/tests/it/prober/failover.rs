@@ -109,8 +109,8 @@ async fn a_leader_stopped_at_any_write_that_goes_on_later_changes_nothing() {
     }
 }
 
-/// No successor, so that nothing but its own clock tells the leader that its time is over: the versions
-/// of all targets are as it knows them.
+/// No successor has touched anything: the versions of all targets are as the leader knows them, and
+/// nothing but its own clock tells it that its time is over.
 #[tokio::test]
 async fn a_leader_that_slept_past_its_lease_writes_nothing_before_it_leads_again() {
     let election = [
