@@ -120,6 +120,11 @@ impl ApiServer {
         credentials.kubeconfig(url, &self.authority.certificate())
     }
 
+    /// The certificate of who vouches for it, as PEM.
+    pub fn authority(&self) -> String {
+        self.authority.certificate()
+    }
+
     /// Where it listens, as in `https://127.0.0.1:40123`.
     pub fn url(&self) -> &str {
         &self.url

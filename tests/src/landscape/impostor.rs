@@ -78,19 +78,12 @@ impl Impostor {
     /// Starts with a script: from the path and query of a request to what is answered.
     pub async fn start(script: impl Fn(&str) -> Play + Send + Sync + 'static) -> Result<Self> {
         let authority = Authority::new()?;
-        let own = authority.serving()?;
-        let chain = CertificateDer::pem_slice_iter(own.certificate.as_bytes());
-        let chain = chain.collect::<Result<Vec<_>, _>>()?;
-        let key = PrivateKeyDer::from_pem_slice(own.key.as_bytes())?;
-        let tls = ServerConfig::builder()
-            .with_no_client_auth()
-            .with_single_cert(chain, key)?;
+        let acceptor = acceptor(&authority)?;
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await?;
         let url = format!("https://{}", listener.local_addr()?);
         let script: Script = Arc::new(Mutex::new(Box::new(script)));
         let asked = Arc::default();
         let mut serving = JoinSet::new();
-        let acceptor = TlsAcceptor::from(Arc::new(tls));
         serving.spawn(serve(
             listener,
             acceptor,
@@ -127,6 +120,18 @@ impl Impostor {
         let asked = self.asked.lock();
         asked.unwrap_or_else(PoisonError::into_inner).clone()
     }
+}
+
+/// For a TLS server on loopback with a certificate of this authority.
+pub(super) fn acceptor(authority: &Authority) -> Result<TlsAcceptor> {
+    let own = authority.serving()?;
+    let chain = CertificateDer::pem_slice_iter(own.certificate.as_bytes());
+    let chain = chain.collect::<Result<Vec<_>, _>>()?;
+    let key = PrivateKeyDer::from_pem_slice(own.key.as_bytes())?;
+    let tls = ServerConfig::builder()
+        .with_no_client_auth()
+        .with_single_cert(chain, key)?;
+    Ok(TlsAcceptor::from(Arc::new(tls)))
 }
 
 async fn serve(

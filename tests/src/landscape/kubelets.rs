@@ -46,23 +46,34 @@ struct State {
 impl Kubelets {
     /// Nodes with fresh leases, renewed from now on, evenly spread over the period.
     pub async fn start(client: &Client, count: usize, pace: Pace) -> Result<Self> {
-        Self::begin(client, count, pace, None).await
+        Self::begin(client, "node", count, pace, None).await
+    }
+
+    /// The same beside others: the names of these nodes begin like this.
+    pub async fn start_named(
+        client: &Client,
+        name: &str,
+        count: usize,
+        pace: Pace,
+    ) -> Result<Self> {
+        Self::begin(client, name, count, pace, None).await
     }
 
     /// Nodes that are cut off already: their leases were last renewed before the grace period.
     pub async fn start_cut(client: &Client, count: usize, pace: Pace) -> Result<Self> {
-        Self::begin(client, count, pace, Some(pace.grace * 2)).await
+        Self::begin(client, "node", count, pace, Some(pace.grace * 2)).await
     }
 
     async fn begin(
         client: &Client,
+        name: &str,
         count: usize,
         pace: Pace,
         silent_for: Option<Duration>,
     ) -> Result<Self> {
         let age = silent_for.unwrap_or_default();
         let make = async |number: usize| {
-            let node = format!("node-{number:03}");
+            let node = format!("{name}-{number:03}");
             let lease = lease(&node, wall_clock::ago(age), pace.lease_seconds());
             let labels = json!({ "worker.gardener.cloud/pool": "pool" });
             let object = json!({ "metadata": { "name": node, "labels": labels } });
@@ -115,7 +126,13 @@ impl Kubelets {
 
     /// Everybody renews again, when their time comes.
     pub async fn heal(&self) {
-        for kubelet in &self.all {
+        self.heal_but(0.0).await;
+    }
+
+    /// Everybody but this share of the nodes renews again, when their time comes.
+    pub async fn heal_but(&self, share: f64) {
+        let still_cut = self.share(share).count();
+        for kubelet in self.all.iter().skip(still_cut) {
             kubelet.state.lock().await.is_cut = false;
         }
     }

@@ -5,11 +5,13 @@
 //! of the nodes of some API server until they are cut off. A [`Shoot`] is a control namespace in the
 //! seed: the Cluster, the kubeconfig Secret, the Machines and the controllers. [`Pods`] make replicas
 //! ready, a [`Timeline`] keeps every change of the controllers. A [`Proxy`] stands in the way of
-//! somebody's connections, an [`Impostor`] answers as no API server would. A [`Prober`] is the product,
-//! run on a [`ProberConfig`]. All times follow from one [`Pace`].
+//! somebody's connections, a [`Doorman`] sees and judges every request, an [`Impostor`] answers as no API
+//! server would. A [`Prober`] is the product, run on a [`ProberConfig`]. All times follow from one
+//! [`Pace`].
 
 mod config;
 mod deployments;
+mod doorman;
 mod impostor;
 mod kubelets;
 mod pace;
@@ -24,6 +26,7 @@ mod timeline;
 mod wall_clock;
 
 pub use config::{ProberConfig, ScaleRule, Target};
+pub use doorman::{Asked, Doorman, Ruling};
 pub use impostor::{Impostor, Play};
 pub use kubelets::Kubelets;
 pub use pace::Pace;

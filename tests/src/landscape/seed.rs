@@ -8,7 +8,7 @@ use kube::Client;
 use serde_json::{Value, json};
 
 use super::shoot::Shoot;
-use super::{Proxy, rest};
+use super::{Doorman, Proxy, rest};
 use crate::folder::Folder;
 use crate::{ControlPlane, Credentials};
 
@@ -78,6 +78,11 @@ impl Seed {
     /// The same by way of `proxy`.
     pub fn kubeconfig_via(&self, proxy: &Proxy, who: &Credentials) -> Result<PathBuf> {
         self.keep(&self.plane.api.kubeconfig_at(proxy.url(), who))
+    }
+
+    /// The same by way of `doorman`; they must be known by a token.
+    pub fn kubeconfig_by(&self, doorman: &Doorman, who: &Credentials) -> Result<PathBuf> {
+        self.keep(&doorman.kubeconfig(who))
     }
 
     fn keep(&self, text: &str) -> Result<PathBuf> {

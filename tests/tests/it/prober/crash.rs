@@ -1,18 +1,28 @@
-//! kill -9 after each write of a fence and of a restore.
-
-use std::time::Duration;
+//! kill -9 at each request of a fence and of a restore.
 
 use futures_util::future::join_all;
-use kelpie_e2e::landscape::{Fault, Kubelets, Pace, ProberConfig, Proxy, Shoot};
+use kelpie_e2e::landscape::{Asked, Kubelets, Pace, ProberConfig, Ruling, Shoot};
 use tokio::time::Instant;
 
 use super::stage::*;
 
-/// Three targets, two writes each, on either way.
-const WRITES: usize = 6;
+/// What a flow asks of each target on either way: it reads it, writes the record or drops the marker,
+/// scales it, and looks whether the pods follow. The first look of all is the survey at the start.
+const REQUESTS: [(&str, &str, usize); 4] = [
+    ("GET", "", 2),
+    ("PATCH", "", 1),
+    ("PATCH", "/scale", 1),
+    ("GET", "", 3),
+];
 
-/// Answers of the seed come this late: whoever sees a write kills its author before it knows.
-const LATE: Duration = Duration::from_millis(250);
+/// The request at which a prober is killed: the server has answered it, and nobody hears of it.
+#[derive(Clone, Copy)]
+struct Last {
+    target: &'static str,
+    method: &'static str,
+    subresource: &'static str,
+    occurrence: usize,
+}
 
 #[tokio::test]
 async fn whenever_the_process_is_killed_the_next_one_ends_in_the_right_state() {
@@ -20,56 +30,80 @@ async fn whenever_the_process_is_killed_the_next_one_ends_in_the_right_state() {
     let pace = Pace::QUICK;
     let client = &stage.seed.client;
     let kubelets = Kubelets::start_cut(client, 3, pace).await.unwrap();
-    let url = stage.seed.plane.api.url();
-    let proxy = Proxy::start(url).await.unwrap();
-    proxy.set(Fault::Delay(LATE));
-    let mut shoots = Vec::new();
-    for number in 1..=WRITES {
-        shoots.push(stage.shoot(&format!("killed-{number}"), &kubelets).await);
+    let mut trials = Vec::new();
+    for target in [KCM, MCM, CA] {
+        for (method, subresource, occurrence) in REQUESTS {
+            let name = format!("killed-{}", trials.len() + 1);
+            let last = Last {
+                target,
+                method,
+                subresource,
+                occurrence,
+            };
+            trials.push((stage.shoot(&name, &kubelets).await, last));
+        }
     }
+    let start = Instant::now();
 
-    let killed = (1..).zip(&shoots);
-    let killed = killed.map(|(write, shoot)| kill_after(&stage, &proxy, shoot, write, pace));
+    let killed = trials
+        .iter()
+        .map(|(shoot, last)| kill(&stage, shoot, *last));
     join_all(killed).await;
-
     let prober = stage.prober(&ProberConfig::shipped(pace), &[]).await;
-    for shoot in &shoots {
+    for (shoot, _) in &trials {
         shoot.until_counts(FENCED, PATIENCE).await.unwrap();
         for (name, count) in [(KCM, "3"), (MCM, "1"), (CA, "2")] {
             let controller = shoot.controller(name).await.unwrap();
-            assert_eq!(
-                controller.recorded.as_deref(),
-                Some(count),
-                "{}",
-                shoot.name
-            );
-            assert!(controller.marked, "{name} of {}", shoot.name);
+            let what = format!("{name} of {}", shoot.name);
+            assert_eq!(controller.recorded.as_deref(), Some(count), "{what}");
+            assert!(controller.marked, "{what}");
         }
     }
     drop(prober);
 
     kubelets.heal().await;
-    let killed = (1..).zip(&shoots);
-    let killed = killed.map(|(write, shoot)| kill_after(&stage, &proxy, shoot, write, pace));
+    let killed = trials
+        .iter()
+        .map(|(shoot, last)| kill(&stage, shoot, *last));
     join_all(killed).await;
-
     let _prober = stage.prober(&ProberConfig::shipped(pace), &[]).await;
-    for shoot in &shoots {
+    for (shoot, _) in &trials {
         shoot.until_restored(RESTORED, PATIENCE).await.unwrap();
+        stage.until_caught_up(shoot).await;
+        assert_each_step_was_made_once(&stage, shoot, start, 1);
     }
 }
 
-/// Starts a prober for this shoot alone and kills it when its n-th write is seen.
-async fn kill_after(stage: &Stage, proxy: &Proxy, shoot: &Shoot, write: usize, pace: Pace) {
-    let config = one_by_one(pace).only(&shoot.name);
-    let start = Instant::now();
-    let prober = stage.prober_via(proxy, &config, &[]).await;
-    let what = format!("write {write} in {}", shoot.name);
-    let seen = kelpie_e2e::poll::until(&what, PATIENCE, async || {
-        let changes = stage.timeline.since(&shoot.name, start).len();
-        Ok((changes >= write).then_some(changes))
+/// Starts a prober for this shoot alone and kills it at its last request.
+async fn kill(stage: &Stage, shoot: &Shoot, last: Last) {
+    let doorman = stage.doorman().await;
+    let mut seen = 0;
+    doorman.rule(move |asked| {
+        seen += usize::from(last.is_like(asked));
+        if seen < last.occurrence {
+            Ruling::Pass
+        } else {
+            // Of what is asked at the same time, nothing is heard of either.
+            Ruling::HoldAnswer
+        }
     });
-    let seen = seen.await.unwrap();
+    let config = one_by_one(Pace::QUICK).only(&shoot.name);
+    let prober = stage.prober_by(&doorman, &config, &[]).await;
+    let at = doorman.until_held(PATIENCE).await.unwrap();
     drop(prober);
-    println!("{}: killed after {seen} writes", shoot.name);
+    println!("{}: killed at {} {}", shoot.name, at.method, at.path);
+    assert!(last.is_like(&at), "{at:?}");
+}
+
+impl Last {
+    fn is_like(self, asked: &Asked) -> bool {
+        let Self {
+            target,
+            method,
+            subresource,
+            ..
+        } = self;
+        let path = asked.path.split('?').next().unwrap_or_default();
+        asked.method == method && path.ends_with(&format!("/deployments/{target}{subresource}"))
+    }
 }

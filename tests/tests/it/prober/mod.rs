@@ -3,17 +3,21 @@
 //! Times are scaled down together (`Pace`). `-- prober --nocapture` also prints what was measured.
 
 mod boot;
+mod candidates;
 mod clocks;
 mod crash;
 mod dry_run;
 mod election;
 mod eligibility;
+mod explain;
 mod external;
+mod failover;
 mod flow;
 mod latency;
 mod partition;
 mod rights;
 mod scaling;
+mod seed_trouble;
 mod stage;
 mod telling;
 mod tenants;

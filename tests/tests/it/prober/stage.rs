@@ -3,9 +3,11 @@
 use std::time::Duration;
 
 use kelpie_e2e::landscape::{
-    Entry, Kubelets, Pace, Pods, Prober, ProberConfig, Proxy, Seed, Shoot, Target, Timeline, tenant,
+    Doorman, Entry, Kubelets, Pace, Pods, Prober, ProberConfig, Seed, Shoot, Target, Timeline,
+    tenant,
 };
 use kelpie_e2e::poll;
+use tokio::time::Instant;
 
 /// How long anything may take that is expected to happen, on a loaded machine.
 pub(super) const PATIENCE: Duration = Duration::from_mins(1);
@@ -79,16 +81,21 @@ impl Stage {
         Prober::start(&kubeconfig, config, flags).await.unwrap()
     }
 
-    /// The same, speaking to the seed by way of `proxy`.
-    pub(super) async fn prober_via(
+    /// The same, past `doorman`.
+    pub(super) async fn prober_by(
         &self,
-        proxy: &Proxy,
+        doorman: &Doorman,
         config: &ProberConfig,
         flags: &[&str],
     ) -> Prober {
         let admin = self.seed.plane.api.admin();
-        let kubeconfig = self.seed.kubeconfig_via(proxy, &admin).unwrap();
+        let kubeconfig = self.seed.kubeconfig_by(doorman, &admin).unwrap();
         Prober::start(&kubeconfig, config, flags).await.unwrap()
+    }
+
+    /// A doorman of the seed.
+    pub(super) async fn doorman(&self) -> Doorman {
+        Doorman::start(&self.seed.plane.api).await.unwrap()
     }
 }
 
@@ -130,5 +137,32 @@ pub(super) async fn assert_untouched(shoot: &Shoot) {
         let controller = shoot.controller(name).await.unwrap();
         assert!(!controller.marked, "{} of {}", name, shoot.name);
         assert_eq!(controller.recorded, None, "{} of {}", name, shoot.name);
+    }
+}
+
+/// Whether each target went down and up again so many times, by two writes each way and no other:
+/// whoever made them, nothing was done twice and nothing stale got through.
+pub(super) fn assert_each_step_was_made_once(
+    stage: &Stage,
+    shoot: &Shoot,
+    since: Instant,
+    times: usize,
+) {
+    let entries = stage.timeline.since(&shoot.name, since);
+    for (name, count) in [(KCM, 3), (MCM, 1), (CA, 2)] {
+        let steps: Vec<_> = entries
+            .iter()
+            .filter(|entry| entry.name == name)
+            .map(|entry| (entry.replicas, entry.marked, entry.recorded.as_deref()))
+            .collect();
+        let record = count.to_string();
+        let step = |replicas, marked| (replicas, marked, Some(record.as_str()));
+        let once = [
+            step(count, true),
+            step(0, true),
+            step(count, true),
+            step(count, false),
+        ];
+        assert_eq!(steps, once.repeat(times), "{name} of {}", shoot.name);
     }
 }

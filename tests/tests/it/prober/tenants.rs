@@ -282,3 +282,30 @@ async fn token_of(stage: &Stage, name: &str) -> String {
     let granted = rest::create(client, &path, &request).await.unwrap();
     granted["status"]["token"].as_str().unwrap().to_owned()
 }
+
+#[tokio::test]
+async fn connections_are_kept_unless_each_round_is_to_make_its_own() {
+    let stage = Stage::start().await;
+    let pace = Pace::QUICK;
+    let kubelets = Kubelets::start(&stage.seed.client, 3, pace).await.unwrap();
+    let api = &stage.seed.plane.api;
+    let access = api.user("probe", &[]).unwrap();
+    let make = async |name: &str, flags: &[&str]| {
+        let proxy = Proxy::start(api.url()).await.unwrap();
+        let way = api.kubeconfig_at(proxy.url(), &access);
+        let shoot = stage.shoot_at(name, &way, &kubelets).await;
+        let config = ProberConfig::shipped(pace).only(name);
+        let prober = stage.prober(&config, flags).await;
+        until_well(&prober, &shoot).await;
+        (prober, proxy)
+    };
+    let (keeping, kept) = make("kept", &[]).await;
+    let (renewing, fresh) = make("fresh", &["--fresh-connections"]).await;
+
+    let before = [&kept, &fresh].map(Proxy::connections);
+    tokio::join!(until_rounds(&keeping, 4.0), until_rounds(&renewing, 4.0));
+    let after = [&kept, &fresh].map(Proxy::connections);
+    assert!(after[1] >= before[1] + 4, "{before:?} -> {after:?}");
+    // A slow answer may cost a connection; one for each round it is not.
+    assert!(after[0] < before[0] + 4, "{before:?} -> {after:?}");
+}
