@@ -3,6 +3,7 @@
 //! Tenants, the way of a lease: a [`kubeconfig`] that nobody trusts gives an `Access`; a [`tenant`]
 //! asks over few connections, with a deadline and without retries; [`wire`] decodes what comes.
 
+mod clock;
 pub mod kubeconfig;
 pub mod leader;
 pub mod seed;
@@ -10,4 +11,5 @@ pub mod tenant;
 mod wall;
 pub mod wire;
 
+pub use clock::Clock;
 pub use wall::WallClock;

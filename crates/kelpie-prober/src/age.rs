@@ -5,11 +5,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
 
 use kelpie_core::Time;
+use kelpie_kube::Clock;
 use prometheus_client::encoding::{EncodeMetric, MetricEncoder};
 use prometheus_client::metrics::family::MetricConstructor;
 use prometheus_client::metrics::{MetricType, TypedMetric};
-
-use crate::clock::Clock;
 
 /// Seconds since an instant; 0 if there is none. An instant itself would be one of our own timeline,
 /// which a step of the host's clock takes away from everybody else's. Clones are the same.
@@ -63,11 +62,13 @@ impl MetricConstructor<Age> for Clock {
 mod tests {
     use std::time::Duration;
 
+    use kelpie_kube::WallClock;
+
     use super::*;
 
     #[tokio::test(start_paused = true)]
     async fn it_grows_by_itself_and_is_nothing_without_an_instant() {
-        let clock = Clock::anchored(&kelpie_kube::WallClock::default());
+        let clock = Clock::anchored(&WallClock::default());
         let age = clock.new_metric();
         let shows = |expected: f64| assert!((age.seconds() - expected).abs() < 1e-6);
         tokio::time::advance(Duration::from_secs(5)).await;

@@ -8,6 +8,7 @@ use kelpie_core::{
     Fence, Judge, Listing, Lists, Machines, Observation, Outcome, PoolConditions, Roster, Throttle,
     Time,
 };
+use kelpie_kube::Clock;
 use kelpie_kube::kubeconfig::Access;
 use kelpie_kube::tenant::{Haste, Keeping, Listed, Probed, Tenant, TenantError, Traffic};
 use kelpie_net::Network;
@@ -16,7 +17,6 @@ use tokio::task::JoinError;
 use tokio::time::{Instant, timeout};
 use tokio_util::task::AbortOnDropHandle;
 
-use crate::clock::Clock;
 use crate::inputs::{Inputs, RawKubeconfig, is_same};
 use crate::part::Part;
 

@@ -9,6 +9,7 @@ use std::time::Duration;
 use futures_util::{FutureExt, StreamExt, stream};
 use kelpie_core::{Judge, Target};
 use kelpie_health::{Pulse, ReadyHandle};
+use kelpie_kube::Clock;
 use kelpie_kube::seed::{Change, ClusterFacts, MachineChange, Seed, WatchError};
 use kelpie_kube::tenant::Keeping;
 use kelpie_net::Network;
@@ -20,7 +21,6 @@ use tokio_util::task::TaskTracker;
 use tracing::{error, info, warn};
 
 use crate::board::Board;
-use crate::clock::Clock;
 use crate::eyes::Eyes;
 use crate::hands::{Hands, Reach};
 use crate::inputs::Inputs;

@@ -9,13 +9,13 @@ use futures_util::future::BoxFuture;
 use futures_util::stream::FuturesUnordered;
 use kelpie_core::fence::{Fencing, Polled, Purpose, Reply, Sight, Step};
 use kelpie_core::{Decision, Fence, Target, Time, Verdict};
+use kelpie_kube::Clock;
 use kelpie_kube::leader::Leadership;
 use kelpie_kube::seed::{Seed, Survey, TargetError, Targets};
 use tokio::sync::watch;
 use tokio::time::{Instant, sleep_until, timeout};
 use tokio_util::sync::CancellationToken;
 
-use crate::clock::Clock;
 use crate::gate::{Gate, Urgency};
 use crate::part::Part;
 use crate::scribe::Scribe;

@@ -9,7 +9,6 @@
 
 mod age;
 mod board;
-mod clock;
 mod exhibit;
 mod eyes;
 mod fleet;
@@ -17,16 +16,14 @@ mod gate;
 mod hands;
 mod inputs;
 mod metrics;
-mod mirror;
 mod part;
 mod permissions;
 mod probe;
 mod prober;
 mod registry;
 mod scribe;
-mod seed_numbers;
 
 pub use board::{ClusterState, LastFlow, Shown, State, TargetState, Unprobed, Words};
 pub use exhibit::Exhibit;
-pub use permissions::{Need, seed_needs, shoot_needs};
+pub use permissions::{seed_needs, shoot_needs};
 pub use prober::{Options, Prober};

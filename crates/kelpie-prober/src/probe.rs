@@ -3,11 +3,11 @@
 use std::time::Duration;
 
 use kelpie_core::{Decision, Judge, Time, Wake, WakeReason};
+use kelpie_kube::Clock;
 use kelpie_kube::tenant::Haste;
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
-use crate::clock::Clock;
 use crate::eyes::{Eyes, Round};
 use crate::hands::Hands;
 use crate::inputs::Inputs;

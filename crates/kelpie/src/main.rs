@@ -8,6 +8,7 @@ mod check;
 mod check_config;
 mod cli;
 mod completions;
+mod component;
 mod config_file;
 mod etcd;
 mod exit;
@@ -22,6 +23,7 @@ mod signals;
 mod source;
 mod summary;
 mod terminal;
+mod weeder;
 
 use std::process::ExitCode;
 

@@ -26,4 +26,5 @@ mod rig;
 mod schedule;
 mod stage;
 mod verdict;
+mod weeder;
 mod words;

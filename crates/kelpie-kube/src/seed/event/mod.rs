@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use kube::Client;
-use tokio::sync::Notify;
+use tokio::sync::{Notify, oneshot};
 use tokio::time::{Instant, timeout};
 use tokio_util::sync::CancellationToken;
 
@@ -64,6 +64,14 @@ pub enum NoteKind {
 #[derive(Clone)]
 pub struct Events(Arc<Shared>);
 
+/// A note on its way.
+#[derive(Debug)]
+struct Letter {
+    note: Note,
+    /// Dropped when the note was posted, or will not be.
+    _receipt: Option<oneshot::Sender<()>>,
+}
+
 struct Shared {
     client: Client,
     wall: WallClock,
@@ -102,7 +110,25 @@ impl Events {
     /// Hands a note in and returns at once. What would be refused does not wait; if too many wait, one
     /// is dropped, first of all one that may be refused.
     pub fn publish(&self, note: Note) {
-        let lost = self.0.queue().push(note, Instant::now());
+        self.enqueue(Letter {
+            note,
+            _receipt: None,
+        });
+    }
+
+    /// Hands a note in and waits until it was posted, or until it is sure that it will not be.
+    pub async fn deliver(&self, note: Note) {
+        let (receipt, settled) = oneshot::channel();
+        self.enqueue(Letter {
+            note,
+            _receipt: Some(receipt),
+        });
+        // Nothing is ever sent: that it is dropped says all.
+        let _ = settled.await;
+    }
+
+    fn enqueue(&self, letter: Letter) {
+        let lost = self.0.queue().push(letter, Instant::now());
         match lost {
             Lost::None => 0,
             Lost::Refused => self.0.refused.fetch_add(1, Ordering::Relaxed),

@@ -14,7 +14,7 @@ use tokio::time::Instant;
 use tracing::{debug, warn};
 
 use super::queue::home;
-use super::{Note, NoteKind, ObjectRef, Shared};
+use super::{Letter, Note, NoteKind, ObjectRef, Shared};
 use crate::seed::fault::Fault;
 use crate::seed::quiet;
 
@@ -29,8 +29,8 @@ const LONGEST_PREFIX: usize = 200;
 /// Posts notes one after the other.
 pub(super) struct Poster {
     shared: Arc<Shared>,
-    /// The note that is being posted: if that is cut off, it is not lost.
-    current: Option<Note>,
+    /// What is being posted: if that is cut off, it is not lost.
+    current: Option<Letter>,
     posted: HashMap<Key, Posted>,
 }
 
@@ -65,7 +65,8 @@ impl Poster {
             if self.current.is_none() {
                 self.current = self.shared.queue().pop();
             }
-            match self.current.clone() {
+            let note = self.current.as_ref().map(|letter| letter.note.clone());
+            match note {
                 Some(note) => {
                     self.post(&note).await;
                     self.current = None;

@@ -5,7 +5,7 @@ use std::collections::VecDeque;
 use tokio::time::Instant;
 
 use super::refusals::Refusals;
-use super::{Note, ObjectRef};
+use super::{Letter, ObjectRef};
 
 /// Events that wait to be posted. An outage of a whole seed makes several per cluster.
 const MOST: usize = 4096;
@@ -15,7 +15,7 @@ const HOME_OF_CLUSTER_SCOPED: &str = "default";
 /// What waits, oldest first, and what is known about where it goes.
 #[derive(Debug, Default)]
 pub(super) struct Queue {
-    notes: VecDeque<Note>,
+    letters: VecDeque<Letter>,
     refusals: Refusals,
 }
 
@@ -33,23 +33,23 @@ pub(super) enum Lost {
 impl Queue {
     /// Takes a note in. If too many wait, one goes whose namespace is not known to take Events, else
     /// the oldest.
-    pub(super) fn push(&mut self, note: Note, now: Instant) -> Lost {
-        if self.refusals.refuses(home(&note.about), now) {
+    pub(super) fn push(&mut self, letter: Letter, now: Instant) -> Lost {
+        if self.refusals.refuses(home(&letter.note.about), now) {
             return Lost::Refused;
         }
-        let is_full = self.notes.len() >= MOST;
+        let is_full = self.letters.len() >= MOST;
         if is_full {
-            let mut notes = self.notes.iter();
-            let doubtful = notes.position(|note| !self.refusals.takes(home(&note.about)));
-            self.notes.remove(doubtful.unwrap_or(0));
+            let mut letters = self.letters.iter();
+            let doubtful = letters.position(|other| !self.refusals.takes(home(&other.note.about)));
+            self.letters.remove(doubtful.unwrap_or(0));
         }
-        self.notes.push_back(note);
+        self.letters.push_back(letter);
         if is_full { Lost::Dropped } else { Lost::None }
     }
 
     /// The note that is to be posted next.
-    pub(super) fn pop(&mut self) -> Option<Note> {
-        self.notes.pop_front()
+    pub(super) fn pop(&mut self) -> Option<Letter> {
+        self.letters.pop_front()
     }
 
     /// A namespace has taken an Event.
@@ -60,11 +60,11 @@ impl Queue {
     /// A namespace has refused an Event; gives how many that wait go with it.
     pub(super) fn refused(&mut self, namespace: &str, now: Instant) -> usize {
         self.refusals.refused(namespace, now);
-        let before = self.notes.len();
+        let before = self.letters.len();
         let refusals = &self.refusals;
-        self.notes
-            .retain(|note| !refusals.refuses(home(&note.about), now));
-        before - self.notes.len()
+        self.letters
+            .retain(|letter| !refusals.refuses(home(&letter.note.about), now));
+        before - self.letters.len()
     }
 }
 
@@ -79,11 +79,11 @@ pub(super) fn home(about: &ObjectRef) -> &str {
 
 #[cfg(test)]
 mod tests {
-    use super::super::NoteKind;
+    use super::super::{Note, NoteKind};
     use super::*;
 
-    fn note(namespace: &str, message: &str) -> Note {
-        Note {
+    fn note(namespace: &str, message: &str) -> Letter {
+        let note = Note {
             about: ObjectRef {
                 namespace: namespace.to_owned(),
                 ..ObjectRef::default()
@@ -92,12 +92,16 @@ mod tests {
             reason: "Released",
             message: message.to_owned(),
             action: "ScaleUp",
+        };
+        Letter {
+            note,
+            _receipt: None,
         }
     }
 
     fn waiting(queue: &Queue) -> Vec<&str> {
-        let notes = queue.notes.iter();
-        notes.map(|note| note.message.as_str()).collect()
+        let letters = queue.letters.iter();
+        letters.map(|letter| letter.note.message.as_str()).collect()
     }
 
     #[test]
@@ -126,7 +130,7 @@ mod tests {
             queue.push(note("garden", "new"), now);
         }
         assert_eq!(queue.push(note("garden", "new"), now), Lost::Dropped);
-        assert_eq!(queue.notes.len(), MOST);
+        assert_eq!(queue.letters.len(), MOST);
         assert_eq!(waiting(&queue)[..2], ["oldest", "new"]);
         queue.push(note("garden", "new"), now);
         assert_eq!(waiting(&queue)[0], "new");

@@ -3,6 +3,7 @@
 use std::io::Write;
 
 use kelpie_core::{ResourceRef, ScaleRule};
+use kelpie_kube::WallClock;
 use kelpie_kube::seed::SeedOptions;
 use prometheus_client::registry::Registry;
 use tempfile::NamedTempFile;
@@ -55,7 +56,7 @@ async fn standby() -> (Hands, watch::Sender<Leadership>) {
     let (cluster, targets): (Arc<str>, Arc<[_]>) = ("a".into(), [target].into());
     let metrics = Metrics::new(
         &mut Registry::default(),
-        Clock::anchored(&kelpie_kube::WallClock::default()),
+        Clock::anchored(&WallClock::default()),
     )
     .of_cluster(&cluster);
     let place = Board::default().place(&cluster);
@@ -68,7 +69,7 @@ async fn standby() -> (Hands, watch::Sender<Leadership>) {
     );
     let hands = Hands::new(
         cluster,
-        Clock::anchored(&kelpie_kube::WallClock::default()),
+        Clock::anchored(&WallClock::default()),
         targets,
         reach,
         scribe,

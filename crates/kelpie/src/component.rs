@@ -1,0 +1,25 @@
+//! What the components that run in a seed have in common: their flags, and how they are served.
+
+mod election;
+mod logging;
+mod seed;
+mod serving;
+
+use anyhow::{Context, Result};
+use tokio::runtime;
+
+pub(crate) use election::{ElectionFlags, identity};
+pub(crate) use logging::LoggingFlags;
+pub(crate) use seed::SeedFlags;
+pub(crate) use serving::{ServingFlags, checks};
+
+/// Runs a component to its end, on one thread: what it does at once takes well under a millisecond, and
+/// handing it from thread to thread would cost as much again.
+pub(crate) fn run(component: impl Future<Output = Result<()>>) -> Result<()> {
+    kelpie_net::install_crypto();
+    let runtime = runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .context("cannot start the runtime")?;
+    runtime.block_on(component)
+}
