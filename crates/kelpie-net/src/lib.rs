@@ -5,8 +5,8 @@
 //! puts HTTP/1.1 on it. A [`Response`] borrows its connection until it is read: no answer is ever
 //! taken for another request's. Nothing here retries, pools, follows redirects, decompresses or
 //! waits for ever on its own account: a deadline is the caller's, who may drop any future.
-//! On the serving side, [`TlsListener`] is a listener for an HTTP server. [`Files`] are
-//! certificates that change under a running process.
+//! On the serving side, [`TlsListener`] is a listener for an HTTP server, and [`serve_connection`] a
+//! server for one connection. [`Files`] are certificates that change under a running process.
 
 mod connect;
 mod connection;
@@ -18,6 +18,7 @@ mod identity;
 mod listener;
 mod request;
 mod response;
+mod serve;
 mod stream;
 mod tls;
 
@@ -28,8 +29,9 @@ pub use endpoint::{Endpoint, EndpointError};
 pub use fault::{ClientRefusal, TlsFault};
 pub use files::{FilePaths, Files, FilesError};
 pub use identity::{Identity, TlsError};
-pub use listener::{TlsListener, TlsServer};
+pub use listener::{TlsListener, TlsServer, client_certificate};
 pub use request::RequestError;
 pub use response::Response;
+pub use serve::{BrokenOff, ServedBody, serve_connection};
 pub use stream::{HyperStream, Note, ServerStream, Stream};
 pub use tls::{Alpn, Roots, TlsClient};
