@@ -2,21 +2,15 @@
 
 use bytes::Bytes;
 use http::{Request, Response};
-use http_body_util::{BodyExt, Full};
 use kelpie_net::{ServedBody, serve_connection};
 use tokio::io::{AsyncReadExt, AsyncWriteExt, DuplexStream, duplex};
 
 use crate::server::soon;
 
-fn body(text: &str) -> ServedBody {
-    let body = Full::new(Bytes::from(text.to_owned()));
-    body.map_err(|never| match never {}).boxed_unsync()
-}
-
 /// `/silence` gets no answer, everything else an echo of its body.
 async fn echo(request: Request<Bytes>) -> Option<Response<ServedBody>> {
     let text = String::from_utf8(request.body().to_vec()).unwrap();
-    (request.uri().path() != "/silence").then(|| Response::new(body(&text)))
+    (request.uri().path() != "/silence").then(|| Response::new(ServedBody::whole(text)))
 }
 
 async fn ask(client: &mut DuplexStream, path: &str, text: &str) -> String {
