@@ -5,7 +5,7 @@ use std::sync::{Arc, LazyLock};
 
 use serde_json::Value;
 
-use crate::resource::{EVENTS, Resource};
+use crate::resource::{EVENTS, NAMESPACES, Resource};
 
 /// A kind of objects and how its resource behaves.
 #[derive(Clone, Debug)]
@@ -77,6 +77,17 @@ pub(crate) static KINDS: LazyLock<Arc<Kinds>> = LazyLock::new(|| {
     });
     Arc::new(kinds.collect())
 });
+
+const VERBS: [&str; 8] = [
+    "create",
+    "delete",
+    "deletecollection",
+    "get",
+    "list",
+    "patch",
+    "update",
+    "watch",
+];
 
 /// A row of the table: group, version, kind, plural, short names, and traits by letters.
 struct Row(
@@ -220,6 +231,19 @@ impl Kind {
             "" => self.version.clone(),
             group => format!("{group}/{}", self.version),
         }
+    }
+
+    /// The kind in the place of the plural, as some messages have it: `Lease.coordination.k8s.io`.
+    pub(crate) fn singular_resource(&self) -> Resource {
+        Resource::new(self.resource.group(), &self.kind)
+    }
+
+    /// What can be done with its objects.
+    pub(crate) fn verbs(&self) -> Vec<&'static str> {
+        let mut verbs = VERBS.to_vec();
+        // All namespaces at once would be the end of everything.
+        verbs.retain(|verb| *verb != "deletecollection" || self.shelf != NAMESPACES);
+        verbs
     }
 
     /// Whether it has a subresource.

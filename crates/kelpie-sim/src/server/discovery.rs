@@ -14,17 +14,6 @@ use crate::refusal::Refusal;
 /// All resources at once, if the client can read that.
 const AGGREGATED: &str = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList";
 
-const VERBS: [&str; 8] = [
-    "create",
-    "delete",
-    "deletecollection",
-    "get",
-    "list",
-    "patch",
-    "update",
-    "watch",
-];
-
 /// Kinds by group and version.
 type Groups = BTreeMap<(String, String), Vec<Arc<Kind>>>;
 
@@ -125,7 +114,7 @@ fn with_subresources(kind: &Arc<Kind>) -> Vec<Value> {
         "singularName": kind.singular,
         "namespaced": kind.is_namespaced,
         "kind": kind.kind,
-        "verbs": VERBS,
+        "verbs": kind.verbs(),
     });
     if !kind.short_names.is_empty() {
         own["shortNames"] = json!(kind.short_names);
@@ -151,17 +140,22 @@ fn with_subresources(kind: &Arc<Kind>) -> Vec<Value> {
     all
 }
 
-/// Subresources, each with group, version and kind of what it shows.
-fn subresources(kind: &Kind) -> Vec<(&'static str, (&str, &str, &str))> {
-    let scale = ("scale", ("autoscaling", "v1", "Scale"));
-    let status = (
-        "status",
-        (
+/// Group, version and kind of what is shown; those of a kind that is built in go without saying.
+fn own(kind: &Kind) -> (&str, &str, &str) {
+    match kind.is_custom {
+        true => (
             kind.resource.group(),
             kind.version.as_str(),
             kind.kind.as_str(),
         ),
-    );
+        false => ("", "", kind.kind.as_str()),
+    }
+}
+
+/// Subresources, each with group, version and kind of what it shows.
+fn subresources(kind: &Kind) -> Vec<(&'static str, (&str, &str, &str))> {
+    let scale = ("scale", ("autoscaling", "v1", "Scale"));
+    let status = ("status", own(kind));
     [scale, status]
         .into_iter()
         .filter(|(name, _)| kind.has(name))
@@ -199,17 +193,12 @@ fn aggregated(((group, version), kinds): (&(String, String), &Vec<Arc<Kind>>)) -
 
 fn aggregated_kind(kind: &Kind) -> Value {
     let response = |(group, version, kind): (&str, &str, &str)| json!({ "group": group, "version": version, "kind": kind });
-    let own = (
-        kind.resource.group(),
-        kind.version.as_str(),
-        kind.kind.as_str(),
-    );
     let mut shown = json!({
         "resource": kind.resource.plural(),
-        "responseKind": response(own),
+        "responseKind": response(own(kind)),
         "scope": if kind.is_namespaced { "Namespaced" } else { "Cluster" },
         "singularResource": kind.singular,
-        "verbs": VERBS,
+        "verbs": kind.verbs(),
     });
     if !kind.short_names.is_empty() {
         shown["shortNames"] = json!(kind.short_names);

@@ -138,7 +138,7 @@ fn opened(token: &str) -> Result<(u64, String), Refusal> {
 /// A list in the form the client wants.
 pub(super) fn shown(asked: &Asked<'_>, kind: &Kind, page: &Page) -> Result<Answer, Refusal> {
     let format = Format::wanted(&asked.head.headers, kind)?;
-    let metadata = metadata(asked, page);
+    let metadata = metadata(asked, kind, page);
     let values = || page.objects.iter().map(|kept| kept.value(kind));
     Ok(match format {
         Format::Json => Answer::text(200, text(kind, page, &metadata)),
@@ -192,8 +192,11 @@ fn text(kind: &Kind, page: &Page, metadata: &Value) -> String {
     text
 }
 
-fn metadata(asked: &Asked<'_>, page: &Page) -> Value {
+fn metadata(asked: &Asked<'_>, kind: &Kind, page: &Page) -> Value {
     let mut metadata = json!({ "resourceVersion": page.version.to_string() });
+    if kind.is_custom {
+        metadata["continue"] = "".into();
+    }
     if let (1.., Some(last)) = (page.left, page.objects.last()) {
         let token = json!({ "v": "meta.k8s.io/v1", "rv": page.version, "start": &*last.key });
         metadata["continue"] = BASE64_URL_SAFE_NO_PAD.encode(token.to_string()).into();

@@ -185,6 +185,7 @@ impl Server {
                 self.review(asked, plural)
             }
             Route::Review(_) => Err(not_allowed()),
+            Route::Unknown => Err(no_resource()),
             _ if !is_read => Err(not_allowed()),
             Route::Groups { is_core } => Ok(self.groups(asked, *is_core)),
             Route::Group(group) => self.group(group),
@@ -192,6 +193,13 @@ impl Server {
             Route::Other(path) => Ok(other(path)),
         }
     }
+}
+
+fn no_resource() -> Refusal {
+    let message = "the server could not find the requested resource";
+    let mut refusal = Refusal::new(Reason::NotFound, message);
+    refusal.details = Some(serde_json::Map::new());
+    refusal
 }
 
 fn not_allowed() -> Refusal {

@@ -7,7 +7,7 @@ use super::state::State;
 use crate::clock::seconds;
 use crate::kind::{KINDS, Kind};
 use crate::resource::{
-    DEFINITIONS, DEPLOYMENTS, NAMESPACES, PODS, REPLICA_SETS, SECRETS, STATEFUL_SETS,
+    DEFINITIONS, DEPLOYMENTS, EVENTS, NAMESPACES, PODS, REPLICA_SETS, SECRETS, STATEFUL_SETS,
 };
 
 const NAMES: [&str; 4] = ["default", "kube-node-lease", "kube-public", "kube-system"];
@@ -61,6 +61,17 @@ pub(super) fn completed(kind: &Kind, object: &mut Map<String, Value>) {
     } else if *shelf == SECRETS {
         object.entry("type").or_insert(json!("Opaque"));
         decode(object);
+    } else if *shelf == EVENTS {
+        object.entry("source").or_insert_with(|| json!({}));
+        for time in ["eventTime", "firstTimestamp", "lastTimestamp"] {
+            object.entry(time).or_insert(Value::Null);
+        }
+        let about = object
+            .get_mut("involvedObject")
+            .and_then(Value::as_object_mut);
+        if let Some(about) = about {
+            about.retain(|_, value| *value != "");
+        }
     }
 }
 

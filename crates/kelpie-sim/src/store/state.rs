@@ -25,6 +25,8 @@ pub(crate) struct State {
     /// Of the last write.
     pub(crate) version: u64,
     shelves: BTreeMap<Resource, Shelf>,
+    /// What was applied to objects last, by whom.
+    applied: BTreeMap<(Resource, Key), BTreeMap<String, Value>>,
 }
 
 /// An object and where it is kept.
@@ -55,6 +57,7 @@ impl State {
             kinds: Arc::clone(&KINDS),
             version: 1,
             shelves: BTreeMap::new(),
+            applied: BTreeMap::new(),
         };
         preset::fill(&mut state);
         state
@@ -125,6 +128,9 @@ impl State {
             let body = present?.body;
             Some(Stored { version, body })
         });
+        if after.is_none() {
+            self.applied.remove(&(kind.shelf.clone(), Key::clone(key)));
+        }
         self.shelf_of(kind).put(Key::clone(key), version, after);
         let last = last.unwrap_or(Stored {
             version,
@@ -134,6 +140,15 @@ impl State {
             self.learn();
         }
         last
+    }
+
+    /// Remembers what somebody applied, and gives what they did last.
+    pub(crate) fn apply(&mut self, kind: &Kind, key: &Key, who: &str, what: &Value) -> Value {
+        let place = (kind.shelf.clone(), Key::clone(key));
+        let applied = self.applied.entry(place).or_default();
+        applied
+            .insert(who.to_owned(), what.clone())
+            .unwrap_or_default()
     }
 
     pub(super) fn compact(&mut self, resource: &Resource) {

@@ -166,7 +166,9 @@ fn a_deletion_can_rest_on_uid_and_version() {
     };
     let refusal = store.delete(&SECRETS, "default", "a", &other).unwrap_err();
     assert!(
-        refusal.message.contains("UID in precondition: other"),
+        refusal
+            .message
+            .contains("the UID in the precondition (other)"),
         "{refusal}"
     );
     let same = Deletion {
