@@ -6,9 +6,8 @@ use std::time::Duration;
 
 use anyhow::{Result, bail, ensure};
 use http::{Request, StatusCode, header};
+use kube::Client;
 use kube::client::Body;
-use kube::config::{KubeConfigOptions, Kubeconfig};
-use kube::{Client, Config};
 use rustls::crypto::aws_lc_rs;
 use xtask::cache;
 
@@ -17,7 +16,7 @@ use crate::etcd::Etcd;
 use crate::folder::Folder;
 use crate::pki::{self, Authority};
 use crate::process::Process;
-use crate::{poll, port};
+use crate::{kubectl, poll, port};
 
 /// From the start to ready; it takes two seconds on an idle machine.
 const PATIENCE: Duration = Duration::from_mins(1);
@@ -132,31 +131,13 @@ impl ApiServer {
 
     /// A client that retries nothing: a test sees what the server answered.
     pub async fn client(&self, credentials: &Credentials) -> Result<Client> {
-        let kubeconfig = Kubeconfig::from_yaml(&self.kubeconfig(credentials))?;
-        let options = KubeConfigOptions::default();
-        let mut config = Config::from_custom_kubeconfig(kubeconfig, &options).await?;
-        config.default_retry = false;
-        // The server is on loopback, whatever proxy the environment names.
-        config.proxy_url = None;
-        Ok(Client::try_from(config)?)
+        kubectl::client(&self.kubeconfig(credentials)).await
     }
 
     /// Runs kubectl as the admin and gives what it printed.
     pub async fn kubectl(&self, arguments: &[&str]) -> Result<String> {
-        let kubeconfig = self.folder.path().join("admin.kubeconfig");
-        fs::write(&kubeconfig, self.kubeconfig(&self.admin()))?;
-        let mut kubectl = tokio::process::Command::new(cache::find("kubectl")?);
-        kubectl.arg("--kubeconfig").arg(&kubeconfig).args(arguments);
-        // Its discovery cache belongs to this server alone.
-        kubectl.env("HOME", self.folder.path()).kill_on_drop(true);
-        let done = kubectl.output().await?;
-        let said = String::from_utf8_lossy(&done.stderr);
-        ensure!(
-            done.status.success(),
-            "kubectl {}: {said}",
-            arguments.join(" ")
-        );
-        Ok(String::from_utf8(done.stdout)?)
+        let kubeconfig = self.kubeconfig(&self.admin());
+        kubectl::run(&kubeconfig, self.folder.path(), arguments).await
     }
 
     /// Installs custom resource definitions by name, as in `machines.machine.sapcloud.io`, and

@@ -1,0 +1,1 @@
+//! The client of a third language: Python's `kubernetes`.
