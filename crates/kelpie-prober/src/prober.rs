@@ -95,7 +95,7 @@ impl Prober {
             metrics,
             events,
             board: Board::default(),
-            clock: Clock::anchored(),
+            clock: Clock::anchored(seed.wall_clock()),
             config,
             options,
             seed,
@@ -142,6 +142,7 @@ impl Prober {
             } else {
                 Keeping::Kept
             },
+            network: self.seed.network().clone(),
             reach: Reach::new(&self.seed, self.leadership, self.options.dry_run),
             metrics: self.metrics,
             board: self.board,

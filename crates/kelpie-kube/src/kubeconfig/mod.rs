@@ -9,7 +9,7 @@ use std::sync::LazyLock;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use http::HeaderValue;
-use kelpie_net::{Alpn, Endpoint, EndpointError, Identity, Roots, TlsClient, TlsError};
+use kelpie_net::{Alpn, Endpoint, EndpointError, Identity, Network, Roots, TlsClient, TlsError};
 use secrecy::SecretSlice;
 
 use document::{Cluster, Document, User, given};
@@ -119,6 +119,13 @@ impl Access {
             authorization,
             fingerprint: fingerprint(bytes),
         })
+    }
+
+    /// Reached through `network` rather than over TCP.
+    #[must_use]
+    pub fn through(mut self, network: &Network) -> Self {
+        self.endpoint = self.endpoint.through(network);
+        self
     }
 
     /// Whether it was made of these very bytes: then there is nothing new in them.

@@ -10,6 +10,7 @@
 
 mod bodies;
 mod hostile;
+mod inside;
 mod kubeconfig;
 mod kubeconfigs;
 mod lists;
