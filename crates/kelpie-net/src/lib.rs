@@ -6,8 +6,8 @@
 //! taken for another request's. Nothing here retries, pools, follows redirects, decompresses or
 //! waits for ever on its own account: a deadline is the caller's, who may drop any future.
 //! A [`Network`] other than TCP keeps all of it inside the process.
-//! On the serving side, [`TlsListener`] is a listener for an HTTP server. [`Files`] are
-//! certificates that change under a running process.
+//! On the serving side, [`TlsListener`] is a listener for an HTTP server, and [`serve_connection`] a
+//! server for one connection. [`Files`] are certificates that change under a running process.
 
 mod connect;
 mod connection;
@@ -21,6 +21,7 @@ mod listener;
 mod network;
 mod request;
 mod response;
+mod serve;
 mod stream;
 mod tls;
 
@@ -33,9 +34,10 @@ pub use fault::{ClientRefusal, TlsFault};
 pub use files::{FilePaths, Files, FilesError};
 pub use hyper::body::Incoming;
 pub use identity::{Identity, TlsError};
-pub use listener::{TlsListener, TlsServer};
+pub use listener::{TlsListener, TlsServer, client_certificate};
 pub use network::{Dialled, Network};
 pub use request::RequestError;
 pub use response::Response;
+pub use serve::{BrokenOff, ServedBody, serve_connection};
 pub use stream::{HyperStream, Note, ServerStream, Stream};
 pub use tls::{Alpn, Roots, TlsClient};

@@ -19,6 +19,7 @@ use tokio_rustls::TlsAcceptor;
 use crate::crypto::provider;
 use crate::identity::{Identity, TlsError};
 use crate::stream::ServerStream;
+use crate::tls::Roots;
 
 /// A handshake may take this long.
 const HANDSHAKE: Duration = Duration::from_secs(10);
@@ -36,15 +37,27 @@ pub struct TlsServer {
 struct Certificate(RwLock<Arc<CertifiedKey>>);
 
 impl TlsServer {
-    /// A server for HTTP/1.1 that appears as `identity`.
+    /// A server for HTTP/1.1 that appears as `identity` and asks nobody who they are.
     pub fn new(identity: &Identity) -> Result<Self, TlsError> {
+        Self::with(identity, None)
+    }
+
+    /// The same, but clients may show a certificate that `roots` vouch for: [`client_certificate`].
+    pub fn asking(identity: &Identity, roots: &Roots) -> Result<Self, TlsError> {
+        Self::with(identity, Some(roots))
+    }
+
+    fn with(identity: &Identity, roots: Option<&Roots>) -> Result<Self, TlsError> {
         let certificate = Arc::new(Certificate(RwLock::new(identity.certified())));
         let resolver: Arc<dyn ResolvesServerCert> = Arc::<Certificate>::clone(&certificate);
-        let mut config = ServerConfig::builder_with_provider(provider().clone())
+        let config = ServerConfig::builder_with_provider(provider().clone())
             .with_safe_default_protocol_versions()
-            .map_err(|error| TlsError::Setup(error.to_string()))?
-            .with_no_client_auth()
-            .with_cert_resolver(resolver);
+            .map_err(|error| TlsError::Setup(error.to_string()))?;
+        let mut config = match roots {
+            None => config.with_no_client_auth(),
+            Some(roots) => config.with_client_cert_verifier(roots.client_verifier()?),
+        }
+        .with_cert_resolver(resolver);
         config.alpn_protocols = vec![b"http/1.1".to_vec()];
         Ok(Self {
             config: Arc::new(config),
@@ -78,6 +91,13 @@ impl fmt::Debug for TlsServer {
     }
 }
 
+/// The certificate that a client has shown, as DER.
+pub fn client_certificate(stream: &ServerStream) -> Option<&[u8]> {
+    let (_, connection) = stream.get_ref();
+    let chain = connection.peer_certificates()?;
+    chain.first().map(AsRef::as_ref)
+}
+
 /// A listener whose connections are past their TLS handshake. Handshakes run beside the accepting:
 /// a client that stalls holds up nobody, and is dropped after 10 s.
 #[derive(Debug)]
@@ -97,6 +117,23 @@ impl TlsListener {
             server,
             handshakes: JoinSet::new(),
             under_way: VecDeque::new(),
+        }
+    }
+
+    /// The next connection, and whose it is. What was under way is not lost with the future.
+    pub async fn accept(&mut self) -> (ServerStream, SocketAddr) {
+        loop {
+            tokio::select! {
+                Some(done) = self.handshakes.join_next() => {
+                    if let Ok(Some(accepted)) = done {
+                        return accepted;
+                    }
+                }
+                // axum's own listener waits out what a system says that has run out of files.
+                (stream, from) = Listener::accept(&mut self.tcp) => {
+                    self.begin(stream, from);
+                }
+            }
         }
     }
 
@@ -132,19 +169,7 @@ impl Listener for TlsListener {
     type Addr = SocketAddr;
 
     async fn accept(&mut self) -> (Self::Io, Self::Addr) {
-        loop {
-            tokio::select! {
-                Some(done) = self.handshakes.join_next() => {
-                    if let Ok(Some(accepted)) = done {
-                        return accepted;
-                    }
-                }
-                // axum's own listener waits out what a system says that has run out of files.
-                (stream, from) = Listener::accept(&mut self.tcp) => {
-                    self.begin(stream, from);
-                }
-            }
-        }
+        Self::accept(self).await
     }
 
     fn local_addr(&self) -> io::Result<Self::Addr> {

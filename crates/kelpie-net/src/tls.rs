@@ -4,6 +4,8 @@ use std::fmt;
 use std::sync::Arc;
 
 use rustls::client::{Resumption, WebPkiServerVerifier};
+use rustls::server::WebPkiClientVerifier;
+use rustls::server::danger::ClientCertVerifier;
 use rustls::{ClientConfig, RootCertStore};
 
 use crate::crypto::provider;
@@ -22,6 +24,14 @@ impl Roots {
             added.map_err(|error| TlsError::Certificate(error.to_string()))?;
         }
         Ok(Self(Arc::new(store)))
+    }
+
+    /// Judges the certificates of clients; those who show none are let in too.
+    pub(crate) fn client_verifier(&self) -> Result<Arc<dyn ClientCertVerifier>, TlsError> {
+        let (roots, provider) = (Arc::clone(&self.0), provider().clone());
+        let verifier = WebPkiClientVerifier::builder_with_provider(roots, provider);
+        let verifier = verifier.allow_unauthenticated().build();
+        Ok(verifier.map_err(|error| TlsError::Setup(error.to_string()))?)
     }
 }
 

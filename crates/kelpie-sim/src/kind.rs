@@ -222,6 +222,15 @@ impl Kind {
         }
     }
 
+    /// Whether it has a subresource.
+    pub(crate) fn has(&self, subresource: &str) -> bool {
+        match subresource {
+            "status" => self.status != Status::Plain,
+            "scale" => self.scale.is_some(),
+            _ => false,
+        }
+    }
+
     /// The kind that a definition defines; nothing if it does not say enough.
     pub(crate) fn defined_by(definition: &Value) -> Option<Self> {
         let spec = &definition["spec"];

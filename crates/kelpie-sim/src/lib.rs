@@ -2,16 +2,20 @@
 //!
 //! Reading order: a [`Store`] is one API server's objects with the rules they live by; actors call it
 //! directly. [`resource`] names what is kept there, [`Selection`] says which of it is meant, [`Refusal`]
-//! is what a client is told that cannot have what it asks for. Time comes from a [`Clock`] and chance from
+//! is what a client is told that cannot have what it asks for. A [`server`] puts HTTP on top of it,
+//! over TLS or over any stream. Time comes from a [`Clock`] and chance from
 //! a seed: the same calls give the same bytes.
 
 mod clock;
 mod dice;
 mod kind;
+mod patch;
 mod refusal;
 pub mod resource;
 mod selection;
+pub mod server;
 mod store;
+mod wire;
 
 pub use clock::Clock;
 pub use refusal::{Reason, Refusal};

@@ -12,4 +12,5 @@ mod http1;
 mod listening;
 mod reload;
 mod server;
+mod serving;
 mod tls;

@@ -114,7 +114,14 @@ impl Stored {
 
     /// The object with its kind and version.
     pub(crate) fn value(&self, key: &str, kind: &Kind) -> Value {
-        let mut value: Value = serde_json::from_str(&self.body.text(key)).unwrap_or_default();
+        let mut value: Value = match &self.body {
+            // What is kept was written by us.
+            Body::Json(text) => serde_json::from_str(text).unwrap_or_default(),
+            Body::Lease(thin) => {
+                let (metadata, spec) = thin.written(key);
+                json!({ "metadata": metadata, "spec": spec })
+            }
+        };
         value["apiVersion"] = kind.api_version().into();
         value["kind"] = kind.kind.clone().into();
         value["metadata"]["resourceVersion"] = self.version.to_string().into();

@@ -23,9 +23,11 @@ use crate::refusal::Refusal;
 use crate::resource::{LEASES, Resource};
 use crate::selection::Selection;
 pub(crate) use read::{Page, Paging, Since};
-pub(crate) use state::{Kept, State};
+pub(crate) use state::Kept;
+use state::State;
 pub use watch::{Event, Watch};
 pub(crate) use watch::{Start, Told};
+pub(crate) use write::Deleted;
 pub use write::{Deletion, Part};
 
 /// One API server's objects. Clones are the same store; every call is done at once, as a whole.

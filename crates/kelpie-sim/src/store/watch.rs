@@ -122,34 +122,33 @@ impl Watch {
 
     /// Up to which version nothing is left to tell; nothing while something is.
     pub(crate) fn caught_up(&mut self) -> Option<u64> {
-        self.look();
-        let version = self.store.lock().version;
-        (self.waiting.is_empty() && self.over.is_none()).then_some(version)
+        let version = self.look();
+        version.filter(|_| self.waiting.is_empty())
     }
 
-    /// Takes in what happened.
-    fn look(&mut self) {
+    /// Takes in what happened up to the version it gives; nothing if the history it needs is gone.
+    fn look(&mut self) -> Option<u64> {
         if let Some(refusal) = &self.over {
             self.waiting.push_back(Told::Expired(refusal.clone()));
-            return;
+            return None;
         }
         let state = self.store.lock();
-        let Some(shelf) = state.shelf(&self.kind.shelf) else {
-            return;
-        };
+        let shelf = state.shelf(&self.kind.shelf)?;
         let Some(changes) = shelf.since(self.seen) else {
             let (from, floor) = (self.seen, shelf.floor());
             let message = format!("too old resource version: {from} ({floor})");
             let refusal = Refusal::expired(message);
             self.waiting.push_back(Told::Expired(refusal.clone()));
             self.over = Some(refusal);
-            return;
+            return None;
         };
         for change in changes {
             self.waiting
                 .extend(tell(&self.kind, &self.selection, change));
-            self.seen = change.version;
         }
+        // A watch that begins in the future hears nothing before it.
+        self.seen = self.seen.max(state.version);
+        Some(state.version)
     }
 
     fn event(&self, told: Told) -> Event {

@@ -1,0 +1,169 @@
+//! JSON patches.
+
+use serde_json::Value;
+
+use crate::refusal::{Reason, Refusal};
+
+pub(super) fn apply(target: &mut Value, patch: &Value) -> Result<(), Refusal> {
+    let Some(operations) = patch.as_array() else {
+        return Err(Refusal::bad_request(
+            "a JSON patch has to be a list of operations",
+        ));
+    };
+    for operation in operations {
+        perform(target, operation).map_err(|why| {
+            let message =
+                format!("the server rejected our request due to an error in our request: {why}");
+            Refusal::new(Reason::Invalid, message)
+        })?;
+    }
+    Ok(())
+}
+
+fn perform(target: &mut Value, operation: &Value) -> Result<(), String> {
+    let text = |field: &str| operation[field].as_str().ok_or(format!("no {field}"));
+    let value = || operation.get("value").cloned().ok_or("no value".to_owned());
+    let path = text("path")?;
+    match text("op")? {
+        "add" => add(target, path, value()?),
+        "replace" => {
+            let place = target
+                .pointer_mut(path)
+                .ok_or(format!("no {path} to replace"))?;
+            *place = value()?;
+            Ok(())
+        }
+        "remove" => remove(target, path).map(|_| ()),
+        "test" => {
+            let found = target.pointer(path) == Some(&value()?);
+            found
+                .then_some(())
+                .ok_or(format!("the test of {path} failed"))
+        }
+        "move" => {
+            let moved = remove(target, text("from")?)?;
+            add(target, path, moved)
+        }
+        "copy" => {
+            let from = text("from")?;
+            let copied = target
+                .pointer(from)
+                .cloned()
+                .ok_or(format!("no {from} to copy"))?;
+            add(target, path, copied)
+        }
+        other => Err(format!("unknown operation {other}")),
+    }
+}
+
+/// The place above a path, and the last step to it.
+fn parent<'a>(target: &'a mut Value, path: &str) -> Result<(&'a mut Value, String), String> {
+    let (above, last) = path.rsplit_once('/').ok_or(format!("{path} is no path"))?;
+    let place = target.pointer_mut(above).ok_or(format!("no {above}"))?;
+    Ok((place, last.replace("~1", "/").replace("~0", "~")))
+}
+
+fn add(target: &mut Value, path: &str, value: Value) -> Result<(), String> {
+    if path.is_empty() {
+        *target = value;
+        return Ok(());
+    }
+    let (place, last) = parent(target, path)?;
+    match place {
+        Value::Object(map) => {
+            map.insert(last, value);
+            Ok(())
+        }
+        Value::Array(list) if last == "-" => {
+            list.push(value);
+            Ok(())
+        }
+        Value::Array(list) => match last.parse() {
+            Ok(index) if index <= list.len() => {
+                list.insert(index, value);
+                Ok(())
+            }
+            _ => Err(format!("{path} is outside of its list")),
+        },
+        _ => Err(format!("{path} is in nothing")),
+    }
+}
+
+fn remove(target: &mut Value, path: &str) -> Result<Value, String> {
+    let missing = || format!("no {path} to remove");
+    let (place, last) = parent(target, path)?;
+    match place {
+        Value::Object(map) => map.remove(&last).ok_or_else(missing),
+        Value::Array(list) => match last.parse() {
+            Ok(index) if index < list.len() => Ok(list.remove(index)),
+            _ => Err(missing()),
+        },
+        _ => Err(missing()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn each_operation_does_what_it_says() {
+        let target = json!({ "a": { "b/c": 1 }, "l": [1, 2] });
+        for (operation, expected) in [
+            (
+                json!({"op": "add", "path": "/l/-", "value": 3}),
+                json!({"a": {"b/c": 1}, "l": [1, 2, 3]}),
+            ),
+            (
+                json!({"op": "add", "path": "/l/0", "value": 0}),
+                json!({"a": {"b/c": 1}, "l": [0, 1, 2]}),
+            ),
+            (
+                json!({"op": "replace", "path": "/a/b~1c", "value": 2}),
+                json!({"a": {"b/c": 2}, "l": [1, 2]}),
+            ),
+            (
+                json!({"op": "remove", "path": "/l/1"}),
+                json!({"a": {"b/c": 1}, "l": [1]}),
+            ),
+            (
+                json!({"op": "move", "from": "/l", "path": "/m"}),
+                json!({"a": {"b/c": 1}, "m": [1, 2]}),
+            ),
+            (
+                json!({"op": "copy", "from": "/l/0", "path": "/n"}),
+                json!({"a": {"b/c": 1}, "l": [1, 2], "n": 1}),
+            ),
+            (
+                json!({"op": "test", "path": "/l/0", "value": 1}),
+                target.clone(),
+            ),
+        ] {
+            let mut changed = target.clone();
+            apply(&mut changed, &json!([operation])).unwrap();
+            assert_eq!(changed, expected, "{operation}");
+        }
+    }
+
+    #[test]
+    fn what_cannot_be_done_is_refused() {
+        for operation in [
+            json!({"op": "test", "path": "/l/0", "value": 7}),
+            json!({"op": "replace", "path": "/x", "value": 7}),
+            json!({"op": "remove", "path": "/x"}),
+            json!({"op": "add", "path": "/x/y", "value": 7}),
+            json!({"op": "add", "path": "/l/9", "value": 7}),
+            json!({"op": "add", "path": "x"}),
+            json!({"op": "dance", "path": "/x"}),
+            json!(7),
+        ] {
+            let mut target = json!({ "l": [1] });
+            assert!(
+                apply(&mut target, &json!([operation])).is_err(),
+                "{operation}"
+            );
+        }
+    }
+}

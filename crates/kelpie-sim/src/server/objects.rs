@@ -1,0 +1,306 @@
+//! Reading and writing one object.
+
+use serde_json::{Value, json};
+
+use super::answer::Answer;
+use super::format::Format;
+use super::route::Place;
+use super::{Asked, Deed, Server, events, not_allowed, parsed, table};
+use crate::kind::Kind;
+use crate::patch::Patch;
+use crate::refusal::{Reason, Refusal};
+use crate::store::{Deleted, Deletion, Kept, Paging, Part, Store};
+use crate::wire;
+
+/// What an update or a patch came to.
+struct Written {
+    kept: Kept,
+    is_new: bool,
+}
+
+impl Server {
+    pub(super) fn objects(&self, asked: &Asked<'_>, place: &Place) -> Result<Answer, Refusal> {
+        if place.subresource == "scale" {
+            return self.scale(asked, place);
+        }
+        match asked.call.verb {
+            "list" => self.list(asked, place),
+            "watch" => self.watch(asked, place),
+            "get" => self.get(asked, place),
+            "create" if place.name.is_empty() => self.create(asked, place),
+            "update" if !place.name.is_empty() => self.update(asked, place),
+            "patch" if !place.name.is_empty() => self.patch(asked, place),
+            "delete" if place.subresource.is_empty() => self.delete(asked, place),
+            "deletecollection" => self.delete_all(asked, place),
+            _ => Err(not_allowed()),
+        }
+    }
+
+    /// Where reads are answered from.
+    pub(super) fn source<'a>(&'a self, asked: &'a Asked<'_>) -> &'a Store {
+        match &asked.fate.deed {
+            Deed::ServeFrom(store) => store,
+            _ => &self.store,
+        }
+    }
+
+    fn get(&self, asked: &Asked<'_>, place: &Place) -> Result<Answer, Refusal> {
+        let store = self.source(asked).lock();
+        let kept = store.get(&place.kind, &place.namespace, &place.name)?;
+        drop(store);
+        shown(asked, &place.kind, 200, &kept)
+    }
+
+    fn create(&self, asked: &Asked<'_>, place: &Place) -> Result<Answer, Refusal> {
+        let (kind, is_dry) = (&place.kind, is_dry(asked));
+        // All namespaces at once are no place for an object.
+        if kind.is_namespaced && place.namespace.is_empty() {
+            return Err(not_allowed());
+        }
+        let object = read(asked, kind)?;
+        let mut state = self.store.lock();
+        let kept = state.create(kind, &place.namespace, object, is_dry)?;
+        drop(state);
+        shown(asked, kind, 201, &kept)
+    }
+
+    fn update(&self, asked: &Asked<'_>, place: &Place) -> Result<Answer, Refusal> {
+        let (kind, is_dry, part) = (&place.kind, is_dry(asked), part(place));
+        let object = read(asked, kind)?;
+        let mut state = self.store.lock();
+        let is_there = state.get(kind, &place.namespace, &place.name).is_ok();
+        if !is_there && kind.created_by_update && part == Part::Object {
+            let mut object = object;
+            if let Some(metadata) = object["metadata"].as_object_mut() {
+                metadata.remove("resourceVersion");
+            }
+            let kept = state.create(kind, &place.namespace, object, is_dry)?;
+            drop(state);
+            return shown(asked, kind, 201, &kept);
+        }
+        let (namespace, name) = (&place.namespace, &place.name);
+        let kept = state.update(kind, namespace, name, part, is_dry, |_| Ok(object))?;
+        drop(state);
+        shown(asked, kind, 200, &kept)
+    }
+
+    fn patch(&self, asked: &Asked<'_>, place: &Place) -> Result<Answer, Refusal> {
+        let how = patch_of(asked, &place.kind)?;
+        let patch = parsed(asked.body)?;
+        let written = self.patched(asked, place, how, &patch)?;
+        let code = if written.is_new { 201 } else { 200 };
+        shown(asked, &place.kind, code, &written.kept)
+    }
+
+    fn patched(
+        &self,
+        asked: &Asked<'_>,
+        place: &Place,
+        how: Patch,
+        patch: &Value,
+    ) -> Result<Written, Refusal> {
+        let (kind, is_dry) = (&place.kind, is_dry(asked));
+        let (namespace, name) = (&place.namespace, &place.name);
+        let mut state = self.store.lock();
+        let is_new = state.get(kind, namespace, name).is_err();
+        if is_new && how == Patch::Apply && place.subresource.is_empty() {
+            let mut object = json!({});
+            how.apply(&mut object, patch)?;
+            let kept = state.create(kind, namespace, object, is_dry)?;
+            return Ok(Written { kept, is_new });
+        }
+        let is_new_events = kind.resource != kind.shelf;
+        let kept = state.update(kind, namespace, name, part(place), is_dry, |mut object| {
+            if is_new_events {
+                events::to_new(&mut object);
+            }
+            how.apply(&mut object, patch)?;
+            if is_new_events {
+                events::to_core(&mut object);
+            }
+            Ok(object)
+        })?;
+        Ok(Written {
+            kept,
+            is_new: false,
+        })
+    }
+
+    fn delete(&self, asked: &Asked<'_>, place: &Place) -> Result<Answer, Refusal> {
+        let (kind, how) = (&place.kind, deletion(asked)?);
+        let mut state = self.store.lock();
+        let (namespace, name) = (&place.namespace, &place.name);
+        let deleted = state.delete(kind, namespace, name, &how, is_dry(asked))?;
+        drop(state);
+        match deleted {
+            Deleted::Gone(kept) if !kind.shows_deleted => {
+                let uid = kept.value(kind)["metadata"]["uid"].clone();
+                Ok(Answer::json(200, &success(kind, name, &uid)))
+            }
+            Deleted::Gone(kept) | Deleted::Marked(kept) => shown(asked, kind, 200, &kept),
+        }
+    }
+
+    fn delete_all(&self, asked: &Asked<'_>, place: &Place) -> Result<Answer, Refusal> {
+        let (kind, how, is_dry) = (&place.kind, deletion(asked)?, is_dry(asked));
+        let selection = super::lists::selection(asked, place)?;
+        let mut state = self.store.lock();
+        let mut page = state.list(kind, &selection, &Paging::default())?;
+        for kept in &mut page.objects {
+            let (namespace, name) = crate::store::body::parts(&kept.key);
+            let deleted = state.delete(kind, namespace, name, &how, is_dry)?;
+            let (Deleted::Gone(after) | Deleted::Marked(after)) = deleted;
+            *kept = after;
+        }
+        page.version = state.version;
+        drop(state);
+        super::lists::shown(asked, kind, &page)
+    }
+}
+
+/// One object in the form the client wants.
+pub(super) fn shown(
+    asked: &Asked<'_>,
+    kind: &Kind,
+    code: u16,
+    kept: &Kept,
+) -> Result<Answer, Refusal> {
+    let format = Format::wanted(&asked.head.headers, kind)?;
+    Ok(match format {
+        Format::Json => Answer::text(code, text(kind, kept)),
+        Format::Protobuf => Answer::of(code, wire::PROTOBUF, wire::one(kind, &kept.value(kind))),
+        Format::Table => {
+            let now = asked.call.at;
+            let version = kept.stored.version.to_string();
+            let metadata = json!({ "resourceVersion": version });
+            Answer::json(
+                code,
+                &table::table(kind, &[kept.value(kind)], &metadata, now),
+            )
+        }
+        Format::Metadata => Answer::json(code, &metadata_alone(kept.value(kind))),
+    })
+}
+
+/// The JSON of an object, as the group it was asked of has it.
+pub(super) fn text(kind: &Kind, kept: &Kept) -> String {
+    if kind.resource == kind.shelf {
+        return kept.text(kind);
+    }
+    let mut event = kept.value(kind);
+    events::to_new(&mut event);
+    event.to_string()
+}
+
+pub(super) fn metadata_alone(object: Value) -> Value {
+    json!({
+        "kind": "PartialObjectMetadata",
+        "apiVersion": "meta.k8s.io/v1",
+        "metadata": object["metadata"],
+    })
+}
+
+fn part(place: &Place) -> Part {
+    match place.subresource.as_str() {
+        "status" => Part::Status,
+        _ => Part::Object,
+    }
+}
+
+pub(super) fn is_dry(asked: &Asked<'_>) -> bool {
+    asked.query.text("dryRun") == "All"
+}
+
+/// The object in a request. It must be of the kind it is sent to.
+fn read(asked: &Asked<'_>, kind: &Kind) -> Result<Value, Refusal> {
+    let content = content_type(asked);
+    if !["", "application/json", "*/*"].contains(&content.as_str()) {
+        return Err(unsupported(&["application/json"]));
+    }
+    let mut object = parsed(asked.body)?;
+    let said = |field: &str| object[field].as_str().unwrap_or_default().to_owned();
+    let (kind_said, version_said) = (said("kind"), said("apiVersion"));
+    let is_kind = kind_said.is_empty() || kind_said == kind.kind;
+    let is_version = version_said.is_empty() || version_said == kind.api_version();
+    if !is_kind || !is_version {
+        let message = format!(
+            "{kind_said} in version \"{version_said}\" cannot be handled as a {}: converting \
+             ({version_said}.{kind_said}) to ({}.{}): unknown conversion",
+            kind.kind,
+            kind.api_version(),
+            kind.kind
+        );
+        return Err(Refusal::bad_request(message));
+    }
+    if kind.resource != kind.shelf {
+        events::to_core(&mut object);
+    }
+    Ok(object)
+}
+
+/// How the patch in a request is meant.
+pub(super) fn patch_of(asked: &Asked<'_>, kind: &Kind) -> Result<Patch, Refusal> {
+    let found = Patch::of(&content_type(asked));
+    // What a list's things are known by is only known of kinds that are built in.
+    let found = found.filter(|patch| !(kind.is_custom && *patch == Patch::Strategic));
+    found.ok_or_else(|| {
+        let all = [
+            "application/json-patch+json",
+            "application/merge-patch+json",
+            "application/strategic-merge-patch+json",
+            "application/apply-patch+yaml",
+            "application/apply-patch+cbor",
+        ];
+        let some: Vec<&str> = all
+            .into_iter()
+            .filter(|media| !(kind.is_custom && media.contains("strategic")))
+            .collect();
+        unsupported(&some)
+    })
+}
+
+fn content_type(asked: &Asked<'_>) -> String {
+    let found = asked.head.headers.get(http::header::CONTENT_TYPE);
+    let found = found
+        .and_then(|value| value.to_str().ok())
+        .unwrap_or_default();
+    let media = found.split(';').next().unwrap_or_default();
+    media.trim().to_owned()
+}
+
+fn unsupported(accepted: &[&str]) -> Refusal {
+    let message = format!(
+        "the body of the request was in an unknown format - accepted media types include: {}",
+        accepted.join(", ")
+    );
+    Refusal::new(Reason::UnsupportedMediaType, message)
+}
+
+/// How to delete: by the body, or by what is behind the question mark.
+fn deletion(asked: &Asked<'_>) -> Result<Deletion, Refusal> {
+    let body = match asked.body.is_empty() {
+        true => Value::Null,
+        false => parsed(asked.body)?,
+    };
+    let text = |field: &str| Some(body["preconditions"][field].as_str()?.to_owned());
+    let grace = body["gracePeriodSeconds"].as_u64();
+    Ok(Deletion {
+        grace: grace.or_else(|| asked.query.number("gracePeriodSeconds")),
+        uid: text("uid"),
+        version: text("resourceVersion"),
+    })
+}
+
+fn success(kind: &Kind, name: &str, uid: &Value) -> Value {
+    let mut details = json!({ "name": name, "kind": kind.resource.plural(), "uid": uid });
+    if !kind.resource.group().is_empty() {
+        details["group"] = kind.resource.group().into();
+    }
+    json!({
+        "kind": "Status",
+        "apiVersion": "v1",
+        "metadata": {},
+        "status": "Success",
+        "details": details,
+    })
+}

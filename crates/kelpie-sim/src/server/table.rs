@@ -1,0 +1,212 @@
+//! Objects as rows and columns, for people who look at them with kubectl.
+
+use std::time::Duration;
+
+use kelpie_core::Time;
+use serde_json::{Value, json};
+
+use super::objects::metadata_alone;
+use crate::clock;
+use crate::kind::Kind;
+use crate::resource::{
+    CONFIG_MAPS, DEPLOYMENTS, EVENTS, LEASES, NAMESPACES, NODES, PODS, Resource, SECRETS,
+};
+
+/// The cells of an object that stand between its name and its age.
+type Cells = fn(&Value, Time) -> Vec<Value>;
+
+/// Resource, names of the columns, and what stands in them.
+static COLUMNS: [(Resource, &[&str], Cells); 8] = [
+    (PODS, &["Ready", "Status", "Restarts"], pod),
+    (NODES, &["Status", "Roles", "Version"], node),
+    (
+        DEPLOYMENTS,
+        &["Ready", "Up-to-date", "Available"],
+        deployment,
+    ),
+    (LEASES, &["Holder"], |lease, _| {
+        vec![lease["spec"]["holderIdentity"].clone()]
+    }),
+    (NAMESPACES, &["Status"], |namespace, _| {
+        vec![namespace["status"]["phase"].clone()]
+    }),
+    (SECRETS, &["Type", "Data"], |secret, _| {
+        vec![secret["type"].clone(), size(&secret["data"])]
+    }),
+    (CONFIG_MAPS, &["Data"], |map, _| vec![size(&map["data"])]),
+    (
+        EVENTS,
+        &["Last Seen", "Type", "Reason", "Object", "Message"],
+        event,
+    ),
+];
+
+/// The table of some objects; `metadata` is the list's own.
+pub(super) fn table(kind: &Kind, objects: &[Value], metadata: &Value, now: Time) -> Value {
+    let known = COLUMNS
+        .iter()
+        .find(|(resource, _, _)| *resource == kind.shelf);
+    let named = |name: &str| match name {
+        "Name" => column(name, "string", "name", 0),
+        _ => column(name, "string", "", 0),
+    };
+    let mut columns = vec![named("Name")];
+    match known {
+        Some((_, names, _)) => columns.extend(names.iter().map(|name| named(name))),
+        None => columns.extend(kind.columns.iter().map(|own| {
+            let kind = if own.kind == "date" {
+                "string"
+            } else {
+                &own.kind
+            };
+            column(&own.name, kind, "", own.priority)
+        })),
+    }
+    let has_age = columns.iter().any(|column| column["name"] == "Age");
+    if !has_age {
+        columns.push(named("Age"));
+    }
+    let rows = objects.iter().map(|object| {
+        let mut cells = vec![object["metadata"]["name"].clone()];
+        match known {
+            Some((_, _, of)) => cells.extend(of(object, now)),
+            None => cells.extend(kind.columns.iter().map(|own| {
+                let found = object.pointer(&own.path.replace('.', "/"));
+                match (own.kind.as_str(), found) {
+                    ("date", Some(at)) => age(at, now),
+                    (_, found) => found.cloned().unwrap_or_default(),
+                }
+            })),
+        }
+        if !has_age {
+            cells.push(age(&object["metadata"]["creationTimestamp"], now));
+        }
+        json!({ "cells": cells, "object": metadata_alone(object.clone()) })
+    });
+    let rows: Vec<Value> = rows.collect();
+    json!({
+        "kind": "Table",
+        "apiVersion": "meta.k8s.io/v1",
+        "metadata": metadata,
+        "columnDefinitions": columns,
+        "rows": rows,
+    })
+}
+
+fn column(name: &str, kind: &str, format: &str, priority: i64) -> Value {
+    json!({ "name": name, "type": kind, "format": format, "description": "", "priority": priority })
+}
+
+fn pod(pod: &Value, _: Time) -> Vec<Value> {
+    let all = pod["spec"]["containers"].as_array().map_or(0, Vec::len);
+    let statuses = pod["status"]["containerStatuses"].as_array();
+    let statuses = statuses.map(Vec::as_slice).unwrap_or_default();
+    let ready = statuses
+        .iter()
+        .filter(|status| status["ready"] == true)
+        .count();
+    let restarts = statuses
+        .iter()
+        .filter_map(|status| status["restartCount"].as_u64());
+    let waiting = statuses
+        .iter()
+        .find_map(|status| status["state"]["waiting"]["reason"].as_str());
+    let phase = pod["status"]["phase"].as_str().unwrap_or_default();
+    let is_leaving = !pod["metadata"]["deletionTimestamp"].is_null();
+    let shown = if is_leaving {
+        "Terminating"
+    } else {
+        waiting.unwrap_or(phase)
+    };
+    vec![
+        format!("{ready}/{all}").into(),
+        shown.into(),
+        restarts.sum::<u64>().to_string().into(),
+    ]
+}
+
+fn node(node: &Value, _: Time) -> Vec<Value> {
+    let conditions = node["status"]["conditions"].as_array();
+    let mut conditions = conditions.into_iter().flatten();
+    let ready = conditions.find(|condition| condition["type"] == "Ready");
+    let mut shown = match ready.and_then(|ready| ready["status"].as_str()) {
+        Some("True") => "Ready".to_owned(),
+        Some("False") => "NotReady".to_owned(),
+        _ => "Unknown".to_owned(),
+    };
+    if node["spec"]["unschedulable"] == true {
+        shown.push_str(",SchedulingDisabled");
+    }
+    vec![
+        shown.into(),
+        "<none>".into(),
+        node["status"]["nodeInfo"]["kubeletVersion"].clone(),
+    ]
+}
+
+fn deployment(deployment: &Value, _: Time) -> Vec<Value> {
+    let count = |field: &str| deployment["status"][field].as_u64().unwrap_or(0);
+    let wanted = deployment["spec"]["replicas"].as_u64().unwrap_or(0);
+    vec![
+        format!("{}/{wanted}", count("readyReplicas")).into(),
+        count("updatedReplicas").into(),
+        count("availableReplicas").into(),
+    ]
+}
+
+fn event(event: &Value, now: Time) -> Vec<Value> {
+    let about = &event["involvedObject"];
+    let text = |field: &str| about[field].as_str().unwrap_or_default().to_lowercase();
+    vec![
+        age(&event["lastTimestamp"], now),
+        event["type"].clone(),
+        event["reason"].clone(),
+        format!("{}/{}", text("kind"), text("name")).into(),
+        event["message"].clone(),
+    ]
+}
+
+fn size(map: &Value) -> Value {
+    map.as_object().map_or(0, serde_json::Map::len).into()
+}
+
+/// How long ago something was, as kubectl says it.
+fn age(at: &Value, now: Time) -> Value {
+    let at = at.as_str().and_then(clock::parse);
+    at.map_or_else(|| "<unknown>".into(), |at| shortened(now.since(at)).into())
+}
+
+fn shortened(age: Duration) -> String {
+    let seconds = age.as_secs();
+    let (minutes, hours, days) = (seconds / 60, seconds / 3_600, seconds / 86_400);
+    match (days, hours, minutes) {
+        (0, 0, 0..2) => format!("{seconds}s"),
+        (0, 0, 2..10) if seconds % 60 > 0 => format!("{minutes}m{}s", seconds % 60),
+        (0, 0..3, _) => format!("{minutes}m"),
+        (0, 3..8, _) if minutes % 60 > 0 => format!("{hours}h{}m", minutes % 60),
+        (0..2, _, _) => format!("{hours}h"),
+        (2..8, _, _) if hours % 24 > 0 => format!("{days}d{}h", hours % 24),
+        _ => format!("{days}d"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ages_are_as_short_as_kubectl_has_them() {
+        for (seconds, shown) in [
+            (0, "0s"),
+            (119, "119s"),
+            (125, "2m5s"),
+            (660, "11m"),
+            (4 * 3_600 + 120, "4h2m"),
+            (26 * 3_600, "26h"),
+            (3 * 86_400 + 3_600, "3d1h"),
+            (30 * 86_400, "30d"),
+        ] {
+            assert_eq!(shortened(Duration::from_secs(seconds)), shown);
+        }
+    }
+}

@@ -1,0 +1,55 @@
+//! The protobuf that Kubernetes speaks, for the objects of which there are many.
+
+mod message;
+mod object;
+
+use serde_json::Value;
+
+use crate::kind::Kind;
+use crate::resource::{LEASES, NODES};
+use message::Message;
+
+pub(crate) const PROTOBUF: &str = "application/vnd.kubernetes.protobuf";
+
+/// How every answer begins.
+const MAGIC: &[u8] = b"k8s\0";
+
+/// Whether objects of this kind are written so.
+pub(crate) fn is_written(kind: &Kind) -> bool {
+    [LEASES, NODES].contains(&kind.shelf)
+}
+
+/// One object in its envelope.
+pub(crate) fn one(kind: &Kind, object: &Value) -> Vec<u8> {
+    envelope(kind, &kind.kind, &object::write(kind, object))
+}
+
+/// A list in its envelope; `metadata` is the list's own.
+pub(crate) fn list<'a>(
+    kind: &Kind,
+    metadata: &Value,
+    objects: impl Iterator<Item = &'a Value>,
+) -> Vec<u8> {
+    let mut list = Message::default();
+    let mut own = Message::default();
+    own.text(2, &metadata["resourceVersion"]);
+    own.text(3, &metadata["continue"]);
+    own.number(4, &metadata["remainingItemCount"]);
+    list.message(1, &own);
+    for object in objects {
+        list.message(2, &object::write(kind, object));
+    }
+    envelope(kind, &format!("{}List", kind.kind), &list)
+}
+
+fn envelope(kind: &Kind, name: &str, content: &Message) -> Vec<u8> {
+    let mut meta = Message::default();
+    meta.bytes(1, kind.api_version().as_bytes());
+    meta.bytes(2, name.as_bytes());
+    let mut envelope = Message::default();
+    envelope.message(1, &meta);
+    envelope.message(2, content);
+    envelope.bytes(3, b"");
+    envelope.bytes(4, b"");
+    [MAGIC, envelope.as_bytes()].concat()
+}

@@ -1,0 +1,130 @@
+//! Leases and nodes, with their field numbers.
+
+use serde_json::Value;
+
+use super::message::Message;
+use crate::kind::Kind;
+use crate::resource::LEASES;
+
+pub(super) fn write(kind: &Kind, object: &Value) -> Message {
+    let mut message = Message::default();
+    message.message(1, &metadata(&object["metadata"]));
+    if kind.shelf == LEASES {
+        message.message(2, &lease_spec(&object["spec"]));
+    } else {
+        message.message(2, &node_spec(&object["spec"]));
+        message.message(3, &node_status(&object["status"]));
+    }
+    message
+}
+
+fn metadata(metadata: &Value) -> Message {
+    let mut message = Message::default();
+    message.text(1, &metadata["name"]);
+    message.text(2, &metadata["generateName"]);
+    message.text(3, &metadata["namespace"]);
+    message.text(5, &metadata["uid"]);
+    message.text(6, &metadata["resourceVersion"]);
+    message.number(7, &metadata["generation"]);
+    message.time(8, &metadata["creationTimestamp"]);
+    message.time(9, &metadata["deletionTimestamp"]);
+    message.number(10, &metadata["deletionGracePeriodSeconds"]);
+    message.map(11, &metadata["labels"]);
+    message.map(12, &metadata["annotations"]);
+    message.each(13, &metadata["ownerReferences"], |owner| {
+        let mut message = Message::default();
+        message.text(1, &owner["kind"]);
+        message.text(3, &owner["name"]);
+        message.text(4, &owner["uid"]);
+        message.text(5, &owner["apiVersion"]);
+        message.number(6, &owner["controller"]);
+        message.number(7, &owner["blockOwnerDeletion"]);
+        message
+    });
+    for finalizer in metadata["finalizers"].as_array().into_iter().flatten() {
+        message.text(14, finalizer);
+    }
+    message
+}
+
+fn lease_spec(spec: &Value) -> Message {
+    let mut message = Message::default();
+    message.text(1, &spec["holderIdentity"]);
+    message.number(2, &spec["leaseDurationSeconds"]);
+    message.time(3, &spec["acquireTime"]);
+    message.time(4, &spec["renewTime"]);
+    message.number(5, &spec["leaseTransitions"]);
+    message
+}
+
+fn node_spec(spec: &Value) -> Message {
+    let mut message = Message::default();
+    message.text(1, &spec["podCIDR"]);
+    message.text(3, &spec["providerID"]);
+    message.number(4, &spec["unschedulable"]);
+    message.each(5, &spec["taints"], |taint| {
+        let mut message = Message::default();
+        message.text(1, &taint["key"]);
+        message.text(2, &taint["value"]);
+        message.text(3, &taint["effect"]);
+        message.time(4, &taint["timeAdded"]);
+        message
+    });
+    message
+}
+
+fn node_status(status: &Value) -> Message {
+    let mut message = Message::default();
+    quantities(&mut message, 1, &status["capacity"]);
+    quantities(&mut message, 2, &status["allocatable"]);
+    message.each(4, &status["conditions"], |condition| {
+        let mut message = Message::default();
+        message.text(1, &condition["type"]);
+        message.text(2, &condition["status"]);
+        message.time(3, &condition["lastHeartbeatTime"]);
+        message.time(4, &condition["lastTransitionTime"]);
+        message.text(5, &condition["reason"]);
+        message.text(6, &condition["message"]);
+        message
+    });
+    message.each(5, &status["addresses"], |address| {
+        let mut message = Message::default();
+        message.text(1, &address["type"]);
+        message.text(2, &address["address"]);
+        message
+    });
+    message.message(7, &node_info(&status["nodeInfo"]));
+    message
+}
+
+fn node_info(info: &Value) -> Message {
+    const FIELDS: [&str; 10] = [
+        "machineID",
+        "systemUUID",
+        "bootID",
+        "kernelVersion",
+        "osImage",
+        "containerRuntimeVersion",
+        "kubeletVersion",
+        "kubeProxyVersion",
+        "operatingSystem",
+        "architecture",
+    ];
+    let mut message = Message::default();
+    for (number, field) in (1..).zip(FIELDS) {
+        message.text(number, &info[field]);
+    }
+    message
+}
+
+/// Amounts by names; an amount is a message with a text.
+fn quantities(message: &mut Message, field: u32, amounts: &Value) {
+    for (name, amount) in amounts.as_object().into_iter().flatten() {
+        let mut quantity = Message::default();
+        quantity.text(1, amount);
+        let mut entry = Message::default();
+        entry.bytes(1, name.as_bytes());
+        entry.message(2, &quantity);
+        message.message(field, &entry);
+    }
+}
