@@ -1,0 +1,4 @@
+//! The prober against a simulated landscape, in virtual time.
+
+mod crew;
+mod fence;
