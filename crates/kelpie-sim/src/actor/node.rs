@@ -40,6 +40,8 @@ pub(crate) struct Node {
     pub(crate) health: Health,
     /// When its lease was last renewed, really.
     pub(crate) renewed: Time,
+    /// How long it had not renewed before that.
+    pub(crate) gap: Duration,
     /// When its Ready condition was last reported.
     pub(crate) reported: Time,
     /// What kube-controller-manager remembers of it.
@@ -92,6 +94,7 @@ impl Node {
             zone,
             health: Health::Ready,
             renewed: now,
+            gap: Duration::ZERO,
             reported: now,
             memory: Memory::default(),
             is_cut: false,
@@ -110,6 +113,7 @@ impl Node {
             let at = self.next_renewal;
             let shown = Time::from_micros(at.as_micros().saturating_add(self.offset));
             if store.renew(NAMESPACE, &self.name, shown).is_ok() {
+                self.gap = at.since(self.renewed);
                 self.renewed = at;
             }
             self.next_renewal = at.after(pace.renewal.mul_f64(1.0 + JITTER * rng.f64()));

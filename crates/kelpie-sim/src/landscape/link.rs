@@ -26,7 +26,7 @@ pub struct Link {
 enum State {
     #[default]
     Open,
-    /// Nothing gets through, and nothing is lost.
+    /// What was under way is lost, and nothing new gets through.
     Held,
     Cut,
 }
@@ -90,15 +90,9 @@ impl Link {
 /// Serves one connection for as long as the link is there.
 async fn carry(server: Server, stream: DuplexStream, mut state: watch::Receiver<State>) {
     let mut talk = Box::pin(server.converse(stream, None));
-    loop {
-        let now = *state.borrow_and_update();
-        if now == State::Cut {
-            return;
-        }
-        tokio::select! {
-            biased;
-            changed = state.changed() => if changed.is_err() { return },
-            () = &mut talk, if now == State::Open => return,
-        }
+    tokio::select! {
+        biased;
+        _ = state.wait_for(|state| *state != State::Open) => {}
+        () = &mut talk => {}
     }
 }

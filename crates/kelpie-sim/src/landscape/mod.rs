@@ -60,8 +60,8 @@ pub enum Order {
 /// How a cluster's nodes really are.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Truth {
-    /// How long ago each of them renewed its lease, in the order of their names.
-    pub silent: Vec<Duration>,
+    /// How long ago each of them renewed its lease, and how long it had not done so before that.
+    pub silent: Vec<(Duration, Duration)>,
     /// Kubelets that do not reach their API server.
     pub cut_off: usize,
     /// When the first node that is Ready may turn Unknown if nobody renews any more.
@@ -229,12 +229,10 @@ impl Landscape {
         let number = *world.numbers.get(cluster)?;
         let cluster = world.clusters.get_mut(number)?;
         cluster.settle(now);
+        let nodes = cluster.nodes.iter();
+        let silent = nodes.map(|node| (now.since(node.renewed), node.gap));
         Some(Truth {
-            silent: cluster
-                .nodes
-                .iter()
-                .map(|node| now.since(node.renewed))
-                .collect(),
+            silent: silent.collect(),
             cut_off: cluster.cut_off(),
             deadline: cluster.deadline(grace),
         })
