@@ -9,7 +9,7 @@ const LETTERS: &[u8] = b"bcdfghjklmnpqrstvwxz2456789";
 const SUFFIX: usize = 5;
 
 /// Makes uids and names.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Dice(fastrand::Rng);
 
 /// An object's uid.

@@ -1,0 +1,8 @@
+//! The prober against a simulated landscape, in virtual time.
+
+mod auditor;
+mod chaos;
+mod crew;
+mod fence;
+mod run;
+mod seeds;

@@ -1,0 +1,257 @@
+//! A node, its kubelet and its lease.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use fastrand::Rng;
+use kelpie_core::Time;
+use serde_json::{Value, json};
+
+use crate::clock;
+use crate::resource::{LEASES, NODES};
+use crate::store::{Part, Store};
+
+/// Where leases of nodes are.
+pub(crate) const NAMESPACE: &str = "kube-node-lease";
+
+/// A kubelet that failed tries again after so long: at once, or when the next renewal is due.
+const RETRY: (Duration, Duration) = (Duration::from_millis(200), Duration::from_secs(10));
+
+/// How much later than planned a renewal comes, at most.
+const JITTER: f64 = 0.04;
+
+/// How often a kubelet reports that nothing has changed.
+const REPORT: Duration = Duration::from_mins(5);
+
+/// How fast kubelets work.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Pace {
+    pub(crate) renewal: Duration,
+    pub(crate) lease_seconds: u64,
+}
+
+/// A node with all that its actors know about it.
+#[derive(Debug)]
+pub(crate) struct Node {
+    pub(crate) name: Arc<str>,
+    /// Its place in the cluster, for faults of a share of the nodes.
+    pub(crate) number: usize,
+    pub(crate) zone: usize,
+    pub(crate) health: Health,
+    /// When its lease was last renewed, really.
+    pub(crate) renewed: Time,
+    /// How long it had not renewed before that.
+    pub(crate) gap: Duration,
+    /// When its Ready condition was last reported.
+    pub(crate) reported: Time,
+    /// What kube-controller-manager remembers of it.
+    pub(crate) memory: Memory,
+    /// Faults keep it from its API server.
+    is_cut: bool,
+    /// By how many microseconds its clock is wrong.
+    offset: i64,
+    next_renewal: Time,
+    next_report: Time,
+}
+
+/// Its Ready condition.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Health {
+    Ready,
+    /// Since when.
+    Unknown(Time),
+}
+
+/// What one process of kube-controller-manager has seen of a node.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Memory {
+    pub(crate) renew_time: Option<Time>,
+    pub(crate) reported: Option<Time>,
+    /// When it last saw a sign of life.
+    pub(crate) stamp: Option<Time>,
+    /// Since when it is known to be unreachable.
+    pub(crate) tainted: Option<Time>,
+    pub(crate) is_evicted: bool,
+}
+
+impl Node {
+    /// A node that joins now: its Node and its Lease are made.
+    pub(crate) fn join(
+        store: &Store,
+        (name, number, zone): (Arc<str>, usize, usize),
+        pace: Pace,
+        now: Time,
+        rng: &mut Rng,
+    ) -> Self {
+        let node = store.create(&NODES, "", object(&name, zone, now));
+        let owner = node.map(|node| node["metadata"]["uid"].clone());
+        let lease = lease(&name, now, pace.lease_seconds, owner.unwrap_or_default());
+        // A name that is taken already is this node's own.
+        let _ = store.create(&LEASES, NAMESPACE, lease);
+        Self {
+            name,
+            number,
+            zone,
+            health: Health::Ready,
+            renewed: now,
+            gap: Duration::ZERO,
+            reported: now,
+            memory: Memory::default(),
+            is_cut: false,
+            offset: 0,
+            next_renewal: now.after(pace.renewal.mul_f64(rng.f64())),
+            next_report: now.after(REPORT.mul_f64(rng.f64())),
+        }
+    }
+
+    /// Lets the kubelet work until `now`.
+    pub(crate) fn settle(&mut self, store: &Store, pace: Pace, now: Time, rng: &mut Rng) {
+        if self.is_cut {
+            return;
+        }
+        while self.next_renewal <= now {
+            let at = self.next_renewal;
+            let shown = Time::from_micros(at.as_micros().saturating_add(self.offset));
+            if store.renew(NAMESPACE, &self.name, shown).is_ok() {
+                self.gap = at.since(self.renewed);
+                self.renewed = at;
+            }
+            self.next_renewal = at.after(pace.renewal.mul_f64(1.0 + JITTER * rng.f64()));
+        }
+        if self.next_report <= now {
+            self.report(store, rng);
+        }
+    }
+
+    /// Reports that it is ready, and counts as such.
+    fn report(&mut self, store: &Store, rng: &mut Rng) {
+        let at = self.next_report;
+        let shown = clock::seconds(Time::from_micros(
+            at.as_micros().saturating_add(self.offset),
+        ));
+        let written = store.modify(&NODES, "", &self.name, Part::Status, |node| {
+            set_ready(node, "True", &shown);
+        });
+        if written.is_ok() {
+            self.reported = at;
+            self.health = Health::Ready;
+        }
+        self.next_report = at.after(REPORT.mul_f64(1.0 + JITTER * rng.f64()));
+    }
+
+    /// Cuts the kubelet off, or lets it through again. It has to be settled before.
+    pub(crate) fn set_cut(&mut self, is_cut: bool, now: Time, rng: &mut Rng) {
+        if self.is_cut && !is_cut {
+            let (least, most) = RETRY;
+            let wait = least + (most - least).mul_f64(rng.f64());
+            self.next_renewal = self.next_renewal.max(now.after(wait));
+            if self.health != Health::Ready {
+                self.hurry_report(now.after(wait));
+            }
+            self.next_report = self.next_report.max(now.after(wait));
+        }
+        self.is_cut = is_cut;
+    }
+
+    /// A kubelet that sees that others take it for dead says otherwise soon.
+    pub(crate) fn hurry_report(&mut self, at: Time) {
+        self.next_report = self.next_report.min(at);
+    }
+
+    /// It does not reach its API server.
+    pub(crate) fn is_cut(&self) -> bool {
+        self.is_cut
+    }
+
+    pub(crate) fn set_offset(&mut self, micros: i64) {
+        self.offset = micros;
+    }
+
+    /// Turns it Unknown, as kube-controller-manager does.
+    pub(crate) fn turn_unknown(&mut self, store: &Store, now: Time, rng: &mut Rng) {
+        let shown = clock::seconds(now);
+        // A node that somebody has deleted cannot be marked any more.
+        let _ = store.modify(&NODES, "", &self.name, Part::Status, |node| {
+            set_ready(node, "Unknown", &shown);
+        });
+        self.taint(store, true);
+        self.health = Health::Unknown(now);
+        let (least, most) = RETRY;
+        self.hurry_report(now.after(least + (most - least).mul_f64(rng.f64())));
+    }
+
+    /// Keeps pods away from it, or lets them come again.
+    pub(crate) fn taint(&self, store: &Store, is_tainted: bool) {
+        let taints = json!([{ "key": "node.kubernetes.io/unreachable", "effect": "NoExecute" }]);
+        let _ = store.modify(&NODES, "", &self.name, Part::Object, |node| {
+            if is_tainted {
+                node["spec"]["taints"] = taints;
+            } else if let Some(spec) = node["spec"].as_object_mut() {
+                spec.remove("taints");
+            }
+        });
+    }
+
+    /// Its Node and its Lease go.
+    pub(crate) fn leave(&self, store: &Store) {
+        let how = crate::store::Deletion::now();
+        let _ = store.delete(&NODES, "", &self.name, &how);
+        let _ = store.delete(&LEASES, NAMESPACE, &self.name, &how);
+    }
+}
+
+fn set_ready(node: &mut Value, status: &str, at: &str) {
+    let Some(ready) = node["status"]["conditions"][0].as_object_mut() else {
+        return;
+    };
+    let (reason, message) = match status {
+        "True" => ("KubeletReady", "kubelet is posting ready status"),
+        _ => ("NodeStatusUnknown", "Kubelet stopped posting node status."),
+    };
+    if ready.get("status").and_then(Value::as_str) != Some(status) {
+        ready.insert("lastTransitionTime".into(), at.into());
+    }
+    if status == "True" {
+        ready.insert("lastHeartbeatTime".into(), at.into());
+    }
+    ready.insert("status".into(), status.into());
+    ready.insert("reason".into(), reason.into());
+    ready.insert("message".into(), message.into());
+}
+
+fn object(name: &str, zone: usize, now: Time) -> Value {
+    let now = clock::seconds(now);
+    json!({
+        "metadata": {
+            "name": name,
+            "labels": {
+                "topology.kubernetes.io/zone": format!("zone-{zone}"),
+                "worker.gardener.cloud/pool": "pool",
+            },
+        },
+        "status": { "conditions": [{
+            "type": "Ready",
+            "status": "True",
+            "reason": "KubeletReady",
+            "message": "kubelet is posting ready status",
+            "lastHeartbeatTime": now,
+            "lastTransitionTime": now,
+        }] },
+    })
+}
+
+fn lease(name: &str, now: Time, seconds: u64, owner: Value) -> Value {
+    let mut lease = json!({
+        "metadata": { "name": name },
+        "spec": {
+            "holderIdentity": name,
+            "leaseDurationSeconds": seconds,
+            "renewTime": now.to_string(),
+        },
+    });
+    if !owner.is_null() {
+        lease["metadata"]["ownerReferences"] =
+            json!([{ "apiVersion": "v1", "kind": "Node", "name": name, "uid": owner }]);
+    }
+    lease
+}

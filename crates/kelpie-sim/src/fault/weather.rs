@@ -1,0 +1,91 @@
+//! What the faults of the moment make of one API server.
+
+use std::time::Duration;
+
+use fastrand::Rng;
+
+use super::Fault;
+use crate::refusal::{Reason, Refusal};
+use crate::server::{Deed, Fate};
+use crate::store::Store;
+
+/// The faults that act on one API server now, each with its number in the script.
+#[derive(Debug, Default)]
+pub(crate) struct Weather {
+    faults: Vec<(usize, Fault)>,
+    /// What stale lists are made from.
+    past: Option<(usize, Store)>,
+}
+
+impl Weather {
+    pub(crate) fn begin(&mut self, number: usize, fault: &Fault) {
+        self.faults.push((number, fault.clone()));
+    }
+
+    pub(crate) fn end(&mut self, number: usize) {
+        self.faults.retain(|(own, _)| *own != number);
+        self.past.take_if(|(own, _)| *own == number);
+    }
+
+    /// From now on lists show what is in `past`.
+    pub(crate) fn remember(&mut self, number: usize, past: Store) {
+        self.past = Some((number, past));
+    }
+
+    /// It is there for nobody.
+    pub(crate) fn is_down(&self) -> bool {
+        self.any(|fault| matches!(fault, Fault::Outage(_) | Fault::EtcdOutage))
+    }
+
+    /// The watchdog's connections hang.
+    pub(crate) fn hangs(&self) -> bool {
+        self.any(|fault| matches!(fault, Fault::Stall(_)))
+    }
+
+    /// How much longer the watchdog waits.
+    pub(crate) fn latency(&self) -> Duration {
+        let all = self.faults.iter().map(|(_, fault)| match fault {
+            Fault::Latency(_, by) => *by,
+            _ => Duration::ZERO,
+        });
+        all.sum()
+    }
+
+    /// What becomes of a request of the watchdog.
+    pub(crate) fn fate(&self, rng: &mut Rng) -> Fate {
+        if self.is_down() {
+            return Fate::reset();
+        }
+        if self.hangs() {
+            return Fate::hang();
+        }
+        let mut fate = Fate::delayed(self.latency());
+        if let Some((_, past)) = &self.past {
+            fate.deed = Deed::ServeFrom(past.clone());
+        }
+        for (_, fault) in &self.faults {
+            if let Fault::Refusal { status, share, .. } = fault
+                && rng.f64() < *share
+            {
+                fate.deed = Deed::Refuse(refusal(*status));
+            }
+        }
+        fate
+    }
+
+    fn any(&self, is_it: impl Fn(&Fault) -> bool) -> bool {
+        self.faults.iter().any(|(_, fault)| is_it(fault))
+    }
+}
+
+fn refusal(status: u16) -> Refusal {
+    let reason = match status {
+        401 => Reason::Unauthorized,
+        403 => Reason::Forbidden,
+        429 => Reason::TooManyRequests,
+        503 => Reason::ServiceUnavailable,
+        504 => Reason::Timeout,
+        _ => Reason::InternalError,
+    };
+    Refusal::new(reason, "by the script")
+}

@@ -1,0 +1,43 @@
+//! Who vouches for the API servers.
+
+use kelpie_net::{Identity, TlsServer};
+use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, IsCa, KeyPair};
+
+use super::LandscapeError;
+
+/// A certificate authority, and a certificate for loopback.
+pub(super) struct Authority {
+    /// Its certificate.
+    pub(super) pem: String,
+    chain: String,
+    key: KeyPair,
+}
+
+impl Authority {
+    /// A new one, with new keys.
+    pub(super) fn new() -> Result<Self, LandscapeError> {
+        Self::make().map_err(|error| LandscapeError::Certificate(error.to_string()))
+    }
+
+    fn make() -> Result<Self, rcgen::Error> {
+        let mut params = CertificateParams::default();
+        params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+        let issuer = CertifiedIssuer::self_signed(params, KeyPair::generate()?)?;
+        let key = KeyPair::generate()?;
+        let names = ["127.0.0.1".to_owned(), "localhost".to_owned()];
+        let chain = CertificateParams::new(names)?.signed_by(&key, &issuer)?;
+        Ok(Self {
+            pem: issuer.pem(),
+            chain: chain.pem(),
+            key,
+        })
+    }
+
+    /// As API servers appear.
+    pub(super) fn server(&self) -> Result<TlsServer, LandscapeError> {
+        let key = self.key.serialize_pem().into_bytes().into();
+        let identity = Identity::from_pem(self.chain.as_bytes(), &key);
+        let server = identity.and_then(|identity| TlsServer::new(&identity));
+        server.map_err(|error| LandscapeError::Certificate(error.to_string()))
+    }
+}

@@ -1,0 +1,98 @@
+//! How a watchdog reaches a landscape without sockets.
+
+use std::io;
+use std::sync::{Arc, Weak};
+
+use kelpie_net::Network;
+use tokio::io::{DuplexStream, duplex};
+use tokio::sync::watch;
+
+use super::Shared;
+use crate::server::Server;
+
+/// Bytes under way in one direction of a connection.
+const WINDOW: usize = 64 * 1024;
+
+/// The network of one process. When it is cut, that process is as good as dead to everybody: what is
+/// under way comes to nothing, and nothing new begins.
+#[derive(Clone, Debug)]
+pub struct Link {
+    name: Arc<str>,
+    landscape: Weak<Shared>,
+    state: Arc<watch::Sender<State>>,
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum State {
+    #[default]
+    Open,
+    /// What was under way is lost, and nothing new gets through.
+    Held,
+    Cut,
+}
+
+impl Link {
+    pub(super) fn new(name: &str, landscape: Weak<Shared>) -> Self {
+        Self {
+            name: name.into(),
+            landscape,
+            state: Arc::default(),
+        }
+    }
+
+    /// Who this is: the user that the seed sees, and the token it shows.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// For the process' clients.
+    pub fn network(&self) -> Network {
+        let (landscape, state) = (self.landscape.clone(), self.state.subscribe());
+        Network::inside(move |host, _| {
+            let (landscape, mut state) = (landscape.clone(), state.clone());
+            let host = host.to_owned();
+            Box::pin(async move {
+                let Ok(State::Open) = state
+                    .wait_for(|state| *state != State::Held)
+                    .await
+                    .map(|s| *s)
+                else {
+                    return Err(io::ErrorKind::ConnectionReset.into());
+                };
+                let shared = landscape
+                    .upgrade()
+                    .ok_or(io::ErrorKind::ConnectionRefused)?;
+                let server = shared.enter(&host).await?;
+                drop(shared);
+                let (ours, theirs) = duplex(WINDOW);
+                tokio::spawn(carry(server, theirs, state));
+                Ok(ours)
+            })
+        })
+    }
+
+    /// The process hears and says nothing.
+    pub fn hold(&self) {
+        self.state.send_replace(State::Held);
+    }
+
+    /// It hears and speaks again.
+    pub fn release(&self) {
+        self.state.send_replace(State::Open);
+    }
+
+    /// The process is dead.
+    pub fn cut(&self) {
+        self.state.send_replace(State::Cut);
+    }
+}
+
+/// Serves one connection for as long as the link is there.
+async fn carry(server: Server, stream: DuplexStream, mut state: watch::Receiver<State>) {
+    let mut talk = Box::pin(server.converse(stream, None));
+    tokio::select! {
+        biased;
+        _ = state.wait_for(|state| *state != State::Open) => {}
+        () = &mut talk => {}
+    }
+}

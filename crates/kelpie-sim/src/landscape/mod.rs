@@ -1,0 +1,271 @@
+//! A landscape: a seed, the clusters whose control planes it holds, and all who act in them.
+//!
+//! A [`Plan`] says how large it is; [`Landscape::play`] puts a scenario's faults on its timeline;
+//! [`Landscape::run`] drives everybody. A watchdog reaches it over a [`Link`], inside the process and
+//! in whatever time the runtime has, or over TLS on loopback. [`Row`] and [`Damage`] say what it looks
+//! like and what was broken; every [`Happening`] can be watched. `world` is where all of it changes;
+//! `cluster` is one cluster's part of that.
+
+mod authority;
+mod cluster;
+mod happening;
+mod link;
+mod objects;
+mod plan;
+mod report;
+mod script;
+mod shared;
+mod world;
+
+use std::io;
+use std::sync::Arc;
+use std::time::Duration;
+
+use kelpie_core::Time;
+use tokio::time::{Instant, sleep_until};
+
+use crate::clock::Clock;
+use crate::resource::DEPLOYMENTS;
+use crate::scenario::Scenario;
+use crate::selection::Selection;
+use crate::server::{Listening, Server, User};
+use authority::Authority;
+pub use happening::{Happening, What};
+pub use link::Link;
+pub use plan::Plan;
+pub use report::{Controller, Damage, Row};
+use shared::{Place, Shared};
+use world::World;
+
+/// Where the seed is, inside the process.
+const SEED: &str = "seed";
+
+/// A landscape. Clones are the same landscape.
+#[derive(Clone, Debug)]
+pub struct Landscape(Arc<Shared>);
+
+/// What somebody who runs watchdogs has to do, because the script says so.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Order {
+    /// The one that leads dies at once.
+    Crash,
+    /// Another one is started.
+    Start,
+    /// The one that leads hears and says nothing.
+    Pause,
+    /// It goes on.
+    Resume,
+}
+
+/// How a cluster's nodes really are.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Truth {
+    /// How long ago each of them renewed its lease, and how long it had not done so before that.
+    pub silent: Vec<(Duration, Duration)>,
+    /// Kubelets that do not reach their API server.
+    pub cut_off: usize,
+    /// When the first node that is Ready may turn Unknown if nobody renews any more.
+    pub deadline: Option<Time>,
+}
+
+/// Why a landscape cannot be made.
+#[derive(Debug, thiserror::Error)]
+pub enum LandscapeError {
+    /// This machine makes no keys.
+    #[error("cannot make a certificate for the simulated API servers: {0}")]
+    Certificate(String),
+    /// Another program has to let go of ports, or the limit of open files has to be raised.
+    #[error(
+        "cannot listen on loopback for the simulated API servers: {0}; are there free ports, and files (ulimit -n)?"
+    )]
+    Listen(#[from] io::Error),
+}
+
+impl Landscape {
+    /// A landscape inside the process: who has a [`Link`] reaches it, without sockets.
+    pub fn inside(plan: &Plan, clock: &Clock) -> Result<Self, LandscapeError> {
+        let authority = Authority::new()?;
+        let landscape = Self::empty(plan, clock, &authority);
+        for number in 0..plan.clusters {
+            let url = format!("https://{}", plan.cluster_name(number));
+            landscape.add(landscape.shoot_server(number), url);
+        }
+        Ok(landscape)
+    }
+
+    /// A landscape whose API servers listen on loopback. The first that listens is the seed's; they do
+    /// as long as what comes back is kept.
+    pub async fn listening(
+        plan: &Plan,
+        clock: &Clock,
+    ) -> Result<(Self, Vec<Listening>), LandscapeError> {
+        let authority = Authority::new()?;
+        let landscape = Self::empty(plan, clock, &authority);
+        let tls = authority.server()?;
+        let mut open = vec![landscape.seed().listen(tls.clone()).await?];
+        for number in 0..plan.clusters {
+            let server = landscape.shoot_server(number);
+            let listening = server.listen(tls.clone()).await?;
+            landscape.add(server, listening.url());
+            open.push(listening);
+        }
+        Ok((landscape, open))
+    }
+
+    fn empty(plan: &Plan, clock: &Clock, authority: &Authority) -> Self {
+        let shared = Arc::new_cyclic(|weak| {
+            let server = Shared::server(weak, clock, plan.seed, Place::Seed);
+            let world = World::new(plan.clone(), server.clone(), authority.pem.clone());
+            Shared::new(clock.clone(), server, world)
+        });
+        Self(shared)
+    }
+
+    fn shoot_server(&self, number: usize) -> Server {
+        let weak = Arc::downgrade(&self.0);
+        // Any number that differs from the others'.
+        let seed =
+            self.0.world().plan.seed ^ (number as u64 + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        Shared::server(&weak, &self.0.clock, seed, Place::Shoot(number))
+    }
+
+    fn add(&self, server: Server, url: String) {
+        let now = self.now();
+        self.0.world().add(server, url, now);
+    }
+
+    /// What time it is.
+    pub fn now(&self) -> Time {
+        self.0.clock.now()
+    }
+
+    /// What the watchdog takes for the time.
+    pub fn watchdog_clock(&self) -> impl Fn() -> Time + Send + Sync + 'static {
+        let shared = Arc::clone(&self.0);
+        move || {
+            let micros = shared.world().clock_offset.saturating_mul(1_000);
+            Time::from_micros(shared.clock.now().as_micros().saturating_add(micros))
+        }
+    }
+
+    /// The seed's API server.
+    pub fn seed(&self) -> Server {
+        self.0.seed.clone()
+    }
+
+    /// The URL of the seed's API server inside the process.
+    pub fn seed_url(&self) -> String {
+        format!("http://{SEED}")
+    }
+
+    /// A kubeconfig for the seed's API server under this URL, as somebody who may do everything.
+    pub fn seed_kubeconfig(&self, url: &str, name: &str) -> String {
+        self.admit(name);
+        objects::kubeconfig(url, &self.0.world().authority, name)
+    }
+
+    /// The API server of a cluster.
+    pub fn shoot(&self, cluster: &str) -> Option<Server> {
+        let world = self.0.world();
+        let number = world.numbers.get(cluster)?;
+        Some(world.clusters.get(*number)?.server.clone())
+    }
+
+    /// A process' way into the landscape. The seed knows it by this name, which is its token too.
+    pub fn link(&self, name: &str) -> Link {
+        self.admit(name);
+        Link::new(name, Arc::downgrade(&self.0))
+    }
+
+    fn admit(&self, name: &str) {
+        let user = User::new(name, &["system:masters"]);
+        self.0.seed.users().add_token(name, user);
+    }
+
+    /// Deletes a Cluster from the seed, as if its owner had: its API server and nodes go on.
+    pub fn forget(&self, cluster: &str) {
+        let how = crate::store::Deletion::now();
+        // Whoever is not there cannot be deleted.
+        let _ = self
+            .0
+            .seed
+            .store()
+            .delete(&objects::CLUSTERS, "", cluster, &how);
+    }
+
+    /// Puts a scenario on the timeline, beginning now.
+    pub fn play(&self, scenario: &Scenario) {
+        let now = self.now();
+        self.0.world().play(&scenario.incidents, now);
+        self.0.bell.notify_one();
+    }
+
+    /// Shows everything that happens to `observer`, which may ask the landscape in turn.
+    pub fn observe(&self, observer: impl FnMut(&Happening) + Send + 'static) {
+        self.0.set_observer(Box::new(observer));
+    }
+
+    /// What the keeper of the watchdogs has to do since the last time.
+    pub fn take_orders(&self) -> Vec<Order> {
+        std::mem::take(&mut self.0.world().orders)
+    }
+
+    /// The fleet as it is.
+    pub fn fleet(&self) -> Vec<Row> {
+        let now = self.now();
+        self.0.world().rows(now)
+    }
+
+    /// What was broken so far.
+    pub fn damage(&self) -> Damage {
+        self.0.world().damage()
+    }
+
+    /// How the nodes of a cluster are.
+    pub fn truth(&self, cluster: &str) -> Option<Truth> {
+        let now = self.now();
+        let mut world = self.0.world();
+        let grace = world.plan.grace;
+        let number = *world.numbers.get(cluster)?;
+        let cluster = world.clusters.get_mut(number)?;
+        cluster.settle(now);
+        let nodes = cluster.nodes.iter();
+        let silent = nodes.map(|node| (now.since(node.renewed), node.gap));
+        Some(Truth {
+            silent: silent.collect(),
+            cut_off: cluster.cut_off(),
+            deadline: cluster.deadline(grace),
+        })
+    }
+
+    /// Drives everybody, in the runtime's time, until it is dropped.
+    pub async fn run(&self) {
+        let seed = self.0.seed.store();
+        let watch = |from| seed.watch(&DEPLOYMENTS, Selection::all(), from);
+        // All are told in the beginning; those that are as they were mean nothing.
+        let Ok(mut deployments) = watch(None) else {
+            return;
+        };
+        loop {
+            while let Some(event) = deployments.try_next() {
+                if !self.0.see(&event) {
+                    let Ok(again) = watch(None) else { return };
+                    deployments = again;
+                }
+            }
+            let next = self.0.step();
+            let wake = Instant::now() + next.since(self.now()).min(Duration::from_hours(1));
+            tokio::select! {
+                biased;
+                event = deployments.next() => {
+                    if !self.0.see(&event) {
+                        let Ok(again) = watch(None) else { return };
+                        deployments = again;
+                    }
+                }
+                () = self.0.bell.notified() => {}
+                () = sleep_until(wake) => {}
+            }
+        }
+    }
+}
