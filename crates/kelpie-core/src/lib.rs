@@ -47,6 +47,7 @@
 //! println!("{decision}");
 //! ```
 
+pub mod addon;
 mod book;
 mod candidate;
 mod census;
