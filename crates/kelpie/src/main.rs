@@ -3,12 +3,14 @@
 //! Reading order: [`cli`] says what can be asked, one file per subcommand answers it, [`exit`] turns
 //! the answer into an exit code.
 
+mod addon;
 mod bind;
 mod check;
 mod check_config;
 mod cli;
 mod completions;
 mod config_file;
+mod crd;
 mod etcd;
 mod exit;
 mod explain;
@@ -22,6 +24,7 @@ mod signals;
 mod source;
 mod summary;
 mod terminal;
+mod yaml;
 
 use std::process::ExitCode;
 

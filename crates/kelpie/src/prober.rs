@@ -254,7 +254,7 @@ impl Prober {
 }
 
 /// Serves pages in the background until `over`, if they are to be served at all.
-async fn serve(
+pub(crate) async fn serve(
     address: &BindAddress,
     what: &str,
     pages: Router,
@@ -329,7 +329,7 @@ pub(crate) fn checks(registry: &mut Registry) -> Result<(Health, Pulse, ReadyHan
 }
 
 /// A name that no other replica has.
-fn identity() -> String {
+pub(crate) fn identity() -> String {
     let host = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
     let host = match host.trim() {
         "" => "kelpie",

@@ -3,6 +3,7 @@
 //! The rules stand in `elector`; here are the calls. They need `get`, `create` and `update` on leases.
 
 mod elector;
+mod part;
 
 use std::hash::{BuildHasher, RandomState};
 use std::mem;
@@ -19,6 +20,8 @@ use tracing::{debug, info, warn};
 
 use crate::seed::{Fault, Seed, quietly, wall_clock};
 use elector::{Act, Elector, Record, Seen};
+
+pub use part::{Part, announce};
 
 /// Longer than any process lives.
 const FOR_GOOD: Duration = Duration::from_hours(100 * 365 * 24);

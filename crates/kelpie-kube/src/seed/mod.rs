@@ -13,6 +13,7 @@ mod event;
 mod fault;
 mod field;
 mod machine;
+mod need;
 mod quiet;
 mod secret;
 mod shoot;
@@ -35,13 +36,16 @@ pub use access::{Answer, Permission};
 pub use cluster::ClusterFacts;
 pub use event::{Events, Note, NoteKind, ObjectRef};
 pub use machine::{MachineChange, MachineFacts};
+pub use need::{FOLLOW, Need};
 pub use secret::KubeconfigSecret;
 pub use target::{ScaleKind, TargetError, Targets};
 pub use watch::{Change, WatchError};
 
-pub(crate) use fault::Fault;
+pub(crate) use fault::{Fault, root_cause, shortened};
+pub(crate) use watch::{ROUND, follow};
 pub(crate) use {quiet::call as quietly, stamp::now as wall_clock};
 
+use crate::objects::Objects;
 use tally::Tally;
 use watch::Selection;
 
@@ -66,30 +70,40 @@ pub struct SeedOptions {
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum SeedError {
     /// The kubeconfig has to be mended.
-    #[error("no usable kubeconfig for the seed in {origin}: {reason}; name one with --kubeconfig")]
+    #[error(
+        "no usable kubeconfig for the {role} in {origin}: {reason}; name one with --kubeconfig"
+    )]
     Kubeconfig {
+        /// What the cluster is to us.
+        role: &'static str,
         /// Where it was looked for.
         origin: String,
         /// What is wrong with it.
         reason: String,
     },
     /// The settings do not make a client.
-    #[error("cannot make a client for the seed: {reason}")]
+    #[error("cannot make a client for the {role}: {reason}")]
     Setup {
+        /// What the cluster is to us.
+        role: &'static str,
         /// What is wrong.
         reason: String,
     },
     /// Somebody has to grant the permission.
-    #[error("the seed's API server refused to {verb}: {reason}; check the credentials and RBAC")]
+    #[error("the {role}'s API server refused to {verb}: {reason}; check the credentials and RBAC")]
     Denied {
+        /// What the cluster is to us.
+        role: &'static str,
         /// What was asked for.
         verb: &'static str,
         /// What the API server said.
         reason: String,
     },
     /// Later it may work.
-    #[error("the seed's API server did not {verb}: {reason}; is it up?")]
+    #[error("the {role}'s API server did not {verb}: {reason}; is it up?")]
     Unavailable {
+        /// What the cluster is to us.
+        role: &'static str,
         /// What was asked for.
         verb: &'static str,
         /// What went wrong.
@@ -104,18 +118,26 @@ pub struct Seed {
     fencing: Client,
     targets: Targets,
     tally: Tally,
+    /// What messages call it.
+    role: &'static str,
 }
 
 impl Seed {
     /// Prepares the clients. No request is made yet: a seed whose API server is down is no error.
     pub async fn connect(options: &SeedOptions) -> Result<Self, SeedError> {
+        Self::connect_as("seed", options).await
+    }
+
+    /// The same for a cluster that is no seed: messages call it by its `role`, as in `hub`.
+    pub async fn connect_as(role: &'static str, options: &SeedOptions) -> Result<Self, SeedError> {
         let tally = Tally::default();
-        let (routine, fencing) = connect::connect(options, &tally).await?;
+        let (routine, fencing) = connect::connect(role, options, &tally).await?;
         Ok(Self {
             routine,
             targets: Targets::new(fencing.clone()),
             fencing,
             tally,
+            role,
         })
     }
 
@@ -154,6 +176,11 @@ impl Seed {
         namespace: Option<&str>,
     ) -> impl Stream<Item = MachineChange> + Send + use<> {
         machine::watch_machines(&self.routine, namespace)
+    }
+
+    /// Any objects, as they are: behind the limit on routine calls.
+    pub fn objects(&self) -> Objects {
+        Objects::new(self.routine.clone(), self.role)
     }
 
     /// The controllers to fence. Their calls do not queue behind anything else.
@@ -212,9 +239,11 @@ impl Seed {
             Ok(Err(error)) => Fault::from(&error),
             Err(_) => Fault::TimedOut,
         };
+        let role = self.role;
         Err(match fault {
-            Fault::Denied(reason) => SeedError::Denied { verb, reason },
+            Fault::Denied(reason) => SeedError::Denied { role, verb, reason },
             other => SeedError::Unavailable {
+                role,
                 verb,
                 reason: other.to_string(),
             },

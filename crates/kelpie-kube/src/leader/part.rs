@@ -1,0 +1,73 @@
+//! The part that a replica plays.
+
+use futures_util::FutureExt;
+use futures_util::future::BoxFuture;
+use tokio::sync::watch;
+use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
+use tracing::info;
+
+use super::{ElectionSettings, Leadership, elect};
+use crate::seed::Seed;
+
+/// Who decides whether this replica acts.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Part {
+    /// It never does.
+    Observer,
+    /// There is nobody else.
+    Alone,
+    /// An election.
+    Candidate(ElectionSettings),
+}
+
+impl Part {
+    /// Who does not act must not keep others from it, nor write the Lease.
+    pub fn new(election: Option<ElectionSettings>, dry_run: bool) -> Self {
+        match election {
+            _ if dry_run => Self::Observer,
+            Some(settings) => Self::Candidate(settings),
+            None => Self::Alone,
+        }
+    }
+
+    /// Whether we may act, from now on. The future has to be spawned; it ends after `over`, when the
+    /// Lease is given back.
+    pub fn play(
+        self,
+        seed: &Seed,
+        over: CancellationToken,
+    ) -> (watch::Receiver<Leadership>, BoxFuture<'static, ()>) {
+        let leadership = match self {
+            Self::Observer => Leadership::Standby,
+            Self::Alone => Leadership::alone(),
+            Self::Candidate(settings) => {
+                let (leadership, run) = elect(seed, settings, over);
+                return (leadership, run.boxed());
+            }
+        };
+        let (sender, leadership) = watch::channel(leadership);
+        let hold = async move {
+            over.cancelled().await;
+            drop(sender);
+        };
+        (leadership, hold.boxed())
+    }
+}
+
+/// Tells when this replica begins or stops to act, until the election is over.
+pub async fn announce(mut leadership: watch::Receiver<Leadership>, tell: impl Fn(bool)) {
+    let mut led = None;
+    loop {
+        let leads = leadership.borrow_and_update().may_act(Instant::now());
+        tell(leads);
+        match (led.replace(leads), leads) {
+            (Some(true), true) | (Some(false), false) => {}
+            (_, true) => info!("this replica acts"),
+            (_, false) => info!("this replica observes; another one acts, or none yet"),
+        }
+        if leadership.changed().await.is_err() {
+            return;
+        }
+    }
+}
