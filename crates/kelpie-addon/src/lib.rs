@@ -4,7 +4,7 @@
 //! writes its status through a [`StatusWriter`], which holds them to the rules of
 //! [`kelpie_core::addon`]; a collector speaks through a [`Reporter`].
 //! The [`StatusController`] aggregates what they say and replicates it to the `hub`; when the hub
-//! deletes the addon, `farewell` cleans the spoke first.
+//! deletes the addon, `farewell` cleans the spoke first. The [`Operator`] deploys the collectors.
 
 mod addon;
 mod backoff;
@@ -15,6 +15,7 @@ mod hub;
 mod link;
 mod made;
 mod metrics;
+mod operator;
 mod post;
 mod reporter;
 mod spec;
@@ -24,6 +25,7 @@ pub use addon::{ADDON, Addon, AddonRef};
 pub use controller::StatusController;
 pub use definition::definition;
 pub use link::HubOptions;
+pub use operator::{Operator, OperatorOptions, Source};
 pub use post::Options;
 pub use reporter::Reporter;
 pub use spec::Spec;

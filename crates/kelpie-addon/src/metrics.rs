@@ -135,3 +135,40 @@ impl HubMetrics {
         self.rounds.get_or_create(&ResultLabel { result }).inc();
     }
 }
+
+/// Of the operator. Clones are the same.
+#[derive(Clone, Debug)]
+pub(crate) struct OperatorMetrics {
+    pub(crate) leader: Gauge,
+    passes: Family<ResultLabel, Counter>,
+}
+
+impl OperatorMetrics {
+    pub(crate) fn new(registry: &mut Registry) -> Self {
+        let registry = registry.sub_registry_with_prefix(PREFIX);
+        let registry = registry.sub_registry_with_prefix("operator");
+        let leader = Gauge::default();
+        registry.register("leader", "1 while this replica acts", leader.clone());
+        let passes = Family::<ResultLabel, Counter>::default();
+        for result in ["clean", "failing", "aborted"] {
+            let _ = passes.get_or_create(&ResultLabel { result });
+        }
+        registry.register(
+            "passes",
+            "Passes over everything; failing: a collector is not as it should be; aborted: the \
+             spoke did not answer",
+            passes.clone(),
+        );
+        Self { leader, passes }
+    }
+
+    /// `None`: the pass could not be made.
+    pub(crate) fn passed(&self, clean: Option<bool>) {
+        let result = match clean {
+            Some(true) => "clean",
+            Some(false) => "failing",
+            None => "aborted",
+        };
+        self.passes.get_or_create(&ResultLabel { result }).inc();
+    }
+}

@@ -1,5 +1,6 @@
 //! `kelpie addon`.
 
+mod operator;
 mod report;
 mod server;
 mod show;
@@ -9,6 +10,7 @@ mod status;
 use anyhow::Result;
 use clap::{Args, Subcommand};
 
+use self::operator::Operator;
 use self::report::Report;
 use self::show::Show;
 use self::status::Status;
@@ -32,6 +34,7 @@ pub(crate) struct Addon {
 
 #[derive(Subcommand)]
 enum Command {
+    Operator(Box<Operator>),
     Status(Box<Status>),
     Report(Report),
     Show(Show),
@@ -40,6 +43,7 @@ enum Command {
 impl Addon {
     pub(crate) fn run(self) -> Result<Outcome> {
         match self.command {
+            Command::Operator(operator) => operator.run(),
             Command::Status(status) => status.run(),
             Command::Report(report) => report.run(),
             Command::Show(show) => show.run(),

@@ -3,11 +3,11 @@
 use kelpie_e2e::landscape::rest;
 use serde_json::json;
 
-use super::stage::{NAME, Stage, component, definition};
+use super::stage::{Alone, NAME, component, definition};
 
 #[tokio::test]
 async fn the_api_server_fills_defaults_in_keeps_to_the_ranges_and_refuses_new_duplicates() {
-    let stage = Stage::bare().await;
+    let stage = Alone::bare().await;
     let spoke = &stage.spoke;
     spoke.install(&definition().await).await;
 

@@ -6,7 +6,7 @@ use kelpie_kube::seed::{Seed, SeedOptions};
 use serde_json::{Value, json};
 
 use super::history::assert_valid;
-use super::stage::{Cluster, M, NAME, NAMESPACE, Stage, U, component, condition, report, run};
+use super::stage::{Alone, Cluster, M, NAME, NAMESPACE, U, component, condition, report, run};
 
 fn version(addon: &Value) -> &Value {
     &addon["metadata"]["resourceVersion"]
@@ -14,7 +14,7 @@ fn version(addon: &Value) -> &Value {
 
 #[tokio::test]
 async fn a_report_is_written_once_and_refused_with_a_reason_where_the_operator_holds() {
-    let stage = Stage::start().await;
+    let stage = Alone::start().await;
     let spoke = &stage.spoke;
 
     let (code, said) = report(spoke, "platform", "ForwardSuccessful", &["--message=sent"]).await;
@@ -125,7 +125,7 @@ const WRITES: usize = 300;
 /// state in between is wrong.
 #[tokio::test(flavor = "multi_thread")]
 async fn three_writers_on_one_status_lose_nothing_and_never_write_nonsense() {
-    let stage = Stage::start().await;
+    let stage = Alone::start().await;
     let history = stage.spoke.history().await;
     let mut tasks = tokio::task::JoinSet::new();
     for component in Component::ALL {
@@ -225,7 +225,7 @@ async fn three_writers_on_one_status_lose_nothing_and_never_write_nonsense() {
 
 #[tokio::test]
 async fn what_could_not_be_delivered_is_kept_and_only_the_newest_word_counts() {
-    let mut stage = Stage::start().await;
+    let mut stage = Alone::start().await;
     let mut reporter = Reporter::new(writer(&stage.spoke).await, None);
     stage.spoke.api.go_down();
     for message in ["first", "second"] {

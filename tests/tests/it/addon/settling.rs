@@ -5,7 +5,7 @@ use std::time::Duration;
 use kelpie_e2e::{landscape::rest, poll};
 use serde_json::json;
 
-use super::stage::{M, PATIENCE, Stage, U, component, condition, definition, report, trues};
+use super::stage::{Alone, M, PATIENCE, Stage, U, component, condition, definition, report, trues};
 
 #[tokio::test]
 async fn the_boot_with_both_collectors_is_progressing_until_both_forward() {
@@ -50,7 +50,7 @@ async fn the_boot_with_both_collectors_is_progressing_until_both_forward() {
 
 #[tokio::test]
 async fn neither_a_held_component_nor_the_other_collector_makes_it_flap() {
-    let stage = Stage::start().await;
+    let stage = Alone::start().await;
     let _status = stage.status(&[]).await;
     let conditions = [component(M, "UpdateFailure")];
     stage
@@ -85,7 +85,7 @@ async fn neither_a_held_component_nor_the_other_collector_makes_it_flap() {
 
 #[tokio::test]
 async fn what_was_said_while_nobody_ran_is_aggregated_at_the_start() {
-    let stage = Stage::start().await;
+    let stage = Alone::start().await;
     report(
         &stage.spoke,
         "platform",
@@ -133,7 +133,7 @@ async fn an_unchanged_world_is_looked_at_again_and_again_and_never_written() {
 
 #[tokio::test]
 async fn a_standard_condition_that_somebody_removed_is_back_after_a_resync() {
-    let stage = Stage::start().await;
+    let stage = Alone::start().await;
     report(&stage.spoke, "platform", "ForwardSuccessful", &[]).await;
     let _status = stage.status(&["--resync=300ms"]).await;
     let addon = stage.spoke.until("Available").await;
@@ -147,7 +147,7 @@ async fn a_standard_condition_that_somebody_removed_is_back_after_a_resync() {
 
 #[tokio::test]
 async fn duplicates_of_older_days_are_healed() {
-    let stage = Stage::bare().await;
+    let stage = Alone::bare().await;
     // The definition of old: the list is one value, and nobody looks into it.
     let ours = definition().await;
     let atomic = without_keys(&ours).unwrap();
@@ -168,7 +168,7 @@ async fn duplicates_of_older_days_are_healed() {
         .await;
     assert_eq!(trues(&stage.spoke.addon().await).len(), 3);
     stage.spoke.install(&ours).await;
-    let _status = super::stage::server(&stage.spoke, "status", &[]).await;
+    let _status = stage.status(&[]).await;
     let addon = stage.spoke.until("Available").await;
     super::history::assert_valid(&addon);
     assert_eq!(condition(&addon, "Foreign")["reason"], "Kept");
@@ -190,7 +190,7 @@ fn without_keys(definition: &str) -> Option<String> {
 
 #[tokio::test]
 async fn a_dry_run_tells_and_writes_nothing() {
-    let stage = Stage::start().await;
+    let stage = Alone::start().await;
     report(&stage.spoke, "platform", "ForwardSuccessful", &[]).await;
     let before = stage.spoke.addon().await;
     let status = stage.status(&["--dry-run", "--resync=200ms"]).await;

@@ -134,6 +134,38 @@ impl Cluster {
     }
 }
 
+/// A spoke without a hub: half the servers.
+pub(super) struct Alone {
+    pub(super) spoke: Cluster,
+    etcd: Etcd,
+}
+
+impl Alone {
+    /// With the kind and an addon.
+    pub(super) async fn start() -> Self {
+        let stage = Self::bare().await;
+        stage.spoke.install(&definition().await).await;
+        stage.spoke.create_addon(&json!({})).await;
+        stage
+    }
+
+    /// Without the kind.
+    pub(super) async fn bare() -> Self {
+        // Built before anything has to be on time.
+        kelpie::program().unwrap();
+        let etcd = Etcd::start("etcd").await.unwrap();
+        Self {
+            spoke: Cluster::start(&etcd, "spoke", NAMESPACE).await,
+            etcd,
+        }
+    }
+
+    /// `kelpie addon status`, for nobody but the spoke.
+    pub(super) async fn status(&self, flags: &[&str]) -> Kelpie {
+        server(&self.spoke, "status", flags).await
+    }
+}
+
 pub(super) struct Stage {
     pub(super) spoke: Cluster,
     pub(super) hub: Cluster,
@@ -153,13 +185,8 @@ impl Stage {
 
     /// Both clusters, without the kind.
     pub(super) async fn bare() -> Self {
-        // Built before anything has to be on time.
-        kelpie::program().unwrap();
-        let etcd = Etcd::start("etcd").await.unwrap();
-        let (spoke, hub) = tokio::join!(
-            Cluster::start(&etcd, "spoke", NAMESPACE),
-            Cluster::start(&etcd, "hub", CLUSTER)
-        );
+        let Alone { spoke, etcd } = Alone::bare().await;
+        let hub = Cluster::start(&etcd, "hub", CLUSTER).await;
         Self {
             spoke,
             hub,
