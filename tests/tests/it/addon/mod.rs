@@ -3,6 +3,7 @@
 mod definition;
 mod history;
 mod hub;
+mod operator;
 mod reports;
 mod settling;
 mod stage;
