@@ -51,10 +51,11 @@ pub(crate) fn check() -> Result<()> {
 }
 
 /// Files that the binary prints itself, by `kelpie generate NAME`.
-const PRINTED: [(&str, &str); 3] = [
+const PRINTED: [(&str, &str); 4] = [
     ("docs/metrics.md", "metrics"),
     ("deploy/rbac/prober-seed.yaml", "rbac-prober-seed"),
     ("deploy/rbac/prober-shoot.yaml", "rbac-prober-shoot"),
+    ("deploy/rbac/weeder.yaml", "rbac-weeder"),
 ];
 
 /// Every generated file and what it should hold.

@@ -32,10 +32,11 @@ mod yaml;
 
 pub use budget::Budget;
 pub use duration::{DurationError, GoDuration};
+pub use kelpie_core::weeder::Readiness;
 pub use prober::ProberConfig;
 pub use problem::{Problem, Report, Severity};
 pub use selector::{LabelSelector, Operator, Requirement};
-pub use weeder::{Readiness, WeederConfig};
+pub use weeder::WeederConfig;
 pub use yaml::MAX_BYTES;
 
 /// How unknown keys are met.

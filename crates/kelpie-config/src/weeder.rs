@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use kelpie_core::weeder::Readiness;
 use serde::Serialize;
 use serde::ser::{SerializeMap, Serializer};
 
@@ -33,17 +34,6 @@ pub struct WeederConfig {
     pub readiness: Readiness,
     /// Decide and report, but delete nothing.
     pub dry_run: bool,
-}
-
-/// How many endpoints make a service ready.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Readiness {
-    /// One ready endpoint is enough.
-    #[default]
-    Any,
-    /// Every endpoint is ready, and there is at least one.
-    All,
 }
 
 pub(crate) const ROOT: Table = Table {

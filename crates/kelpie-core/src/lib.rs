@@ -3,7 +3,8 @@
 //! Reading order, the way of a lease: [`Lease`] (what a list shows) goes into the [`LeaseBook`],
 //! which dates it on our own timeline; [`Roster`] says which nodes count; [`Census`] counts them at
 //! one instant and finds the instant at which they would trip; [`Judge`] turns that and the other
-//! probes into a [`Decision`]; [`fence::Fencing`] carries the decision out, step by step.
+//! probes into a [`Decision`]; [`fence::Fencing`] carries the decision out, step by step. What the
+//! weeder decides stands apart, in [`weeder`].
 //!
 //! A cluster of two nodes that both stop renewing, as a shell would drive it:
 //!
@@ -58,6 +59,7 @@ mod fraction;
 mod judge;
 mod lease;
 mod limits;
+mod mirror;
 mod observation;
 mod schedule;
 mod settings;
@@ -65,6 +67,7 @@ mod shoot;
 mod status;
 mod target;
 mod time;
+pub mod weeder;
 
 pub use book::{LeaseBook, LeaseView, Listed, Role};
 pub use candidate::{
@@ -76,6 +79,7 @@ pub use decision::{Decision, Reasons, Rule, Verdict};
 pub use fraction::Fraction;
 pub use judge::Judge;
 pub use lease::{Lease, Listing};
+pub use mirror::Mirror;
 pub use observation::{Fence, Lists, Observation};
 pub use schedule::{Throttle, Wake, WakeReason};
 pub use settings::{Settings, Thresholds};

@@ -4,9 +4,12 @@
 //! Tenants, the way of a lease: a [`kubeconfig`] that nobody trusts gives an `Access`; a [`tenant`]
 //! asks over few connections, with a deadline and without retries; [`wire`] decodes what comes.
 
+mod clock;
 pub mod kubeconfig;
 pub mod leader;
 pub mod objects;
 pub mod seed;
 pub mod tenant;
 pub mod wire;
+
+pub use clock::Clock;

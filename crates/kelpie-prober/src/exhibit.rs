@@ -1,9 +1,9 @@
 //! The prober's metrics on show, for the reference and the tests of what is built on them.
 
+use kelpie_kube::seed::{LostEvents, SeedNumbers};
 use prometheus_client::registry::Registry;
 
-use crate::metrics::{ClusterMetrics, Metrics};
-use crate::seed_numbers::{LostEvents, SeedNumbers};
+use crate::metrics::{ClusterMetrics, Metrics, PREFIX};
 
 /// Series of a cluster that does not exist. They go when this is dropped.
 #[derive(Debug)]
@@ -15,7 +15,7 @@ impl Exhibit {
     /// Registers all families, with at least one series in each, so that their labels show.
     pub fn new(registry: &mut Registry) -> Self {
         let metrics = Metrics::new(registry);
-        SeedNumbers::register(registry, || [(200, 1)].into(), LostEvents::default);
+        SeedNumbers::register(registry, PREFIX, || [(200, 1)].into(), LostEvents::default);
         Self {
             _series: metrics.of_cluster("shoot--dev--one"),
         }

@@ -15,9 +15,9 @@ use tokio::task::JoinError;
 use tokio::time::{Instant, timeout};
 use tokio_util::task::AbortOnDropHandle;
 
-use crate::clock::Clock;
 use crate::inputs::{Inputs, RawKubeconfig, is_same};
 use crate::scribe::Part;
+use kelpie_kube::Clock;
 
 /// A round waits this long for the external path.
 const PATIENCE: Duration = Duration::from_secs(1);

@@ -19,7 +19,6 @@ use tokio_util::task::TaskTracker;
 use tracing::{error, info, warn};
 
 use crate::board::Board;
-use crate::clock::Clock;
 use crate::eyes::Eyes;
 use crate::hands::{Hands, Reach};
 use crate::inputs::Inputs;
@@ -27,6 +26,7 @@ use crate::metrics::Metrics;
 use crate::probe::Probe;
 use crate::registry::{Effect, Registry, Way};
 use crate::scribe::{EventLog, Scribe};
+use kelpie_kube::Clock;
 
 /// The loop beats at least this often.
 const BEAT: Duration = Duration::from_secs(5);

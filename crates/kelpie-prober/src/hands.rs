@@ -15,9 +15,9 @@ use tokio::sync::watch;
 use tokio::time::{Instant, sleep_until, timeout};
 use tokio_util::sync::CancellationToken;
 
-use crate::clock::Clock;
 use crate::gate::Gate;
 use crate::scribe::{Part, Scribe};
+use kelpie_kube::Clock;
 
 /// A fencing call that is not answered by then is given up and asked anew: the connection may be
 /// half open, and the deadline is seconds away.

@@ -8,7 +8,6 @@
 //! that must be allowed to do stands in `permissions`.
 
 mod board;
-mod clock;
 mod exhibit;
 mod eyes;
 mod fleet;
@@ -16,15 +15,13 @@ mod gate;
 mod hands;
 mod inputs;
 mod metrics;
-mod mirror;
 mod permissions;
 mod probe;
 mod prober;
 mod registry;
 mod scribe;
-mod seed_numbers;
 
 pub use board::{ClusterState, LastFlow, Shown, State, TargetState, Unprobed, Words};
 pub use exhibit::Exhibit;
-pub use permissions::{Need, seed_needs, shoot_needs};
+pub use permissions::{seed_needs, shoot_needs};
 pub use prober::{Options, Prober};

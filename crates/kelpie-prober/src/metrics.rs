@@ -51,8 +51,8 @@ struct DirectionLabel {
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
-pub(crate) struct CodeLabel {
-    pub(crate) code: String,
+struct CodeLabel {
+    code: String,
 }
 
 /// A label value from a fixed list.

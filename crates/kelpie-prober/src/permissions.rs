@@ -5,28 +5,7 @@ use std::collections::BTreeSet;
 use kelpie_config::ProberConfig;
 use kelpie_core::ResourceRef;
 use kelpie_kube::leader::ElectionSettings;
-use kelpie_kube::seed::Permission;
-
-/// Verbs on one kind of object, with the reason.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Need {
-    /// Such as `list`.
-    pub verbs: &'static [&'static str],
-    /// API group; empty for the core group.
-    pub group: String,
-    /// Resource in the plural.
-    pub resource: String,
-    /// Such as `scale`.
-    pub subresource: Option<&'static str>,
-    /// `None`: in all namespaces, or for a resource of the whole cluster.
-    pub namespace: Option<String>,
-    /// Only for the object of this name.
-    pub name: Option<String>,
-    /// What it is for.
-    pub reason: &'static str,
-    /// What is missing without it, where that is not the whole work.
-    pub lost: Option<&'static str>,
-}
+use kelpie_kube::seed::{FOLLOW, Need};
 
 const CLUSTERS: (&str, &str) = ("extensions.gardener.cloud", "clusters");
 const MACHINES: (&str, &str) = ("machine.sapcloud.io", "machines");
@@ -35,64 +14,11 @@ const SECRETS: (&str, &str) = ("", "secrets");
 const EVENTS: (&str, &str) = ("", "events");
 const NODES: (&str, &str) = ("", "nodes");
 
-/// A list that goes on as a watch.
-const FOLLOW: &[&str] = &["list", "watch"];
 /// A write that rests on what was read.
 const CHANGE: &[&str] = &["get", "patch"];
 
 /// Where kubelets renew their leases.
 const NODE_LEASES: &str = "kube-node-lease";
-
-impl Need {
-    fn new(
-        verbs: &'static [&'static str],
-        (group, resource): (&str, &str),
-        reason: &'static str,
-    ) -> Self {
-        Self {
-            verbs,
-            group: group.to_owned(),
-            resource: resource.to_owned(),
-            subresource: None,
-            namespace: None,
-            name: None,
-            reason,
-            lost: None,
-        }
-    }
-
-    fn within(mut self, namespace: Option<&str>) -> Self {
-        self.namespace = namespace.map(str::to_owned);
-        self
-    }
-
-    fn named(mut self, name: Option<&str>) -> Self {
-        self.name = name.map(str::to_owned);
-        self
-    }
-
-    fn of(mut self, subresource: &'static str) -> Self {
-        self.subresource = Some(subresource);
-        self
-    }
-
-    fn or_else(mut self, lost: &'static str) -> Self {
-        self.lost = Some(lost);
-        self
-    }
-
-    /// One question for each verb.
-    pub fn permissions(&self) -> impl Iterator<Item = Permission> {
-        self.verbs.iter().map(|verb| Permission {
-            verb: (*verb).to_owned(),
-            group: self.group.clone(),
-            resource: self.resource.clone(),
-            subresource: self.subresource.map(str::to_owned),
-            namespace: self.namespace.clone(),
-            name: self.name.clone(),
-        })
-    }
-}
 
 /// On the seed, for this configuration; `election`: where the leader is elected, if it is.
 pub fn seed_needs(config: &ProberConfig, election: Option<&ElectionSettings>) -> Vec<Need> {
@@ -124,15 +50,7 @@ pub fn seed_needs(config: &ProberConfig, election: Option<&ElectionSettings>) ->
         let reason = "fencing and restoring: setting the replicas";
         needs.push(Need::new(CHANGE, kind, reason).of("scale").within(only));
     }
-    if let Some(election) = election {
-        let lease = |verbs, reason| {
-            Need::new(verbs, LEASES, reason).within(Some(election.namespace.as_str()))
-        };
-        let reason = "the Lease of the leader; RBAC cannot limit its creation to a name";
-        needs.push(lease(&["create"], reason));
-        let renewing = lease(&["get", "update"], "staying, or becoming, the leader");
-        needs.push(renewing.named(Some(election.name.as_str())));
-    }
+    needs.extend(election.into_iter().flat_map(Need::of_election));
     let reason = "telling what was done, on the Cluster and on each scaled object";
     let events = Need::new(&["create", "patch"], EVENTS, reason);
     needs.push(events.or_else("Events; everything else works"));
@@ -174,6 +92,8 @@ mod tests {
     use std::time::Duration;
 
     use kelpie_config::{Strictness, prober};
+
+    use kelpie_kube::seed::Permission;
 
     use super::*;
 

@@ -7,10 +7,10 @@ use kelpie_kube::tenant::Haste;
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
-use crate::clock::Clock;
 use crate::eyes::{Eyes, Round};
 use crate::hands::Hands;
 use crate::inputs::Inputs;
+use kelpie_kube::Clock;
 
 /// First rounds are spread over this long, so that a start with many clusters is no stampede.
 const SPREAD: Duration = Duration::from_secs(1);

@@ -7,12 +7,11 @@ use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
 use axum::{Json, Router};
-use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
 use kelpie_config::ProberConfig;
 use kelpie_health::{Pulse, ReadyHandle};
-use kelpie_kube::leader::{ElectionSettings, Leadership, elect};
-use kelpie_kube::seed::{Events, Seed};
+use kelpie_kube::leader::{ElectionSettings, Leadership, Part, announce};
+use kelpie_kube::seed::{Events, LostEvents, Seed, SeedNumbers};
 use kelpie_kube::tenant::Keeping;
 use prometheus_client::registry::Registry;
 use serde::Deserialize;
@@ -20,15 +19,14 @@ use tokio::sync::watch;
 use tokio::time::{Instant, timeout};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
-use tracing::{info, warn};
+use tracing::warn;
 
 use crate::board::{Board, State};
-use crate::clock::Clock;
 use crate::fleet::{Common, Fleet};
 use crate::hands::Reach;
-use crate::metrics::Metrics;
+use crate::metrics::{Metrics, PREFIX};
 use crate::scribe::EventLog;
-use crate::seed_numbers::{LostEvents, SeedNumbers};
+use kelpie_kube::Clock;
 
 /// How Events are signed.
 const COMPONENT: &str = "kelpie-prober";
@@ -77,20 +75,13 @@ impl Prober {
         registry: &mut Registry,
     ) -> Self {
         let election_over = CancellationToken::new();
-        let (leadership, election) = match &options.election {
-            // Who does not act must not keep others from it, nor write the Lease.
-            _ if options.dry_run => hold(Leadership::Standby, election_over.clone()),
-            Some(settings) => {
-                let (leadership, run) = elect(&seed, settings.clone(), election_over.clone());
-                (leadership, run.boxed())
-            }
-            None => hold(Leadership::alone(), election_over.clone()),
-        };
+        let part = Part::new(options.election.clone(), options.dry_run);
+        let (leadership, election) = part.play(&seed, election_over.clone());
         let events = (!options.dry_run).then(|| seed.events(COMPONENT, &options.identity));
         let metrics = Metrics::new(registry);
         let (counted, told) = (seed.clone(), events.clone());
         let lost = move || told.as_ref().map(LostEvents::of).unwrap_or_default();
-        SeedNumbers::register(registry, move || counted.answers(), lost);
+        SeedNumbers::register(registry, PREFIX, move || counted.answers(), lost);
         Self {
             metrics,
             events,
@@ -124,10 +115,10 @@ impl Prober {
         let background = TaskTracker::new();
         let background_over = CancellationToken::new();
         let election = background.spawn(self.election);
-        background.spawn(show_leadership(
-            self.leadership.clone(),
-            self.metrics.clone(),
-        ));
+        let leader = self.metrics.leader.clone();
+        background.spawn(announce(self.leadership.clone(), move |leads| {
+            leader.set(leads.into());
+        }));
         if let Some(events) = self.events.clone() {
             background.spawn(events.run(background_over.clone()));
         }
@@ -166,36 +157,6 @@ impl Prober {
         background_over.cancel();
         background.close();
         let _ = timeout(HANDOVER, background.wait()).await;
-    }
-}
-
-/// Without an election this replica always acts, or never does.
-fn hold(
-    leadership: Leadership,
-    over: CancellationToken,
-) -> (watch::Receiver<Leadership>, BoxFuture<'static, ()>) {
-    let (sender, leadership) = watch::channel(leadership);
-    let hold = async move {
-        over.cancelled().await;
-        drop(sender);
-    };
-    (leadership, hold.boxed())
-}
-
-/// Tells when this replica begins or stops to act.
-async fn show_leadership(mut leadership: watch::Receiver<Leadership>, metrics: Metrics) {
-    let mut led = None;
-    loop {
-        let leads = leadership.borrow_and_update().may_act(Instant::now());
-        metrics.leader.set(leads.into());
-        match (led.replace(leads), leads) {
-            (Some(true), true) | (Some(false), false) => {}
-            (_, true) => info!("this replica acts"),
-            (_, false) => info!("this replica observes; another one acts, or none yet"),
-        }
-        if leadership.changed().await.is_err() {
-            return;
-        }
     }
 }
 

@@ -4,11 +4,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
-use kelpie_core::{Eligibility, MachinePhase, Machines, PoolConditions, eligibility};
+use kelpie_core::{Eligibility, MachinePhase, Machines, Mirror, PoolConditions, eligibility};
 use kelpie_kube::seed::{Change, ClusterFacts, KubeconfigSecret, MachineFacts};
 
 use crate::inputs::{Inputs, RawKubeconfig};
-use crate::mirror::Mirror;
 
 /// What is to be done with a cluster's probe.
 #[derive(Clone, Debug, PartialEq, Eq)]

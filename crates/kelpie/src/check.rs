@@ -1,10 +1,13 @@
 //! `kelpie check`: would it work, before it has to?
 
 mod cluster;
+mod frame;
 mod prober;
 mod progress;
+mod question;
 mod row;
 mod seed;
+mod weeder;
 
 use anyhow::Result;
 use clap::{Args, Subcommand};
@@ -14,7 +17,7 @@ use crate::exit::Outcome;
 
 /// Check that a component would work here: configuration, permissions, every cluster
 ///
-/// Nothing is written, nothing is scaled.
+/// Nothing is written, nothing is scaled or deleted.
 #[derive(Args)]
 #[command(
     verbatim_doc_comment,
@@ -29,12 +32,14 @@ pub(crate) struct Check {
 #[derive(Subcommand)]
 enum Component {
     Prober(Box<prober::Prober>),
+    Weeder(Box<weeder::Weeder>),
 }
 
 impl Check {
     pub(crate) fn run(self, started_as: Guise) -> Result<Outcome> {
         match self.component {
             Component::Prober(prober) => prober.run(started_as),
+            Component::Weeder(weeder) => weeder.run(started_as),
         }
     }
 }

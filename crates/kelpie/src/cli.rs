@@ -19,6 +19,7 @@ use crate::explain::Explain;
 use crate::generate::Generate;
 use crate::go_flags::with_two_dashes;
 use crate::prober::Prober;
+use crate::weeder::Weeder;
 
 const LONG_ABOUT: &str = "\
 Kelpie watches over Kubernetes control planes that run as pods in another cluster.
@@ -36,6 +37,7 @@ const AFTER_HELP: &str = "\
 Examples:
   kelpie explain shoot--dev--one             what the prober last decided about a cluster, and why
   kelpie check prober --config-file f.yaml   would the prober work here: permissions, every cluster
+  kelpie check weeder --config-file f.yaml   would the weeder: permissions, services
   kelpie check-config prober prober.yaml     what a file means, or everything that is wrong with it
   kelpie check-config weeder - < weeder.yaml the same, from standard input
   kelpie check-config prober f.yaml -o json  for scripts
@@ -70,6 +72,7 @@ pub(crate) struct Cli {
 #[derive(Subcommand)]
 enum Command {
     Prober(Box<Prober>),
+    Weeder(Box<Weeder>),
     Explain(Explain),
     Check(Check),
     CheckConfig(CheckConfig),
@@ -119,10 +122,9 @@ impl Guise {
 /// Does what the arguments ask; the first is the name of the program.
 pub(crate) fn run(arguments: Vec<OsString>) -> Result<Outcome> {
     let guise = Guise::of(arguments.first());
-    if let Some(error) = arguments.get(1).and_then(not_yet) {
-        return Err(error.into());
-    }
-    let is_for_dwd = arguments.get(1).is_some_and(|word| word == "prober");
+    let is_for_dwd = arguments
+        .get(1)
+        .is_some_and(|word| word == "prober" || word == "weeder");
     let arguments = if is_for_dwd {
         with_two_dashes(arguments)
     } else {
@@ -130,6 +132,7 @@ pub(crate) fn run(arguments: Vec<OsString>) -> Result<Outcome> {
     };
     match Cli::try_parse_from(arguments)?.command {
         Command::Prober(command) => command.run(guise),
+        Command::Weeder(command) => command.run(guise),
         Command::Explain(command) => command.run(guise),
         Command::Check(command) => command.run(guise),
         Command::CheckConfig(command) => command.run(guise),
@@ -139,17 +142,6 @@ pub(crate) fn run(arguments: Vec<OsString>) -> Result<Outcome> {
         Command::Completions(command) => command.run(guise),
         Command::Generate(command) => command.run(guise),
     }
-}
-
-/// For who swaps the image of dependency-watchdog too early: its commands are known, but missing.
-fn not_yet(word: &OsString) -> Option<clap::Error> {
-    let name = "weeder";
-    let message = format!(
-        "this build does not have the {name} yet; it can check its file: \
-         kelpie check-config {name} FILE"
-    );
-    let is_missing = word == name;
-    is_missing.then(|| Cli::command().error(ErrorKind::InvalidSubcommand, message))
 }
 
 /// A command line that is well formed, and wrong all the same.

@@ -8,15 +8,14 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
 use clap::{Args, ValueEnum, ValueHint};
-use kelpie_config::{ProberConfig, prober};
+use kelpie_config::ProberConfig;
 use kelpie_kube::leader::ElectionSettings;
 use kelpie_prober::{seed_needs, shoot_needs};
 
 use self::rbac::Account;
 use crate::cli::Guise;
 use crate::exit::Outcome;
-use crate::prober::LEASE;
-use crate::{config_file, terminal};
+use crate::{config_file, prober, terminal, weeder};
 
 /// Gardener's own settings, which most people use.
 const GARDENERS: &str = include_str!("../../../docs/examples/prober.yaml");
@@ -38,6 +37,8 @@ enum What {
     RbacProberSeed,
     /// What the prober may do on each cluster
     RbacProberShoot,
+    /// What the weeder may do on the seed
+    RbacWeeder,
     /// The reference of metrics
     Metrics,
 }
@@ -47,10 +48,14 @@ impl Generate {
         let text = match self.what {
             What::RbacProberSeed => {
                 let config = self.config(started_as)?;
-                let needs = seed_needs(&config, Some(&election()));
+                let needs = seed_needs(&config, Some(&election(prober::LEASE)));
                 rbac::file(&Account::SEED, &needs)
             }
             What::RbacProberShoot => rbac::file(&Account::SHOOT, &shoot_needs()),
+            What::RbacWeeder => {
+                let needs = kelpie_weeder::needs(None, Some(&election(weeder::LEASE)));
+                rbac::file(&Account::WEEDER, &needs)
+            }
             What::Metrics => metrics::page()?,
         };
         terminal::stdout(&text).context("cannot write the file")?;
@@ -61,7 +66,7 @@ impl Generate {
         if let Some(file) = &self.config_file {
             return config_file::prober(file, guise);
         }
-        match prober::parse(GARDENERS.as_bytes(), guise.strictness()) {
+        match kelpie_config::prober::parse(GARDENERS.as_bytes(), guise.strictness()) {
             Ok(parsed) => Ok(parsed.value),
             Err(_) => bail!("the built-in configuration cannot be used"),
         }
@@ -69,10 +74,10 @@ impl Generate {
 }
 
 /// As Gardener runs it: with a leader. Only names matter here.
-fn election() -> ElectionSettings {
+fn election(lease: &str) -> ElectionSettings {
     ElectionSettings {
         namespace: Account::SEED.namespace.to_owned(),
-        name: LEASE.to_owned(),
+        name: lease.to_owned(),
         identity: String::new(),
         lease_duration: Duration::ZERO,
         renew_deadline: Duration::ZERO,

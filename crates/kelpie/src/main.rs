@@ -9,6 +9,7 @@ mod check;
 mod check_config;
 mod cli;
 mod completions;
+mod component;
 mod config_file;
 mod crd;
 mod etcd;
@@ -24,6 +25,7 @@ mod signals;
 mod source;
 mod summary;
 mod terminal;
+mod weeder;
 mod yaml;
 
 use std::process::ExitCode;

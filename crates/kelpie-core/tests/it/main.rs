@@ -27,4 +27,5 @@ mod rig;
 mod schedule;
 mod stage;
 mod verdict;
+mod weeder;
 mod words;

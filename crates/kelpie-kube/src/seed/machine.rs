@@ -79,8 +79,7 @@ pub(super) fn watch_machines(
 ) -> impl Stream<Item = MachineChange> + Send + use<> {
     let selection = Selection {
         namespace,
-        name: None,
-        page: PAGE,
+        ..Selection::all(PAGE)
     };
     let mut kind = Kind::Unknown;
     watch(client, selection).flat_map(move |change| stream::iter(kind.note(change)))

@@ -1,7 +1,8 @@
 //! The seed: the cluster whose API server holds the control planes that are watched over.
 //!
 //! [`Seed`] has two clients. Watches, questions and Events go through one with a limit in front of
-//! it; fencing ([`Targets`]) and the election go through another, so that they wait for nobody.
+//! it; fencing ([`Targets`]), weeding and the election go through another, so that they wait for
+//! nobody.
 //! What is watched arrives as [`Change`]s of small facts, whatever the objects look like; a request
 //! that fails is sorted by what can be done about it, and only then told.
 
@@ -14,10 +15,13 @@ mod fault;
 mod field;
 mod machine;
 mod need;
+mod numbers;
+mod pod;
 mod quiet;
 mod secret;
 mod shoot;
 mod sieve;
+mod slice;
 mod stamp;
 mod tally;
 mod target;
@@ -37,7 +41,10 @@ pub use cluster::ClusterFacts;
 pub use event::{Events, Note, NoteKind, ObjectRef};
 pub use machine::{MachineChange, MachineFacts};
 pub use need::{FOLLOW, Need};
+pub use numbers::{LostEvents, SeedNumbers};
+pub use pod::{DeleteError, PodFacts};
 pub use secret::KubeconfigSecret;
+pub use slice::SliceFacts;
 pub use target::{ScaleKind, TargetError, Targets};
 pub use watch::{Change, WatchError};
 
@@ -147,9 +154,8 @@ impl Seed {
         only: Option<&str>,
     ) -> impl Stream<Item = Change<ClusterFacts>> + Send + use<> {
         let selection = Selection {
-            namespace: None,
             name: only,
-            page: cluster::PAGE,
+            ..Selection::all(cluster::PAGE)
         };
         watch::watch(&self.routine, selection)
     }
@@ -164,7 +170,7 @@ impl Seed {
         let selection = Selection {
             namespace,
             name: Some(name),
-            page: secret::PAGE,
+            ..Selection::all(secret::PAGE)
         };
         watch::watch(&self.routine, selection)
     }
@@ -183,6 +189,50 @@ impl Seed {
         Objects::new(self.routine.clone(), self.role)
     }
 
+    /// The EndpointSlices of these services, in all namespaces or in one. The stream has no end. It
+    /// waits for nobody, and notices a dead connection within half a minute.
+    pub fn slices(
+        &self,
+        services: &[&str],
+        namespace: Option<&str>,
+    ) -> impl Stream<Item = Change<SliceFacts>> + Send + use<> {
+        let labels = slice::labels(services);
+        let selection = Selection {
+            namespace,
+            labels: Some(&labels),
+            round: watch::SHORT_ROUND,
+            ..Selection::all(slice::PAGE)
+        };
+        watch::watch(&self.fencing, selection)
+    }
+
+    /// The pods of a namespace that a label selector selects. The first list is as new as the call;
+    /// otherwise it is as [`Seed::slices`].
+    pub fn pods(
+        &self,
+        namespace: &str,
+        selector: &str,
+    ) -> impl Stream<Item = Change<PodFacts>> + Send + use<> {
+        let selection = Selection {
+            namespace: Some(namespace),
+            labels: Some(selector),
+            round: watch::SHORT_ROUND,
+            ..Selection::all(pod::PAGE)
+        };
+        watch::watch(&self.fencing, selection)
+    }
+
+    /// Deletes a pod, if it still has this uid and this version. Waits for nobody.
+    pub async fn delete_pod(
+        &self,
+        namespace: &str,
+        name: &str,
+        uid: &str,
+        version: &str,
+    ) -> Result<(), DeleteError> {
+        pod::delete(&self.fencing, namespace, name, uid, version).await
+    }
+
     /// The controllers to fence. Their calls do not queue behind anything else.
     pub fn targets(&self) -> Targets {
         self.targets.clone()
@@ -196,6 +246,11 @@ impl Seed {
     /// Events that say `component` and `instance` made them. They are posted by [`Events::run`].
     pub fn events(&self, component: &str, instance: &str) -> Events {
         Events::new(self.routine.clone(), component, instance)
+    }
+
+    /// The same without a limit in front of them, for Events that somebody waits for.
+    pub fn urgent_events(&self, component: &str, instance: &str) -> Events {
+        Events::new(self.fencing.clone(), component, instance)
     }
 
     /// Asks for each permission whether we have it.

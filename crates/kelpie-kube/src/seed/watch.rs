@@ -77,6 +77,8 @@ pub enum WatchError {
 /// The server ends a watch after so many seconds, and it goes on where it was. An idle watch hears
 /// nothing in between, so this is also how long it takes, and 5 s more, to notice a dead connection.
 pub(crate) const ROUND: u32 = 60;
+/// The same where it matters more than the few requests it costs.
+pub(super) const SHORT_ROUND: u32 = 25;
 
 /// What is made of a watched object.
 pub(crate) trait Watched: Clone + fmt::Debug + Send + Sync + 'static {
@@ -163,8 +165,25 @@ pub(crate) struct Selection<'a> {
     pub(crate) namespace: Option<&'a str>,
     /// Of this name; `None`: of any. No other object is ever asked for.
     pub(crate) name: Option<&'a str>,
+    /// With these labels; `None`: with any.
+    pub(crate) labels: Option<&'a str>,
     /// How many objects a page of a list has.
     pub(crate) page: u32,
+    /// How many seconds the server keeps a watch up.
+    pub(crate) round: u32,
+}
+
+impl Selection<'_> {
+    /// Everything, in pages of this size.
+    pub(crate) const fn all(page: u32) -> Self {
+        Self {
+            namespace: None,
+            name: None,
+            labels: None,
+            page,
+            round: ROUND,
+        }
+    }
 }
 
 /// Lists and watches, again and again, with pauses that grow while it fails.
@@ -179,9 +198,12 @@ pub(crate) fn watch<T: Watched>(
     };
     let mut config = watcher::Config::default()
         .page_size(selection.page)
-        .timeout(ROUND);
+        .timeout(selection.round);
     if let Some(name) = selection.name {
         config = config.fields(&format!("metadata.name={name}"));
+    }
+    if let Some(labels) = selection.labels {
+        config = config.labels(labels);
     }
     follow(watch_objects(api, config), what::<T>(), Thin::into_facts)
 }

@@ -99,11 +99,10 @@ impl Operator {
         let options = self.server.options(self.spoke.addon(), LEASE);
         let controller = Controller::new(spoke, options, operator, &mut registry);
         let running = self.server.open(registry, controller.routes()).await?;
-        let over = running.token();
         controller
             .run(running.shutdown, running.pulse, running.ready)
             .await;
-        over.cancel();
+        running.over.cancel();
         Ok(())
     }
 }

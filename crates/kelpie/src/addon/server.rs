@@ -1,36 +1,35 @@
 //! What the addon's servers have in common.
 
-use std::sync::Arc;
 use std::time::Duration;
 
-use anyhow::{Context, Result};
+use anyhow::Result;
 use axum::Router;
 use clap::Args;
 use kelpie_addon::{AddonRef, Options};
 use kelpie_config::GoDuration;
-use kelpie_health::{Health, Pulse, Readiness, ReadyHandle, Settings};
+use kelpie_health::{Pulse, ReadyHandle};
 use kelpie_kube::leader::{ElectionSettings, Part};
 use prometheus_client::registry::Registry;
-use tokio::runtime;
 use tokio_util::sync::CancellationToken;
 use tracing::info;
 
-use crate::bind::BindAddress;
+use crate::component::{self, ServingFlags, checks_of, identity};
 use crate::exit::Outcome;
 use crate::go_flags::boolean;
 use crate::log::{self, LogFormat, LogLevel};
-use crate::prober::{identity, serve};
 use crate::signals;
 
 /// A turn writes to a spoke that may be slow; it is well within this.
 const LONGEST_TURN: Duration = Duration::from_mins(3);
+/// The loop that must not stop.
+pub(crate) const TURNING: &str = "loop";
 /// As Kubernetes' own controllers have them.
 const LEASE_DURATION: Duration = Duration::from_secs(15);
 const RENEW_DEADLINE: Duration = Duration::from_secs(10);
 const RETRY_PERIOD: Duration = Duration::from_secs(2);
 
 /// How a server runs.
-#[derive(Args, Clone, Debug)]
+#[derive(Args)]
 pub(super) struct ServerFlags {
     /// How often everything is looked at, whether anything happened or not
     #[arg(long, value_name = "DURATION", default_value = "5m")]
@@ -62,23 +61,8 @@ pub(super) struct ServerFlags {
     )]
     enable_leader_election: bool,
 
-    /// Where /metrics and /debug/state are; 0 for nowhere
-    #[arg(
-        long = "metrics-bind-addr",
-        value_name = "ADDR",
-        default_value = ":9643",
-        help_heading = "Serving"
-    )]
-    metrics: BindAddress,
-
-    /// Where /livez and /readyz are; 0 for nowhere
-    #[arg(
-        long = "health-bind-addr",
-        value_name = "ADDR",
-        default_value = ":9644",
-        help_heading = "Serving"
-    )]
-    health: BindAddress,
+    #[command(flatten)]
+    serving: ServingFlags,
 
     /// How a line looks
     #[arg(
@@ -104,7 +88,7 @@ pub(super) struct Running {
     pub(super) shutdown: CancellationToken,
     pub(super) pulse: Pulse,
     pub(super) ready: ReadyHandle,
-    over: CancellationToken,
+    pub(super) over: CancellationToken,
 }
 
 impl ServerFlags {
@@ -114,12 +98,7 @@ impl ServerFlags {
             return Err(crate::cli::usage_error("--resync must be longer than 0s"));
         }
         log::start(self.log_format, self.log_level);
-        kelpie_net::install_crypto();
-        let runtime = runtime::Builder::new_multi_thread()
-            .enable_all()
-            .build()
-            .context("cannot start the runtime")?;
-        runtime.block_on(serve)?;
+        component::run(serve)?;
         info!("ended");
         Ok(Outcome::Success)
     }
@@ -146,11 +125,11 @@ impl ServerFlags {
     /// Serves metrics, health and the debug pages from now on.
     pub(super) async fn open(&self, mut registry: Registry, debug: Router) -> Result<Running> {
         let shutdown = signals::shutdown()?;
-        let (health, pulse, ready) = checks(&mut registry)?;
-        let numbers = kelpie_health::metrics(Arc::new(registry)).merge(debug);
+        let checks = checks_of(&mut registry, TURNING, LONGEST_TURN, "spoke");
+        let (health, pulse, ready) = checks?;
+        // Answers are given until the very end.
         let over = CancellationToken::new();
-        serve(&self.metrics, "metrics", numbers, &over).await?;
-        serve(&self.health, "health", kelpie_health::routes(health), &over).await?;
+        self.serving.start(registry, debug, health, &over).await?;
         Ok(Running {
             shutdown,
             pulse,
@@ -158,21 +137,4 @@ impl ServerFlags {
             over,
         })
     }
-}
-
-impl Running {
-    /// Answers are given until the very end.
-    pub(super) fn token(&self) -> CancellationToken {
-        self.over.clone()
-    }
-}
-
-fn checks(registry: &mut Registry) -> Result<(Health, Pulse, ReadyHandle)> {
-    let mut checks = Health::builder(Settings::default(), registry);
-    let pulse = Pulse::new(LONGEST_TURN);
-    let readiness = Readiness::new();
-    let ready = readiness.handle("spoke");
-    checks.livez("loop", pulse.clone());
-    checks.readyz("components", readiness);
-    Ok((checks.build()?, pulse, ready))
 }

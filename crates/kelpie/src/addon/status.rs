@@ -68,11 +68,10 @@ impl Status {
         let options = self.server.options(self.spoke.addon(), LEASE);
         let controller = StatusController::new(spoke, options, hub, &mut registry);
         let running = self.server.open(registry, controller.routes()).await?;
-        let over = running.token();
         controller
             .run(running.shutdown, running.pulse, running.ready)
             .await;
-        over.cancel();
+        running.over.cancel();
         Ok(())
     }
 }

@@ -2,29 +2,24 @@
 
 use std::path::PathBuf;
 
-use anyhow::{Context, Result};
-use clap::{Args, ValueEnum, ValueHint};
+use anyhow::Result;
+use clap::{Args, ValueHint};
 use futures_util::{StreamExt, stream};
 use kelpie_config::{ProberConfig, prober};
 use kelpie_kube::leader::ElectionSettings;
-use kelpie_kube::seed::{Seed, SeedOptions};
-use tokio::runtime;
 
+use super::frame::{self, File, Output};
 use super::progress::Progress;
-use super::row::{Row, Table};
+use super::row::Table;
 use super::{cluster, seed};
 use crate::cli::Guise;
+use crate::component::ElectionFlags;
 use crate::exit::Outcome;
-use crate::prober::ElectionFlags;
-use crate::source::Source;
+use crate::prober::LEASE;
 use crate::summary::counted;
-use crate::terminal;
 
 /// Clusters that are looked at together.
 const AT_ONCE: usize = 16;
-/// Gardener's own settings for the prober: the check needs no more.
-const QPS: f32 = 20.0;
-const BURST: u32 = 100;
 
 /// Would the prober work here?
 ///
@@ -57,64 +52,18 @@ pub(super) struct Prober {
     election: ElectionFlags,
 }
 
-#[derive(Clone, Copy, Debug, ValueEnum)]
-enum Output {
-    /// For people
-    Text,
-    /// For scripts
-    Json,
-}
-
 impl Prober {
     pub(super) fn run(self, started_as: Guise) -> Result<Outcome> {
-        let election = self.election.check()?;
-        kelpie_net::install_crypto();
-        let runtime = runtime::Builder::new_current_thread()
-            .enable_all()
-            .build()
-            .context("cannot start the runtime")?;
-        let mut table = Table::default();
-        if let Some(config) = self.configuration(started_as, &mut table)? {
-            runtime.block_on(self.look(&config, election.as_ref(), &mut table));
-        }
-        let text = match self.output {
-            Output::Text => table.text(),
-            Output::Json => table.json()?,
+        let election = self.election.check(LEASE)?;
+        let file = File {
+            path: &self.config_file,
+            guise: started_as,
+            parse: prober::parse,
+            sum,
         };
-        terminal::stdout(&text).context("cannot write the answer")?;
-        Ok(table.outcome())
-    }
-
-    /// `None`: it cannot be used, and the rest of the check would be about nothing.
-    fn configuration(&self, guise: Guise, table: &mut Table) -> Result<Option<ProberConfig>> {
-        const ABOUT: &str = "configuration";
-        let source = Source::file(&self.config_file);
-        let name = source.name();
-        let bytes = source.read()?;
-        let (config, problems) = match prober::parse(&bytes, guise.strictness()) {
-            Ok(parsed) => (Some(parsed.value), parsed.warnings),
-            Err(report) => (None, report.problems),
-        };
-        if let Some(config) = &config {
-            let clusters = config.namespace.as_deref().unwrap_or("all clusters");
-            let targets = u32::try_from(config.targets.len()).unwrap_or(u32::MAX);
-            let targets = counted(targets, "target", "targets");
-            let found = format!("{name} can be used: {clusters}, {targets}");
-            table.add(Row::ok(ABOUT, found));
-        }
-        for problem in problems {
-            let (line, column) = (problem.line, problem.column);
-            let found = format!("{name}:{line}:{column}: {}", problem.text());
-            table.add(match problem.severity {
-                kelpie_config::Severity::Error => {
-                    Row::fail(ABOUT, found, "correct it; docs/config.md has every key")
-                }
-                kelpie_config::Severity::Warning => {
-                    Row::warn(ABOUT, found, "the file can be used; is this what you mean?")
-                }
-            });
-        }
-        Ok(config)
+        frame::run(&file, self.output, async |config, table| {
+            self.look(config, election.as_ref(), table).await;
+        })
     }
 
     async fn look(
@@ -123,19 +72,8 @@ impl Prober {
         election: Option<&ElectionSettings>,
         table: &mut Table,
     ) {
-        let options = SeedOptions {
-            kubeconfig: self.kubeconfig.clone(),
-            qps: QPS,
-            burst: BURST,
-            user_agent: format!("kelpie/{} (check)", env!("CARGO_PKG_VERSION")),
-        };
-        let seed = match Seed::connect(&options).await {
-            Ok(seed) => seed,
-            Err(error) => {
-                let remedy = "name a kubeconfig with --kubeconfig";
-                table.add(Row::fail("seed", error.to_string(), remedy));
-                return;
-            }
+        let Some(seed) = frame::connect(self.kubeconfig.as_deref(), table).await else {
+            return;
         };
         if !seed::look(&seed, config, election, table).await {
             return;
@@ -157,4 +95,10 @@ impl Prober {
             table.add(row);
         }
     }
+}
+
+fn sum(config: &ProberConfig) -> String {
+    let clusters = config.namespace.as_deref().unwrap_or("all clusters");
+    let targets = u32::try_from(config.targets.len()).unwrap_or(u32::MAX);
+    format!("{clusters}, {}", counted(targets, "target", "targets"))
 }

@@ -1,23 +1,15 @@
 //! Is the seed there, and may we do what the prober does?
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::pin::pin;
-use std::time::Duration;
 
-use futures_util::{Stream, StreamExt};
 use kelpie_config::ProberConfig;
 use kelpie_core::{Eligibility, eligibility};
 use kelpie_kube::leader::ElectionSettings;
-use kelpie_kube::seed::{
-    Answer, Change, ClusterFacts, KubeconfigSecret, Seed, SeedError, WatchError,
-};
-use kelpie_prober::{Need, seed_needs};
-use tokio::time::timeout;
+use kelpie_kube::seed::{ClusterFacts, KubeconfigSecret, Seed};
+use kelpie_prober::seed_needs;
 
+use super::question::{self, all};
 use super::row::{Row, Table};
-
-/// For a whole list.
-const PATIENCE: Duration = Duration::from_mins(1);
 
 /// Where the permissions come from.
 const RBAC: &str = "deploy/rbac/prober-seed.yaml";
@@ -29,12 +21,8 @@ pub(super) async fn look(
     election: Option<&ElectionSettings>,
     table: &mut Table,
 ) -> bool {
-    match seed.version().await {
-        Ok(version) => table.add(Row::ok("seed", format!("Kubernetes {version}"))),
-        Err(error) => {
-            table.add(refused("seed", &error));
-            return false;
-        }
+    if !question::version(seed, table).await {
+        return false;
     }
     let mut kinds = BTreeSet::new();
     for target in &config.targets {
@@ -52,57 +40,7 @@ pub(super) async fn look(
             ),
         });
     }
-    for need in seed_needs(config, election) {
-        match ask(seed, &need).await {
-            Ok(row) => table.add(row),
-            Err(error) => {
-                table.add(refused("permission", &error));
-                return false;
-            }
-        }
-    }
-    true
-}
-
-fn refused(about: &str, error: &SeedError) -> Row {
-    let remedy = match error {
-        SeedError::Kubeconfig { .. } | SeedError::Setup { .. } => "mend the kubeconfig",
-        SeedError::Denied { .. } => "use credentials that the seed accepts",
-        SeedError::Unavailable { .. } => "is this the right kubeconfig, and the seed reachable?",
-    };
-    Row::fail(about, error.to_string(), remedy)
-}
-
-async fn ask(seed: &Seed, need: &Need) -> Result<Row, SeedError> {
-    const ABOUT: &str = "permission";
-    let questions: Vec<_> = need.permissions().collect();
-    let mut denied = Vec::new();
-    for (permission, answer) in seed.may(&questions).await? {
-        if answer != Answer::Allowed {
-            denied.push(permission.to_string());
-        }
-    }
-    if denied.is_empty() {
-        let verbs = need.verbs.join(", ");
-        let first = questions.first().map(ToString::to_string);
-        let first = first.unwrap_or_default();
-        // The first question begins with the first verb.
-        let object = first.split_once(' ').map_or("", |(_, object)| object);
-        return Ok(Row::ok(ABOUT, format!("may {verbs} {object}")));
-    }
-    let found = format!("may not {}", denied.join(", nor "));
-    Ok(match need.lost {
-        Some(lost) => Row::warn(
-            ABOUT,
-            found,
-            format!("without it there are no {lost}; {RBAC} has it"),
-        ),
-        None => Row::fail(
-            ABOUT,
-            found,
-            format!("it is for {}; {RBAC} has it", need.reason),
-        ),
-    })
+    question::permissions(seed, &seed_needs(config, election), RBAC, table).await
 }
 
 /// What the seed has.
@@ -121,11 +59,11 @@ pub(super) async fn list(
     table: &mut Table,
 ) -> Option<Landscape> {
     let only = config.namespace.as_deref();
-    let clusters = all("Clusters", seed.clusters(only), table).await;
+    let clusters = all("Clusters", RBAC, seed.clusters(only), table).await;
     let internal = seed.secrets(&config.kubeconfig_secret, only);
-    let internal = all("Secrets", internal, table).await;
+    let internal = all("Secrets", RBAC, internal, table).await;
     let external = match &config.external_kubeconfig_secret {
-        Some(name) => Some(all("Secrets", seed.secrets(name, only), table).await?),
+        Some(name) => Some(all("Secrets", RBAC, seed.secrets(name, only), table).await?),
         None => None,
     };
     let by_namespace = |secrets: Vec<KubeconfigSecret>| {
@@ -137,46 +75,6 @@ pub(super) async fn list(
         internal: by_namespace(internal?),
         external: external.map(by_namespace),
     })
-}
-
-/// The first complete list of a watch.
-async fn all<T>(
-    what: &'static str,
-    changes: impl Stream<Item = Change<T>>,
-    table: &mut Table,
-) -> Option<Vec<T>> {
-    let mut changes = pin!(changes);
-    let listing = async {
-        let mut found = Vec::new();
-        while let Some(change) = changes.next().await {
-            match change {
-                Change::Restarted => found.clear(),
-                Change::Applied(object) => found.push(object),
-                Change::Deleted { .. } => {}
-                Change::Synced => break,
-                Change::Failed(error) => return Err(error),
-            }
-        }
-        Ok(found)
-    };
-    let failed = match timeout(PATIENCE, listing).await {
-        Ok(Ok(found)) => return Some(found),
-        Ok(Err(error)) => {
-            let remedy = match &error {
-                WatchError::Denied { .. } => format!("{RBAC} has what is needed"),
-                WatchError::Absent { .. } => "is this a seed of Gardener?".to_owned(),
-                _ => "is the seed's API server well?".to_owned(),
-            };
-            Row::fail(what, error.to_string(), remedy)
-        }
-        Err(_) => Row::fail(
-            what,
-            format!("not listed within {PATIENCE:?}"),
-            "is the seed's API server well?",
-        ),
-    };
-    table.add(failed);
-    None
 }
 
 impl Landscape {

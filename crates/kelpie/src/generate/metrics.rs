@@ -4,17 +4,19 @@ use std::collections::BTreeSet;
 use std::fmt::Write;
 
 use anyhow::{Context, Result};
-use kelpie_prober::Exhibit;
 use prometheus_client::encoding::text::encode;
 use prometheus_client::registry::Registry;
+
+use crate::component::checks;
+use crate::prober::TURNING;
 
 const HEAD: &str = "\
 # Metrics
 
-<!-- Made by `cargo xtask gen` from what the prober serves. Edit the descriptions in the code instead. -->
+<!-- Made by `cargo xtask gen` from what the components serve. Edit the descriptions in the code instead. -->
 
-`kelpie prober` serves these on `--metrics-bind-addr`, path `/metrics`, as OpenMetrics. The series of a cluster
-come with its probe and go with it. A histogram `x` is the series `x_bucket`, `x_sum` and `x_count`.
+`kelpie prober` and `kelpie weeder` serve these on `--metrics-bind-addr`, path `/metrics`, as OpenMetrics. The series of
+a cluster come with its probe and go with it. A histogram `x` is the series `x_bucket`, `x_sum` and `x_count`.
 ";
 
 /// One family.
@@ -29,19 +31,26 @@ struct Family {
 /// The page.
 pub(super) fn page() -> Result<String> {
     let mut registry = Registry::default();
-    let _exhibit = Exhibit::new(&mut registry);
-    let _health = crate::prober::checks(&mut registry)?;
+    let _prober = kelpie_prober::Exhibit::new(&mut registry);
+    let _weeder = kelpie_weeder::Exhibit::new(&mut registry);
+    let _health = checks(&mut registry, TURNING)?;
     let mut text = String::new();
     encode(&mut text, &registry).context("the metrics cannot be written")?;
     let families = read(&text);
-    let of_the_prober = |family: &&Family| family.name.starts_with("kelpie_prober");
+    let is_of = |family: &&Family, component: &str| family.name.starts_with(component);
     let is_of_a_cluster = |family: &&Family| family.labels.contains("cluster");
-    let (prober, health): (Vec<_>, Vec<_>) = families.iter().partition(of_the_prober);
+    let (prober, others): (Vec<_>, Vec<_>) = families
+        .iter()
+        .partition(|family| is_of(family, "kelpie_prober"));
     let (clusters, whole): (Vec<_>, Vec<_>) = prober.into_iter().partition(is_of_a_cluster);
+    let (weeder, health): (Vec<_>, Vec<_>) = others
+        .into_iter()
+        .partition(|family| is_of(family, "kelpie_weeder"));
     let mut page = HEAD.to_owned();
     for (title, families) in [
         ("The prober as a whole", whole),
-        ("Each cluster", clusters),
+        ("Each cluster of the prober", clusters),
+        ("The weeder", weeder),
         ("Checks behind `/livez` and `/readyz`", health),
     ] {
         // Writing to a String cannot fail.

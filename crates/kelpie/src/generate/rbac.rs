@@ -3,12 +3,14 @@
 use std::collections::BTreeMap;
 use std::fmt::Write;
 
-use kelpie_prober::Need;
+use kelpie_kube::seed::Need;
 
 /// Whom the rights are for.
 pub(super) struct Account {
     /// What the file is about.
     title: &'static str,
+    /// The component whose check goes through the same list.
+    component: &'static str,
     name: &'static str,
     pub(super) namespace: &'static str,
 }
@@ -16,13 +18,21 @@ pub(super) struct Account {
 impl Account {
     pub(super) const SEED: Self = Self {
         title: "What the prober may do on the seed. The Secrets and the Lease it reads are limited by name.",
+        component: "prober",
         name: "kelpie-prober",
         namespace: "garden",
     };
     pub(super) const SHOOT: Self = Self {
         title: "What the prober may do on each cluster it watches over. It writes nothing there.",
+        component: "prober",
         name: "kelpie-prober",
         namespace: "kube-system",
+    };
+    pub(super) const WEEDER: Self = Self {
+        title: "What the weeder may do on the seed. The Lease it reads is limited by name.",
+        component: "weeder",
+        name: "kelpie-weeder",
+        namespace: "garden",
     };
 }
 
@@ -32,12 +42,13 @@ const API: &str = "rbac.authorization.k8s.io";
 pub(super) fn file(account: &Account, needs: &[Need]) -> String {
     let Account {
         title,
+        component,
         name,
         namespace,
     } = account;
     let mut text = format!(
         "# {title}\n\
-         # Made by `cargo xtask gen` from the list that `kelpie check prober` goes through. Edit that instead.\n\
+         # Made by `cargo xtask gen` from the list that `kelpie check {component}` goes through. Edit that instead.\n\
          apiVersion: v1\nkind: ServiceAccount\nmetadata:\n  name: {name}\n  namespace: {namespace}\n"
     );
     let mut by_namespace = BTreeMap::<Option<&str>, Vec<&Need>>::new();

@@ -16,6 +16,7 @@ fn help_for_a_subcommand_teaches_too() {
     insta::assert_snapshot!(Program::new("help").run(&["check-config", "prober", "--help"]));
     insta::assert_snapshot!(Program::new("help").run(&["explain", "--help"]));
     insta::assert_snapshot!(Program::new("help").run(&["check", "prober", "--help"]));
+    insta::assert_snapshot!(Program::new("help").run(&["check", "weeder", "--help"]));
 }
 
 #[test]
@@ -67,6 +68,7 @@ fn mistakes_on_the_command_line_exit_with_2() {
         &["check"],
         &["check", "prober"],
         &["weeder"],
+        &["check", "weeder"],
     ] {
         let transcript = program.run(arguments);
         assert!(transcript.starts_with("exit code: 2\n"), "{transcript}");

@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use kube::Client;
-use tokio::sync::Notify;
+use tokio::sync::{Notify, oneshot};
 use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 
@@ -63,11 +63,18 @@ pub enum NoteKind {
 #[derive(Clone)]
 pub struct Events(Arc<Shared>);
 
+/// A note on its way.
+struct Letter {
+    note: Note,
+    /// Dropped when the note was posted, or will not be.
+    _receipt: Option<oneshot::Sender<()>>,
+}
+
 struct Shared {
     client: Client,
     component: String,
     instance: String,
-    queue: Mutex<VecDeque<Note>>,
+    queue: Mutex<VecDeque<Letter>>,
     arrived: Notify,
     dropped: AtomicU64,
     refused: AtomicU64,
@@ -92,12 +99,30 @@ impl Events {
 
     /// Hands a note in and returns at once. If too many wait, the oldest is dropped.
     pub fn publish(&self, note: Note) {
+        self.enqueue(Letter {
+            note,
+            _receipt: None,
+        });
+    }
+
+    /// Hands a note in and waits until it was posted, or until it is sure that it will not be.
+    pub async fn deliver(&self, note: Note) {
+        let (receipt, settled) = oneshot::channel();
+        self.enqueue(Letter {
+            note,
+            _receipt: Some(receipt),
+        });
+        // Nothing is ever sent: that it is dropped says all.
+        let _ = settled.await;
+    }
+
+    fn enqueue(&self, letter: Letter) {
         let mut queue = self.0.queue.lock().unwrap_or_else(PoisonError::into_inner);
         if queue.len() >= QUEUE {
             queue.pop_front();
             self.0.dropped.fetch_add(1, Ordering::Relaxed);
         }
-        queue.push_back(note);
+        queue.push_back(letter);
         drop(queue);
         self.0.arrived.notify_one();
     }

@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 use tokio::time::{Instant, timeout};
 use tracing::{debug, warn};
 
-use super::{Note, NoteKind, ObjectRef, Shared};
+use super::{Letter, Note, NoteKind, ObjectRef, Shared};
 use crate::seed::fault::Fault;
 use crate::seed::{quiet, stamp};
 
@@ -33,8 +33,8 @@ const HOME_OF_CLUSTER_SCOPED: &str = "default";
 /// Posts notes one after the other.
 pub(super) struct Poster {
     shared: Arc<Shared>,
-    /// The note that is being posted: if that is cut off, it is not lost.
-    current: Option<Note>,
+    /// What is being posted: if that is cut off, it is not lost.
+    current: Option<Letter>,
     posted: HashMap<Key, Posted>,
     /// Namespaces to be left alone, until when.
     shunned: HashMap<String, Instant>,
@@ -73,7 +73,8 @@ impl Poster {
                 let queue = self.shared.queue.lock();
                 self.current = queue.unwrap_or_else(PoisonError::into_inner).pop_front();
             }
-            match self.current.clone() {
+            let note = self.current.as_ref().map(|letter| letter.note.clone());
+            match note {
                 Some(note) => {
                     self.post(&note).await;
                     self.current = None;

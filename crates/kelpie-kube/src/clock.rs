@@ -7,14 +7,14 @@ use tokio::time::Instant;
 
 /// A monotonic clock, anchored to the wall clock once: a step of the host's clock changes nothing.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Clock {
+pub struct Clock {
     anchor: Instant,
     at_anchor: Time,
 }
 
 impl Clock {
     /// Anchored now.
-    pub(crate) fn anchored() -> Self {
+    pub fn anchored() -> Self {
         #[expect(
             clippy::disallowed_methods,
             reason = "the one place that reads the wall clock, at start"
@@ -27,12 +27,12 @@ impl Clock {
     }
 
     /// The present.
-    pub(crate) fn now(&self) -> Time {
+    pub fn now(&self) -> Time {
         self.time(Instant::now())
     }
 
     /// An instant of the runtime, on our timeline.
-    pub(crate) fn time(&self, instant: Instant) -> Time {
+    pub fn time(&self, instant: Instant) -> Time {
         match instant.checked_duration_since(self.anchor) {
             Some(after) => self.at_anchor.after(after),
             None => self.at_anchor.before(self.anchor - instant),
@@ -40,7 +40,7 @@ impl Clock {
     }
 
     /// An instant of our timeline, for the runtime; far ahead if it cannot be told.
-    pub(crate) fn instant(&self, time: Time) -> Instant {
+    pub fn instant(&self, time: Time) -> Instant {
         let after = time.since(self.at_anchor);
         let far = Duration::from_hours(24);
         self.anchor + after.min(self.anchor.elapsed() + far)

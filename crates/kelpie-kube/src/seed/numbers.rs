@@ -3,27 +3,31 @@
 use std::collections::BTreeMap;
 use std::fmt;
 
-use kelpie_kube::seed::Events;
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::{DescriptorEncoder, EncodeLabelSet, EncodeMetric};
 use prometheus_client::metrics::MetricType;
 use prometheus_client::metrics::counter::ConstCounter;
 use prometheus_client::registry::Registry;
 
-use crate::metrics::{CodeLabel, PREFIX};
+use super::Events;
 
 /// Collects the answers of the seed, and the Events that did not get there.
-pub(crate) struct SeedNumbers<A, L> {
+pub struct SeedNumbers<A, L> {
     answers: A,
     lost: L,
 }
 
 /// Events that did not get there, by cause.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct LostEvents {
+pub struct LostEvents {
     refused: u64,
     dropped: u64,
     failed: u64,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct CodeLabel {
+    code: String,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
@@ -36,16 +40,17 @@ where
     A: Fn() -> BTreeMap<u16, u64> + Send + Sync + 'static,
     L: Fn() -> LostEvents + Send + Sync + 'static,
 {
-    /// `answers`: how many had which status, 0 for none at all.
-    pub(crate) fn register(registry: &mut Registry, answers: A, lost: L) {
+    /// Under this prefix. `answers`: how many had which status, 0 for none at all.
+    pub fn register(registry: &mut Registry, prefix: &str, answers: A, lost: L) {
         let numbers = Self { answers, lost };
-        let registry = registry.sub_registry_with_prefix(PREFIX);
+        let registry = registry.sub_registry_with_prefix(prefix);
         registry.register_collector(Box::new(numbers));
     }
 }
 
 impl LostEvents {
-    pub(crate) fn of(events: &Events) -> Self {
+    /// What did not get through so far.
+    pub fn of(events: &Events) -> Self {
         Self {
             refused: events.refused(),
             dropped: events.dropped(),

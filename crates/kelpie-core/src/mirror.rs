@@ -7,15 +7,22 @@ use std::collections::{BTreeMap, BTreeSet};
 /// After every new list the watch says what there is; what it did not name until the list was
 /// complete is gone. Until then nothing goes: half a list must not look like a deletion.
 #[derive(Debug)]
-pub(crate) struct Mirror<K, V> {
+pub struct Mirror<K, V> {
     items: BTreeMap<K, V>,
     /// While a list is coming in: what it has not named yet.
     unnamed: Option<BTreeSet<K>>,
     was_complete: bool,
 }
 
+impl<K: Ord + Clone, V> Default for Mirror<K, V> {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
 impl<K: Ord + Clone, V> Mirror<K, V> {
-    pub(crate) fn new() -> Self {
+    /// Nothing was told yet.
+    pub const fn new() -> Self {
         Self {
             items: BTreeMap::new(),
             unnamed: None,
@@ -24,12 +31,12 @@ impl<K: Ord + Clone, V> Mirror<K, V> {
     }
 
     /// A new list begins.
-    pub(crate) fn begin_list(&mut self) {
+    pub fn begin_list(&mut self) {
         self.unnamed = Some(self.items.keys().cloned().collect());
     }
 
     /// The list is complete; gives what is gone.
-    pub(crate) fn end_list(&mut self) -> BTreeSet<K> {
+    pub fn end_list(&mut self) -> BTreeSet<K> {
         self.was_complete = true;
         let gone = self.unnamed.take().unwrap_or_default();
         for key in &gone {
@@ -39,12 +46,12 @@ impl<K: Ord + Clone, V> Mirror<K, V> {
     }
 
     /// Whether there ever was a complete list.
-    pub(crate) fn is_known(&self) -> bool {
+    pub fn is_known(&self) -> bool {
         self.was_complete
     }
 
     /// Takes an object over; gives what it replaces.
-    pub(crate) fn put(&mut self, key: K, value: V) -> Option<V> {
+    pub fn put(&mut self, key: K, value: V) -> Option<V> {
         if let Some(unnamed) = &mut self.unnamed {
             unnamed.remove(&key);
         }
@@ -52,24 +59,27 @@ impl<K: Ord + Clone, V> Mirror<K, V> {
     }
 
     /// The object is gone.
-    pub(crate) fn remove(&mut self, key: &K) -> Option<V> {
+    pub fn remove(&mut self, key: &K) -> Option<V> {
         self.items.remove(key)
     }
 
     /// Forgets everything, also that there was a list.
-    pub(crate) fn clear(&mut self) {
+    pub fn clear(&mut self) {
         *self = Self::new();
     }
 
-    pub(crate) fn get(&self, key: &K) -> Option<&V> {
+    /// What is known of an object.
+    pub fn get(&self, key: &K) -> Option<&V> {
         self.items.get(key)
     }
 
-    pub(crate) fn iter(&self) -> impl Iterator<Item = (&K, &V)> {
+    /// Everything that is known, by key.
+    pub fn iter(&self) -> impl Iterator<Item = (&K, &V)> {
         self.items.iter()
     }
 
-    pub(crate) fn range_from(&self, key: K) -> impl Iterator<Item = (&K, &V)> {
+    /// The same from a key on.
+    pub fn range_from(&self, key: K) -> impl Iterator<Item = (&K, &V)> {
         self.items.range(key..)
     }
 }

@@ -1,0 +1,24 @@
+//! What the components that run in a seed have in common: their flags, and how they are served.
+
+mod election;
+mod logging;
+mod seed;
+mod serving;
+
+use anyhow::{Context, Result};
+use tokio::runtime;
+
+pub(crate) use election::{ElectionFlags, identity};
+pub(crate) use logging::LoggingFlags;
+pub(crate) use seed::SeedFlags;
+pub(crate) use serving::{ServingFlags, checks, checks_of};
+
+/// Runs a component to its end.
+pub(crate) fn run(component: impl Future<Output = Result<()>>) -> Result<()> {
+    kelpie_net::install_crypto();
+    let runtime = runtime::Builder::new_multi_thread()
+        .enable_all()
+        .build()
+        .context("cannot start the runtime")?;
+    runtime.block_on(component)
+}

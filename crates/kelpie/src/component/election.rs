@@ -1,0 +1,83 @@
+//! Who acts, of several replicas.
+
+use anyhow::Result;
+use clap::Args;
+use kelpie_config::GoDuration;
+use kelpie_kube::leader::ElectionSettings;
+
+use crate::go_flags::boolean;
+
+/// Who acts.
+#[derive(Args)]
+#[command(next_help_heading = "Leader election")]
+pub(crate) struct ElectionFlags {
+    /// Act only while leading; a replica that does not lead observes, and takes over without a gap
+    #[arg(
+        long,
+        value_name = "BOOL",
+        num_args = 0..=1,
+        require_equals = true,
+        default_value = "false",
+        default_missing_value = "true",
+        value_parser = boolean
+    )]
+    enable_leader_election: bool,
+
+    /// The namespace of the Lease, and of Events about objects that are in none
+    #[arg(long, value_name = "NAMESPACE", default_value = "garden")]
+    leader_election_namespace: String,
+
+    /// How long the others wait after the last renewal they saw
+    #[arg(long, value_name = "DURATION", default_value = "15s")]
+    leader_elect_lease_duration: GoDuration,
+
+    /// How long the leader acts after its last renewal
+    #[arg(long, value_name = "DURATION", default_value = "10s")]
+    leader_elect_renew_deadline: GoDuration,
+
+    /// How often it renews, and the others look
+    #[arg(long, value_name = "DURATION", default_value = "2s")]
+    leader_elect_retry_period: GoDuration,
+}
+
+impl ElectionFlags {
+    /// Where the leader is elected, if it is; `lease`: the name of the Lease.
+    pub(crate) fn check(&self, lease: &str) -> Result<Option<ElectionSettings>> {
+        let settings = ElectionSettings {
+            namespace: self.leader_election_namespace.clone(),
+            name: lease.to_owned(),
+            identity: identity(),
+            lease_duration: self.leader_elect_lease_duration.0,
+            renew_deadline: self.leader_elect_renew_deadline.0,
+            retry_period: self.leader_elect_retry_period.0,
+        };
+        let wrong = if settings.lease_duration <= settings.renew_deadline {
+            Some("--leader-elect-lease-duration must be longer than --leader-elect-renew-deadline")
+        } else if settings.renew_deadline <= settings.retry_period {
+            Some("--leader-elect-renew-deadline must be longer than --leader-elect-retry-period")
+        } else if settings.retry_period.is_zero() {
+            Some("--leader-elect-retry-period must be longer than 0s")
+        } else {
+            None
+        };
+        if let Some(wrong) = wrong {
+            return Err(crate::cli::usage_error(wrong));
+        }
+        Ok(self.enable_leader_election.then_some(settings))
+    }
+
+    /// The namespace of the Lease.
+    pub(crate) fn namespace(&self) -> &str {
+        &self.leader_election_namespace
+    }
+}
+
+/// A name that no other replica has.
+pub(crate) fn identity() -> String {
+    let host = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
+    let host = match host.trim() {
+        "" => "kelpie",
+        host => host,
+    };
+    format!("{host}_{}", std::process::id())
+}
