@@ -11,7 +11,7 @@ use crate::command::{self, build_executable, program};
 /// Write the generated files.
 ///
 /// docs/cli.md, the help of every subcommand of the kelpie binary; docs/metrics.md, what it serves;
-/// deploy/rbac/, what it needs to be allowed. All come from the binary itself.
+/// deploy/rbac/, what it needs to be allowed; deploy/crds/, the kinds it brings. All come from the binary itself.
 #[derive(clap::Args)]
 pub(crate) struct Arguments {
     /// Write nothing; fail if a file is not current
@@ -69,6 +69,10 @@ fn generated() -> Result<Vec<(&'static str, String)>> {
     for (file, name) in PRINTED {
         files.push((file, ask(&kelpie, &["generate", name])?));
     }
+    files.push((
+        "deploy/crds/observabilityaddons.yaml",
+        ask(&kelpie, &["crd"])?,
+    ));
     Ok(files)
 }
 

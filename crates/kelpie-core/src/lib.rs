@@ -48,6 +48,7 @@
 //! println!("{decision}");
 //! ```
 
+pub mod addon;
 mod book;
 mod candidate;
 mod census;

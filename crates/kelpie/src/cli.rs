@@ -8,9 +8,11 @@ use clap::error::ErrorKind;
 use clap::{CommandFactory, Parser, Subcommand, ValueEnum};
 use kelpie_config::Strictness;
 
+use crate::addon::Addon;
 use crate::check::Check;
 use crate::check_config::CheckConfig;
 use crate::completions::Completions;
+use crate::crd::Crd;
 use crate::etcd::Etcd;
 use crate::exit::Outcome;
 use crate::explain::Explain;
@@ -41,6 +43,7 @@ Examples:
   kelpie check-config prober f.yaml -o json  for scripts
   kelpie etcd --listen :2378                 livez and readyz for the etcd member on this host
   kelpie etcd check                          the same checks once, as a table
+  kelpie addon show                          how the observability addon is, and why
   source <(kelpie completions bash)          completion for this shell
 
 Exit codes:
@@ -48,6 +51,7 @@ Exit codes:
      for etcd check: every check is ok
   1  it did not
   2  the command line was wrong
+  3  addon report: the report was refused, and nothing written
 
 Started under the name dependency-watchdog, unknown keys in configuration files only warn.";
 
@@ -73,6 +77,8 @@ enum Command {
     Check(Check),
     CheckConfig(CheckConfig),
     Etcd(Box<Etcd>),
+    Addon(Box<Addon>),
+    Crd(Crd),
     Completions(Completions),
     #[command(hide = true)]
     Generate(Generate),
@@ -131,6 +137,8 @@ pub(crate) fn run(arguments: Vec<OsString>) -> Result<Outcome> {
         Command::Check(command) => command.run(guise),
         Command::CheckConfig(command) => command.run(guise),
         Command::Etcd(command) => command.run(),
+        Command::Addon(command) => command.run(),
+        Command::Crd(Crd {}) => Crd::run(),
         Command::Completions(command) => command.run(guise),
         Command::Generate(command) => command.run(guise),
     }

@@ -14,13 +14,19 @@ pub(crate) enum Outcome {
     Success,
     /// The answer is no, and has been given.
     Failure,
+    /// The rules forbid it; why has been told.
+    Refused,
 }
 
-/// 0: success, help, version. 1: failure. 2: a wrong command line. Errors are printed here.
+/// 3: what was asked for is against the rules.
+const REFUSED: u8 = 3;
+
+/// 0: success, help, version. 1: failure. 2: a wrong command line. 3: refused. Errors are printed here.
 pub(crate) fn code(result: Result<Outcome>) -> ExitCode {
     match result {
         Ok(Outcome::Success) => ExitCode::SUCCESS,
         Ok(Outcome::Failure) => ExitCode::FAILURE,
+        Ok(Outcome::Refused) => ExitCode::from(REFUSED),
         Err(error) => match error.downcast::<clap::Error>() {
             Ok(usage) => {
                 // Nobody is left to tell if this fails.

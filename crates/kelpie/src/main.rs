@@ -3,6 +3,7 @@
 //! Reading order: [`cli`] says what can be asked, one file per subcommand answers it, [`exit`] turns
 //! the answer into an exit code.
 
+mod addon;
 mod bind;
 mod check;
 mod check_config;
@@ -10,6 +11,7 @@ mod cli;
 mod completions;
 mod component;
 mod config_file;
+mod crd;
 mod etcd;
 mod exit;
 mod explain;
@@ -24,6 +26,7 @@ mod source;
 mod summary;
 mod terminal;
 mod weeder;
+mod yaml;
 
 use std::process::ExitCode;
 

@@ -10,6 +10,7 @@
 )]
 
 mod access;
+mod addon;
 mod alerts;
 mod check;
 mod conformance;

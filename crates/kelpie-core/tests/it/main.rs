@@ -16,6 +16,7 @@
 #[path = "../model/mod.rs"]
 mod model;
 
+mod addon;
 mod candidates;
 mod faults;
 mod fencing;

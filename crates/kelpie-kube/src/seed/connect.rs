@@ -30,12 +30,14 @@ const NO_PROXY: &str = "http://proxy.invalid";
 
 /// The routine client and the fencing client. The answers of both are counted.
 pub(super) async fn connect(
+    role: &'static str,
     options: &SeedOptions,
     tally: &Tally,
 ) -> Result<(Client, Client), SeedError> {
-    let mut config = find(options.kubeconfig.as_deref()).await?;
+    let mut config = find(role, options.kubeconfig.as_deref()).await?;
     let agent = HeaderValue::from_str(&options.user_agent);
     let agent = agent.map_err(|_| SeedError::Setup {
+        role,
         reason: "the user agent has characters that no header may have".into(),
     })?;
     config.headers.push((USER_AGENT, agent));
@@ -46,9 +48,9 @@ pub(super) async fn connect(
     config.reset_reader_on_write = true;
 
     config.read_timeout = Some(ROUTINE_READ);
-    let routine = ClientBuilder::try_from(config.clone()).map_err(|error| setup(&error))?;
+    let routine = ClientBuilder::try_from(config.clone()).map_err(|error| setup(role, &error))?;
     config.read_timeout = Some(FENCING_READ);
-    let fencing = ClientBuilder::try_from(config).map_err(|error| setup(&error))?;
+    let fencing = ClientBuilder::try_from(config).map_err(|error| setup(role, &error))?;
     let limit = Bucket::new(options.qps, options.burst);
     Ok((
         routine.with_layer(tally).with_layer(&limit).build(),
@@ -66,26 +68,28 @@ pub(super) fn inside(options: &SeedOptions, server: &Inside, tally: &Tally) -> (
     )
 }
 
-fn setup(error: &kube::Error) -> SeedError {
+fn setup(role: &'static str, error: &kube::Error) -> SeedError {
     SeedError::Setup {
+        role,
         reason: error.to_string(),
     }
 }
 
 /// `--kubeconfig`, `$KUBECONFIG`, in-cluster, `~/.kube/config`, in that order.
-async fn find(path: Option<&Path>) -> Result<Config, SeedError> {
+async fn find(role: &'static str, path: Option<&Path>) -> Result<Config, SeedError> {
     let wrong = |source: &str, error: &dyn std::error::Error| SeedError::Kubeconfig {
+        role,
         origin: source.to_owned(),
         reason: error.to_string(),
     };
     if let Some(path) = path {
         let origin = path.display().to_string();
         let kubeconfig = Kubeconfig::read_from(path).map_err(|error| wrong(&origin, &error))?;
-        return resolve(kubeconfig, &origin).await;
+        return resolve(role, kubeconfig, &origin).await;
     }
     let origin = "$KUBECONFIG";
     if let Some(kubeconfig) = Kubeconfig::from_env().map_err(|error| wrong(origin, &error))? {
-        return resolve(kubeconfig, origin).await;
+        return resolve(role, kubeconfig, origin).await;
     }
     if env::var_os(IN_CLUSTER).is_some() {
         let origin = "the service account of this pod";
@@ -93,18 +97,24 @@ async fn find(path: Option<&Path>) -> Result<Config, SeedError> {
     }
     let origin = "~/.kube/config";
     let kubeconfig = Kubeconfig::read().map_err(|error| wrong(origin, &error))?;
-    resolve(kubeconfig, origin).await
+    resolve(role, kubeconfig, origin).await
 }
 
-async fn resolve(mut kubeconfig: Kubeconfig, origin: &str) -> Result<Config, SeedError> {
+async fn resolve(
+    role: &'static str,
+    mut kubeconfig: Kubeconfig,
+    origin: &str,
+) -> Result<Config, SeedError> {
     let wrong = |reason: String| SeedError::Kubeconfig {
+        role,
         origin: origin.to_owned(),
         reason,
     };
     if proxy(&kubeconfig).is_some() {
         // Not which one: its URL may hold a password.
-        let reason = "it names a proxy (proxy-url), and the seed is spoken to directly only";
-        return Err(wrong(reason.to_owned()));
+        let reason =
+            format!("it names a proxy (proxy-url), and the {role} is spoken to directly only");
+        return Err(wrong(reason));
     }
     // Where a kubeconfig names no proxy the library takes one from the environment, which is meant
     // for other programs. So it finds one, and it is taken away again.

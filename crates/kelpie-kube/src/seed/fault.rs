@@ -54,7 +54,7 @@ impl From<&kube::Error> for Fault {
 }
 
 /// The end of a chain of errors: what the layers above add is the same for every cause.
-fn root_cause(error: &dyn Error) -> String {
+pub(crate) fn root_cause(error: &dyn Error) -> String {
     let mut cause = error;
     while let Some(source) = cause.source() {
         cause = source;
@@ -62,7 +62,7 @@ fn root_cause(error: &dyn Error) -> String {
     cause.to_string()
 }
 
-fn shortened(text: &str) -> String {
+pub(crate) fn shortened(text: &str) -> String {
     match text.char_indices().nth(LONGEST) {
         None => text.to_owned(),
         Some((end, _)) => format!("{}…", &text[..end]),

@@ -49,14 +49,18 @@ pub use slice::SliceFacts;
 pub use target::{ScaleKind, Survey, TargetError, Targets};
 pub use watch::{Change, WatchError};
 
-pub(crate) use fault::Fault;
+pub(crate) use fault::{Fault, root_cause, shortened};
 pub(crate) use quiet::call as quietly;
+pub(crate) use watch::{ROUND, follow};
 
+use crate::objects::Objects;
 use crate::wall::WallClock;
 use inside::Inside;
 use tally::Tally;
 use watch::Selection;
 
+/// What messages call a cluster that is nothing else.
+const SEED: &str = "seed";
 /// For questions that nobody is in a hurry about.
 const PATIENCE: Duration = Duration::from_secs(30);
 
@@ -78,30 +82,40 @@ pub struct SeedOptions {
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum SeedError {
     /// The kubeconfig has to be mended.
-    #[error("no usable kubeconfig for the seed in {origin}: {reason}; name one with --kubeconfig")]
+    #[error(
+        "no usable kubeconfig for the {role} in {origin}: {reason}; name one with --kubeconfig"
+    )]
     Kubeconfig {
+        /// What the cluster is to us.
+        role: &'static str,
         /// Where it was looked for.
         origin: String,
         /// What is wrong with it.
         reason: String,
     },
     /// The settings do not make a client.
-    #[error("cannot make a client for the seed: {reason}")]
+    #[error("cannot make a client for the {role}: {reason}")]
     Setup {
+        /// What the cluster is to us.
+        role: &'static str,
         /// What is wrong.
         reason: String,
     },
     /// Somebody has to grant the permission.
-    #[error("the seed's API server refused to {verb}: {reason}; check the credentials and RBAC")]
+    #[error("the {role}'s API server refused to {verb}: {reason}; check the credentials and RBAC")]
     Denied {
+        /// What the cluster is to us.
+        role: &'static str,
         /// What was asked for.
         verb: &'static str,
         /// What the API server said.
         reason: String,
     },
     /// Later it may work.
-    #[error("the seed's API server did not {verb}: {reason}; is it up?")]
+    #[error("the {role}'s API server did not {verb}: {reason}; is it up?")]
     Unavailable {
+        /// What the cluster is to us.
+        role: &'static str,
         /// What was asked for.
         verb: &'static str,
         /// What went wrong.
@@ -118,15 +132,22 @@ pub struct Seed {
     tally: Tally,
     network: Network,
     wall: WallClock,
+    /// What messages call it.
+    role: &'static str,
 }
 
 impl Seed {
     /// Prepares the clients. No request is made yet: a seed whose API server is down is no error.
     pub async fn connect(options: &SeedOptions) -> Result<Self, SeedError> {
+        Self::connect_as(SEED, options).await
+    }
+
+    /// The same for a cluster that is no seed: messages call it by its `role`, as in `hub`.
+    pub async fn connect_as(role: &'static str, options: &SeedOptions) -> Result<Self, SeedError> {
         let tally = Tally::default();
-        let clients = connect::connect(options, &tally).await?;
+        let clients = connect::connect(role, options, &tally).await?;
         let world = (Network::default(), WallClock::default());
-        Ok(Self::of(clients, tally, world))
+        Ok(Self::of(role, clients, tally, world))
     }
 
     /// A seed that is reached through `network`, in a world where `wall` tells the time. The
@@ -138,16 +159,18 @@ impl Seed {
         token: &str,
         options: &SeedOptions,
     ) -> Result<Self, SeedError> {
-        let setup = |reason: String| SeedError::Setup { reason };
+        let role = SEED;
+        let setup = |reason: String| SeedError::Setup { role, reason };
         let endpoint = Endpoint::new(server, None).map_err(|error| setup(error.to_string()))?;
         let server = Inside::new(endpoint.through(network), token, &options.user_agent);
         let server = server.map_err(|error| setup(error.to_string()))?;
         let tally = Tally::default();
         let clients = connect::inside(options, &server, &tally);
-        Ok(Self::of(clients, tally, (network.clone(), wall)))
+        Ok(Self::of(role, clients, tally, (network.clone(), wall)))
     }
 
     fn of(
+        role: &'static str,
         (routine, fencing): (Client, Client),
         tally: Tally,
         (network, wall): (Network, WallClock),
@@ -159,6 +182,7 @@ impl Seed {
             tally,
             network,
             wall,
+            role,
         }
     }
 
@@ -206,6 +230,11 @@ impl Seed {
         namespace: Option<&str>,
     ) -> impl Stream<Item = MachineChange> + Send + use<> {
         machine::watch_machines(&self.routine, namespace)
+    }
+
+    /// Any objects, as they are: behind the limit on routine calls.
+    pub fn objects(&self) -> Objects {
+        Objects::new(self.routine.clone(), self.wall.clone(), self.role)
     }
 
     /// The EndpointSlices of these services, in all namespaces or in one. The stream has no end. It
@@ -319,9 +348,11 @@ impl Seed {
             Ok(Err(error)) => Fault::from(&error),
             Err(_) => Fault::TimedOut,
         };
+        let role = self.role;
         Err(match fault {
-            Fault::Denied(reason) => SeedError::Denied { verb, reason },
+            Fault::Denied(reason) => SeedError::Denied { role, verb, reason },
             other => SeedError::Unavailable {
+                role,
                 verb,
                 reason: other.to_string(),
             },

@@ -76,7 +76,7 @@ pub enum WatchError {
 
 /// The server ends a watch after so many seconds, and it goes on where it was. An idle watch hears
 /// nothing in between, so this is also how long it takes, and 5 s more, to notice a dead connection.
-pub(super) const ROUND: u32 = 60;
+pub(crate) const ROUND: u32 = 60;
 /// The same where it matters more than the few requests it costs.
 pub(super) const SHORT_ROUND: u32 = 25;
 
@@ -205,9 +205,18 @@ pub(crate) fn watch<T: Watched>(
     if let Some(labels) = selection.labels {
         config = config.labels(labels);
     }
+    follow(watch_objects(api, config), what::<T>(), Thin::into_facts)
+}
+
+/// The changes that the library's events stand for, with pauses that grow while it fails.
+pub(crate) fn follow<O: Resource + Send + 'static, T: Send + 'static>(
+    events: impl Stream<Item = watcher::Result<Event<O>>> + Send + 'static,
+    what: String,
+    facts: fn(O) -> T,
+) -> impl Stream<Item = Change<T>> + Send {
     let mut begins = false;
-    let changes = Quiet::new(watch_objects(api, config))
-        .flat_map(move |event| stream::iter(changes(event, &mut begins)));
+    let changes = Quiet::new(events)
+        .flat_map(move |event| stream::iter(changes(event, &mut begins, &what, facts)));
     // The pauses come after that: the library announces each list before it has asked for it, and
     // every announcement would end the growth of the pauses.
     let changes = changes.default_backoff();
@@ -216,24 +225,26 @@ pub(crate) fn watch<T: Watched>(
 
 /// The changes that an event of the library stands for. A list is announced with the first thing in
 /// it: one that fails leaves no trace.
-fn changes<T: Watched>(
-    event: watcher::Result<Event<Thin<T>>>,
+fn changes<O: Resource, T>(
+    event: watcher::Result<Event<O>>,
     begins: &mut bool,
-) -> impl Iterator<Item = Result<Change<T>, WatchError>> + use<T> {
+    what: &str,
+    facts: fn(O) -> T,
+) -> impl Iterator<Item = Result<Change<T>, WatchError>> + use<O, T> {
     let change = match event {
         Ok(Event::Init) => {
             *begins = true;
             None
         }
         Ok(Event::InitApply(object) | Event::Apply(object)) => {
-            Some(Ok(Change::Applied(object.into_facts())))
+            Some(Ok(Change::Applied(facts(object))))
         }
         Ok(Event::InitDone) => Some(Ok(Change::Synced)),
         Ok(Event::Delete(object)) => Some(Ok(Change::Deleted {
-            namespace: object.metadata.namespace.unwrap_or_default(),
-            name: object.metadata.name.unwrap_or_default(),
+            namespace: object.meta().namespace.clone().unwrap_or_default(),
+            name: object.meta().name.clone().unwrap_or_default(),
         })),
-        Err(error) => Some(Err(watch_error::<T>(&error))),
+        Err(error) => Some(Err(watch_error(&error, what))),
     };
     let restarted = (*begins && matches!(change, Some(Ok(_)))).then(|| {
         *begins = false;
@@ -242,7 +253,16 @@ fn changes<T: Watched>(
     restarted.into_iter().chain(change)
 }
 
-fn watch_error<T: Watched>(error: &watcher::Error) -> WatchError {
+/// How a resource is called in messages.
+fn what<T: Watched>() -> String {
+    if T::GROUP.is_empty() {
+        T::PLURAL.to_owned()
+    } else {
+        format!("{}.{}", T::PLURAL, T::GROUP)
+    }
+}
+
+fn watch_error(error: &watcher::Error, what: &str) -> WatchError {
     let fault = match error {
         watcher::Error::InitialListFailed(error)
         | watcher::Error::WatchStartFailed(error)
@@ -252,11 +272,7 @@ fn watch_error<T: Watched>(error: &watcher::Error) -> WatchError {
             Fault::Unavailable("an object without resourceVersion".into())
         }
     };
-    let what = if T::GROUP.is_empty() {
-        T::PLURAL.to_owned()
-    } else {
-        format!("{}.{}", T::PLURAL, T::GROUP)
-    };
+    let what = what.to_owned();
     match fault {
         Fault::Denied(reason) => WatchError::Denied { what, reason },
         Fault::NotFound => WatchError::Absent { what },
@@ -286,9 +302,10 @@ mod tests {
     /// What becomes of a row of events, shortly.
     fn told(events: Vec<watcher::Result<Event<Thin<ClusterFacts>>>>) -> Vec<String> {
         let mut begins = false;
-        let changes = events
-            .into_iter()
-            .flat_map(|event| changes(event, &mut begins));
+        let changes = events.into_iter().flat_map(|event| {
+            let what = what::<ClusterFacts>();
+            changes(event, &mut begins, &what, Thin::into_facts)
+        });
         let tell = |change: Result<Change<ClusterFacts>, WatchError>| match change {
             Ok(Change::Restarted) => "restarted".to_owned(),
             Ok(Change::Applied(cluster)) => format!("applied {}", cluster.name),

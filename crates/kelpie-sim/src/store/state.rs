@@ -73,6 +73,7 @@ impl State {
             kinds: Arc::clone(&self.kinds),
             version: self.version,
             shelves: self.shelves.iter().map(copied).collect(),
+            applied: self.applied.clone(),
         }
     }
 

@@ -77,10 +77,20 @@ pub(crate) fn checks(
     registry: &mut Registry,
     turning: &str,
 ) -> Result<(Health, Pulse, ReadyHandle)> {
+    checks_of(registry, turning, LONGEST_TURN, "seed")
+}
+
+/// The same for a loop that turns at its own pace, on another cluster than a seed.
+pub(crate) fn checks_of(
+    registry: &mut Registry,
+    turning: &str,
+    longest_turn: Duration,
+    cluster: &str,
+) -> Result<(Health, Pulse, ReadyHandle)> {
     let mut checks = Health::builder(Settings::default(), registry);
-    let pulse = Pulse::new(LONGEST_TURN);
+    let pulse = Pulse::new(longest_turn);
     let readiness = Readiness::new();
-    let ready = readiness.handle("seed");
+    let ready = readiness.handle(cluster);
     checks.livez(turning, pulse.clone());
     checks.readyz("components", readiness);
     Ok((checks.build()?, pulse, ready))

@@ -91,6 +91,7 @@ async fn a_kubeconfig_that_cannot_be_used_is_named_with_the_reason() {
         let Err(SeedError::Kubeconfig {
             origin,
             reason: said,
+            ..
         }) = connected(text).await
         else {
             panic!("{text:?} is no kubeconfig");

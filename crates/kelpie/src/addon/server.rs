@@ -1,0 +1,140 @@
+//! What the addon's servers have in common.
+
+use std::time::Duration;
+
+use anyhow::Result;
+use axum::Router;
+use clap::Args;
+use kelpie_addon::{AddonRef, Options};
+use kelpie_config::GoDuration;
+use kelpie_health::{Pulse, ReadyHandle};
+use kelpie_kube::leader::{ElectionSettings, Part};
+use prometheus_client::registry::Registry;
+use tokio_util::sync::CancellationToken;
+use tracing::info;
+
+use crate::component::{self, ServingFlags, checks_of, identity};
+use crate::exit::Outcome;
+use crate::go_flags::boolean;
+use crate::log::{self, LogFormat, LogLevel};
+use crate::signals;
+
+/// A turn writes to a spoke that may be slow; it is well within this.
+const LONGEST_TURN: Duration = Duration::from_mins(3);
+/// The loop that must not stop.
+pub(crate) const TURNING: &str = "loop";
+/// As Kubernetes' own controllers have them.
+const LEASE_DURATION: Duration = Duration::from_secs(15);
+const RENEW_DEADLINE: Duration = Duration::from_secs(10);
+const RETRY_PERIOD: Duration = Duration::from_secs(2);
+
+/// How a server runs.
+#[derive(Args)]
+pub(super) struct ServerFlags {
+    /// How often everything is looked at, whether anything happened or not
+    #[arg(long, value_name = "DURATION", default_value = "5m")]
+    resync: GoDuration,
+
+    /// Decide and tell everything, write nothing
+    #[arg(
+        long,
+        value_name = "BOOL",
+        num_args = 0..=1,
+        require_equals = true,
+        default_value = "false",
+        default_missing_value = "true",
+        hide_default_value = true,
+        value_parser = boolean
+    )]
+    dry_run: bool,
+
+    /// Act only while leading; the Lease is in the namespace of the addon
+    #[arg(
+        long,
+        value_name = "BOOL",
+        num_args = 0..=1,
+        require_equals = true,
+        default_value = "false",
+        default_missing_value = "true",
+        value_parser = boolean,
+        help_heading = "Leader election"
+    )]
+    enable_leader_election: bool,
+
+    #[command(flatten)]
+    serving: ServingFlags,
+
+    /// How a line looks
+    #[arg(
+        long,
+        value_name = "FORMAT",
+        default_value = "text",
+        help_heading = "Logging"
+    )]
+    log_format: LogFormat,
+
+    /// What is worth a line
+    #[arg(
+        long,
+        value_name = "LEVEL",
+        default_value = "info",
+        help_heading = "Logging"
+    )]
+    log_level: LogLevel,
+}
+
+/// A server's parts, and when it is over.
+pub(super) struct Running {
+    pub(super) shutdown: CancellationToken,
+    pub(super) pulse: Pulse,
+    pub(super) ready: ReadyHandle,
+    pub(super) over: CancellationToken,
+}
+
+impl ServerFlags {
+    /// Runs `serve` in a runtime of its own until it ends.
+    pub(super) fn run(&self, serve: impl Future<Output = Result<()>>) -> Result<Outcome> {
+        if self.resync.0.is_zero() {
+            return Err(crate::cli::usage_error("--resync must be longer than 0s"));
+        }
+        log::start(self.log_format, self.log_level);
+        component::run(serve)?;
+        info!("ended");
+        Ok(Outcome::Success)
+    }
+
+    /// `lease`: where the leader is elected, if it is.
+    pub(super) fn options(&self, addon: AddonRef, lease: &str) -> Options {
+        let election = self.enable_leader_election.then(|| ElectionSettings {
+            namespace: addon.namespace.clone(),
+            name: lease.to_owned(),
+            identity: identity(),
+            lease_duration: LEASE_DURATION,
+            renew_deadline: RENEW_DEADLINE,
+            retry_period: RETRY_PERIOD,
+        });
+        Options {
+            addon,
+            part: Part::new(election, self.dry_run),
+            identity: identity(),
+            resync: self.resync.0,
+            dry_run: self.dry_run,
+        }
+    }
+
+    /// Serves metrics, health and the debug pages from now on.
+    pub(super) async fn open(&self, mut registry: Registry, debug: Router) -> Result<Running> {
+        let shutdown = signals::shutdown()?;
+        let checks = checks_of(&mut registry, TURNING, LONGEST_TURN, "spoke");
+        let (health, pulse, ready) = checks?;
+        // Answers are given until the very end.
+        let over = CancellationToken::new();
+        self.serving.start(registry, debug, health, &over).await?;
+        Ok(Running {
+            shutdown,
+            pulse,
+            ready,
+            over,
+        })
+    }
+}

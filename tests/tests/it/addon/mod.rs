@@ -1,0 +1,9 @@
+//! The observability addon on a pair of real API servers: a spoke and its hub.
+
+mod definition;
+mod history;
+mod hub;
+mod operator;
+mod reports;
+mod settling;
+mod stage;

@@ -1,0 +1,500 @@
+//! `kelpie addon operator`: what it deploys, and what it says about it.
+
+use base64::Engine;
+use base64::prelude::BASE64_STANDARD;
+use kelpie_e2e::landscape::rest;
+use kelpie_e2e::{Kelpie, poll};
+use serde_json::{Value, json};
+
+use super::stage::{
+    Alone, Cluster, M, NAMESPACE, PATIENCE, U, condition, definition, report, server,
+};
+
+const PROMETHEUS: &str = "/api/v1/namespaces/openshift-monitoring/services";
+const UWL_PROMETHEUS: &str =
+    "/apis/apps/v1/namespaces/openshift-user-workload-monitoring/statefulsets";
+const PLATFORM: &str = "metrics-collector";
+const UWL: &str = "uwl-metrics-collector";
+
+fn deployments() -> String {
+    format!("/apis/apps/v1/namespaces/{NAMESPACE}/deployments")
+}
+
+fn core(kind: &str) -> String {
+    format!("/api/v1/namespaces/{NAMESPACE}/{kind}")
+}
+
+async fn hub_info(spoke: &Cluster, text: &str) {
+    let data = json!({ "hub-info.yaml": BASE64_STANDARD.encode(text) });
+    let secret = json!({ "metadata": { "name": "hub-info-secret" }, "data": data });
+    rest::create(&spoke.client, &core("secrets"), &secret)
+        .await
+        .unwrap();
+}
+
+const HUB_INFO: &str =
+    "cluster-name: spoke-1\nobservatorium-api-endpoint: https://hub.example/api/v1/write\n";
+
+async fn allowlist(spoke: &Cluster) {
+    let data = json!({
+        "metrics_list.yaml": "names: [up]\nmatches: ['__name__=~\"apiserver.*\"']\n",
+        "uwl_metrics_list.yaml": "names: [my_metric]\n",
+    });
+    let map = json!({ "metadata": { "name": "observability-metrics-allowlist" }, "data": data });
+    rest::create(&spoke.client, &core("configmaps"), &map)
+        .await
+        .unwrap();
+}
+
+async fn prometheus(spoke: &Cluster) {
+    let service = json!({
+        "metadata": { "name": "prometheus-k8s" },
+        "spec": { "ports": [{ "port": 9091 }] },
+    });
+    rest::create(&spoke.client, PROMETHEUS, &service)
+        .await
+        .unwrap();
+}
+
+async fn uwl_prometheus(spoke: &Cluster) {
+    let labels = json!({ "app": "uwl" });
+    let set = json!({
+        "metadata": { "name": "prometheus-user-workload" },
+        "spec": {
+            "selector": { "matchLabels": labels },
+            "serviceName": "uwl",
+            "template": {
+                "metadata": { "labels": labels },
+                "spec": { "containers": [{ "name": "c", "image": "i" }] },
+            },
+        },
+    });
+    rest::create(&spoke.client, UWL_PROMETHEUS, &set)
+        .await
+        .unwrap();
+}
+
+/// A spoke with the kind, an addon and everything that collectors need, but no user workloads.
+async fn spoke() -> Alone {
+    let stage = Alone::bare().await;
+    let spoke = &stage.spoke;
+    spoke.install(&definition().await).await;
+    for namespace in ["openshift-monitoring", "openshift-user-workload-monitoring"] {
+        spoke.namespace(namespace).await;
+    }
+    hub_info(spoke, HUB_INFO).await;
+    allowlist(spoke).await;
+    prometheus(spoke).await;
+    spoke.create_addon(&json!({})).await;
+    stage
+}
+
+async fn find(spoke: &Cluster, name: &str) -> Option<Value> {
+    let path = format!("{}/{name}", deployments());
+    rest::find(&spoke.client, &path).await.unwrap()
+}
+
+/// Waits for a Deployment that is such.
+async fn until_deployment(spoke: &Cluster, name: &str, is_such: impl Fn(&Value) -> bool) -> Value {
+    poll::until(name, PATIENCE, async || {
+        Ok(find(spoke, name)
+            .await
+            .filter(|deployment| is_such(deployment)))
+    })
+    .await
+    .unwrap()
+}
+
+/// Waits until a component has this reason.
+async fn until_reason(spoke: &Cluster, kind: &str, reason: &str) -> Value {
+    let mut last = Value::Null;
+    let found = poll::until(reason, PATIENCE, async || {
+        last = spoke.addon().await;
+        let now = condition(&last, kind);
+        Ok((now["reason"] == reason).then(|| now.clone()))
+    });
+    match found.await {
+        Ok(condition) => condition,
+        Err(error) => panic!("{error:#}; the last was {:#}", last["status"]),
+    }
+}
+
+fn container(deployment: &Value) -> &Value {
+    &deployment["spec"]["template"]["spec"]["containers"][0]
+}
+
+fn environment<'a>(deployment: &'a Value, name: &str) -> &'a str {
+    let variables = container(deployment)["env"].as_array().unwrap();
+    let found = variables.iter().find(|variable| variable["name"] == name);
+    found.unwrap()["value"].as_str().unwrap()
+}
+
+/// A pod of this Deployment forwards, or does not, and says so with what its environment says.
+async fn speak(
+    spoke: &Cluster,
+    component: &str,
+    reason: &str,
+    deployment: &Value,
+) -> (Option<i32>, String) {
+    let rollout = format!(
+        "--rollout={}",
+        environment(deployment, "KELPIE_ADDON_ROLLOUT")
+    );
+    let uid = format!("--uid={}", environment(deployment, "KELPIE_ADDON_UID"));
+    report(spoke, component, reason, &[&rollout, &uid]).await
+}
+
+async fn operator(spoke: &Cluster, flags: &[&str]) -> Kelpie {
+    server(
+        spoke,
+        "operator",
+        &[&["--collector-image=kelpie:test"], flags].concat(),
+    )
+    .await
+}
+
+/// Waits for so many more passes in which all was well.
+async fn until_passes(operator: &Kelpie, more: f64) {
+    let passes = "kelpie_addon_operator_passes_total{result=\"clean\"}";
+    let before = operator.metric(passes).await.unwrap();
+    poll::until("more passes", PATIENCE, async || {
+        Ok((operator.metric(passes).await? >= before + more).then_some(()))
+    })
+    .await
+    .unwrap();
+}
+
+#[tokio::test]
+async fn a_boot_is_progressing_then_available_and_an_unchanged_world_is_never_written() {
+    let stage = spoke().await;
+    let spoke = &stage.spoke;
+    let history = spoke.history().await;
+    uwl_prometheus(spoke).await;
+    let _status = stage.status(&[]).await;
+    let operator = operator(spoke, &["--resync=300ms"]).await;
+    spoke.until("Progressing").await;
+    let platform = until_deployment(spoke, PLATFORM, |_| true).await;
+    let uwl = until_deployment(spoke, UWL, |_| true).await;
+    let arguments: Vec<&str> = container(&platform)["args"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .filter_map(Value::as_str)
+        .collect();
+    assert_eq!(
+        arguments[..3],
+        ["addon", "collector", "--component=platform"]
+    );
+    for wanted in [
+        "--to-upload=https://hub.example/api/v1/write",
+        "--interval=300s",
+        "--label=cluster=spoke-1",
+        "--match={__name__=\"up\"}",
+        "--match={__name__=~\"apiserver.*\"}",
+    ] {
+        assert!(arguments.contains(&wanted), "{arguments:?}");
+    }
+    assert_eq!(
+        speak(spoke, "platform", "ForwardSuccessful", &platform)
+            .await
+            .0,
+        Some(0)
+    );
+    assert_eq!(
+        speak(spoke, "uwl", "ForwardSuccessful", &uwl).await.0,
+        Some(0)
+    );
+    let last = spoke.until("Available").await;
+
+    until_passes(&operator, 10.0).await;
+    let version = |object: &Value| object["metadata"]["resourceVersion"].clone();
+    assert_eq!(version(&spoke.addon().await), version(&last));
+    assert_eq!(
+        version(&find(spoke, PLATFORM).await.unwrap()),
+        version(&platform)
+    );
+    assert_eq!(version(&find(spoke, UWL).await.unwrap()), version(&uwl));
+    history.until_seen(&last).await;
+    assert_eq!(history.standings(), ["-", "Progressing", "Available"]);
+}
+
+#[tokio::test]
+async fn a_new_template_is_a_rollout_and_what_is_none_flips_nothing() {
+    let stage = spoke().await;
+    let spoke = &stage.spoke;
+    let operator = operator(spoke, &["--resync=300ms"]).await;
+    let first = until_deployment(spoke, PLATFORM, |_| true).await;
+    until_reason(spoke, M, "UpdateSuccessful").await;
+    speak(spoke, "platform", "ForwardSuccessful", &first).await;
+
+    // Somebody deletes the Service: it comes back, and nobody is told.
+    let service = format!("{}/{PLATFORM}", core("services"));
+    rest::delete(&spoke.client, &service).await.unwrap();
+    poll::until("the Service to be back", PATIENCE, async || {
+        rest::find(&spoke.client, &service).await
+    })
+    .await
+    .unwrap();
+    until_passes(&operator, 2.0).await;
+    assert_eq!(
+        condition(&spoke.addon().await, M)["reason"],
+        "ForwardSuccessful"
+    );
+
+    // Another interval: a rollout, which the old pod cannot end.
+    let patch = json!({ "spec": { "interval": 60 } });
+    rest::merge(&spoke.client, &spoke.path(), &patch)
+        .await
+        .unwrap();
+    until_reason(spoke, M, "UpdateSuccessful").await;
+    let second = until_deployment(spoke, PLATFORM, |deployment| {
+        environment(deployment, "KELPIE_ADDON_ROLLOUT")
+            != environment(&first, "KELPIE_ADDON_ROLLOUT")
+    })
+    .await;
+    let (code, said) = speak(spoke, "platform", "ForwardSuccessful", &first).await;
+    assert_eq!(code, Some(3), "{said}");
+    speak(spoke, "platform", "ForwardSuccessful", &second).await;
+    until_reason(spoke, M, "ForwardSuccessful").await;
+
+    // Somebody edits the Deployment: it is put right, which replaces the pods once more.
+    let path = format!("{}/{PLATFORM}", deployments());
+    let edit = json!([{ "op": "replace", "path": "/spec/template/spec/containers/0/image", "value": "mine" }]);
+    let patched = spoke
+        .api
+        .kubectl(&[
+            "--namespace",
+            NAMESPACE,
+            "patch",
+            "deployment",
+            PLATFORM,
+            "--type=json",
+            &format!("--patch={edit}"),
+        ])
+        .await;
+    patched.unwrap();
+    until_reason(spoke, M, "UpdateSuccessful").await;
+    let third = rest::read(&spoke.client, &path).await.unwrap();
+    assert_eq!(container(&third)["image"], "kelpie:test");
+    speak(spoke, "platform", "ForwardSuccessful", &third).await;
+    until_passes(&operator, 2.0).await;
+    assert_eq!(
+        condition(&spoke.addon().await, M)["reason"],
+        "ForwardSuccessful"
+    );
+}
+
+#[tokio::test]
+async fn switching_off_and_on_and_losing_prometheus_are_told_and_undone() {
+    let stage = spoke().await;
+    let spoke = &stage.spoke;
+    let _status = stage.status(&[]).await;
+    let _operator = operator(spoke, &["--resync=500ms"]).await;
+    let deployment = until_deployment(spoke, PLATFORM, |_| true).await;
+    until_reason(spoke, M, "UpdateSuccessful").await;
+    speak(spoke, "platform", "ForwardSuccessful", &deployment).await;
+    spoke.until("Available").await;
+
+    let enable = async |on: bool| {
+        let patch = json!({ "spec": { "enableMetrics": on } });
+        rest::merge(&spoke.client, &spoke.path(), &patch)
+            .await
+            .unwrap();
+    };
+    enable(false).await;
+    spoke.until("Disabled").await;
+    until_deployment(spoke, PLATFORM, |deployment| {
+        deployment["spec"]["replicas"] == 0
+    })
+    .await;
+    // The pod that is going has no word any more.
+    assert_eq!(
+        speak(spoke, "platform", "ForwardFailure", &deployment)
+            .await
+            .0,
+        Some(3)
+    );
+    enable(true).await;
+    spoke.until("Progressing").await;
+    let again = until_deployment(spoke, PLATFORM, |deployment| {
+        deployment["spec"]["replicas"] == 1
+    })
+    .await;
+    assert_eq!(
+        speak(spoke, "platform", "ForwardSuccessful", &again)
+            .await
+            .0,
+        Some(0)
+    );
+    spoke.until("Available").await;
+
+    let service = format!("{PROMETHEUS}/prometheus-k8s");
+    rest::delete(&spoke.client, &service).await.unwrap();
+    let addon = spoke.until("NotSupported").await;
+    let message = condition(&addon, M)["message"].as_str().unwrap();
+    assert!(
+        message.contains("prometheus-k8s in namespace openshift-monitoring"),
+        "{message}"
+    );
+    poll::until("the collector to go", PATIENCE, async || {
+        Ok(find(spoke, PLATFORM).await.is_none().then_some(()))
+    })
+    .await
+    .unwrap();
+    prometheus(spoke).await;
+    spoke.until("Progressing").await;
+    until_deployment(spoke, PLATFORM, |_| true).await;
+
+    // User workloads come and go.
+    uwl_prometheus(spoke).await;
+    let uwl = until_deployment(spoke, UWL, |_| true).await;
+    until_reason(spoke, U, "UpdateSuccessful").await;
+    speak(spoke, "uwl", "ForwardFailure", &uwl).await;
+    spoke.until("Degraded").await;
+    rest::delete(
+        &spoke.client,
+        &format!("{UWL_PROMETHEUS}/prometheus-user-workload"),
+    )
+    .await
+    .unwrap();
+    poll::until(
+        "the collector of user workloads and its condition to go",
+        PATIENCE,
+        async || {
+            let addon = spoke.addon().await;
+            let is_gone = find(spoke, UWL).await.is_none() && condition(&addon, U).is_null();
+            Ok((is_gone && addon["status"]["rollouts"].get("uwl").is_none()).then_some(()))
+        },
+    )
+    .await
+    .unwrap();
+    spoke.until("Progressing").await;
+}
+
+#[tokio::test]
+async fn what_is_missing_or_broken_is_named_and_mended_by_itself() {
+    let stage = spoke().await;
+    let spoke = &stage.spoke;
+    let secret = format!("{}/hub-info-secret", core("secrets"));
+    let map = format!("{}/observability-metrics-allowlist", core("configmaps"));
+    rest::delete(&spoke.client, &secret).await.unwrap();
+    let _operator = operator(spoke, &["--resync=1m"]).await;
+    let says = async |words: &str| {
+        poll::until(words, PATIENCE, async || {
+            let now = condition(&spoke.addon().await, M).clone();
+            let message = now["message"].as_str().unwrap_or_default();
+            let is_said = now["reason"] == "UpdateFailure" && message.contains(words);
+            Ok(is_said.then_some(()))
+        })
+        .await
+        .unwrap();
+    };
+    says("there is no Secret hub-info-secret").await;
+    assert!(find(spoke, PLATFORM).await.is_none());
+    hub_info(
+        spoke,
+        "cluster-name: a\nobservatorium-api-endpoint: nonsense\n",
+    )
+    .await;
+    says("is no http(s) URL").await;
+    rest::delete(&spoke.client, &secret).await.unwrap();
+    hub_info(spoke, HUB_INFO).await;
+    until_reason(spoke, M, "UpdateSuccessful").await;
+    rest::delete(&spoke.client, &map).await.unwrap();
+    says("there is no ConfigMap observability-metrics-allowlist").await;
+    assert!(find(spoke, PLATFORM).await.is_some(), "it stays as it is");
+    allowlist(spoke).await;
+    until_reason(spoke, M, "UpdateSuccessful").await;
+}
+
+#[tokio::test]
+async fn a_deleted_addon_takes_with_it_what_was_made_for_it_and_nothing_else() {
+    let stage = spoke().await;
+    let spoke = &stage.spoke;
+    let foreign = json!({
+        "metadata": { "name": "foreign", "labels": { "app.kubernetes.io/name": PLATFORM } },
+        "spec": { "ports": [{ "port": 1 }] },
+    });
+    rest::create(&spoke.client, &core("services"), &foreign)
+        .await
+        .unwrap();
+    let first = operator(spoke, &[]).await;
+    let old = until_deployment(spoke, PLATFORM, |_| true).await;
+    until_reason(spoke, M, "UpdateSuccessful").await;
+    rest::delete(&spoke.client, &spoke.path()).await.unwrap();
+    let gone = async || {
+        poll::until("everything to go", PATIENCE, async || {
+            let service = format!("{}/{PLATFORM}", core("services"));
+            let service = rest::find(&spoke.client, &service).await?;
+            let is_gone = service.is_none() && find(spoke, PLATFORM).await.is_none();
+            Ok(is_gone.then_some(()))
+        })
+        .await
+        .unwrap();
+    };
+    gone().await;
+    // Another addon of the same name: what an old pod says is not heard.
+    spoke.create_addon(&json!({})).await;
+    until_deployment(spoke, PLATFORM, |_| true).await;
+    let (code, said) = speak(spoke, "platform", "ForwardSuccessful", &old).await;
+    assert_eq!(code, Some(3), "{said}");
+    // Deleted while nobody looked.
+    first.stop().await.unwrap();
+    rest::delete(&spoke.client, &spoke.path()).await.unwrap();
+    let _second = operator(spoke, &[]).await;
+    gone().await;
+    let kept = format!("{}/foreign", core("services"));
+    assert!(rest::find(&spoke.client, &kept).await.unwrap().is_some());
+}
+
+#[tokio::test]
+async fn killed_at_any_instant_it_ends_as_if_nothing_had_happened() {
+    let stage = spoke().await;
+    let spoke = &stage.spoke;
+    let _status = stage.status(&[]).await;
+    let history = spoke.history().await;
+    for round in 0..6_u64 {
+        let patch = json!({ "spec": { "interval": 60 + round } });
+        rest::merge(&spoke.client, &spoke.path(), &patch)
+            .await
+            .unwrap();
+        let killed = operator(spoke, &[]).await;
+        // From before the first request to after the last write of a pass.
+        tokio::time::sleep(std::time::Duration::from_millis(40 * round)).await;
+        drop(killed);
+    }
+    let _operator = operator(spoke, &[]).await;
+    let deployment = until_deployment(spoke, PLATFORM, |deployment| {
+        let arguments = container(deployment)["args"].as_array().unwrap();
+        arguments.contains(&json!("--interval=65s"))
+    })
+    .await;
+    poll::until("the rollout to be announced", PATIENCE, async || {
+        let addon = spoke.addon().await;
+        let announced = &addon["status"]["rollouts"]["platform"];
+        Ok((announced == environment(&deployment, "KELPIE_ADDON_ROLLOUT")).then_some(()))
+    })
+    .await
+    .unwrap();
+    assert_eq!(
+        speak(spoke, "platform", "ForwardSuccessful", &deployment)
+            .await
+            .0,
+        Some(0)
+    );
+    let last = spoke.until("Available").await;
+    history.until_seen(&last).await;
+    assert_eq!(history.standings(), ["-", "Progressing", "Available"]);
+}
+
+#[tokio::test]
+async fn without_status_everything_is_deployed_and_nothing_said() {
+    let stage = spoke().await;
+    let spoke = &stage.spoke;
+    let operator = operator(spoke, &["--no-status", "--resync=300ms"]).await;
+    let deployment = until_deployment(spoke, PLATFORM, |_| true).await;
+    let arguments = container(&deployment)["args"].as_array().unwrap();
+    assert!(arguments.contains(&json!("--no-status")), "{arguments:?}");
+    until_passes(&operator, 2.0).await;
+    assert!(spoke.addon().await.get("status").is_none());
+}

@@ -1,0 +1,244 @@
+//! Reports by the product, as a collector or a script would make them.
+
+use kelpie_addon::{AddonRef, Reporter, StatusWriter, WriteError, Written};
+use kelpie_core::addon::{Component, Forward, Reason, Report, Status, Update};
+use kelpie_kube::seed::{Seed, SeedOptions};
+use serde_json::{Value, json};
+
+use super::history::assert_valid;
+use super::stage::{Alone, Cluster, M, NAME, NAMESPACE, U, component, condition, report, run};
+
+fn version(addon: &Value) -> &Value {
+    &addon["metadata"]["resourceVersion"]
+}
+
+#[tokio::test]
+async fn a_report_is_written_once_and_refused_with_a_reason_where_the_operator_holds() {
+    let stage = Alone::start().await;
+    let spoke = &stage.spoke;
+
+    let (code, said) = report(spoke, "platform", "ForwardSuccessful", &["--message=sent"]).await;
+    assert_eq!(
+        (code, said.as_str()),
+        (Some(0), "the platform collector is ForwardSuccessful now\n")
+    );
+    let first = spoke.addon().await;
+    assert_eq!(condition(&first, M)["reason"], "ForwardSuccessful");
+    assert_eq!(condition(&first, M)["message"], "sent");
+
+    let (code, said) = report(spoke, "platform", "ForwardSuccessful", &["--message=sent"]).await;
+    assert_eq!(
+        (code, said.as_str()),
+        (
+            Some(0),
+            "the platform collector was ForwardSuccessful before\n"
+        )
+    );
+    assert_eq!(
+        version(&spoke.addon().await),
+        version(&first),
+        "nothing was written"
+    );
+
+    for held in [
+        "UpdateFailure",
+        "UpdateFailed",
+        "DisabledMetrics",
+        "NotSupported",
+        "Foo",
+    ] {
+        let held_at = spoke
+            .merge_status(&json!({ "conditions": [component(M, held)] }))
+            .await;
+        let (code, said) = report(spoke, "platform", "ForwardSuccessful", &[]).await;
+        assert_eq!(code, Some(3), "{said}");
+        assert_eq!(
+            said,
+            format!(
+                "refused: the platform collector is held at {held}: the operator has to announce \
+                 an update first\n"
+            )
+        );
+        assert_eq!(version(&spoke.addon().await), version(&held_at));
+    }
+
+    spoke
+        .merge_status(&json!({
+            "conditions": [component(M, "UpdateSuccesful")],
+            "rollouts": { "platform": "new" },
+        }))
+        .await;
+    let (code, said) = report(spoke, "platform", "ForwardFailure", &["--rollout=old"]).await;
+    assert_eq!(code, Some(3), "{said}");
+    assert!(said.contains("rollout old"), "{said}");
+    let (code, said) = report(spoke, "platform", "ForwardFailure", &["--uid=another"]).await;
+    assert_eq!(code, Some(3), "{said}");
+    let (code, said) = report(spoke, "platform", "ForwardFailure", &["--rollout=new"]).await;
+    assert_eq!(code, Some(0), "{said}");
+
+    let shown = run(spoke, &["show"]).await;
+    let shown = String::from_utf8(shown.stdout).unwrap();
+    assert!(shown.contains("it should be Degraded"), "{shown}");
+    assert!(
+        shown.contains("ForwardFailure for 0s, which decides") || shown.contains("which decides"),
+        "{shown}"
+    );
+
+    let (code, said) = report(spoke, "platform", "UpdateSuccessful", &[]).await;
+    assert_eq!(code, Some(2), "{said}");
+    let (code, said) = report(spoke, "uwl", "ForwardSuccessful", &["--name=other"]).await;
+    assert_eq!(code, Some(1), "{said}");
+    assert!(
+        said.contains("there is no ObservabilityAddon other"),
+        "{said}"
+    );
+}
+
+async fn writer(cluster: &Cluster) -> StatusWriter {
+    let options = SeedOptions {
+        kubeconfig: Some(cluster.kubeconfig()),
+        qps: 0.0,
+        burst: 0,
+        user_agent: "test".into(),
+    };
+    let seed = Seed::connect_as("spoke", &options).await.unwrap();
+    let addon = AddonRef {
+        namespace: NAMESPACE.into(),
+        name: NAME.into(),
+    };
+    StatusWriter::new(seed.objects(), addon)
+}
+
+fn word(component: Component, forward: Forward, message: String) -> Report {
+    Report {
+        component,
+        forward,
+        message,
+        rollout: None,
+    }
+}
+
+/// How often each of three writers writes.
+const WRITES: usize = 300;
+
+/// Three writers and the aggregation, all at once, on one object: nobody's last word is lost, and no
+/// state in between is wrong.
+#[tokio::test(flavor = "multi_thread")]
+async fn three_writers_on_one_status_lose_nothing_and_never_write_nonsense() {
+    let stage = Alone::start().await;
+    let history = stage.spoke.history().await;
+    let mut tasks = tokio::task::JoinSet::new();
+    for component in Component::ALL {
+        let mut reporter = Reporter::new(writer(&stage.spoke).await, None);
+        tasks.spawn(async move {
+            for round in 0..WRITES {
+                let forward = if round % 3 == 0 {
+                    Forward::Failure
+                } else {
+                    Forward::Successful
+                };
+                let said = reporter
+                    .report(word(component, forward, round.to_string()))
+                    .await;
+                assert!(
+                    matches!(said, Ok(_) | Err(WriteError::Refused(_))),
+                    "{said:?}"
+                );
+            }
+        });
+    }
+    let operator = writer(&stage.spoke).await;
+    tasks.spawn(async move {
+        for round in 0..WRITES {
+            let component = Component::ALL[round % 2];
+            let reason = match round % 5 {
+                0 => Reason::UpdateFailure,
+                _ => Reason::UpdateSuccessful,
+            };
+            let update = Update {
+                component,
+                reason,
+                message: round.to_string(),
+                rollout: Some((round / 7).to_string()),
+                replaced: false,
+            };
+            let written = operator
+                .write(None, |status, now| status.update(&update, now))
+                .await;
+            assert!(
+                matches!(written, Ok(_) | Err(WriteError::Refused(_))),
+                "{written:?}"
+            );
+        }
+        for component in Component::ALL {
+            let last = Update {
+                component,
+                reason: Reason::UpdateSuccessful,
+                message: "the last".into(),
+                rollout: Some("last".into()),
+                replaced: true,
+            };
+            operator
+                .write(None, |status, now| status.update(&last, now))
+                .await
+                .unwrap();
+        }
+    });
+    let settler = writer(&stage.spoke).await;
+    tasks.spawn(async move {
+        for _ in 0..WRITES {
+            let settle = |status: &mut Status, now| {
+                status.settle(now);
+                Ok(())
+            };
+            settler.write(None, settle).await.unwrap();
+        }
+    });
+    while let Some(done) = tasks.join_next().await {
+        done.unwrap();
+    }
+
+    // The collectors speak last, and it ends in the aggregate of that.
+    let end = writer(&stage.spoke).await;
+    for component in Component::ALL {
+        let mut reporter = Reporter::new(end.clone(), None);
+        let said = reporter
+            .report(word(component, Forward::Successful, "end".into()))
+            .await;
+        assert_eq!(said, Ok(Written::Changed));
+    }
+    let settle = |status: &mut Status, now| {
+        status.settle(now);
+        Ok(())
+    };
+    end.write(None, settle).await.unwrap();
+    let last = stage.spoke.until("Available").await;
+    history.until_seen(&last).await;
+    for kind in [M, U] {
+        assert_eq!(condition(&last, kind)["message"], "end");
+    }
+    for state in history.states() {
+        assert_valid(&state);
+    }
+    println!("{} states were seen", history.states().len());
+}
+
+#[tokio::test]
+async fn what_could_not_be_delivered_is_kept_and_only_the_newest_word_counts() {
+    let mut stage = Alone::start().await;
+    let mut reporter = Reporter::new(writer(&stage.spoke).await, None);
+    stage.spoke.api.go_down();
+    for message in ["first", "second"] {
+        let said = reporter
+            .report(word(Component::Platform, Forward::Failure, message.into()))
+            .await;
+        assert!(matches!(said, Err(WriteError::Call(_))), "{said:?}");
+    }
+    assert_eq!(reporter.undelivered().unwrap().message, "second");
+    stage.spoke.api.come_back().await.unwrap();
+    assert_eq!(reporter.deliver().await, Ok(Written::Changed));
+    assert_eq!(reporter.undelivered(), None);
+    assert_eq!(reporter.deliver().await, Ok(Written::Unchanged));
+    let addon = stage.spoke.addon().await;
+    assert_eq!(condition(&addon, M)["message"], "second");
+}
