@@ -11,6 +11,7 @@ mod eligibility;
 mod external;
 mod flow;
 mod latency;
+mod pages;
 mod partition;
 mod rights;
 mod scaling;
