@@ -7,4 +7,7 @@ pub mod kubeconfig;
 pub mod leader;
 pub mod seed;
 pub mod tenant;
+mod wall;
 pub mod wire;
+
+pub use wall::WallClock;

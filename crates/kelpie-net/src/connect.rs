@@ -62,15 +62,20 @@ pub enum ConnectError {
 /// endpoint has it. But for the name, which has two seconds, without a time limit of its own: drop
 /// the future to give up.
 pub async fn connect(endpoint: &Endpoint) -> Result<Stream, ConnectError> {
-    let addresses = resolve(endpoint).await?;
-    let tcp = race(addresses).await.map_err(|source| {
+    let failed = |source: io::Error| {
         let at = endpoint.authority();
         if source.kind() == io::ErrorKind::ConnectionRefused {
             ConnectError::Refused { at }
         } else {
             ConnectError::Unreachable { at, source }
         }
-    })?;
+    };
+    if let Some(dial) = &endpoint.network.0 {
+        let dialled = dial(&endpoint.host, endpoint.port).await;
+        return dialled.map(Stream::inside).map_err(failed);
+    }
+    let addresses = resolve(endpoint).await?;
+    let tcp = race(addresses).await.map_err(failed)?;
     let Some((tls, name)) = &endpoint.tls else {
         return Ok(Stream::plain(tcp));
     };

@@ -6,6 +6,7 @@ use http::uri::Scheme;
 use http::{HeaderValue, Uri};
 use rustls::pki_types::ServerName;
 
+use crate::network::Network;
 use crate::tls::TlsClient;
 
 /// Longer is no honest address of a server.
@@ -37,6 +38,7 @@ pub struct Endpoint {
     /// Without a slash at its end.
     base_path: Box<str>,
     host_header: HeaderValue,
+    pub(crate) network: Network,
 }
 
 impl Endpoint {
@@ -98,6 +100,7 @@ impl Endpoint {
             port,
             base_path: uri.path().trim_end_matches('/').into(),
             host_header: header.map_err(|_| Malformed("is not a URL"))?,
+            network: Network::default(),
         })
     }
 
@@ -107,6 +110,13 @@ impl Endpoint {
         let tls = self.tls.as_mut().ok_or(EndpointError::NeedsTls)?;
         tls.1 = name.to_owned();
         Ok(self)
+    }
+
+    /// Reached through `network` rather than over TCP.
+    #[must_use]
+    pub fn through(mut self, network: &Network) -> Self {
+        self.network = network.clone();
+        self
     }
 
     /// `host:port`, as messages name it.

@@ -5,6 +5,7 @@
 //! puts HTTP/1.1 on it. A [`Response`] borrows its connection until it is read: no answer is ever
 //! taken for another request's. Nothing here retries, pools, follows redirects, decompresses or
 //! waits for ever on its own account: a deadline is the caller's, who may drop any future.
+//! A [`Network`] other than TCP keeps all of it inside the process.
 //! On the serving side, [`TlsListener`] is a listener for an HTTP server. [`Files`] are
 //! certificates that change under a running process.
 
@@ -12,10 +13,12 @@ mod connect;
 mod connection;
 mod crypto;
 mod endpoint;
+mod exchange;
 mod fault;
 mod files;
 mod identity;
 mod listener;
+mod network;
 mod request;
 mod response;
 mod stream;
@@ -25,10 +28,13 @@ pub use connect::{ConnectError, connect};
 pub use connection::Connection;
 pub use crypto::install_crypto;
 pub use endpoint::{Endpoint, EndpointError};
+pub use exchange::exchange;
 pub use fault::{ClientRefusal, TlsFault};
 pub use files::{FilePaths, Files, FilesError};
+pub use hyper::body::Incoming;
 pub use identity::{Identity, TlsError};
 pub use listener::{TlsListener, TlsServer};
+pub use network::{Dialled, Network};
 pub use request::RequestError;
 pub use response::Response;
 pub use stream::{HyperStream, Note, ServerStream, Stream};

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Context, Poll};
 
 use hyper_util::rt::TokioIo;
-use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::io::{AsyncRead, AsyncWrite, DuplexStream, ReadBuf};
 use tokio::net::TcpStream;
 use tokio_rustls::{client, server};
 
@@ -55,11 +55,16 @@ enum Kind {
     Plain(TcpStream),
     // Boxed: it is a kilobyte, and streams are moved about.
     Tls(Box<client::TlsStream<TcpStream>>),
+    Inside(DuplexStream),
 }
 
 impl Stream {
     pub(crate) fn plain(stream: TcpStream) -> Self {
         Self(Kind::Plain(stream), None)
+    }
+
+    pub(crate) fn inside(stream: DuplexStream) -> Self {
+        Self(Kind::Inside(stream), None)
     }
 
     pub(crate) fn tls(stream: client::TlsStream<TcpStream>) -> Self {
@@ -115,6 +120,7 @@ impl AsyncRead for Stream {
         let read = match &mut self.0 {
             Kind::Plain(stream) => Pin::new(stream).poll_read(cx, buf),
             Kind::Tls(stream) => Pin::new(stream).poll_read(cx, buf),
+            Kind::Inside(stream) => Pin::new(stream).poll_read(cx, buf),
         };
         if let (Poll::Ready(Err(error)), Some(note)) = (&read, &self.1) {
             note.write(error);
@@ -132,6 +138,7 @@ impl AsyncWrite for Stream {
         let written = match &mut self.0 {
             Kind::Plain(stream) => Pin::new(stream).poll_write(cx, buf),
             Kind::Tls(stream) => Pin::new(stream).poll_write(cx, buf),
+            Kind::Inside(stream) => Pin::new(stream).poll_write(cx, buf),
         };
         self.last_words(cx, written)
     }
@@ -144,6 +151,7 @@ impl AsyncWrite for Stream {
         let written = match &mut self.0 {
             Kind::Plain(stream) => Pin::new(stream).poll_write_vectored(cx, bufs),
             Kind::Tls(stream) => Pin::new(stream).poll_write_vectored(cx, bufs),
+            Kind::Inside(stream) => Pin::new(stream).poll_write_vectored(cx, bufs),
         };
         self.last_words(cx, written)
     }
@@ -152,6 +160,7 @@ impl AsyncWrite for Stream {
         match &self.0 {
             Kind::Plain(stream) => stream.is_write_vectored(),
             Kind::Tls(stream) => stream.is_write_vectored(),
+            Kind::Inside(stream) => stream.is_write_vectored(),
         }
     }
 
@@ -159,6 +168,7 @@ impl AsyncWrite for Stream {
         let flushed = match &mut self.0 {
             Kind::Plain(stream) => Pin::new(stream).poll_flush(cx),
             Kind::Tls(stream) => Pin::new(stream).poll_flush(cx),
+            Kind::Inside(stream) => Pin::new(stream).poll_flush(cx),
         };
         self.last_words(cx, flushed)
     }
@@ -167,6 +177,7 @@ impl AsyncWrite for Stream {
         match &mut self.0 {
             Kind::Plain(stream) => Pin::new(stream).poll_shutdown(cx),
             Kind::Tls(stream) => Pin::new(stream).poll_shutdown(cx),
+            Kind::Inside(stream) => Pin::new(stream).poll_shutdown(cx),
         }
     }
 }

@@ -63,11 +63,13 @@ impl MetricConstructor<Age> for Clock {
 mod tests {
     use std::time::Duration;
 
+    use kelpie_kube::WallClock;
+
     use super::*;
 
     #[tokio::test(start_paused = true)]
     async fn it_grows_by_itself_and_is_nothing_without_an_instant() {
-        let clock = Clock::anchored();
+        let clock = Clock::anchored(&WallClock::default());
         let age = clock.new_metric();
         let shows = |expected: f64| assert!((age.seconds() - expected).abs() < 1e-6);
         tokio::time::advance(Duration::from_secs(5)).await;

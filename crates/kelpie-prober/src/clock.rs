@@ -1,8 +1,9 @@
 //! The watchdog's own timeline.
 
-use std::time::{Duration, SystemTime};
+use std::time::Duration;
 
 use kelpie_core::Time;
+use kelpie_kube::WallClock;
 use tokio::time::Instant;
 
 /// A monotonic clock, anchored to the wall clock once: a step of the host's clock changes nothing.
@@ -14,15 +15,10 @@ pub(crate) struct Clock {
 
 impl Clock {
     /// Anchored now.
-    pub(crate) fn anchored() -> Self {
-        #[expect(
-            clippy::disallowed_methods,
-            reason = "the one place that reads the wall clock, at start"
-        )]
-        let wall = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
+    pub(crate) fn anchored(wall: &WallClock) -> Self {
         Self {
             anchor: Instant::now(),
-            at_anchor: Time::from_micros(0).after(wall.unwrap_or(Duration::ZERO)),
+            at_anchor: wall.now(),
         }
     }
 
@@ -53,7 +49,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn the_timeline_runs_with_the_runtime_and_maps_back_and_forth() {
-        let clock = Clock::anchored();
+        let clock = Clock::anchored(&WallClock::default());
         let start = clock.now();
         tokio::time::advance(Duration::from_millis(1_500)).await;
         let now = clock.now();
@@ -65,7 +61,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn what_cannot_be_told_lies_far_ahead_and_the_past_is_now() {
-        let clock = Clock::anchored();
+        let clock = Clock::anchored(&WallClock::default());
         let day = Duration::from_hours(24);
         assert_eq!(clock.instant(Time::MAX), Instant::now() + day);
         assert!(clock.instant(Time::MIN) <= Instant::now());

@@ -1,5 +1,6 @@
 //! The prober's metrics on show, for the reference and the tests of what is built on them.
 
+use kelpie_kube::WallClock;
 use prometheus_client::registry::Registry;
 
 use crate::clock::Clock;
@@ -15,7 +16,7 @@ pub struct Exhibit {
 impl Exhibit {
     /// Registers all families, with at least one series in each, so that their labels show.
     pub fn new(registry: &mut Registry) -> Self {
-        let metrics = Metrics::new(registry, Clock::anchored());
+        let metrics = Metrics::new(registry, Clock::anchored(&WallClock::default()));
         SeedNumbers::register(registry, || [(200, 1)].into(), LostEvents::default);
         Self {
             _series: metrics.of_cluster("shoot--dev--one"),

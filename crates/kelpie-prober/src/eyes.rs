@@ -10,6 +10,7 @@ use kelpie_core::{
 };
 use kelpie_kube::kubeconfig::Access;
 use kelpie_kube::tenant::{Haste, Keeping, Listed, Probed, Tenant, TenantError, Traffic};
+use kelpie_net::Network;
 use secrecy::ExposeSecret;
 use tokio::task::JoinError;
 use tokio::time::{Instant, timeout};
@@ -40,6 +41,7 @@ pub(crate) struct Eyes {
 #[derive(Debug)]
 struct View {
     keeping: Keeping,
+    network: Network,
     kubeconfig: Option<Arc<RawKubeconfig>>,
     /// What the kubeconfig gives, or why it gives nothing.
     tenant: Result<Tenant, String>,
@@ -72,12 +74,13 @@ impl Eyes {
         timeout: Duration,
         has_external: bool,
         keeping: Keeping,
+        network: &Network,
     ) -> Self {
         Self {
             clock,
             timeout,
-            internal: View::new(keeping),
-            external: has_external.then(|| Sentry::new(View::new(keeping))),
+            internal: View::new(keeping, network),
+            external: has_external.then(|| Sentry::new(View::new(keeping, network))),
             pools: Arc::default(),
             machines: None,
             roster_is_outdated: false,
@@ -188,9 +191,10 @@ impl Eyes {
 }
 
 impl View {
-    fn new(keeping: Keeping) -> Self {
+    fn new(keeping: Keeping, network: &Network) -> Self {
         Self {
             keeping,
+            network: network.clone(),
             kubeconfig: None,
             tenant: Err(ABSENT.to_owned()),
         }
@@ -205,7 +209,7 @@ impl View {
             None => Err(ABSENT.to_owned()),
             Some(RawKubeconfig::Unusable(why)) => Err(format!("the Secret holds none: {why}")),
             Some(RawKubeconfig::Bytes(bytes)) => Access::from_kubeconfig(bytes.expose_secret())
-                .map(|access| Tenant::new(access, self.keeping))
+                .map(|access| Tenant::new(access.through(&self.network), self.keeping))
                 .map_err(|error| error.to_string()),
         };
     }

@@ -11,6 +11,7 @@ use kelpie_core::{Judge, Target};
 use kelpie_health::{Pulse, ReadyHandle};
 use kelpie_kube::seed::{Change, ClusterFacts, MachineChange, Seed, WatchError};
 use kelpie_kube::tenant::Keeping;
+use kelpie_net::Network;
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 use tokio::time::{MissedTickBehavior, interval, sleep};
@@ -39,6 +40,7 @@ pub(crate) struct Common {
     pub(crate) config: kelpie_config::ProberConfig,
     pub(crate) targets: Arc<[Target]>,
     pub(crate) keeping: Keeping,
+    pub(crate) network: Network,
     pub(crate) reach: Reach,
     pub(crate) metrics: Metrics,
     pub(crate) board: Board,
@@ -97,6 +99,8 @@ impl Fleet {
         let cancelled = self.cancelled.clone();
         loop {
             let effects = tokio::select! {
+                // In one order, so that a simulated run repeats itself. No stream is always ready.
+                biased;
                 () = cancelled.cancelled() => break,
                 _ = beat.tick() => Vec::new(),
                 Some(change) = clusters.next() => {
@@ -297,6 +301,7 @@ impl Common {
                 settings.probe_timeout,
                 self.config.external_kubeconfig_secret.is_some(),
                 self.keeping,
+                &self.network,
             ),
             hands: Hands::new(
                 Arc::clone(cluster),

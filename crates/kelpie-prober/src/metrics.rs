@@ -462,6 +462,7 @@ impl Drop for ClusterMetrics {
 
 #[cfg(test)]
 mod tests {
+    use kelpie_kube::WallClock;
     use prometheus_client::encoding::text::encode;
 
     use super::*;
@@ -475,7 +476,7 @@ mod tests {
     #[test]
     fn a_clusters_series_are_there_from_the_start_and_go_with_it() {
         let mut registry = Registry::default();
-        let metrics = Metrics::new(&mut registry, Clock::anchored());
+        let metrics = Metrics::new(&mut registry, Clock::anchored(&WallClock::default()));
         let before = text(&registry);
         let clusters = [metrics.of_cluster("a"), metrics.of_cluster("b")];
         let with_both = text(&registry);
@@ -496,7 +497,8 @@ mod tests {
     #[test]
     fn a_fence_that_comes_too_late_has_a_negative_margin() {
         let mut registry = Registry::default();
-        let cluster = Metrics::new(&mut registry, Clock::anchored()).of_cluster("a");
+        let cluster =
+            Metrics::new(&mut registry, Clock::anchored(&WallClock::default())).of_cluster("a");
         let at = |seconds: i64| Time::from_micros(seconds * 1_000_000);
         cluster.fenced_a_target(at(12), at(10), Some(-3.0));
         assert!((cluster.last_margin.get() + 3.0).abs() < 1e-9);

@@ -59,6 +59,7 @@ impl Probe {
             let _ = inputs.wait_for(|inputs| inputs.grace != grace).await;
         };
         tokio::select! {
+            biased;
             () = self.hands.work_until(instant) => {}
             () = moved => {}
         }

@@ -87,7 +87,7 @@ impl Prober {
             None => hold(Leadership::alone(), election_over.clone()),
         };
         let events = (!options.dry_run).then(|| seed.events(COMPONENT, &options.identity));
-        let clock = Clock::anchored();
+        let clock = Clock::anchored(seed.wall_clock());
         let metrics = Metrics::new(registry, clock);
         let (counted, told) = (seed.clone(), events.clone());
         let lost = move || told.as_ref().map(LostEvents::of).unwrap_or_default();
@@ -148,6 +148,7 @@ impl Prober {
             } else {
                 Keeping::Kept
             },
+            network: self.seed.network().clone(),
             reach: Reach::new(&self.seed, survey, self.leadership, self.options.dry_run),
             metrics: self.metrics,
             board: self.board,

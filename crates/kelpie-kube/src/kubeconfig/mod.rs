@@ -7,7 +7,7 @@ use std::fmt;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use http::HeaderValue;
-use kelpie_net::{Alpn, Endpoint, EndpointError, Identity, Roots, TlsClient, TlsError};
+use kelpie_net::{Alpn, Endpoint, EndpointError, Identity, Network, Roots, TlsClient, TlsError};
 use secrecy::SecretSlice;
 
 use document::{Cluster, Document, User, given};
@@ -112,6 +112,13 @@ impl Access {
             endpoint: endpoint(&cluster, identity.as_ref())?,
             authorization,
         })
+    }
+
+    /// Reached through `network` rather than over TCP.
+    #[must_use]
+    pub fn through(mut self, network: &Network) -> Self {
+        self.endpoint = self.endpoint.through(network);
+        self
     }
 
     pub(crate) fn endpoint(&self) -> &Endpoint {

@@ -4,7 +4,6 @@
 
 mod elector;
 
-use std::hash::{BuildHasher, RandomState};
 use std::mem;
 use std::time::Duration;
 
@@ -17,7 +16,8 @@ use tokio::time::{Instant, sleep_until, timeout};
 use tokio_util::sync::CancellationToken;
 use tracing::{debug, info, warn};
 
-use crate::seed::{Fault, Seed, quietly, wall_clock};
+use crate::seed::{Fault, Seed, quietly};
+use crate::wall::WallClock;
 use elector::{Act, Elector, Record, Seen};
 
 /// Longer than any process lives.
@@ -89,8 +89,7 @@ pub fn elect(
         settings,
         last: Lease::default(),
         sender,
-        dice: RandomState::new(),
-        rolls: 0,
+        wall: seed.wall_clock().clone(),
         is_failing: false,
     };
     (receiver, candidate.run(token))
@@ -103,14 +102,14 @@ struct Candidate {
     /// The Lease as it was last seen: what others wrote into it stays there.
     last: Lease,
     sender: watch::Sender<Leadership>,
-    dice: RandomState,
-    rolls: u64,
+    wall: WallClock,
     is_failing: bool,
 }
 
 impl Candidate {
     async fn run(mut self, token: CancellationToken) {
         tokio::select! {
+            biased;
             () = token.cancelled() => {}
             () = self.take_part() => {}
         }
@@ -124,7 +123,7 @@ impl Candidate {
             let now = Instant::now();
             let leadership = self.elector.leadership(now);
             self.publish(leadership);
-            match (self.elector.next(now, wall_clock()), leadership) {
+            match (self.elector.next(now, self.wall.stamp()), leadership) {
                 (Act::Wait(at), Leadership::Leader { until }) => sleep_until(at.min(until)).await,
                 (Act::Wait(at), Leadership::Standby) => sleep_until(at).await,
                 (act, _) => self.act(act, now).await,
@@ -138,7 +137,7 @@ impl Candidate {
         let now = Instant::now();
         match (done.unwrap_or(Err(Fault::TimedOut)), act) {
             (Ok(seen), Act::Read | Act::Wait(_)) => {
-                let jitter = self.roll();
+                let jitter = fastrand::f64();
                 self.elector.observe(seen, now, jitter);
                 self.is_failing = false;
             }
@@ -151,7 +150,7 @@ impl Candidate {
                 self.elector.conflicted(now);
             }
             (Err(fault), _) => {
-                let jitter = self.roll();
+                let jitter = fastrand::f64();
                 self.elector.failed(now, jitter);
                 self.complain(&fault);
             }
@@ -185,7 +184,7 @@ impl Candidate {
     }
 
     async fn release(&mut self) {
-        let mut released = self.elector.release(wall_clock());
+        let mut released = self.elector.release(self.wall.stamp());
         for _ in 0..2 {
             // A write that was cut off may have made it ours, or given it a new version.
             if released.is_none() {
@@ -193,7 +192,7 @@ impl Candidate {
                     return;
                 };
                 self.elector.observe(seen, Instant::now(), 0.0);
-                released = self.elector.release(wall_clock());
+                released = self.elector.release(self.wall.stamp());
             }
             let Some(released) = released.take() else {
                 return;
@@ -241,13 +240,6 @@ impl Candidate {
             );
         }
         self.is_failing = true;
-    }
-
-    /// Between 0 and 1.
-    fn roll(&mut self) -> f64 {
-        self.rolls += 1;
-        let [first, second, ..] = self.dice.hash_one(self.rolls).to_be_bytes();
-        f64::from(u16::from_be_bytes([first, second])) / f64::from(u16::MAX)
     }
 
     /// A Lease that says what the record says.

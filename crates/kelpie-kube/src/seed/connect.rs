@@ -10,16 +10,17 @@ use kube::config::{KubeConfigOptions, Kubeconfig};
 use kube::{Client, Config};
 
 use super::bucket::Bucket;
+use super::inside::Inside;
 use super::tally::Tally;
 use super::{SeedError, SeedOptions};
 
-const CONNECT: Duration = Duration::from_secs(5);
+pub(super) const CONNECT: Duration = Duration::from_secs(5);
 const WRITE: Duration = Duration::from_secs(30);
 /// Longer than the longest silence of a watch that is well, so that only lists run into it.
 const ROUTINE_READ: Duration = Duration::from_secs(75);
 /// A connection that was idle for so long is not trusted with a fence: a new one costs a millisecond,
 /// one that died unnoticed the whole deadline.
-const FENCING_READ: Duration = Duration::from_secs(30);
+pub(super) const FENCING_READ: Duration = Duration::from_secs(30);
 
 /// Where an in-cluster process finds its API server.
 const IN_CLUSTER: &str = "KUBERNETES_SERVICE_HOST";
@@ -45,14 +46,24 @@ pub(super) async fn connect(
     config.reset_reader_on_write = true;
 
     config.read_timeout = Some(ROUTINE_READ);
-    let limit = Bucket::new(options.qps, options.burst);
     let routine = ClientBuilder::try_from(config.clone()).map_err(|error| setup(&error))?;
     config.read_timeout = Some(FENCING_READ);
     let fencing = ClientBuilder::try_from(config).map_err(|error| setup(&error))?;
+    let limit = Bucket::new(options.qps, options.burst);
     Ok((
         routine.with_layer(tally).with_layer(&limit).build(),
         fencing.with_layer(tally).build(),
     ))
+}
+
+/// The same two clients for a seed in this process.
+pub(super) fn inside(options: &SeedOptions, server: &Inside, tally: &Tally) -> (Client, Client) {
+    let client = || ClientBuilder::new(server.clone(), "default");
+    let limit = Bucket::new(options.qps, options.burst);
+    (
+        client().with_layer(tally).with_layer(&limit).build(),
+        client().with_layer(tally).build(),
+    )
 }
 
 fn setup(error: &kube::Error) -> SeedError {

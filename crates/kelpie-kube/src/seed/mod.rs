@@ -12,12 +12,12 @@ mod connect;
 mod event;
 mod fault;
 mod field;
+mod inside;
 mod machine;
 mod quiet;
 mod secret;
 mod shoot;
 mod sieve;
-mod stamp;
 mod tally;
 mod target;
 mod watch;
@@ -27,6 +27,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use futures_util::Stream;
+use kelpie_net::{Endpoint, Network};
 use kube::Client;
 use thiserror::Error;
 use tokio::time::timeout;
@@ -40,8 +41,10 @@ pub use target::{ScaleKind, Survey, TargetError, Targets};
 pub use watch::{Change, WatchError};
 
 pub(crate) use fault::Fault;
-pub(crate) use {quiet::call as quietly, stamp::now as wall_clock};
+pub(crate) use quiet::call as quietly;
 
+use crate::wall::WallClock;
+use inside::Inside;
 use tally::Tally;
 use watch::Selection;
 
@@ -104,19 +107,60 @@ pub struct Seed {
     fencing: Client,
     targets: Targets,
     tally: Tally,
+    network: Network,
+    wall: WallClock,
 }
 
 impl Seed {
     /// Prepares the clients. No request is made yet: a seed whose API server is down is no error.
     pub async fn connect(options: &SeedOptions) -> Result<Self, SeedError> {
         let tally = Tally::default();
-        let (routine, fencing) = connect::connect(options, &tally).await?;
-        Ok(Self {
+        let clients = connect::connect(options, &tally).await?;
+        let world = (Network::default(), WallClock::default());
+        Ok(Self::of(clients, tally, world))
+    }
+
+    /// A seed that is reached through `network`, in a world where `wall` tells the time. The
+    /// kubeconfig of the options is not looked at: `server` is its URL, `token` what we show.
+    pub fn inside(
+        network: &Network,
+        wall: WallClock,
+        server: &str,
+        token: &str,
+        options: &SeedOptions,
+    ) -> Result<Self, SeedError> {
+        let setup = |reason: String| SeedError::Setup { reason };
+        let endpoint = Endpoint::new(server, None).map_err(|error| setup(error.to_string()))?;
+        let server = Inside::new(endpoint.through(network), token, &options.user_agent);
+        let server = server.map_err(|error| setup(error.to_string()))?;
+        let tally = Tally::default();
+        let clients = connect::inside(options, &server, &tally);
+        Ok(Self::of(clients, tally, (network.clone(), wall)))
+    }
+
+    fn of(
+        (routine, fencing): (Client, Client),
+        tally: Tally,
+        (network, wall): (Network, WallClock),
+    ) -> Self {
+        Self {
             routine,
             targets: Targets::new(fencing.clone()),
             fencing,
             tally,
-        })
+            network,
+            wall,
+        }
+    }
+
+    /// How the clusters of this seed are reached.
+    pub fn network(&self) -> &Network {
+        &self.network
+    }
+
+    /// What the time is there.
+    pub fn wall_clock(&self) -> &WallClock {
+        &self.wall
     }
 
     /// All Clusters, or only the one of that name. The stream has no end.
@@ -174,7 +218,7 @@ impl Seed {
 
     /// Events that say `component` and `instance` made them. They are posted by [`Events::run`].
     pub fn events(&self, component: &str, instance: &str) -> Events {
-        Events::new(self.routine.clone(), component, instance)
+        Events::new(self.routine.clone(), self.wall.clone(), component, instance)
     }
 
     /// Asks for each permission whether we have it.

@@ -87,6 +87,7 @@ impl Line<'_> {
         };
         tokio::pin!(first, second);
         tokio::select! {
+            biased;
             said = &mut first => match said {
                 Err(_) if Instant::now() >= head_start => second.await,
                 // Also a failure: it is a fresh connection's, and there is no other under way.

@@ -11,6 +11,7 @@
 mod bodies;
 mod corpus;
 mod hostile;
+mod inside;
 mod kubeconfig;
 mod kubeconfigs;
 mod lists;

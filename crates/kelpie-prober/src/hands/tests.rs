@@ -1,6 +1,7 @@
 use std::io::Write;
 
 use kelpie_core::{ResourceRef, ScaleRule};
+use kelpie_kube::WallClock;
 use kelpie_kube::seed::SeedOptions;
 use prometheus_client::registry::Registry;
 use tempfile::NamedTempFile;
@@ -51,7 +52,8 @@ async fn standby() -> (Hands, watch::Sender<Leadership>) {
     let (survey, _) = seed.survey();
     let reach = Reach::new(&seed, survey, leadership, false);
     let (cluster, targets): (Arc<str>, Arc<[_]>) = ("a".into(), [target].into());
-    let metrics = Metrics::new(&mut Registry::default(), Clock::anchored()).of_cluster(&cluster);
+    let clock = Clock::anchored(&WallClock::default());
+    let metrics = Metrics::new(&mut Registry::default(), clock).of_cluster(&cluster);
     let place = Board::default().place(&cluster);
     let scribe = Scribe::new(
         Arc::clone(&cluster),
@@ -60,7 +62,7 @@ async fn standby() -> (Hands, watch::Sender<Leadership>) {
         metrics,
         None,
     );
-    let hands = Hands::new(cluster, Clock::anchored(), targets, reach, scribe);
+    let hands = Hands::new(cluster, clock, targets, reach, scribe);
     (hands, sender)
 }
 

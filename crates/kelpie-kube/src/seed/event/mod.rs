@@ -13,6 +13,7 @@ use tokio::sync::Notify;
 use tokio::time::{Instant, timeout};
 use tokio_util::sync::CancellationToken;
 
+use crate::wall::WallClock;
 use poster::Poster;
 use queue::{Lost, Queue};
 
@@ -65,6 +66,7 @@ pub struct Events(Arc<Shared>);
 
 struct Shared {
     client: Client,
+    wall: WallClock,
     component: String,
     instance: String,
     queue: Mutex<Queue>,
@@ -82,8 +84,9 @@ impl Shared {
 }
 
 impl Events {
-    pub(super) fn new(client: Client, component: &str, instance: &str) -> Self {
+    pub(super) fn new(client: Client, wall: WallClock, component: &str, instance: &str) -> Self {
         Self(Arc::new(Shared {
+            wall,
             client,
             component: component.to_owned(),
             instance: instance.to_owned(),
@@ -128,6 +131,7 @@ impl Events {
     pub async fn run(self, token: CancellationToken) {
         let mut poster = Poster::new(self.0);
         tokio::select! {
+            biased;
             () = token.cancelled() => {}
             () = poster.post_all(true) => {}
         }

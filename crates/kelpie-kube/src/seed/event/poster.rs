@@ -16,7 +16,7 @@ use tracing::{debug, warn};
 use super::queue::home;
 use super::{Note, NoteKind, ObjectRef, Shared};
 use crate::seed::fault::Fault;
-use crate::seed::{quiet, stamp};
+use crate::seed::quiet;
 
 /// Equal Events within this time are one Event with a count.
 const MEMORY: Duration = Duration::from_mins(10);
@@ -92,7 +92,7 @@ impl Poster {
         if let Some(posted) = self.posted.get_mut(&key) {
             let patch = json!({
                 "count": posted.count + 1,
-                "lastTimestamp": seconds(stamp::now()),
+                "lastTimestamp": seconds(self.shared.wall.stamp()),
                 "message": shortened(&note.message),
             });
             let how = PatchParams::default();
@@ -107,7 +107,7 @@ impl Poster {
                 Err(fault) => return Err(fault),
             }
         }
-        let event = self.shared.event(note, namespace, stamp::now());
+        let event = self.shared.event(note, namespace, self.shared.wall.stamp());
         let body = serde_json::to_vec(&event);
         let body = body.map_err(|error| Fault::Unavailable(error.to_string()))?;
         let request = request.create(&PostParams::default(), body);
