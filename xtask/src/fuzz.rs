@@ -8,7 +8,7 @@ use xtask::cache;
 
 use crate::command::{self, is_installed, program};
 
-/// The files in fuzz/fuzz_targets.
+/// The files in `fuzz/fuzz_targets`.
 const TARGETS: [&str; 6] = [
     "health_query",
     "kubeconfig",
@@ -20,8 +20,8 @@ const TARGETS: [&str; 6] = [
 
 /// Fuzz what reads bytes of others
 ///
-/// Starts from fuzz/corpus/TARGET, which the tests read too; what it learns goes to fuzz/found. Copy
-/// what it finds wrong into the corpus, under a name that says what it is.
+/// Starts from `fuzz/corpus/TARGET`, which the tests read too; what it learns goes to `fuzz/found`.
+/// Copy what it finds wrong into the corpus, under a name that says what it is.
 #[derive(clap::Args)]
 pub(crate) struct Arguments {
     /// What to fuzz

@@ -1,9 +1,8 @@
 //! The prober's metrics on show, for the reference and the tests of what is built on them.
 
 use kelpie_kube::seed::{LostEvents, SeedNumbers};
-use prometheus_client::registry::Registry;
-
 use kelpie_kube::{Clock, WallClock};
+use prometheus_client::registry::Registry;
 
 use crate::metrics::{ClusterMetrics, Metrics, PREFIX};
 

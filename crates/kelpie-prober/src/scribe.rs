@@ -367,9 +367,15 @@ impl Scribe {
             let message = format!("the record of {corrupt} is corrupt; one replica was restored");
             self.tell_cluster(NoteKind::Warning, "CorruptRecord", message);
         }
-        // Whatever kept it from writing, it no longer wants to.
-        self.troubles
-            .retain(|part, _| !matches!(part, Part::Write(_)));
+        // Whatever kept it from writing, it no longer wants to; unless it is tried again.
+        let has_failed = |index: usize| {
+            let outcome = report.outcomes.get(index).copied().flatten();
+            outcome == Some(TargetOutcome::Failed)
+        };
+        self.troubles.retain(|part, _| match part {
+            Part::Write(index) => has_failed(*index),
+            _ => true,
+        });
         self.told_failures.clear();
         let troubles = self.troubles_in_words();
         self.place.update(|state| {

@@ -91,7 +91,8 @@ async fn the_generated_rights_are_enough_and_not_more() {
     for (path, status) in [
         ("/api/v1/secrets", 403),
         ("/api/v1/namespaces/shoot--a/secrets/another", 403),
-        ("/apis/apps/v1/deployments", 403),
+        ("/apis/apps/v1/statefulsets", 403),
+        ("/apis/apps/v1/deployments", 200),
         ("/api/v1/pods", 403),
         (
             "/api/v1/secrets?fieldSelector=metadata.name%3Dshoot-access-dependency-watchdog-probe",

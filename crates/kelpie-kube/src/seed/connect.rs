@@ -8,6 +8,7 @@ use http::header::{HeaderValue, USER_AGENT};
 use kube::client::ClientBuilder;
 use kube::config::{KubeConfigOptions, Kubeconfig};
 use kube::{Client, Config};
+use tower::timeout::TimeoutLayer;
 
 use super::bucket::Bucket;
 use super::inside::Inside;
@@ -16,6 +17,8 @@ use super::{SeedError, SeedOptions};
 
 pub(super) const CONNECT: Duration = Duration::from_secs(5);
 const WRITE: Duration = Duration::from_secs(30);
+/// A routine request is answered by then, or not at all: an API server itself gives up after that.
+const ROUTINE_ANSWER: Duration = Duration::from_mins(1);
 /// Longer than the longest silence of a watch that is well, so that only lists run into it.
 const ROUTINE_READ: Duration = Duration::from_secs(75);
 /// A connection that was idle for so long is not trusted with a fence: a new one costs a millisecond,
@@ -53,7 +56,11 @@ pub(super) async fn connect(
     let fencing = ClientBuilder::try_from(config).map_err(|error| setup(role, &error))?;
     let limit = Bucket::new(options.qps, options.burst);
     Ok((
-        routine.with_layer(tally).with_layer(&limit).build(),
+        routine
+            .with_layer(&patience())
+            .with_layer(tally)
+            .with_layer(&limit)
+            .build(),
         fencing.with_layer(tally).build(),
     ))
 }
@@ -63,9 +70,18 @@ pub(super) fn inside(options: &SeedOptions, server: &Inside, tally: &Tally) -> (
     let client = || ClientBuilder::new(server.clone(), "default");
     let limit = Bucket::new(options.qps, options.burst);
     (
-        client().with_layer(tally).with_layer(&limit).build(),
+        client()
+            .with_layer(&patience())
+            .with_layer(tally)
+            .with_layer(&limit)
+            .build(),
         client().with_layer(tally).build(),
     )
+}
+
+/// Counts from the turn of a request on: how long it waits for that is our own doing.
+fn patience() -> TimeoutLayer {
+    TimeoutLayer::new(ROUTINE_ANSWER)
 }
 
 fn setup(role: &'static str, error: &kube::Error) -> SeedError {

@@ -14,6 +14,7 @@ mod external;
 mod failover;
 mod flow;
 mod latency;
+mod pages;
 mod partition;
 mod rights;
 mod scaling;

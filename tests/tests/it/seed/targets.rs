@@ -1,6 +1,7 @@
 //! The controllers to fence on a real API server.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::future::join_all;
@@ -71,6 +72,45 @@ async fn deployments_and_stateful_sets_are_scaled_and_a_stale_version_conflicts(
         let after = present(&targets, &target).await;
         assert_eq!((after.replicas, after.version), (3, version), "{kind}");
     }
+}
+
+#[tokio::test]
+async fn the_looks_of_many_clusters_are_answered_by_one_list() {
+    let plane = ControlPlane::start().await.unwrap();
+    let api = &plane.api;
+    let names: Vec<Arc<str>> = (0..12)
+        .map(|number| format!("ns-{number}").into())
+        .collect();
+    let mut items = Vec::new();
+    for (replicas, name) in names.iter().enumerate().skip(1) {
+        items.push(format!(
+            r#"{{"apiVersion": "v1", "kind": "Namespace", "metadata": {{"name": "{name}"}}}}"#
+        ));
+        for (deployment, replicas) in [("kcm", replicas), ("other", 0)] {
+            items.push(format!(
+                r#"{{"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {{
+                "name": "{deployment}", "namespace": "{name}"}},
+                "spec": {{"replicas": {replicas}, {SPEC}}}}}"#
+            ));
+        }
+    }
+    apply(api, &items.join("\n---\n")).await;
+    let seed = seed(api, &api.admin()).await;
+    let (survey, answering) = seed.survey();
+    let answering = tokio::spawn(answering);
+
+    let kcm = target("apps/v1", "Deployment", "kcm");
+    let sights = join_all(names.iter().map(|name| survey.look(name, &kcm))).await;
+
+    let count = |sight: Option<Result<Sight, TargetError>>| match sight.unwrap().unwrap() {
+        Sight::Present(present) => Some(present.replicas),
+        Sight::Missing => None,
+    };
+    let counts: Vec<Option<u32>> = sights.into_iter().map(count).collect();
+    let expected = (0..12).map(|number| (number > 0).then_some(number));
+    assert_eq!(counts, expected.collect::<Vec<_>>());
+    assert_eq!(seed.answers(), [(200, 1)].into());
+    answering.abort();
 }
 
 /// A judged cluster of two nodes: fenced while they are silent, released once they renew.

@@ -8,9 +8,11 @@ use kelpie_core::ResourceRef;
 use kelpie_core::fence::Sight;
 use kelpie_kube::seed::{Survey, TargetError};
 use serde_json::json;
+use tokio::io::AsyncReadExt;
+use tokio::net::TcpListener;
 use tokio::time::timeout;
 
-use super::Server;
+use super::{Server, seed_at};
 
 fn target(api_version: &str, kind: &str) -> ResourceRef {
     ResourceRef {
@@ -84,6 +86,30 @@ async fn few_looks_and_kinds_whose_lists_do_not_tell_counts_are_asked_for_one_by
         3 + 1 + 2 * 20,
         "discovery, then object and scale"
     );
+}
+
+#[tokio::test]
+async fn an_api_server_that_says_nothing_is_given_up() {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let seed = seed_at(listener.local_addr().unwrap(), 5.0, 10).await;
+    let (survey, answering) = seed.survey();
+    tokio::spawn(answering);
+    let look = tokio::spawn(async move {
+        let deployment = target("apps/v1", "Deployment");
+        survey.look(&"ns".into(), &deployment).await
+    });
+    let mut request = [0; 4];
+    let (mut stream, _) = listener.accept().await.unwrap();
+    stream.read_exact(&mut request).await.unwrap();
+    tokio::time::pause();
+    for _ in 0..61 {
+        tokio::time::advance(Duration::from_secs(1)).await;
+    }
+    tokio::time::resume();
+    let look = timeout(Duration::from_secs(30), look).await;
+    let error = look.unwrap().unwrap().unwrap().unwrap_err();
+    assert!(error.to_string().contains("timed out"), "{error}");
+    assert_eq!(seed.answers(), [(0, 1)].into());
 }
 
 #[tokio::test]

@@ -9,8 +9,8 @@ use prometheus_client::registry::Registry;
 use tempfile::NamedTempFile;
 use tokio::time::timeout;
 
-use crate::board::Board;
 use crate::hands::*;
+use crate::board::Board;
 use crate::metrics::Metrics;
 
 const KUBECONFIG: &str = "{apiVersion: v1, kind: Config, current-context: c, users: [],
@@ -54,11 +54,8 @@ async fn standby() -> (Hands, watch::Sender<Leadership>) {
     let (survey, _) = seed.survey();
     let reach = Reach::new(&seed, survey, leadership, false);
     let (cluster, targets): (Arc<str>, Arc<[_]>) = ("a".into(), [target].into());
-    let metrics = Metrics::new(
-        &mut Registry::default(),
-        Clock::anchored(&WallClock::default()),
-    )
-    .of_cluster(&cluster);
+    let clock = Clock::anchored(&WallClock::default());
+    let metrics = Metrics::new(&mut Registry::default(), clock).of_cluster(&cluster);
     let place = Board::default().place(&cluster);
     let scribe = Scribe::new(
         Arc::clone(&cluster),
@@ -67,13 +64,7 @@ async fn standby() -> (Hands, watch::Sender<Leadership>) {
         metrics,
         None,
     );
-    let hands = Hands::new(
-        cluster,
-        Clock::anchored(&WallClock::default()),
-        targets,
-        reach,
-        scribe,
-    );
+    let hands = Hands::new(cluster, clock, targets, reach, scribe);
     (hands, sender)
 }
 
