@@ -28,7 +28,7 @@ async fn a_leader_killed_at_any_write_is_followed_by_one_that_goes_on_where_it_w
         leader.stops_at(trial.write, &Ruling::HoldAnswer);
         let second = trial.replica(&stage).await;
         leader.door.until_held(PATIENCE).await.unwrap();
-        drop(leader);
+        leader.prober.kelpie.kill();
         trial.shoot.until_counts(FENCED, PATIENCE).await.unwrap();
         second.stops_at(trial.write, &Ruling::HoldAnswer);
         (second, trial.replica(&stage).await)
@@ -39,7 +39,7 @@ async fn a_leader_killed_at_any_write_is_followed_by_one_that_goes_on_where_it_w
     let restored = trials.iter().zip(replicas);
     let restored = restored.map(async |(trial, (leader, _third))| {
         leader.door.until_held(PATIENCE).await.unwrap();
-        drop(leader);
+        leader.prober.kelpie.kill();
         let restored = trial.shoot.until_restored(RESTORED, PATIENCE);
         restored.await.unwrap();
         stage.until_caught_up(&trial.shoot).await;
