@@ -170,17 +170,18 @@ impl fmt::Display for Summary<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let of = |what: fn(&Fenced) -> Duration| {
             let at = |percent| percentile(self.0.iter().map(what), percent);
-            format!("{:.0?} (median), {:.0?} (p99)", at(50), at(99))
+            let [median, p99] = [50, 99].map(|percent| at(percent).as_millis());
+            format!("{median} ms (median), {p99} ms (p99)")
         };
         let late = self.0.iter().filter(|fence| !fence.late.is_zero());
         write!(
             f,
-            "{} partitions: first target down {} after the trip; KCM down {} after its turn came, {:.0?} \
+            "{} partitions: first target down {} after the trip; KCM down {} after its turn came, {} ms \
              before the deadline in the median, {} too late; the same calls of somebody else took {}",
             self.0.len(),
             of(|fence| fence.first),
             of(|fence| fence.kcm),
-            percentile(self.0.iter().map(|fence| fence.margin), 50),
+            percentile(self.0.iter().map(|fence| fence.margin), 50).as_millis(),
             late.count(),
             of(|fence| fence.machine),
         )
