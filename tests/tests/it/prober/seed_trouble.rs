@@ -122,8 +122,7 @@ async fn a_backlog_of_routine_calls_holds_up_neither_the_end_nor_the_next_leader
     let first = stage.prober_by(&door, &config, &flags).await;
     until_leading(&first).await;
     let second = stage.prober(&config, &flags).await;
-    let third = stage.prober(&config, &flags).await;
-    for prober in [&first, &second, &third] {
+    for prober in [&first, &second] {
         for shoot in &shoots {
             until_well(prober, shoot).await;
         }
@@ -136,6 +135,11 @@ async fn a_backlog_of_routine_calls_holds_up_neither_the_end_nor_the_next_leader
     kubelets.cut(1.0).await;
     for shoot in &shoots {
         shoot.until_counts(FENCED, PATIENCE).await.unwrap();
+    }
+    let third = stage.prober(&config, &flags).await;
+    for shoot in &shoots {
+        let fence = third.until_verdict(&shoot.name, "fence", PATIENCE);
+        fence.await.unwrap();
     }
     let second_gap = hand_over(second, &third).await;
     // Not before the Lease has run out, if it was not given back.
