@@ -13,7 +13,7 @@ use xtask::command;
 
 use crate::folder::Folder;
 use crate::poll;
-use crate::process::{Exit, Process};
+use crate::process::{self, Exit, Process};
 use crate::wire::{self, Reply};
 
 /// From the start to the line that says where it listens.
@@ -127,6 +127,11 @@ impl Kelpie {
         self.process.ended_within(patience).await
     }
 
+    /// Kills it.
+    pub fn kill(mut self) {
+        self.process.kill();
+    }
+
     /// Asks it to end by SIGTERM and waits until it has.
     pub async fn stop(mut self) -> Result<Exit> {
         self.process.signal("TERM")?;
@@ -134,11 +139,21 @@ impl Kelpie {
     }
 }
 
+impl Drop for Kelpie {
+    /// A process writes its coverage at its end; one that is killed writes none.
+    fn drop(&mut self) {
+        if process::coverage().is_some() {
+            self.process.end();
+        }
+    }
+}
+
 /// Runs a command that ends by itself and gives all it said.
 pub async fn run<S: AsRef<str>>(arguments: &[S]) -> Result<Output> {
     let mut command = Command::new(program()?);
     command.args(arguments.iter().map(AsRef::as_ref));
-    command.env_clear().kill_on_drop(true);
+    command.env_clear().envs(process::coverage());
+    command.kill_on_drop(true);
     let output = timeout(ONE_SHOT, command.output()).await;
     Ok(output.with_context(|| format!("{command:?} goes on and on"))??)
 }

@@ -1,6 +1,7 @@
 //! A server process that ends with its test, however the test ends.
 
 use std::env;
+use std::ffi::OsString;
 use std::fs::{self, File};
 use std::io;
 use std::path::{Path, PathBuf};
@@ -14,6 +15,9 @@ use anyhow::{Context, Result, ensure};
 use tokio::time::Instant;
 
 use crate::poll;
+
+/// How a program that is instrumented learns where its coverage goes.
+const PROFILE: &str = "LLVM_PROFILE_FILE";
 
 /// Lines of a server's log that a failing test shows.
 const TAIL: usize = 30;
@@ -51,8 +55,7 @@ impl Process {
             .args(arguments)
             .env_clear()
             .env("PATH", "/usr/bin:/bin")
-            // Where the coverage of our own binary is collected, if it is.
-            .envs(env::vars_os().filter(|(name, _)| name == "LLVM_PROFILE_FILE"))
+            .envs(coverage())
             .stdin(Stdio::null())
             .stdout(output.try_clone()?)
             .stderr(output);
@@ -79,6 +82,15 @@ impl Process {
         // It may have ended by itself; all that counts is that it is gone afterwards.
         let _ = self.child.kill();
         let _ = self.child.wait();
+    }
+
+    /// Asks it to end by SIGTERM, and gives it a moment.
+    pub(crate) fn end(&mut self) {
+        let asked = !self.has_ended() && self.signal("TERM").is_ok();
+        let mut moments = 0..100;
+        while asked && !self.has_ended() && moments.next().is_some() {
+            thread::park_timeout(Duration::from_millis(30));
+        }
     }
 
     /// Sends a signal by its name, as in `STOP`.
@@ -160,6 +172,11 @@ impl Process {
         let tail = lines[lines.len().saturating_sub(TAIL)..].join("\n");
         format!("--- end of the log of {}\n{tail}\n---", self.name)
     }
+}
+
+/// Where the coverage of our own binary is collected, if it is.
+pub(crate) fn coverage() -> Option<(&'static str, OsString)> {
+    env::var_os(PROFILE).map(|file| (PROFILE, file))
 }
 
 impl Drop for Process {

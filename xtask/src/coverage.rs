@@ -17,7 +17,10 @@ use crate::packages::install_subcommand;
 const FLOOR: f64 = 85.0;
 const HIGHER: [(&str, f64); 2] = [("kelpie-core", 95.0), ("kelpie-config", 95.0)];
 
-/// Lines of one crate.
+/// A file with a smaller percentage is named.
+const LOW: f64 = 80.0;
+
+/// Lines of one file or crate.
 #[derive(Default, Clone, Copy)]
 struct Lines {
     all: u64,
@@ -45,11 +48,14 @@ pub(crate) fn run() -> Result<()> {
     // Gone or never written: either way nothing is left behind.
     let _ = fs::remove_file(&report);
     measured?;
-    let text = text?;
-    judge(&per_crate(
-        &serde_json::from_str(&text)?,
-        &cache::repository(),
-    ))
+    let report = serde_json::from_str(&text?)?;
+    let files = product_files(&report, &cache::repository());
+    for (file, lines) in &files {
+        if lines.percent() < LOW {
+            println!("{:>6.2} % of {file}", lines.percent());
+        }
+    }
+    judge(&per_crate(&files))
 }
 
 /// Where LLVM's tools are when rustup has not installed its own: from a package of the same version.
@@ -76,20 +82,31 @@ fn llvm_tools() -> Result<Vec<(&'static str, String)>> {
     Ok(tools.to_vec())
 }
 
-/// Adds up the files of each product crate; tests and project commands are not the product.
-fn per_crate(report: &Value, repository: &Path) -> BTreeMap<String, Lines> {
-    let mut crates = BTreeMap::<String, Lines>::new();
+/// Each file of a product crate by its path below `crates`; tests and project commands are not the
+/// product.
+fn product_files(report: &Value, repository: &Path) -> BTreeMap<String, Lines> {
+    let folder = repository.join("crates");
+    let read = |file: &Value| {
+        let path = Path::new(file["filename"].as_str()?);
+        let inside = path.strip_prefix(&folder).ok()?.to_str()?;
+        let lines = &file["summary"]["lines"];
+        let lines = Lines {
+            all: lines["count"].as_u64()?,
+            run: lines["covered"].as_u64()?,
+        };
+        Some((inside.to_owned(), lines))
+    };
     let files = report["data"][0]["files"].as_array();
-    for file in files.into_iter().flatten() {
-        let path = Path::new(file["filename"].as_str().unwrap_or_default());
-        let inside = path.strip_prefix(repository.join("crates")).ok();
-        let name = inside.and_then(|path| path.iter().next()?.to_str());
-        if let Some(name) = name {
-            let lines = &file["summary"]["lines"];
-            let sum = crates.entry(name.to_owned()).or_default();
-            sum.all += lines["count"].as_u64().unwrap_or_default();
-            sum.run += lines["covered"].as_u64().unwrap_or_default();
-        }
+    files.into_iter().flatten().filter_map(read).collect()
+}
+
+fn per_crate(files: &BTreeMap<String, Lines>) -> BTreeMap<String, Lines> {
+    let mut crates = BTreeMap::<String, Lines>::new();
+    for (file, lines) in files {
+        let name = file.split('/').next().unwrap_or_default();
+        let sum = crates.entry(name.to_owned()).or_default();
+        sum.all += lines.all;
+        sum.run += lines.run;
     }
     crates
 }
@@ -151,7 +168,7 @@ mod tests {
     const CONFIG: (&str, u64, u64) = ("/r/crates/kelpie-config/src/a.rs", 100, 95);
 
     fn judged(files: &[(&str, u64, u64)]) -> Result<()> {
-        judge(&per_crate(&report(files), Path::new("/r")))
+        judge(&per_crate(&product_files(&report(files), Path::new("/r"))))
     }
 
     #[test]

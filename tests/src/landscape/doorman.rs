@@ -117,10 +117,14 @@ impl Doorman {
         lock(&self.shared.held).clone()
     }
 
-    /// Waits until a request is held, or its answer.
-    pub async fn until_held(&self, patience: Duration) -> Result<Asked> {
+    /// Waits until such a request is held, or its answer.
+    pub async fn until_held(
+        &self,
+        patience: Duration,
+        is_such: impl Fn(&Asked) -> bool,
+    ) -> Result<Asked> {
         let held = poll::until("a request to hold", patience, async || {
-            Ok(self.held().first().cloned())
+            Ok(self.held().into_iter().find(&is_such))
         });
         let held = held.await;
         held.with_context(|| format!("the last requests: {:#?}", self.last(12)))

@@ -6,9 +6,10 @@
 //! seed: the Cluster, the kubeconfig Secret, the Machines and the controllers. [`Pods`] make replicas
 //! ready, a [`Timeline`] keeps every change of the controllers. A [`Proxy`] stands in the way of
 //! somebody's connections, a [`Doorman`] sees and judges every request, an [`Impostor`] answers as no API
-//! server would. A [`Prober`] is the product, run on a [`ProberConfig`]. All times follow from one
+//! server would, a [`Canary`] tells how slow the machine is. A [`Prober`] is the product, run on a [`ProberConfig`]. All times follow from one
 //! [`Pace`].
 
+mod canary;
 mod config;
 mod deployments;
 mod doorman;
@@ -25,6 +26,7 @@ mod shoot;
 mod timeline;
 pub(crate) mod wall_clock;
 
+pub use canary::Canary;
 pub use config::{ProberConfig, ScaleRule, Target};
 pub use doorman::{Asked, Doorman, Ruling};
 pub use impostor::{Impostor, Play};

@@ -89,10 +89,10 @@ async fn kill(stage: &Stage, shoot: &Shoot, last: Last) {
     });
     let config = one_by_one(Pace::QUICK).only(&shoot.name);
     let prober = stage.prober_by(&doorman, &config, &[]).await;
-    let at = doorman.until_held(PATIENCE).await.unwrap();
-    drop(prober);
+    let at = doorman.until_held(PATIENCE, |asked| last.is_like(asked));
+    let at = at.await.unwrap();
+    prober.kelpie.kill();
     println!("{}: killed at {} {}", shoot.name, at.method, at.path);
-    assert!(last.is_like(&at), "{at:?}");
 }
 
 impl Last {

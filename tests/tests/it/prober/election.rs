@@ -51,7 +51,7 @@ async fn exactly_one_replica_acts_and_no_fence_is_missed_when_it_is_killed_befor
     let cut = Instant::now();
     // Killed when it would trip in a second or two.
     sleep_until(cut + pace.grace / 2).await;
-    drop(first);
+    first.kelpie.kill();
     shoot.until_counts(FENCED, PATIENCE).await.unwrap();
     assert!(leads(&second).await);
     writes_were_made_once(&stage, &shoot, cut);

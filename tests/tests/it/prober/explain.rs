@@ -1,7 +1,7 @@
 //! `kelpie explain` beside a running prober.
 
-use kelpie_e2e::kelpie;
 use kelpie_e2e::landscape::{Kubelets, Pace, Prober, ProberConfig};
+use kelpie_e2e::{kelpie, poll};
 use serde_json::Value;
 
 use super::stage::*;
@@ -20,7 +20,7 @@ shoot--dev--one: Fence, its controllers are to be stopped
   targets        Deployment kube-controller-manager: 0 replicas, 0 ready, marked as fenced, 3 recorded
                  Deployment machine-controller-manager: 0 replicas, 0 ready, marked as fenced, 1 recorded
                  Deployment cluster-autoscaler: 0 replicas, 0 ready, marked as fenced, 2 recorded
-  last flow      down, 3 scale calls, ended <date> <time> UTC, <some> s ago
+  last flow      down, <some> scale calls, ended <date> <time> UTC, <some> s ago
                  Deployment kube-controller-manager: scaled to 0 at <date> <time> UTC
                  Deployment machine-controller-manager: scaled to 0 at <date> <time> UTC
                  Deployment cluster-autoscaler: scaled to 0 at <date> <time> UTC
@@ -42,7 +42,7 @@ shoot--dev--one: Release, its controllers are to run as they should
   targets        Deployment kube-controller-manager: 3 replicas, 3 ready
                  Deployment machine-controller-manager: 1 replica, 1 ready
                  Deployment cluster-autoscaler: 2 replicas, 2 ready
-  last flow      up, 3 scale calls, ended <date> <time> UTC, <some> s ago
+  last flow      up, <some> scale calls, ended <date> <time> UTC, <some> s ago
                  Deployment kube-controller-manager: scaled to 3 at <date> <time> UTC
                  Deployment machine-controller-manager: scaled to 1 at <date> <time> UTC
                  Deployment cluster-autoscaler: scaled to 2 at <date> <time> UTC
@@ -71,7 +71,7 @@ async fn explain_tells_the_story_of_a_fence_while_it_lasts_and_after() {
     };
     let over = prober.until_state("a fence", &shoot.name, PATIENCE, is_over);
     over.await.unwrap();
-    assert_eq!(explain(&prober, &shoot.name).await, FENCE);
+    assert_is_told(&prober, &shoot.name, FENCE).await;
 
     kubelets.heal().await;
     let is_over = |state: &Value| {
@@ -80,7 +80,7 @@ async fn explain_tells_the_story_of_a_fence_while_it_lasts_and_after() {
     };
     let over = prober.until_state("a restore", &shoot.name, PATIENCE, is_over);
     over.await.unwrap();
-    assert_eq!(explain(&prober, &shoot.name).await, RELEASE);
+    assert_is_told(&prober, &shoot.name, RELEASE).await;
 }
 
 /// Whether the last flow went this way, and the pods have followed as far as is known.
@@ -93,14 +93,33 @@ fn has_ended(state: &Value, direction: &str) -> bool {
     state["lastFlow"]["report"]["direction"] == direction && targets.iter().all(has_followed)
 }
 
-/// What it prints, without the times.
+/// Sooner or later: on a loaded machine, a round of the prober may come to nothing.
+async fn assert_is_told(prober: &Prober, cluster: &str, story: &str) {
+    let mut last = String::new();
+    let told = poll::until("the story", PATIENCE, async || {
+        last = explain(prober, cluster).await;
+        Ok((last == story).then_some(()))
+    });
+    let told = told.await;
+    assert_eq!(last, story, "{told:?}");
+}
+
+/// What it prints, without the times, and how often a call had to be tried.
 async fn explain(prober: &Prober, cluster: &str) -> String {
     let done = kelpie::run(&["explain", cluster, "--from", prober.kelpie.url()]).await;
     let done = done.unwrap();
     assert!(done.status.success(), "{done:?}");
     let text = String::from_utf8(done.stdout).unwrap();
     let words = text.split_inclusive([' ', '\n', ',']).map(masked);
-    words.collect()
+    let text: String = words.collect();
+    let calls = |line: &str| match line.split_once(" scale calls") {
+        Some((before, after)) => {
+            let way = before.trim_end_matches(|last: char| last.is_ascii_digit());
+            format!("{way}<some> scale calls{after}")
+        }
+        None => line.to_owned(),
+    };
+    text.split_inclusive('\n').map(calls).collect()
 }
 
 /// A word, or what kind of time it is; with what separates it from the next.

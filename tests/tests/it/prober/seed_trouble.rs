@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use kelpie_e2e::landscape::{Asked, Kubelets, Pace, ProberConfig, Ruling};
+use kelpie_e2e::landscape::{Asked, Kubelets, Pace, Prober, ProberConfig, Ruling};
 use tokio::time::Instant;
 
 use super::election::until_leading;
@@ -99,21 +99,15 @@ fn is_refused(asked: &Asked, shoot: &str, method: &str) -> bool {
     asked.is_on_target() && asked.method == method && asked.path.contains(&namespace)
 }
 
-/// Looks at targets wait for a request each second; more than a minute's worth of them is waiting all
-/// the time.
+/// Five seconds for each look at a target, three minutes for all of them: somebody always waits.
 #[tokio::test]
 async fn a_backlog_of_routine_calls_holds_up_neither_the_end_nor_the_next_leader_nor_its_fences() {
     const CLUSTERS: usize = 12;
     let flags = [
-        "--kube-api-qps=0.5",
-        "--kube-api-burst=12",
+        "--kube-api-qps=0.2",
+        "--kube-api-burst=20",
         "--enable-leader-election=true",
-        // Long enough that a Lease that is not given back would be noticed.
-        "--leader-elect-lease-duration=60s",
-        "--leader-elect-renew-deadline=40s",
-        "--leader-elect-retry-period=2s",
     ];
-    let soon = Duration::from_secs(20);
     let stage = Stage::start().await;
     let pace = Pace::QUICK;
     let client = &stage.seed.client;
@@ -127,44 +121,42 @@ async fn a_backlog_of_routine_calls_holds_up_neither_the_end_nor_the_next_leader
     let config = ProberConfig::shipped(pace);
     let first = stage.prober_by(&door, &config, &flags).await;
     until_leading(&first).await;
-    let second = stage.prober_by(&door, &config, &flags).await;
-    let third = stage.prober(&config, &flags).await;
-    for prober in [&first, &second, &third] {
+    let second = stage.prober(&config, &flags).await;
+    for prober in [&first, &second] {
         for shoot in &shoots {
             until_well(prober, shoot).await;
         }
     }
-    let looks = |since: usize| {
-        let asked = door.asked();
-        asked[since..]
-            .iter()
-            .filter(|one| one.is_on_target())
-            .count()
-    };
-    assert!(looks(0) < CLUSTERS * 3, "no backlog: {} looks", looks(0));
+    let asked = door.asked();
+    let looks = asked.iter().filter(|asked| asked.is_on_target()).count();
+    assert!(looks < CLUSTERS * 3, "no backlog: {looks} looks");
 
-    let begin = Instant::now();
-    let ended = first.kelpie.stop().await.unwrap();
-    assert_eq!(ended.code, Some(0));
-    until_leading(&second).await;
-    println!(
-        "ended after {:?}, the next acts after {:?}",
-        ended.took,
-        begin.elapsed()
-    );
-    assert!(begin.elapsed() < soon, "{:?}", begin.elapsed());
-
+    let first_gap = hand_over(first, &second).await;
     kubelets.cut(1.0).await;
     for shoot in &shoots {
-        shoot.until_counts(FENCED, soon).await.unwrap();
+        shoot.until_counts(FENCED, PATIENCE).await.unwrap();
     }
-    let begin = Instant::now();
-    let ended = second.kelpie.stop().await.unwrap();
-    assert_eq!(ended.code, Some(0));
-    until_leading(&third).await;
-    assert!(begin.elapsed() < soon, "{:?}", begin.elapsed());
-    kubelets.heal().await;
+    let third = stage.prober(&config, &flags).await;
     for shoot in &shoots {
-        shoot.until_restored(RESTORED, PATIENCE).await.unwrap();
+        let fence = third.until_verdict(&shoot.name, "fence", PATIENCE);
+        fence.await.unwrap();
     }
+    let second_gap = hand_over(second, &third).await;
+    // Not before the Lease has run out, if it was not given back.
+    let gap = first_gap.min(second_gap);
+    assert!(gap < Duration::from_secs(10), "{gap:?}");
+}
+
+/// From a SIGTERM until the next one leads.
+async fn hand_over(leader: Prober, next: &Prober) -> Duration {
+    let begin = Instant::now();
+    let gap = async {
+        until_leading(next).await;
+        begin.elapsed()
+    };
+    let (ended, gap) = tokio::join!(leader.kelpie.stop(), gap);
+    let ended = ended.unwrap();
+    println!("ended after {:?}, the next acts after {gap:?}", ended.took);
+    assert_eq!(ended.code, Some(0));
+    gap
 }
