@@ -124,13 +124,8 @@ impl Lookout {
         let now = self.common.clock.now();
         let audience = &self.common.audience;
         match swing {
-            Swing::FoundReady(service) => {
-                audience.board.show(&service, true);
-                // While nobody works yet, the beginning of the work is what counts.
-                if self.is_at_work {
-                    self.open(&service, now, self.later(now));
-                }
-            }
+            // Its window opens when this replica begins to act.
+            Swing::FoundReady(service) => audience.board.show(&service, true),
             Swing::Recovered(service) => {
                 info!(%service, "is back");
                 audience.metrics.recovered(&service.name);

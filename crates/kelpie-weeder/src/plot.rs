@@ -123,9 +123,7 @@ impl Plot {
             match turn {
                 Turn::Opened { service, again } => {
                     self.scribe.opened(&service, again);
-                    if !again {
-                        self.watch(&service);
-                    }
+                    self.watch(&service);
                 }
                 Turn::Closed { service } => self.unwatch(&service),
             }
@@ -140,6 +138,8 @@ impl Plot {
         }
     }
 
+    /// From a list on that is newer than the recovery: a watch that was there may lag behind, or wait
+    /// for its next attempt.
     fn watch(&mut self, service: &str) {
         let over = CancellationToken::new();
         let name: Arc<str> = service.into();
@@ -155,7 +155,9 @@ impl Plot {
             let pods = pods.map(sight).take_until(over.clone().cancelled_owned());
             self.sights.push(pods.boxed());
         }
-        self.watched.insert(service.to_owned(), over);
+        if let Some(before) = self.watched.insert(service.to_owned(), over) {
+            before.cancel();
+        }
     }
 
     fn unwatch(&mut self, service: &str) {

@@ -19,3 +19,4 @@ mod prober;
 mod seed;
 mod servers;
 mod tenant;
+mod weeder;

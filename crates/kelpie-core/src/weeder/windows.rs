@@ -344,17 +344,17 @@ impl Windows {
         if !window.is_open(now) {
             return Err(None);
         }
+        if let Some(trial) = self.trials.get(&pod.uid)
+            && trial.must_wait(pod, now)
+        {
+            return Err(None);
+        }
         if pod.is_leaving {
             return Err(Some(Cause::Leaving));
         }
         let Some(owner) = &pod.owner else {
             return Err(Some(Cause::Ownerless));
         };
-        if let Some(trial) = self.trials.get(&pod.uid)
-            && trial.must_wait(pod, now)
-        {
-            return Err(None);
-        }
         if self.rules.dry_run {
             return Err(Some(Cause::DryRun));
         }

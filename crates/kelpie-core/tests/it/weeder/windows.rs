@@ -66,6 +66,12 @@ fn nothing_is_deleted_twice_while_the_watch_lags_behind() {
     windows.settle(&deletion, Outcome::Deleted, at(1));
     windows.put(SERVICE, 0, crashing("a", 1));
     assert_eq!(windows.next(at(2)), None, "it is gone");
+    let leaving = Pod {
+        is_leaving: true,
+        ..crashing("a", 1)
+    };
+    windows.put(SERVICE, 0, leaving);
+    assert_eq!(windows.skips(at(2)), [], "by our own doing");
 }
 
 #[test]
