@@ -127,7 +127,7 @@ impl Lookout {
             // Its window opens when this replica begins to act.
             Swing::FoundReady(service) => audience.board.show(&service, true),
             Swing::Recovered(service) => {
-                info!(%service, "is back");
+                info!(%service, "the service is back");
                 audience.metrics.recovered(&service.name);
                 audience.board.show(&service, true);
                 let note = |state: &mut crate::board::ServiceState| state.recovered = Some(now);
@@ -137,11 +137,11 @@ impl Lookout {
                 }
             }
             Swing::Lost(service) => {
-                info!(%service, "is not ready");
+                info!(%service, "the service is not ready");
                 audience.board.show(&service, false);
             }
             Swing::Gone(service) => {
-                info!(%service, "is gone");
+                info!(%service, "the service is gone");
                 audience.board.wipe(&service);
                 let order = Order::Close {
                     service: service.name.clone(),

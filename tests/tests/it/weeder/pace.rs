@@ -115,7 +115,7 @@ async fn all_at_once(made: &[Dependants], weeder: &Weeder, pods: usize) -> (f64,
     let back = stream::iter(back).buffer_unordered(HANDS);
     back.try_collect::<()>().await.unwrap();
     until_deleted(weeder, pods, 2 * PATIENCE).await;
-    let back = weeder.kelpie.lines(&["lookout: is back"]);
+    let back = weeder.kelpie.lines(&["the service is back"]);
     let back = back.iter().filter_map(|line| second(line));
     let acknowledged = acknowledged(weeder);
     let last = acknowledged.iter().map(|(_, at)| *at).fold(0.0, f64::max);
