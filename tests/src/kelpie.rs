@@ -144,8 +144,8 @@ impl Kelpie {
 
     /// GETs a page of its health address, if it has one of its own.
     pub async fn health(&self, target: &str) -> Result<Reply> {
-        let line = self.lines(&["listening on http://", "for health"]).pop();
-        let line = line.context("no line says where health is served")?;
+        let words = ["listening on http://", "for health"];
+        let line = self.until_line(&words, PATIENCE).await?;
         let (_, rest) = line.split_once("listening on ").context("no URL")?;
         let url = rest.split(' ').next().unwrap_or_default();
         wire::get(url, target).await

@@ -116,8 +116,25 @@ pub(super) async fn deletions(weeder: &Weeder) -> f64 {
     weeder.kelpie.metric(name).await.unwrap()
 }
 
-/// How often etcd came back.
-pub(super) async fn recoveries(weeder: &Weeder) -> f64 {
+/// Waits until it has counted so many deletions; more are too many. A pod is gone before the answer
+/// has come that says so.
+pub(super) async fn until_deletions(weeder: &Weeder, expected: f64) {
+    let name = r#"kelpie_weeder_pods_deleted_total{service="etcd"}"#;
+    until_count(weeder, name, expected).await;
+}
+
+/// The same with recoveries of etcd.
+pub(super) async fn until_recoveries(weeder: &Weeder, expected: f64) {
     let name = r#"kelpie_weeder_recoveries_total{service="etcd"}"#;
-    weeder.kelpie.metric(name).await.unwrap()
+    until_count(weeder, name, expected).await;
+}
+
+async fn until_count(weeder: &Weeder, name: &str, expected: f64) {
+    let what = format!("{expected} in {name}");
+    let count = poll::until(&what, PATIENCE, async || {
+        let count = weeder.kelpie.metric(name).await?;
+        Ok((count > expected - 0.5).then_some(count))
+    });
+    let count = count.await.unwrap();
+    assert!((count - expected).abs() < 0.1, "{name} is {count}");
 }
