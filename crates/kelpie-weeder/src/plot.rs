@@ -9,7 +9,7 @@ use futures_util::future::BoxFuture;
 use futures_util::stream::{BoxStream, FuturesUnordered, SelectAll};
 use futures_util::{FutureExt, StreamExt};
 use kelpie_core::Time;
-use kelpie_core::weeder::{Deletion, Outcome, Rules, Turn, Windows};
+use kelpie_core::weeder::{Deletion, Outcome, Rules, WindowChange, Windows};
 use kelpie_kube::Clock;
 use kelpie_kube::leader::Leadership;
 use kelpie_kube::seed::{Change, DeleteError, PodFacts, Seed};
@@ -119,13 +119,13 @@ impl Plot {
     /// Opens and closes what is due, tells who is passed over, asks for a turn if there is work.
     fn follow_windows(&mut self) {
         let now = self.common.clock.now();
-        for turn in self.windows.turn(now) {
-            match turn {
-                Turn::Opened { service, again } => {
+        for change in self.windows.advance(now) {
+            match change {
+                WindowChange::Opened { service, again } => {
                     self.scribe.opened(&service, again);
                     self.watch(&service);
                 }
-                Turn::Closed { service } => self.unwatch(&service),
+                WindowChange::Closed { service } => self.unwatch(&service),
             }
         }
         for skip in self.windows.skips(now) {

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use futures_util::{StreamExt, TryStreamExt, stream};
-use kelpie_e2e::landscape::{Dependants, PodSpec, Weeder, dependants};
+use kelpie_e2e::landscape::{Dependants, Fault, PodSpec, Proxy, Weeder, dependants};
 use kelpie_e2e::poll;
 
 use super::stage::*;
@@ -108,22 +108,30 @@ async fn one_by_one(made: &[Dependants], weeder: &Weeder, crashing: usize) -> Ve
     after
 }
 
-/// All services come back at the same moment. Gives the seconds from the first recovery to the last
-/// deletion, and the most that were begun within one.
-async fn all_at_once(made: &[Dependants], weeder: &Weeder, pods: usize) -> (f64, usize) {
+/// All services come back at the same moment: the weeder hears of it when the proxy lets it. Gives the
+/// seconds from the first recovery to the last deletion, and the most that were begun within one.
+async fn all_at_once(
+    made: &[Dependants],
+    proxy: &Proxy,
+    weeder: &Weeder,
+    pods: usize,
+) -> (f64, usize) {
+    proxy.set(Fault::Stall);
     let back = made.iter().map(|made| made.set(ETCD, &[Some(true)]));
     let back = stream::iter(back).buffer_unordered(HANDS);
     back.try_collect::<()>().await.unwrap();
+    proxy.set(Fault::None);
     until_deleted(weeder, pods, 2 * PATIENCE).await;
     let back = weeder.kelpie.lines(&["the service is back"]);
-    let back = back.iter().filter_map(|line| second(line));
+    let back: Vec<f64> = back.iter().filter_map(|line| second(line)).collect();
+    let first = back.iter().copied().fold(f64::MAX, f64::min);
+    let spread = back.iter().copied().fold(0.0, f64::max) - first;
     let acknowledged = acknowledged(weeder);
-    let last = acknowledged.iter().map(|(_, at)| *at).fold(0.0, f64::max);
-    let took = last - back.fold(f64::MAX, f64::min);
+    let took = acknowledged.iter().map(|(_, at)| *at).fold(0.0, f64::max) - first;
     let most = most_in_a_second(&begun(weeder));
     println!(
-        "{} services at once, {pods} pods: {took:.2} s from the first recovery to the last deletion, \
-         at most {most} in a second",
+        "{} services back within {spread:.2} s, {pods} pods: {took:.2} s to the last deletion, at \
+         most {most} in a second",
         made.len()
     );
     (took, most)
@@ -185,7 +193,8 @@ async fn p99_is_under_500_ms_and_500_pods_take_less_than_10_s() {
     let crashed = stream::iter(made.iter().enumerate()).map(crash);
     let crashed = crashed.buffer_unordered(HANDS);
     crashed.try_collect::<()>().await.unwrap();
-    let weeder = stage.weeder(&config, &[]).await;
-    let (took, most) = all_at_once(&made, &weeder, 500).await;
+    let proxy = Proxy::start(stage.seed.plane.api.url()).await.unwrap();
+    let weeder = stage.weeder_via(&proxy, &config, &[]).await;
+    let (took, most) = all_at_once(&made, &proxy, &weeder, 500).await;
     assert!(most <= 50 && took < 10.0);
 }
