@@ -144,14 +144,15 @@ async fn a_recovery_is_followed_at_once_and_many_no_faster_than_allowed() {
     let made = landscape(&stage, SERVICES, 2, 6).await;
     let (one, all) = made.split_at(4);
     let config = CONFIG.replace("20s", "10m");
-    let weeder = stage.weeder(&config, &[]).await;
+    let proxy = Proxy::start(stage.seed.plane.api.url()).await.unwrap();
+    let weeder = stage.weeder_via(&proxy, &config, &[]).await;
     let after = one_by_one(one, &weeder, 6).await;
     // The machine may be busy with other things; minutes of back-off it is not.
     assert!(after[after.len() / 2] < 5.0, "{after:?}");
     drop(weeder);
 
     let weeder = stage.weeder(&CONFIG.replace("20s", "10m"), &[]).await;
-    let (_, most) = all_at_once(all, &weeder, all.len() * 6).await;
+    let (_, most) = all_at_once(all, &proxy, &weeder, all.len() * 6).await;
     // A line may be logged late by a moment, and its neighbour not.
     assert!(most <= 52);
     let begun = begun(&weeder);
