@@ -21,3 +21,4 @@ mod prober;
 mod seed;
 mod servers;
 mod tenant;
+mod weeder;
