@@ -100,7 +100,7 @@ impl Stored {
             let _ = write!(
                 out,
                 "\"kind\":\"{}\",\"apiVersion\":\"{}\",",
-                kind.kind,
+                kind.name,
                 kind.api_version()
             );
         }
@@ -123,7 +123,7 @@ impl Stored {
             }
         };
         value["apiVersion"] = kind.api_version().into();
-        value["kind"] = kind.kind.clone().into();
+        value["kind"] = kind.name.clone().into();
         value["metadata"]["resourceVersion"] = self.version.to_string().into();
         value
     }

@@ -90,7 +90,7 @@ impl Store {
         let text = |field: &str| metadata[field].as_str().unwrap_or_default().to_owned();
         let (namespace, name) = (text("namespace"), text("name"));
         self.modify(resource, &namespace, &name, part, |present| {
-            *present = object
+            *present = object;
         })
     }
 
@@ -158,6 +158,17 @@ impl Store {
     /// Forgets the history of a resource, so that watches and pages that are behind are told 410.
     pub fn compact(&self, resource: &Resource) {
         self.lock().compact(resource);
+    }
+
+    /// A store of its own with the same objects and no history: what an old cache would say later.
+    #[must_use]
+    pub fn copy(&self) -> Self {
+        Self(Arc::new(Mutex::new(self.lock().copy())))
+    }
+
+    /// Takes a namespace away with everything in it, as its controller does at the end.
+    pub fn purge(&self, namespace: &str) {
+        self.lock().purge(namespace);
     }
 
     /// Whether there is such a resource.

@@ -44,6 +44,14 @@ impl Shelf {
         }
     }
 
+    /// The same objects, without a history.
+    pub(crate) fn copy(&self, version: u64) -> Self {
+        Self {
+            objects: self.objects.clone(),
+            ..Self::new(version)
+        }
+    }
+
     pub(crate) fn objects(&self) -> &BTreeMap<Key, Stored> {
         &self.objects
     }
