@@ -186,7 +186,7 @@ impl State {
         let kind = self.kind(&LEASES)?;
         let mut kept = self.get(&kind, namespace, name)?;
         if let body::Body::Lease(thin) = &mut kept.stored.body {
-            thin.renewed = Some(at);
+            thin.renew(at);
             self.put(&kind, &kept.key, Some(kept.stored.body));
             return Ok(());
         }
@@ -202,7 +202,7 @@ impl State {
         let Ok(kind) = self.kind(&LEASES) else { return };
         for (key, stored) in self.within(&kind, Some(namespace)) {
             let renewed = match &stored.body {
-                body::Body::Lease(thin) => thin.renewed,
+                body::Body::Lease(thin) => thin.renewed(),
                 body::Body::Json(_) => {
                     let lease = stored.value(key, &kind);
                     lease["spec"]["renewTime"]

@@ -2,6 +2,7 @@
 
 mod kube_rs;
 mod kubectl;
+mod own;
 mod python;
 
 use kelpie_e2e::Simulated;
