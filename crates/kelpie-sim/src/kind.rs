@@ -9,13 +9,18 @@ use crate::resource::{EVENTS, NAMESPACES, Resource};
 
 /// A kind of objects and how its resource behaves.
 #[derive(Clone, Debug)]
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "traits of their own, as the table has them"
+)]
 pub(crate) struct Kind {
     /// As it is addressed.
     pub(crate) resource: Resource,
     /// Under what its objects are kept; two groups may serve the same objects.
     pub(crate) shelf: Resource,
     pub(crate) version: String,
-    pub(crate) kind: String,
+    /// Such as `Pod`.
+    pub(crate) name: String,
     pub(crate) singular: String,
     pub(crate) short_names: Vec<String>,
     pub(crate) categories: Vec<String>,
@@ -199,7 +204,7 @@ impl Row {
             },
             resource,
             version: version.into(),
-            kind: kind.into(),
+            name: kind.into(),
             singular: kind.to_lowercase(),
             short_names: short.iter().map(ToString::to_string).collect(),
             categories: if has('A') {
@@ -235,7 +240,7 @@ impl Kind {
 
     /// The kind in the place of the plural, as some messages have it: `Lease.coordination.k8s.io`.
     pub(crate) fn singular_resource(&self) -> Resource {
-        Resource::new(self.resource.group(), &self.kind)
+        Resource::new(self.resource.group(), &self.name)
     }
 
     /// What can be done with its objects.
@@ -272,14 +277,14 @@ impl Kind {
         let version = versions.iter().find(|version| version["storage"] == true)?;
         let subresources = &version["subresources"];
         let resource = Resource::new(spec["group"].as_str()?, names["plural"].as_str()?);
-        let kind = text(&names["kind"])?;
+        let name = text(&names["kind"])?;
         let has_status = subresources.get("status").is_some();
         Some(Self {
             shelf: resource.clone(),
             resource,
             version: text(&version["name"])?,
-            singular: text(&names["singular"]).unwrap_or_else(|| kind.to_lowercase()),
-            kind,
+            singular: text(&names["singular"]).unwrap_or_else(|| name.to_lowercase()),
+            name,
             short_names: texts(&names["shortNames"]),
             categories: texts(&names["categories"]),
             is_namespaced: spec["scope"] == "Namespaced",

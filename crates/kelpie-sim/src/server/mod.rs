@@ -188,8 +188,8 @@ impl Server {
             Route::Unknown => Err(no_resource()),
             _ if !is_read => Err(not_allowed()),
             Route::Groups { is_core } => Ok(self.groups(asked, *is_core)),
-            Route::Group(group) => self.group(group),
-            Route::Version { group, version } => self.resources(group, version),
+            Route::Group(group) => Ok(self.group(group)),
+            Route::Version { group, version } => Ok(self.resources(group, version)),
             Route::Other(path) => Ok(self.description(path).unwrap_or_else(|| other(path))),
         }
     }

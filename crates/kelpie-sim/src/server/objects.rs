@@ -198,7 +198,7 @@ pub(super) fn shown(
                 &table::table(kind, &[kept.value(kind)], &metadata, now),
             )
         }
-        Format::Metadata => Answer::json(code, &metadata_alone(kept.value(kind))),
+        Format::Metadata => Answer::json(code, &metadata_alone(&kept.value(kind))),
     })
 }
 
@@ -212,7 +212,7 @@ pub(super) fn text(kind: &Kind, kept: &Kept) -> String {
     event.to_string()
 }
 
-pub(super) fn metadata_alone(object: Value) -> Value {
+pub(super) fn metadata_alone(object: &Value) -> Value {
     json!({
         "kind": "PartialObjectMetadata",
         "apiVersion": "meta.k8s.io/v1",
@@ -242,15 +242,15 @@ fn read(asked: &Asked<'_>, kind: &Kind) -> Result<Value, Refusal> {
     let mut object = parsed(asked.body)?;
     let said = |field: &str| object[field].as_str().unwrap_or_default().to_owned();
     let (kind_said, version_said) = (said("kind"), said("apiVersion"));
-    let is_kind = kind_said.is_empty() || kind_said == kind.kind;
+    let is_kind = kind_said.is_empty() || kind_said == kind.name;
     let is_version = version_said.is_empty() || version_said == kind.api_version();
     if !is_kind || !is_version {
         let message = format!(
             "{kind_said} in version \"{version_said}\" cannot be handled as a {}: converting \
              ({version_said}.{kind_said}) to ({}.{}): unknown conversion",
-            kind.kind,
+            kind.name,
             kind.api_version(),
-            kind.kind
+            kind.name
         );
         return Err(Refusal::bad_request(message));
     }
@@ -283,9 +283,10 @@ fn content_type(asked: &Asked<'_>) -> String {
 
 /// How to delete: by the body, or by what is behind the question mark.
 fn deletion(asked: &Asked<'_>) -> Result<Deletion, Refusal> {
-    let body = match asked.body.is_empty() {
-        true => Value::Null,
-        false => parsed(asked.body)?,
+    let body = if asked.body.is_empty() {
+        Value::Null
+    } else {
+        parsed(asked.body)?
     };
     let text = |field: &str| Some(body["preconditions"][field].as_str()?.to_owned());
     let grace = body["gracePeriodSeconds"].as_u64();

@@ -80,7 +80,7 @@ fn patch(kind: &Kind) -> Value {
         "x-kubernetes-group-version-kind": {
             "group": kind.resource.group(),
             "version": kind.version,
-            "kind": kind.kind,
+            "kind": kind.name,
         },
     })
 }

@@ -28,10 +28,9 @@ pub(super) fn by_default(call: &Call) -> bool {
     let is_review = call
         .path
         .starts_with("/apis/authorization.k8s.io/v1/selfsubject");
-    let is_basic =
-        call.resource.is_none() && call.verb == "get" && BASIC.iter().any(|path| begins(&path));
+    let is_basic = call.resource.is_none() && call.verb == "get" && BASIC.iter().any(begins);
     call.user.groups.iter().any(|group| group == MASTERS)
-        || call.verb == "get" && PUBLIC.iter().any(|path| begins(&path))
+        || call.verb == "get" && PUBLIC.iter().any(begins)
         || is_known && (is_review || is_basic)
 }
 
@@ -93,14 +92,15 @@ impl Server {
 
     fn rules_review(&self, asked: &Asked<'_>, mut review: Value) -> Answer {
         let all = json!({ "resourceAttributes": { "verb": "*", "group": "*", "resource": "*" } });
-        let may_all = self.may(&asked_about(asked.call, &all["resourceAttributes"]));
-        let rules = match may_all {
-            true => json!([{ "verbs": ["*"], "apiGroups": ["*"], "resources": ["*"] }]),
-            false => json!([{
+        let may_all = self.may(&asked_about(asked.call, &all));
+        let rules = if may_all {
+            json!([{ "verbs": ["*"], "apiGroups": ["*"], "resources": ["*"] }])
+        } else {
+            json!([{
                 "verbs": ["create"],
                 "apiGroups": ["authorization.k8s.io"],
                 "resources": ["selfsubjectaccessreviews", "selfsubjectrulesreviews"],
-            }]),
+            }])
         };
         review["kind"] = "SelfSubjectRulesReview".into();
         review["apiVersion"] = "authorization.k8s.io/v1".into();

@@ -13,7 +13,7 @@ use crate::clock::Clock;
 use crate::dice::Dice;
 use crate::kind::{KINDS, Kind, Kinds};
 use crate::refusal::Refusal;
-use crate::resource::{DEFINITIONS, Resource};
+use crate::resource::{DEFINITIONS, NAMESPACES, Resource};
 
 /// All objects of one API server.
 #[derive(Debug)]
@@ -163,6 +163,37 @@ impl State {
         applied
             .insert(who.to_owned(), what.clone())
             .unwrap_or_default()
+    }
+
+    pub(super) fn copy(&self) -> Self {
+        let shelves = self.shelves.iter();
+        let shelves = shelves.map(|(resource, shelf)| (resource.clone(), shelf.copy(self.version)));
+        Self {
+            clock: self.clock.clone(),
+            dice: Dice::new(self.version),
+            kinds: Arc::clone(&self.kinds),
+            version: self.version,
+            shelves: shelves.collect(),
+            applied: self.applied.clone(),
+        }
+    }
+
+    /// Takes everything of a namespace away, and the namespace.
+    pub(super) fn purge(&mut self, namespace: &str) {
+        let kinds = self.kinds();
+        let own = |kind: &&Arc<Kind>| kind.is_namespaced && kind.resource == kind.shelf;
+        for kind in kinds.values().filter(own) {
+            let keys = self.within(kind, Some(namespace));
+            let keys: Vec<Key> = keys.map(|(key, _)| Key::clone(key)).collect();
+            for key in keys {
+                self.put(kind, &key, None);
+            }
+        }
+        if let Ok(kind) = self.kind(&NAMESPACES)
+            && let Ok(kept) = self.get(&kind, "", namespace)
+        {
+            self.put(&kind, &kept.key, None);
+        }
     }
 
     pub(super) fn compact(&mut self, resource: &Resource) {

@@ -147,9 +147,10 @@ impl State {
         if waits {
             return Ok(Deleted::Marked(self.keep(kind, kept.key, object, is_dry)));
         }
-        let version = match is_dry {
-            true => kept.stored.version,
-            false => self.put(kind, &kept.key, None).version,
+        let version = if is_dry {
+            kept.stored.version
+        } else {
+            self.put(kind, &kept.key, None).version
         };
         let body = Body::of(kind, object);
         let stored = Stored { version, body };

@@ -193,6 +193,17 @@ fn nothing_comes_into_a_namespace_that_is_about_to_go() {
 }
 
 #[test]
+fn a_purged_namespace_is_gone_with_all_that_is_in_it() {
+    let store = store();
+    store.create(&NAMESPACES, "", named("shoot")).unwrap();
+    store.create(&PODS, "shoot", named("a")).unwrap();
+    store.create(&PODS, "default", named("b")).unwrap();
+    store.purge("shoot");
+    assert!(store.get(&NAMESPACES, "", "shoot").is_err());
+    assert_eq!(store.count(&PODS), 1);
+}
+
+#[test]
 fn a_definition_makes_its_resource_known() {
     let store = store();
     let machines = Resource::new("machine.sapcloud.io", "machines");
@@ -252,7 +263,7 @@ fn a_nodes_lease_is_renewed_in_place_and_reads_like_any_other() {
     );
     let mut seen = Vec::new();
     store.renewals("kube-node-lease", |name, at| {
-        seen.push((name.to_owned(), at))
+        seen.push((name.to_owned(), at));
     });
     assert_eq!(seen, [("n1".to_owned(), Some(at))]);
 }

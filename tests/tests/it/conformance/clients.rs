@@ -2,6 +2,7 @@
 
 mod kube_rs;
 mod kubectl;
+mod own;
 mod python;
 
 use kelpie_e2e::Simulated;
@@ -38,7 +39,19 @@ async fn cluster() -> Simulated {
             "metadata": { "name": name },
             "status": {
                 "conditions": [{ "type": "Ready", "status": "True" }],
-                "nodeInfo": { "kubeletVersion": "v1.36.4" },
+                // Python's client wants all of it.
+                "nodeInfo": {
+                    "architecture": "amd64",
+                    "bootID": "",
+                    "containerRuntimeVersion": "",
+                    "kernelVersion": "",
+                    "kubeProxyVersion": "",
+                    "kubeletVersion": "v1.36.4",
+                    "machineID": "",
+                    "operatingSystem": "linux",
+                    "osImage": "",
+                    "systemUUID": "",
+                },
             },
         });
         store.create(&NODES, "", node).unwrap();

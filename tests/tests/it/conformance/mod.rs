@@ -7,13 +7,17 @@ mod clients;
 mod normal;
 
 use anyhow::{Context, Result};
-use futures_util::future::LocalBoxFuture;
+use futures_util::future::{self, LocalBoxFuture};
+use futures_util::{StreamExt, stream};
 use kelpie_e2e::{ControlPlane, Simulated};
 use kelpie_sim::server::Hooks;
 use serde_json::{Value, json};
 
 use client::Client;
 use normal::Normal;
+
+/// Behaviours that are tried side by side: each has a namespace of its own.
+const AT_ONCE: usize = 4;
 
 /// Where a behaviour is tried: an API server with a namespace for this behaviour alone.
 #[derive(Clone)]
@@ -84,29 +88,35 @@ async fn the_simulator_behaves_like_a_real_api_server() {
     };
     let real = stage(api.url(), &api.authority());
     let ours = stage(&simulated.url(), &simulated.authority());
-    let mut differences = Vec::new();
-    for behaviour in behaviours::all() {
-        let name = behaviour.0;
-        let (expected, found) = tokio::join!(record(&real, &behaviour), record(&ours, &behaviour));
-        match (expected, found) {
-            (Ok(expected), Ok(found)) if expected == found => {}
-            (Ok(expected), Ok(found)) => differences.push(format!(
-                "{name}:\n{}",
-                differing("", &expected, &found).join("\n")
-            )),
-            (expected, found) => {
-                let told = |record: Result<Value>| match record {
-                    Ok(_) => "done".to_owned(),
-                    Err(error) => format!("{error:#}"),
-                };
-                let (expected, found) = (told(expected), told(found));
-                differences.push(format!("{name}:\n  real: {expected}\n  ours: {found}"));
-            }
-        }
-    }
+    let differences = stream::iter(behaviours::all())
+        .map(async |behaviour| {
+            let records = (record(&real, &behaviour), record(&ours, &behaviour));
+            let (expected, found) = tokio::join!(records.0, records.1);
+            difference(behaviour.0, expected, found)
+        })
+        .buffered(AT_ONCE);
+    let differences: Vec<String> = differences.filter_map(future::ready).collect().await;
     // Their logs would bury what is to be read.
     drop((plane, simulated));
     assert!(differences.is_empty(), "{}", differences.join("\n\n"));
+}
+
+/// What to say about a behaviour that is not the same.
+fn difference(name: &str, expected: Result<Value>, found: Result<Value>) -> Option<String> {
+    let (expected, found) = match (expected, found) {
+        (Ok(expected), Ok(found)) if expected == found => return None,
+        (Ok(expected), Ok(found)) => {
+            let all = differing("", &expected, &found).join("\n");
+            return Some(format!("{name}:\n{all}"));
+        }
+        other => other,
+    };
+    let told = |record: Result<Value>| match record {
+        Ok(_) => "done".to_owned(),
+        Err(error) => format!("{error:#}"),
+    };
+    let (expected, found) = (told(expected), told(found));
+    Some(format!("{name}:\n  real: {expected}\n  ours: {found}"))
 }
 
 /// Where two records differ, for people.

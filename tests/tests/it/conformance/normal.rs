@@ -31,6 +31,11 @@ impl Normal {
         match value {
             Value::Object(map) => {
                 map.remove("managedFields");
+                // Others write too: the version of a list may be that of anybody's write.
+                let is_list = map.contains_key("items") || map.contains_key("rows");
+                if let Some(metadata) = map.get_mut("metadata").filter(|_| is_list) {
+                    metadata["resourceVersion"] = Value::Null;
+                }
                 for (field, value) in map.iter_mut() {
                     let own = OWN.iter().find(|(name, _)| name == field);
                     match (own, value.as_str()) {

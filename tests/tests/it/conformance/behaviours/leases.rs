@@ -1,6 +1,7 @@
 //! Leases and nodes.
 
 use anyhow::{Result, ensure};
+use kelpie_core::Time;
 use kelpie_kube::wire::{Decoder, LeaseList, NodeList};
 use serde_json::{Value, json};
 
@@ -68,7 +69,7 @@ pub(super) async fn protobuf_says_the_same_as_json(stage: Stage) -> Result<Value
         let list = decoder.finish()?;
         ensure!(list.len() == 4, "{list:?}");
         let leases = list.iter().map(|lease| {
-            let renewed = lease.renew_time.map(|time| time.as_micros());
+            let renewed = lease.renew_time.map(Time::as_micros);
             json!([lease.name, renewed, lease.duration_seconds])
         });
         seen.push(json!([reply.content_type, leases.collect::<Vec<_>>()]));

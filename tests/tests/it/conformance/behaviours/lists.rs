@@ -28,6 +28,7 @@ pub(super) async fn a_list_has_a_version_and_an_order(stage: Stage) -> Result<Va
     maps(&stage, &["c", "a", "b"]).await?;
     let list = stage.admin.get(&stage.configs()).await?.ok()?;
     assert_eq!(names(&list), ["a", "b", "c"]);
+    assert!(list["metadata"]["resourceVersion"].is_string());
     let empty = stage.admin.get(&stage.core("pods")).await?.ok()?;
     Ok(json!([list, empty["items"], empty["kind"]]))
 }

@@ -148,7 +148,7 @@ async fn kubectl_installs_gardeners_definitions() {
         &clusters,
     ];
     simulated.kubectl(&wait).await.unwrap();
-    let machine = folder_with(json!({
+    let machine = folder_with(&json!({
         "apiVersion": "machine.sapcloud.io/v1alpha1",
         "kind": "Machine",
         "metadata": { "name": "m1", "namespace": "default" },
@@ -166,7 +166,7 @@ async fn kubectl_installs_gardeners_definitions() {
     assert_eq!(listed, "machine.machine.sapcloud.io/m1\n");
 }
 
-fn folder_with(object: Value) -> tempfile::TempDir {
+fn folder_with(object: &Value) -> tempfile::TempDir {
     let folder = tempfile::tempdir().unwrap();
     std::fs::write(folder.path().join("object.json"), object.to_string()).unwrap();
     folder
