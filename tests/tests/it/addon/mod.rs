@@ -5,5 +5,6 @@ mod history;
 mod hub;
 mod operator;
 mod reports;
+mod rights;
 mod settling;
 mod stage;
