@@ -2,6 +2,7 @@
 
 mod definition;
 mod history;
+mod hop;
 mod hub;
 mod operator;
 mod reports;
