@@ -51,11 +51,16 @@ pub(crate) fn check() -> Result<()> {
 }
 
 /// Files that the binary prints itself, by `kelpie generate NAME`.
-const PRINTED: [(&str, &str); 4] = [
+const PRINTED: [(&str, &str); 9] = [
     ("docs/metrics.md", "metrics"),
     ("deploy/rbac/prober-seed.yaml", "rbac-prober-seed"),
     ("deploy/rbac/prober-shoot.yaml", "rbac-prober-shoot"),
     ("deploy/rbac/weeder.yaml", "rbac-weeder"),
+    ("deploy/rbac/addon-operator.yaml", "rbac-addon-operator"),
+    ("deploy/rbac/addon-status.yaml", "rbac-addon-status"),
+    ("deploy/rbac/addon-hub.yaml", "rbac-addon-hub"),
+    ("deploy/rbac/addon-collector.yaml", "rbac-addon-collector"),
+    ("deploy/rbac/addon-hop.yaml", "rbac-addon-hop"),
 ];
 
 /// Every generated file and what it should hold.

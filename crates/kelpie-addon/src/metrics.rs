@@ -23,6 +23,13 @@ struct TypeLabel {
     r#type: &'static str,
 }
 
+/// Registers all families of the addon, with at least one series in each, so that their labels show.
+pub fn exhibit(registry: &mut Registry) {
+    let _ = StatusMetrics::new(registry);
+    let _ = OperatorMetrics::new(registry);
+    let _ = HopMetrics::new(registry);
+}
+
 /// Of the status controller. Clones are the same.
 #[derive(Clone, Debug)]
 pub(crate) struct StatusMetrics {
@@ -170,5 +177,28 @@ impl OperatorMetrics {
             None => "aborted",
         };
         self.passes.get_or_create(&ResultLabel { result }).inc();
+    }
+}
+
+/// Of the hop on the hub. Clones are the same.
+#[derive(Clone, Debug)]
+pub(crate) struct HopMetrics {
+    pub(crate) leader: Gauge,
+    pub(crate) written: Counter,
+}
+
+impl HopMetrics {
+    pub(crate) fn new(registry: &mut Registry) -> Self {
+        let registry = registry.sub_registry_with_prefix(PREFIX);
+        let registry = registry.sub_registry_with_prefix("hop");
+        let leader = Gauge::default();
+        registry.register("leader", "1 while this replica acts", leader.clone());
+        let written = Counter::default();
+        registry.register(
+            "written",
+            "ManagedClusterAddOns that were written",
+            written.clone(),
+        );
+        Self { leader, written }
     }
 }

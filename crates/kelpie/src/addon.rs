@@ -1,6 +1,9 @@
 //! `kelpie addon`.
 
+mod collectors;
+mod hop;
 mod operator;
+mod part;
 mod report;
 mod server;
 mod show;
@@ -10,11 +13,16 @@ mod status;
 use anyhow::Result;
 use clap::{Args, Subcommand};
 
+use self::hop::Hop;
 use self::operator::Operator;
 use self::report::Report;
 use self::show::Show;
 use self::status::Status;
 use crate::exit::Outcome;
+
+pub(crate) use self::collectors::CollectorFlags;
+pub(crate) use self::part::Part;
+pub(crate) use self::spoke::SpokeFlags;
 
 /// Run and read the observability addon of a managed cluster
 ///
@@ -36,6 +44,7 @@ pub(crate) struct Addon {
 enum Command {
     Operator(Box<Operator>),
     Status(Box<Status>),
+    Hop(Box<Hop>),
     Report(Report),
     Show(Show),
 }
@@ -45,6 +54,7 @@ impl Addon {
         match self.command {
             Command::Operator(operator) => operator.run(),
             Command::Status(status) => status.run(),
+            Command::Hop(hop) => hop.run(),
             Command::Report(report) => report.run(),
             Command::Show(show) => show.run(),
         }

@@ -1,5 +1,6 @@
 //! `kelpie check`: would it work, before it has to?
 
+mod addon;
 mod cluster;
 mod frame;
 mod prober;
@@ -31,6 +32,7 @@ pub(crate) struct Check {
 
 #[derive(Subcommand)]
 enum Component {
+    Addon(Box<addon::Addon>),
     Prober(Box<prober::Prober>),
     Weeder(Box<weeder::Weeder>),
 }
@@ -38,6 +40,7 @@ enum Component {
 impl Check {
     pub(crate) fn run(self, started_as: Guise) -> Result<Outcome> {
         match self.component {
+            Component::Addon(addon) => addon.run(),
             Component::Prober(prober) => prober.run(started_as),
             Component::Weeder(weeder) => weeder.run(started_as),
         }

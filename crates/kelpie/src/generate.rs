@@ -8,11 +8,13 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
 use clap::{Args, ValueEnum, ValueHint};
+use kelpie_addon::{AddonRef, OperatorOptions};
 use kelpie_config::ProberConfig;
 use kelpie_kube::leader::ElectionSettings;
 use kelpie_prober::{seed_needs, shoot_needs};
 
 use self::rbac::Account;
+use crate::addon::Part;
 use crate::cli::Guise;
 use crate::exit::Outcome;
 use crate::{config_file, prober, terminal, weeder};
@@ -39,6 +41,16 @@ enum What {
     RbacProberShoot,
     /// What the weeder may do on the seed
     RbacWeeder,
+    /// What the addon's operator may do on the spoke
+    RbacAddonOperator,
+    /// What the addon's status controller may do on the spoke
+    RbacAddonStatus,
+    /// And on the hub
+    RbacAddonHub,
+    /// What a collector may do on the spoke
+    RbacAddonCollector,
+    /// What the hop may do on the hub
+    RbacAddonHop,
     /// The reference of metrics
     Metrics,
 }
@@ -56,6 +68,14 @@ impl Generate {
                 let needs = kelpie_weeder::needs(None, Some(&election(weeder::LEASE)));
                 rbac::file(&Account::WEEDER, &needs)
             }
+            What::RbacAddonOperator => of_addon(&Account::ADDON_OPERATOR, Part::Operator),
+            What::RbacAddonStatus => of_addon(&Account::ADDON_STATUS, Part::Status),
+            What::RbacAddonHub => {
+                let there = addon_in(&Account::ADDON_HUB);
+                rbac::file(&Account::ADDON_HUB, &kelpie_addon::hub_needs(&there))
+            }
+            What::RbacAddonCollector => of_addon(&Account::ADDON_COLLECTOR, Part::Collector),
+            What::RbacAddonHop => of_addon(&Account::ADDON_HOP, Part::Hop),
             What::Metrics => metrics::page()?,
         };
         terminal::stdout(&text).context("cannot write the file")?;
@@ -71,6 +91,19 @@ impl Generate {
             Err(_) => bail!("the built-in configuration cannot be used"),
         }
     }
+}
+
+fn addon_in(account: &Account) -> AddonRef {
+    AddonRef {
+        namespace: account.namespace.to_owned(),
+        name: "observability-addon".to_owned(),
+    }
+}
+
+/// As it runs with its defaults, and a leader.
+fn of_addon(account: &Account, part: Part) -> String {
+    let options = OperatorOptions::default();
+    rbac::file(account, &part.needs(&addon_in(account), &options, true))
 }
 
 /// As Gardener runs it: with a leader. Only names matter here.

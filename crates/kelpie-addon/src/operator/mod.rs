@@ -30,14 +30,11 @@ use tokio_util::sync::CancellationToken;
 use tracing::{debug, warn};
 
 pub use settings::{OperatorOptions, Source};
+pub(crate) use world::{INPUTS, POD, STATEFUL_SET};
 
 use self::manifest::deployment_name;
 use self::pass::{Findings, Operation};
 use self::readiness::Unready;
-use self::world::{
-    ALLOWLIST, AUTHORITY, CLIENT_CERTIFICATE, CONFIG_MAP, CUSTOM_ALLOWLIST, HUB_INFO, SECRET,
-    STATEFUL_SET,
-};
 use crate::addon::ADDON;
 use crate::backoff::Backoff;
 use crate::made::{DEPLOYMENT, SERVICE};
@@ -205,14 +202,10 @@ impl Shift {
         let (platform, uwl) = (&options.platform, &options.uwl);
         let mut watched: Vec<(Kind, &str, &str)> = vec![
             (ADDON, own, &addon.name),
-            (SECRET, own, HUB_INFO),
-            (SECRET, own, CLIENT_CERTIFICATE),
-            (SECRET, own, AUTHORITY),
-            (CONFIG_MAP, own, ALLOWLIST),
-            (CONFIG_MAP, own, CUSTOM_ALLOWLIST),
             (SERVICE, &platform.namespace, &platform.name),
             (STATEFUL_SET, &uwl.namespace, &uwl.name),
         ];
+        watched.extend(INPUTS.map(|(kind, name)| (kind, own, name)));
         watched
             .extend(Component::ALL.map(|component| (DEPLOYMENT, own, deployment_name(component))));
         let streams = watched

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 /// How collectors are deployed.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct OperatorOptions {
     /// The image of a collector: the one that this program comes in.
     pub image: String,
@@ -20,7 +20,7 @@ pub struct OperatorOptions {
 }
 
 /// Where metrics come from.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Source {
     /// Its namespace.
     pub namespace: String,
@@ -28,4 +28,24 @@ pub struct Source {
     pub name: String,
     /// Where it answers.
     pub url: String,
+}
+
+/// As it is on OpenShift.
+impl Default for OperatorOptions {
+    fn default() -> Self {
+        let source = |namespace: &str, name: &str, port: u16| Source {
+            namespace: namespace.to_owned(),
+            name: name.to_owned(),
+            url: format!("https://{name}.{namespace}.svc:{port}"),
+        };
+        let uwl = "openshift-user-workload-monitoring";
+        Self {
+            image: concat!("kelpie:", env!("CARGO_PKG_VERSION")).to_owned(),
+            service_account: "kelpie-addon-collector".to_owned(),
+            platform: source("openshift-monitoring", "prometheus-k8s", 9091),
+            uwl: source(uwl, "prometheus-user-workload", 9092),
+            ready_within: Duration::from_mins(10),
+            no_status: false,
+        }
+    }
 }

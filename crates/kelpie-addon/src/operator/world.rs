@@ -11,22 +11,31 @@ use super::manifest::deployment_name;
 use super::settings::OperatorOptions;
 use crate::made::{DEPLOYMENT, MONITOR, RULE, SERVICE};
 
-pub(super) const SECRET: Kind = Kind::new("", "v1", "Secret", "secrets");
-pub(super) const CONFIG_MAP: Kind = Kind::new("", "v1", "ConfigMap", "configmaps");
-pub(super) const STATEFUL_SET: Kind = Kind::new("apps", "v1", "StatefulSet", "statefulsets");
-pub(super) const POD: Kind = Kind::new("", "v1", "Pod", "pods");
+const SECRET: Kind = Kind::new("", "v1", "Secret", "secrets");
+const CONFIG_MAP: Kind = Kind::new("", "v1", "ConfigMap", "configmaps");
+pub(crate) const STATEFUL_SET: Kind = Kind::new("apps", "v1", "StatefulSet", "statefulsets");
+pub(crate) const POD: Kind = Kind::new("", "v1", "Pod", "pods");
 
 /// What the hub told the spoke.
-pub(super) const HUB_INFO: &str = "hub-info-secret";
+const HUB_INFO: &str = "hub-info-secret";
 /// The collectors' client certificate.
 pub(super) const CLIENT_CERTIFICATE: &str =
     "observability-controller-open-cluster-management.io-observability-signer-client-cert";
 /// The hub's authority.
 pub(super) const AUTHORITY: &str = "observability-managed-cluster-certs";
 /// What is collected.
-pub(super) const ALLOWLIST: &str = "observability-metrics-allowlist";
+const ALLOWLIST: &str = "observability-metrics-allowlist";
 /// What is collected more, or less.
-pub(super) const CUSTOM_ALLOWLIST: &str = "observability-metrics-custom-allowlist";
+const CUSTOM_ALLOWLIST: &str = "observability-metrics-custom-allowlist";
+
+/// The objects in the addon's own namespace that collectors are made from.
+pub(crate) const INPUTS: [(Kind, &str); 5] = [
+    (SECRET, HUB_INFO),
+    (SECRET, CLIENT_CERTIFICATE),
+    (SECRET, AUTHORITY),
+    (CONFIG_MAP, ALLOWLIST),
+    (CONFIG_MAP, CUSTOM_ALLOWLIST),
+];
 
 /// Inputs, each as good as it could be read.
 pub(super) struct World {

@@ -196,6 +196,11 @@ impl Seed {
         &self.wall
     }
 
+    /// What it is to us, as in `hub`.
+    pub fn role(&self) -> &'static str {
+        self.role
+    }
+
     /// All Clusters, or only the one of that name. The stream has no end.
     pub fn clusters(
         &self,

@@ -40,11 +40,6 @@ impl Store {
         Self(Arc::new(Mutex::new(State::new(clock, seed))))
     }
 
-    /// Another store with the objects of this one, without their history.
-    pub fn copy(&self) -> Self {
-        Self(Arc::new(Mutex::new(self.lock().copy())))
-    }
-
     /// The clock that stamps objects.
     pub fn clock(&self) -> Clock {
         self.lock().clock.clone()

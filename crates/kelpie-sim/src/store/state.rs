@@ -63,20 +63,6 @@ impl State {
         state
     }
 
-    /// The same objects, without their history.
-    pub(super) fn copy(&self) -> Self {
-        let copied =
-            |(resource, shelf): (&Resource, &Shelf)| (resource.clone(), shelf.copy(self.version));
-        Self {
-            clock: self.clock.clone(),
-            dice: self.dice.clone(),
-            kinds: Arc::clone(&self.kinds),
-            version: self.version,
-            shelves: self.shelves.iter().map(copied).collect(),
-            applied: self.applied.clone(),
-        }
-    }
-
     pub(crate) fn kinds(&self) -> Arc<Kinds> {
         Arc::clone(&self.kinds)
     }

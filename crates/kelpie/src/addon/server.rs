@@ -105,14 +105,7 @@ impl ServerFlags {
 
     /// `lease`: where the leader is elected, if it is.
     pub(super) fn options(&self, addon: AddonRef, lease: &str) -> Options {
-        let election = self.enable_leader_election.then(|| ElectionSettings {
-            namespace: addon.namespace.clone(),
-            name: lease.to_owned(),
-            identity: identity(),
-            lease_duration: LEASE_DURATION,
-            renew_deadline: RENEW_DEADLINE,
-            retry_period: RETRY_PERIOD,
-        });
+        let election = self.enable_leader_election.then(|| election(&addon, lease));
         Options {
             addon,
             part: Part::new(election, self.dry_run),
@@ -136,5 +129,17 @@ impl ServerFlags {
             ready,
             over,
         })
+    }
+}
+
+/// Where the leader is elected.
+pub(super) fn election(addon: &AddonRef, lease: &str) -> ElectionSettings {
+    ElectionSettings {
+        namespace: addon.namespace.clone(),
+        name: lease.to_owned(),
+        identity: identity(),
+        lease_duration: LEASE_DURATION,
+        renew_deadline: RENEW_DEADLINE,
+        retry_period: RETRY_PERIOD,
     }
 }

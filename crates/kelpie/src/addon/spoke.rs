@@ -43,13 +43,18 @@ impl SpokeFlags {
 
     /// `command`: how we introduce ourselves.
     pub(crate) async fn connect(&self, command: &str) -> Result<Seed> {
+        self.connect_as("spoke", command).await
+    }
+
+    /// The same for a cluster that is no spoke.
+    pub(super) async fn connect_as(&self, role: &'static str, command: &str) -> Result<Seed> {
         let options = SeedOptions {
             kubeconfig: self.kubeconfig.clone(),
             qps: QPS,
             burst: BURST,
             user_agent: user_agent(command),
         };
-        Ok(Seed::connect_as("spoke", &options).await?)
+        Ok(Seed::connect_as(role, &options).await?)
     }
 }
 

@@ -12,7 +12,7 @@ use super::spoke::{SpokeFlags, user_agent};
 use crate::exit::Outcome;
 
 /// The Lease of the leader.
-const LEASE: &str = "kelpie-addon-status";
+pub(super) const LEASE: &str = "kelpie-addon-status";
 
 /// Aggregate the components' conditions, and replicate the status to the hub
 ///

@@ -41,15 +41,27 @@ pub(super) fn run<T>(
     output: Output,
     look: impl AsyncFnOnce(&T, &mut Table),
 ) -> Result<Outcome> {
+    let mut table = Table::default();
+    let config = file.read(&mut table)?;
+    answer(table, output, async |table| {
+        if let Some(config) = &config {
+            look(config, table).await;
+        }
+    })
+}
+
+/// Asks the questions and answers.
+pub(super) fn answer(
+    mut table: Table,
+    output: Output,
+    look: impl AsyncFnOnce(&mut Table),
+) -> Result<Outcome> {
     kelpie_net::install_crypto();
     let runtime = runtime::Builder::new_current_thread()
         .enable_all()
         .build()
         .context("cannot start the runtime")?;
-    let mut table = Table::default();
-    if let Some(config) = file.read(&mut table)? {
-        runtime.block_on(look(&config, &mut table));
-    }
+    runtime.block_on(look(&mut table));
     let text = match output {
         Output::Text => table.text(),
         Output::Json => table.json()?,

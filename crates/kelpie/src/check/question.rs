@@ -14,13 +14,14 @@ const PATIENCE: Duration = Duration::from_mins(1);
 
 /// Its version. False: there is no point in going on.
 pub(super) async fn version(seed: &Seed, table: &mut Table) -> bool {
+    let role = seed.role();
     match seed.version().await {
         Ok(version) => {
-            table.add(Row::ok("seed", format!("Kubernetes {version}")));
+            table.add(Row::ok(role, format!("Kubernetes {version}")));
             true
         }
         Err(error) => {
-            table.add(refused("seed", &error));
+            table.add(refused(role, &error));
             false
         }
     }
@@ -48,8 +49,10 @@ pub(super) async fn permissions(
 fn refused(about: &str, error: &SeedError) -> Row {
     let remedy = match error {
         SeedError::Kubeconfig { .. } | SeedError::Setup { .. } => "mend the kubeconfig",
-        SeedError::Denied { .. } => "use credentials that the seed accepts",
-        SeedError::Unavailable { .. } => "is this the right kubeconfig, and the seed reachable?",
+        SeedError::Denied { role, .. } => &format!("use credentials that the {role} accepts"),
+        SeedError::Unavailable { role, .. } => {
+            &format!("is this the right kubeconfig, and the {role} reachable?")
+        }
     };
     Row::fail(about, error.to_string(), remedy)
 }

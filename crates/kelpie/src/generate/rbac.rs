@@ -36,6 +36,42 @@ impl Account {
     };
 }
 
+/// Where the addon lives on a spoke.
+const ADDON_NAMESPACE: &str = "open-cluster-management-addon-observability";
+
+impl Account {
+    pub(super) const ADDON_OPERATOR: Self = Self {
+        title: "What the addon's operator may do on the spoke. What it only reads is limited by name.",
+        component: "addon operator",
+        name: "kelpie-addon-operator",
+        namespace: ADDON_NAMESPACE,
+    };
+    pub(super) const ADDON_STATUS: Self = Self {
+        title: "What the addon's status controller may do on the spoke.",
+        component: "addon status",
+        name: "kelpie-addon-status",
+        namespace: ADDON_NAMESPACE,
+    };
+    pub(super) const ADDON_HUB: Self = Self {
+        title: "What the status controller of the cluster spoke-1 may do on the hub: put your cluster's name.",
+        component: "addon status",
+        name: "kelpie-addon-status",
+        namespace: "spoke-1",
+    };
+    pub(super) const ADDON_HOP: Self = Self {
+        title: "What the addon's hop may do on the hub, for all clusters.",
+        component: "addon hop",
+        name: "kelpie-addon-hop",
+        namespace: ADDON_NAMESPACE,
+    };
+    pub(super) const ADDON_COLLECTOR: Self = Self {
+        title: "What the addon's collectors may do on the spoke, beside reading from Prometheus.",
+        component: "addon collector",
+        name: "kelpie-addon-collector",
+        namespace: ADDON_NAMESPACE,
+    };
+}
+
 const API: &str = "rbac.authorization.k8s.io";
 
 /// The account, its roles and their bindings.

@@ -2,8 +2,10 @@
 
 mod definition;
 mod history;
+mod hop;
 mod hub;
 mod operator;
 mod reports;
+mod rights;
 mod settling;
 mod stage;

@@ -13,18 +13,18 @@ use super::stage::{
 const PROMETHEUS: &str = "/api/v1/namespaces/openshift-monitoring/services";
 const UWL_PROMETHEUS: &str =
     "/apis/apps/v1/namespaces/openshift-user-workload-monitoring/statefulsets";
-const PLATFORM: &str = "metrics-collector";
+pub(super) const PLATFORM: &str = "metrics-collector";
 const UWL: &str = "uwl-metrics-collector";
 
-fn deployments() -> String {
+pub(super) fn deployments() -> String {
     format!("/apis/apps/v1/namespaces/{NAMESPACE}/deployments")
 }
 
-fn core(kind: &str) -> String {
+pub(super) fn core(kind: &str) -> String {
     format!("/api/v1/namespaces/{NAMESPACE}/{kind}")
 }
 
-async fn hub_info(spoke: &Cluster, text: &str) {
+pub(super) async fn hub_info(spoke: &Cluster, text: &str) {
     let data = json!({ "hub-info.yaml": BASE64_STANDARD.encode(text) });
     let secret = json!({ "metadata": { "name": "hub-info-secret" }, "data": data });
     rest::create(&spoke.client, &core("secrets"), &secret)
@@ -35,7 +35,7 @@ async fn hub_info(spoke: &Cluster, text: &str) {
 const HUB_INFO: &str =
     "cluster-name: spoke-1\nobservatorium-api-endpoint: https://hub.example/api/v1/write\n";
 
-async fn allowlist(spoke: &Cluster) {
+pub(super) async fn allowlist(spoke: &Cluster) {
     let data = json!({
         "metrics_list.yaml": "names: [up]\nmatches: ['__name__=~\"apiserver.*\"']\n",
         "uwl_metrics_list.yaml": "names: [my_metric]\n",
@@ -46,7 +46,7 @@ async fn allowlist(spoke: &Cluster) {
         .unwrap();
 }
 
-async fn prometheus(spoke: &Cluster) {
+pub(super) async fn prometheus(spoke: &Cluster) {
     let service = json!({
         "metadata": { "name": "prometheus-k8s" },
         "spec": { "ports": [{ "port": 9091 }] },
@@ -56,7 +56,7 @@ async fn prometheus(spoke: &Cluster) {
         .unwrap();
 }
 
-async fn uwl_prometheus(spoke: &Cluster) {
+pub(super) async fn uwl_prometheus(spoke: &Cluster) {
     let labels = json!({ "app": "uwl" });
     let set = json!({
         "metadata": { "name": "prometheus-user-workload" },
@@ -75,7 +75,7 @@ async fn uwl_prometheus(spoke: &Cluster) {
 }
 
 /// A spoke with the kind, an addon and everything that collectors need, but no user workloads.
-async fn spoke() -> Alone {
+pub(super) async fn spoke() -> Alone {
     let stage = Alone::bare().await;
     let spoke = &stage.spoke;
     spoke.install(&definition().await).await;
@@ -95,7 +95,11 @@ async fn find(spoke: &Cluster, name: &str) -> Option<Value> {
 }
 
 /// Waits for a Deployment that is such.
-async fn until_deployment(spoke: &Cluster, name: &str, is_such: impl Fn(&Value) -> bool) -> Value {
+pub(super) async fn until_deployment(
+    spoke: &Cluster,
+    name: &str,
+    is_such: impl Fn(&Value) -> bool,
+) -> Value {
     poll::until(name, PATIENCE, async || {
         Ok(find(spoke, name)
             .await
@@ -106,7 +110,7 @@ async fn until_deployment(spoke: &Cluster, name: &str, is_such: impl Fn(&Value) 
 }
 
 /// Waits until a component has this reason.
-async fn until_reason(spoke: &Cluster, kind: &str, reason: &str) -> Value {
+pub(super) async fn until_reason(spoke: &Cluster, kind: &str, reason: &str) -> Value {
     let mut last = Value::Null;
     let found = poll::until(reason, PATIENCE, async || {
         last = spoke.addon().await;
@@ -130,7 +134,7 @@ fn environment<'a>(deployment: &'a Value, name: &str) -> &'a str {
 }
 
 /// A pod of this Deployment forwards, or does not, and says so with what its environment says.
-async fn speak(
+pub(super) async fn speak(
     spoke: &Cluster,
     component: &str,
     reason: &str,

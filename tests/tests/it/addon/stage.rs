@@ -1,7 +1,7 @@
 //! A spoke, a hub, and the product on them.
 
 use std::fs;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::Output;
 use std::time::Duration;
 
@@ -200,7 +200,7 @@ impl Stage {
     }
 
     /// The same with another way to the hub.
-    pub(super) async fn status_via(&self, hub: &std::path::Path, flags: &[&str]) -> Kelpie {
+    pub(super) async fn status_via(&self, hub: &Path, flags: &[&str]) -> Kelpie {
         let hub = format!("--hub-kubeconfig={}", hub.display());
         let namespace = format!("--hub-namespace={CLUSTER}");
         let flags = [&[hub.as_str(), &namespace], flags].concat();
@@ -210,7 +210,12 @@ impl Stage {
 
 /// A server of the addon on a spoke.
 pub(super) async fn server(spoke: &Cluster, what: &str, flags: &[&str]) -> Kelpie {
-    let kubeconfig = format!("--kubeconfig={}", spoke.kubeconfig().display());
+    server_as(&spoke.kubeconfig(), what, flags).await
+}
+
+/// The same with somebody's rights.
+pub(super) async fn server_as(kubeconfig: &Path, what: &str, flags: &[&str]) -> Kelpie {
+    let kubeconfig = format!("--kubeconfig={}", kubeconfig.display());
     let fixed = [
         "addon",
         what,

@@ -2,6 +2,7 @@
 
 mod aggregation;
 mod lists;
+mod projection;
 mod promises;
 mod reports;
 mod transitions;

@@ -1,0 +1,251 @@
+//! The second hop, on the hub: every cluster's addon to the hub's own kind, `ManagedClusterAddOn`.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::pin::pin;
+use std::time::Duration;
+
+use axum::Router;
+use axum::routing::get;
+use futures_util::StreamExt;
+use kelpie_core::addon::{Availability, Condition, Status, project};
+use kelpie_health::{Pulse, ReadyHandle};
+use kelpie_kube::objects::{CallError, Cause, Kind, Objects};
+use kelpie_kube::seed::{Change, Seed};
+use prometheus_client::registry::Registry;
+use serde::Deserialize;
+use serde_json::{Value, json};
+use tokio::time::{Instant, MissedTickBehavior, interval, sleep_until};
+use tokio_util::sync::CancellationToken;
+use tracing::{debug, info, warn};
+
+use crate::addon::{ADDON, Addon};
+use crate::backoff::Backoff;
+use crate::metrics::HopMetrics;
+use crate::post::{Options, Post, Say};
+
+/// The hub's kind for any add-on of a cluster.
+pub(crate) const MANAGED: Kind = Kind::new(
+    "addon.open-cluster-management.io",
+    "v1alpha1",
+    "ManagedClusterAddOn",
+    "managedclusteraddons",
+);
+/// What this add-on is called there.
+pub(crate) const MANAGED_NAME: &str = "observability-controller";
+
+/// How Events are signed.
+const COMPONENT: &str = "kelpie-addon-hub";
+const FIRST_PAUSE: Duration = Duration::from_secs(1);
+const LONGEST_PAUSE: Duration = Duration::from_mins(1);
+const TURN: Duration = Duration::from_secs(10);
+/// When somebody was faster.
+const AGAIN: usize = 5;
+
+/// The hop, ready to run on a hub.
+pub struct Hop {
+    post: Post,
+    metrics: HopMetrics,
+}
+
+impl Hop {
+    /// Nothing runs yet. Of the options' addon the name counts: it is looked for in every namespace.
+    pub fn new(hub: Seed, options: Options, registry: &mut Registry) -> Self {
+        Self {
+            post: Post::new(hub, COMPONENT, options),
+            metrics: HopMetrics::new(registry),
+        }
+    }
+
+    /// `GET /debug/state`: whether this replica acts.
+    pub fn routes(&self) -> Router {
+        let (say, dry_run) = (self.post.say(), self.post.options.dry_run);
+        let show = move || {
+            let state = json!({ "leads": say.may_act(), "dryRun": dry_run });
+            std::future::ready(axum::Json(state))
+        };
+        Router::new().route("/debug/state", get(show))
+    }
+
+    /// Runs until `shutdown`.
+    pub async fn run(self, shutdown: CancellationToken, pulse: Pulse, ready: ReadyHandle) {
+        let objects = self.post.spoke.objects();
+        let options = &self.post.options;
+        let mut lookout = Lookout {
+            name: options.addon.name.clone(),
+            resync: options.resync,
+            dry_run: options.dry_run,
+            say: self.post.say(),
+            metrics: self.metrics.clone(),
+            clusters: BTreeMap::new(),
+            waiting: BTreeSet::new(),
+            listed: None,
+        };
+        let work = async {
+            tokio::select! {
+                () = shutdown.cancelled() => {}
+                () = lookout.follow(&objects, pulse, ready) => {}
+            }
+        };
+        let leader = self.metrics.leader.clone();
+        Box::pin(self.post.during(leader, work)).await;
+    }
+}
+
+/// Follows the addons of all clusters.
+struct Lookout {
+    name: String,
+    resync: Duration,
+    dry_run: bool,
+    say: Say,
+    metrics: HopMetrics,
+    /// By namespace.
+    clusters: BTreeMap<String, Status>,
+    /// Clusters that have yet to be shown.
+    waiting: BTreeSet<String>,
+    /// While a list comes in: who is in it.
+    listed: Option<BTreeSet<String>>,
+}
+
+impl Lookout {
+    async fn follow(&mut self, objects: &Objects, pulse: Pulse, ready: ReadyHandle) {
+        let mut changes = pin!(objects.watch(ADDON, "", None));
+        let mut resync = interval(self.resync);
+        resync.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        let mut backoff = Backoff::new(FIRST_PAUSE, LONGEST_PAUSE);
+        let mut retry: Option<Instant> = None;
+        loop {
+            pulse.beat();
+            let wake = retry.unwrap_or_else(|| Instant::now() + TURN);
+            tokio::select! {
+                Some(change) = changes.next() => {
+                    if matches!(change, Change::Synced) {
+                        ready.ready();
+                    }
+                    self.learn(change);
+                }
+                _ = resync.tick() => self.waiting.extend(self.clusters.keys().cloned()),
+                () = sleep_until(wake) => {}
+            }
+            let is_due = retry.is_none_or(|at| at <= Instant::now());
+            if !is_due || !(self.say.may_act() || self.dry_run) {
+                continue;
+            }
+            retry = match self.show_all(objects, &pulse).await {
+                Ok(()) => {
+                    backoff.reset();
+                    None
+                }
+                Err(error) => {
+                    warn!("{error}");
+                    Some(Instant::now() + backoff.pause(fastrand::f64()))
+                }
+            };
+        }
+    }
+
+    fn learn(&mut self, change: Change<Value>) {
+        match change {
+            Change::Restarted => self.listed = Some(BTreeSet::new()),
+            Change::Applied(object) => {
+                let text = |field: &str| {
+                    let value = object["metadata"][field].as_str();
+                    value.unwrap_or_default().to_owned()
+                };
+                let (namespace, name) = (text("namespace"), text("name"));
+                if name != self.name {
+                    return;
+                }
+                let status = Addon::read(object).status;
+                if let Some(listed) = &mut self.listed {
+                    listed.insert(namespace.clone());
+                }
+                if self.clusters.get(&namespace) != Some(&status) {
+                    self.waiting.insert(namespace.clone());
+                    self.clusters.insert(namespace, status);
+                }
+            }
+            Change::Deleted { namespace, name } if name == self.name => {
+                self.clusters.remove(&namespace);
+                self.waiting.remove(&namespace);
+            }
+            Change::Deleted { .. } => {}
+            Change::Synced => {
+                if let Some(listed) = self.listed.take() {
+                    self.clusters
+                        .retain(|namespace, _| listed.contains(namespace));
+                    self.waiting.retain(|namespace| listed.contains(namespace));
+                }
+            }
+            Change::Failed(error) => warn!("{error}"),
+        }
+    }
+
+    /// One after the other; who fails stays in the list.
+    async fn show_all(&mut self, objects: &Objects, pulse: &Pulse) -> Result<(), CallError> {
+        while let Some(namespace) = self.waiting.first().cloned() {
+            pulse.beat();
+            if let Some(status) = self.clusters.get(&namespace) {
+                self.show(objects, &namespace, status).await?;
+            }
+            self.waiting.remove(&namespace);
+        }
+        Ok(())
+    }
+
+    async fn show(
+        &self,
+        objects: &Objects,
+        namespace: &str,
+        status: &Status,
+    ) -> Result<(), CallError> {
+        let place = MANAGED.named(namespace, MANAGED_NAME);
+        for _ in 0..AGAIN {
+            let Some(object) = objects.get(&place).await? else {
+                debug!(namespace, "there is no ManagedClusterAddOn to show it in");
+                return Ok(());
+            };
+            let Some(shown) = shown(object, status, objects.now()) else {
+                return Ok(());
+            };
+            if self.dry_run {
+                info!(
+                    namespace,
+                    "dry run: its ManagedClusterAddOn would be written"
+                );
+                return Ok(());
+            }
+            match objects.replace_status(&place, &shown).await {
+                Ok(_) => {
+                    self.metrics.written.inc();
+                    return Ok(());
+                }
+                Err(error) if error.cause == Cause::Conflict => {}
+                Err(error) if error.cause == Cause::NotFound => return Ok(()),
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(())
+    }
+}
+
+/// The object with the addon's status in it; `None` if that is there already.
+fn shown(mut object: Value, status: &Status, now: kelpie_core::Time) -> Option<Value> {
+    let availability = if object["status"]["healthCheck"]["mode"] == "Customized" {
+        Availability::Ours
+    } else {
+        Availability::OfTheHub
+    };
+    let conditions = &object["status"]["conditions"];
+    let before = Vec::<Condition>::deserialize(conditions).unwrap_or_default();
+    let mut after = before.clone();
+    project(status, availability, &mut after, now);
+    if after == before {
+        return None;
+    }
+    let after = serde_json::to_value(after).ok()?;
+    if !object["status"].is_object() {
+        object["status"] = json!({});
+    }
+    object["status"]["conditions"] = after;
+    Some(object)
+}
