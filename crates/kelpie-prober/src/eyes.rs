@@ -8,6 +8,7 @@ use kelpie_core::{
     Fence, Judge, Listing, Lists, Machines, Observation, Outcome, PoolConditions, Roster, Throttle,
     Time,
 };
+use kelpie_kube::Clock;
 use kelpie_kube::kubeconfig::Access;
 use kelpie_kube::tenant::{Haste, Keeping, Listed, Probed, Tenant, TenantError, Traffic};
 use secrecy::ExposeSecret;
@@ -17,7 +18,6 @@ use tokio_util::task::AbortOnDropHandle;
 
 use crate::inputs::{Inputs, RawKubeconfig, is_same};
 use crate::scribe::Part;
-use kelpie_kube::Clock;
 
 /// A round waits this long for the external path.
 const PATIENCE: Duration = Duration::from_secs(1);

@@ -9,6 +9,7 @@ use std::time::Duration;
 use futures_util::{FutureExt, StreamExt, stream};
 use kelpie_core::{Judge, Target};
 use kelpie_health::{Pulse, ReadyHandle};
+use kelpie_kube::Clock;
 use kelpie_kube::seed::{Change, MachineChange, Seed, WatchError};
 use kelpie_kube::tenant::Keeping;
 use tokio::sync::watch;
@@ -26,7 +27,6 @@ use crate::metrics::Metrics;
 use crate::probe::Probe;
 use crate::registry::{Effect, Registry, Way};
 use crate::scribe::{EventLog, Scribe};
-use kelpie_kube::Clock;
 
 /// The loop beats at least this often.
 const BEAT: Duration = Duration::from_secs(5);

@@ -9,6 +9,7 @@ use futures_util::future::BoxFuture;
 use futures_util::stream::FuturesUnordered;
 use kelpie_core::fence::{Fencing, Polled, Reply, Sight, Step};
 use kelpie_core::{Decision, Fence, Target, Time, Verdict};
+use kelpie_kube::Clock;
 use kelpie_kube::leader::Leadership;
 use kelpie_kube::seed::{Seed, TargetError, Targets};
 use tokio::sync::watch;
@@ -17,7 +18,6 @@ use tokio_util::sync::CancellationToken;
 
 use crate::gate::Gate;
 use crate::scribe::{Part, Scribe};
-use kelpie_kube::Clock;
 
 /// A fencing call that is not answered by then is given up and asked anew: the connection may be
 /// half open, and the deadline is seconds away.

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use kelpie_core::{Decision, Judge, Time, Wake, WakeReason};
+use kelpie_kube::Clock;
 use kelpie_kube::tenant::Haste;
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
@@ -10,7 +11,6 @@ use tokio_util::sync::CancellationToken;
 use crate::eyes::{Eyes, Round};
 use crate::hands::Hands;
 use crate::inputs::Inputs;
-use kelpie_kube::Clock;
 
 /// First rounds are spread over this long, so that a start with many clusters is no stampede.
 const SPREAD: Duration = Duration::from_secs(1);

@@ -10,6 +10,7 @@ use axum::{Json, Router};
 use futures_util::future::BoxFuture;
 use kelpie_config::ProberConfig;
 use kelpie_health::{Pulse, ReadyHandle};
+use kelpie_kube::Clock;
 use kelpie_kube::leader::{ElectionSettings, Leadership, Part, announce};
 use kelpie_kube::seed::{Events, LostEvents, Seed, SeedNumbers};
 use kelpie_kube::tenant::Keeping;
@@ -26,7 +27,6 @@ use crate::fleet::{Common, Fleet};
 use crate::hands::Reach;
 use crate::metrics::{Metrics, PREFIX};
 use crate::scribe::EventLog;
-use kelpie_kube::Clock;
 
 /// How Events are signed.
 const COMPONENT: &str = "kelpie-prober";
