@@ -63,6 +63,12 @@ impl PodSpec {
         self
     }
 
+    /// No kubelet has looked at it yet.
+    #[must_use]
+    pub fn new_born(self) -> Self {
+        self.status(Value::Null)
+    }
+
     /// Another status, such as [`running`].
     #[must_use]
     pub fn status(mut self, status: Value) -> Self {
@@ -175,7 +181,9 @@ impl Dependants {
             },
         });
         let made = rest::create(&self.client, &self.pods(), &pod).await?;
-        self.set_status(&spec.name, &spec.status).await?;
+        if !spec.status.is_null() {
+            self.set_status(&spec.name, &spec.status).await?;
+        }
         let uid = made["metadata"]["uid"].as_str().context("no uid")?;
         Ok(uid.to_owned())
     }

@@ -1,7 +1,7 @@
 //! Pods without a window cost nothing.
 
 use futures_util::{StreamExt, TryStreamExt, stream};
-use kelpie_e2e::landscape::{Dependants, PodSpec, Weeder, dependants};
+use kelpie_e2e::landscape::{Dependants, PodSpec, Weeder};
 
 use super::stage::*;
 
@@ -11,9 +11,7 @@ const HANDS: usize = 16;
 async fn crowd(made: &Dependants, pods: usize) {
     let make = async |number: usize| -> anyhow::Result<()> {
         let pod = PodSpec::new(&format!("pod-{number:05}"));
-        made.pod(&pod.status(dependants::running()))
-            .await
-            .map(|_| ())
+        made.pod(&pod.new_born()).await.map(|_| ())
     };
     let made = stream::iter(0..pods).map(make).buffer_unordered(HANDS);
     made.try_collect::<()>().await.unwrap();
