@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use super::answer::Answer;
 use super::format::Format;
 use super::route::Place;
-use super::{Asked, Deed, Server, events, not_allowed, parsed, table};
+use super::{Asked, Deed, Server, events, not_allowed, parsed, parsed_object, table};
 use crate::kind::Kind;
 use crate::patch::{Patch, prune};
 use crate::refusal::{Reason, Refusal};
@@ -129,7 +129,7 @@ impl Server {
             }
             prune(&mut object, &last, patch);
             how.apply(&mut object, patch)?;
-            if is_new_events {
+            if is_new_events && object.is_object() {
                 events::to_core(&mut object);
             }
             Ok(object)
@@ -239,7 +239,7 @@ fn read(asked: &Asked<'_>, kind: &Kind) -> Result<Value, Refusal> {
                        include: application/json";
         return Err(Refusal::new(Reason::UnsupportedMediaType, message));
     }
-    let mut object = parsed(asked.body)?;
+    let mut object = parsed_object(asked.body)?;
     let said = |field: &str| object[field].as_str().unwrap_or_default().to_owned();
     let (kind_said, version_said) = (said("kind"), said("apiVersion"));
     let is_kind = kind_said.is_empty() || kind_said == kind.name;
@@ -286,7 +286,7 @@ fn deletion(asked: &Asked<'_>) -> Result<Deletion, Refusal> {
     let body = if asked.body.is_empty() {
         Value::Null
     } else {
-        parsed(asked.body)?
+        parsed_object(asked.body)?
     };
     let text = |field: &str| Some(body["preconditions"][field].as_str()?.to_owned());
     let grace = body["gracePeriodSeconds"].as_u64();

@@ -169,11 +169,7 @@ impl State {
         let kinds = self.kinds();
         let own = |kind: &&Arc<Kind>| kind.is_namespaced && kind.resource == kind.shelf;
         for kind in kinds.values().filter(own) {
-            let keys = self.within(kind, Some(namespace));
-            let keys: Vec<Key> = keys.map(|(key, _)| Key::clone(key)).collect();
-            for key in keys {
-                self.put(kind, &key, None);
-            }
+            self.clear(kind, Some(namespace));
         }
         if let Ok(kind) = self.kind(&NAMESPACES)
             && let Ok(kept) = self.get(&kind, "", namespace)
@@ -200,6 +196,23 @@ impl State {
                 kinds.insert(kind.resource.clone(), Arc::new(kind));
             }
         }
-        self.kinds = Arc::new(kinds);
+        let before = std::mem::replace(&mut self.kinds, Arc::new(kinds));
+        // What nobody defines any more is gone with all its objects.
+        let gone = before
+            .iter()
+            .filter(|(resource, _)| !self.kinds.contains_key(*resource));
+        let gone: Vec<&Arc<Kind>> = gone.map(|(_, kind)| kind).collect();
+        for kind in gone {
+            self.clear(kind, None);
+        }
+    }
+
+    /// Takes all objects of a kind away, or those of a namespace.
+    fn clear(&mut self, kind: &Kind, namespace: Option<&str>) {
+        let keys = self.within(kind, namespace);
+        let keys: Vec<Key> = keys.map(|(key, _)| Key::clone(key)).collect();
+        for key in keys {
+            self.put(kind, &key, None);
+        }
     }
 }
