@@ -188,7 +188,7 @@ pub(super) fn shown(
     let format = Format::wanted(&asked.head.headers, kind)?;
     Ok(match format {
         Format::Json => Answer::text(code, text(kind, kept)),
-        Format::Protobuf => Answer::of(code, wire::PROTOBUF, wire::one(kind, &kept.value(kind))),
+        Format::Protobuf => Answer::of(code, wire::PROTOBUF, wire::one(kind, kept)),
         Format::Table => {
             let now = asked.call.at;
             let version = kept.stored.version.to_string();
