@@ -7,7 +7,8 @@ use super::state::State;
 use crate::clock::seconds;
 use crate::kind::{KINDS, Kind};
 use crate::resource::{
-    DEFINITIONS, DEPLOYMENTS, EVENTS, NAMESPACES, PODS, REPLICA_SETS, SECRETS, STATEFUL_SETS,
+    CONFIG_MAPS, DEFINITIONS, DEPLOYMENTS, EVENTS, NAMESPACES, PODS, REPLICA_SETS, SECRETS,
+    STATEFUL_SETS,
 };
 
 const NAMES: [&str; 4] = ["default", "kube-node-lease", "kube-public", "kube-system"];
@@ -60,6 +61,9 @@ pub(super) fn completed(kind: &Kind, object: &mut Map<String, Value>) {
     } else if *shelf == SECRETS {
         object.entry("type").or_insert(json!("Opaque"));
         decode(object);
+        omit_empty(object);
+    } else if *shelf == CONFIG_MAPS {
+        omit_empty(object);
     } else if *shelf == EVENTS {
         object.entry("source").or_insert_with(|| json!({}));
         for time in ["eventTime", "firstTimestamp", "lastTimestamp"] {
@@ -72,6 +76,13 @@ pub(super) fn completed(kind: &Kind, object: &mut Map<String, Value>) {
             about.retain(|_, value| *value != "");
         }
     }
+}
+
+fn omit_empty(object: &mut Map<String, Value>) {
+    let is_empty = |value: &Value| value.as_object().is_some_and(Map::is_empty);
+    object.retain(|field, value| {
+        !(["data", "binaryData"].contains(&field.as_str()) && is_empty(value))
+    });
 }
 
 /// What was written in plain text goes where it is kept.
