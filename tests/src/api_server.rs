@@ -11,7 +11,7 @@ use kube::client::Body;
 use rustls::crypto::aws_lc_rs;
 use xtask::cache;
 
-use crate::credentials::Credentials;
+use crate::credentials::{ADMIN, Credentials, STRANGER};
 use crate::etcd::Etcd;
 use crate::folder::Folder;
 use crate::pki::{self, Authority};
@@ -20,10 +20,6 @@ use crate::{kubectl, poll, port};
 
 /// From the start to ready; it takes two seconds on an idle machine.
 const PATIENCE: Duration = Duration::from_mins(1);
-
-/// Tokens the server knows: the first may do everything, the second nothing.
-const ADMIN: &str = "token-of-the-admin";
-const STRANGER: &str = "token-of-a-stranger";
 
 /// A running API server. It ends when dropped.
 pub struct ApiServer {
@@ -95,12 +91,12 @@ impl ApiServer {
 
     /// May do everything.
     pub fn admin(&self) -> Credentials {
-        Credentials::Token(ADMIN.into())
+        Credentials::admin()
     }
 
     /// Known to the server, without any rights.
     pub fn stranger(&self) -> Credentials {
-        Credentials::Token(STRANGER.into())
+        Credentials::stranger()
     }
 
     /// A user of the given name and groups, by certificate. RBAC decides what it may do.

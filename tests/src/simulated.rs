@@ -12,14 +12,11 @@ use rustls::pki_types::pem::PemObject;
 use secrecy::SecretSlice;
 use tokio::process::Command;
 
-use crate::credentials::Credentials;
+use crate::credentials::{ADMIN, Credentials, STRANGER};
 use crate::folder::Folder;
 use crate::kubectl;
 use crate::landscape::wall_clock::now;
 use crate::pki::Authority;
-
-const ADMIN: &str = "token-of-the-admin";
-const STRANGER: &str = "token-of-a-stranger";
 
 /// A simulated API server that listens. It ends when dropped.
 pub struct Simulated {
@@ -63,16 +60,6 @@ impl Simulated {
         self.authority.certificate()
     }
 
-    /// May do everything.
-    pub fn admin(&self) -> Credentials {
-        Credentials::Token(ADMIN.into())
-    }
-
-    /// Known, without any rights.
-    pub fn stranger(&self) -> Credentials {
-        Credentials::Token(STRANGER.into())
-    }
-
     /// A user of the given name and groups, by certificate.
     pub fn user(&self, name: &str, groups: &[&str]) -> Result<Credentials> {
         let certified = self.authority.client(name, groups)?;
@@ -96,7 +83,7 @@ impl Simulated {
     /// Runs kubectl as the admin and gives what it printed.
     pub async fn kubectl(&self, arguments: &[&str]) -> Result<String> {
         kubectl::run(
-            &self.kubeconfig(&self.admin()),
+            &self.kubeconfig(&Credentials::admin()),
             self.folder.path(),
             arguments,
         )
@@ -106,7 +93,7 @@ impl Simulated {
     /// kubectl as the admin, ready to be started.
     pub fn kubectl_command(&self, arguments: &[&str]) -> Result<Command> {
         kubectl::command(
-            &self.kubeconfig(&self.admin()),
+            &self.kubeconfig(&Credentials::admin()),
             self.folder.path(),
             arguments,
         )

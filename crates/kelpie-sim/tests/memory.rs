@@ -1,9 +1,4 @@
 //! What a node costs: a landscape in one process has two hundred thousand of them.
-#![expect(
-    clippy::unwrap_used,
-    clippy::print_stdout,
-    reason = "test code: a failure is a panic, and what was measured is printed"
-)]
 
 use std::time::Duration;
 

@@ -138,12 +138,8 @@ pub(super) fn shown(asked: &Asked<'_>, kind: &Kind, page: &Page) -> Result<Answe
     Ok(match format {
         Format::Json => Answer::text(200, text(kind, page, &metadata)),
         Format::Protobuf => {
-            let values: Vec<Value> = values().collect();
-            Answer::of(
-                200,
-                wire::PROTOBUF,
-                wire::list(kind, &metadata, values.iter()),
-            )
+            let list = wire::list(kind, &metadata, &page.objects);
+            Answer::of(200, wire::PROTOBUF, list)
         }
         Format::Table => {
             let values: Vec<Value> = values().collect();

@@ -232,6 +232,15 @@ fn other(path: &str) -> Answer {
     }
 }
 
+/// The JSON object of a request.
+fn parsed_object(body: &Bytes) -> Result<Value, Refusal> {
+    let value = parsed(body)?;
+    if value.is_object() {
+        return Ok(value);
+    }
+    Err(Refusal::bad_request("an object has to be a JSON object"))
+}
+
 /// The JSON of a request.
 fn parsed(body: &Bytes) -> Result<Value, Refusal> {
     serde_json::from_slice(body).map_err(|error| {

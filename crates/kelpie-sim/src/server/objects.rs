@@ -5,11 +5,12 @@ use serde_json::{Value, json};
 use super::answer::Answer;
 use super::format::Format;
 use super::route::Place;
-use super::{Asked, Deed, Server, events, not_allowed, parsed, table};
+use super::{Asked, Deed, Server, events, not_allowed, parsed, parsed_object, table};
 use crate::kind::Kind;
 use crate::patch::{Patch, prune};
 use crate::refusal::{Reason, Refusal};
 use crate::resource::Resource;
+use crate::store::body::{key, parts};
 use crate::store::{Deleted, Deletion, Kept, Paging, Part, Store};
 use crate::wire;
 
@@ -73,6 +74,7 @@ impl Server {
         let mut state = self.store.lock();
         let is_there = state.get(kind, &place.namespace, &place.name).is_ok();
         if !is_there && kind.created_by_update && part == Part::Object {
+            check_name(place, &object)?;
             let mut object = object;
             if let Some(metadata) = object["metadata"].as_object_mut() {
                 metadata.remove("resourceVersion");
@@ -106,38 +108,39 @@ impl Server {
         let (namespace, name) = (&place.namespace, &place.name);
         let mut state = self.store.lock();
         let is_new = state.get(kind, namespace, name).is_err();
-        let who = asked.query.text("fieldManager");
-        if how == Patch::Apply && who.is_empty() {
+        let manager = asked.query.text("fieldManager");
+        if how == Patch::Apply && manager.is_empty() {
             return Err(no_manager());
         }
-        if is_new && how == Patch::Apply && place.subresource.is_empty() {
+        // Who applies a status has nothing to do with who applies the rest.
+        let who = format!("{manager}/{}", place.subresource);
+        let key = key(namespace, name);
+        let kept = if is_new && how == Patch::Apply && place.subresource.is_empty() {
             let mut object = json!({});
             how.apply(&mut object, patch)?;
-            let kept = state.create(kind, namespace, object, is_dry)?;
-            state.apply(kind, &kept.key, who, patch);
-            return Ok(Written { kept, is_new });
-        }
-        let key = crate::store::body::key(namespace, name);
-        let last = match how {
-            Patch::Apply => state.apply(kind, &key, who, patch),
-            _ => Value::Null,
+            check_name(place, &object)?;
+            state.create(kind, namespace, object, is_dry)?
+        } else {
+            let last = state.applied(kind, &key, &who);
+            let is_new_events = kind.resource != kind.shelf;
+            state.update(kind, namespace, name, part(place), is_dry, |mut object| {
+                if is_new_events {
+                    events::to_new(&mut object);
+                }
+                if how == Patch::Apply {
+                    prune(&mut object, &last, patch);
+                }
+                how.apply(&mut object, patch)?;
+                if is_new_events && object.is_object() {
+                    events::to_core(&mut object);
+                }
+                Ok(object)
+            })?
         };
-        let is_new_events = kind.resource != kind.shelf;
-        let kept = state.update(kind, namespace, name, part(place), is_dry, |mut object| {
-            if is_new_events {
-                events::to_new(&mut object);
-            }
-            prune(&mut object, &last, patch);
-            how.apply(&mut object, patch)?;
-            if is_new_events {
-                events::to_core(&mut object);
-            }
-            Ok(object)
-        })?;
-        Ok(Written {
-            kept,
-            is_new: false,
-        })
+        if how == Patch::Apply && !is_dry {
+            state.remember(kind, &key, &who, patch);
+        }
+        Ok(Written { kept, is_new })
     }
 
     fn delete(&self, asked: &Asked<'_>, place: &Place) -> Result<Answer, Refusal> {
@@ -161,7 +164,7 @@ impl Server {
         let mut state = self.store.lock();
         let mut page = state.list(kind, &selection, &Paging::default())?;
         for kept in &mut page.objects {
-            let (namespace, name) = crate::store::body::parts(&kept.key);
+            let (namespace, name) = parts(&kept.key);
             let deleted = state.delete(kind, namespace, name, &how, is_dry)?;
             let (Deleted::Gone(after) | Deleted::Marked(after)) = deleted;
             *kept = after;
@@ -170,6 +173,18 @@ impl Server {
         drop(state);
         super::lists::shown(asked, kind, &page)
     }
+}
+
+/// What an update or an apply makes must have the name that the request names.
+fn check_name(place: &Place, object: &Value) -> Result<(), Refusal> {
+    let said = object["metadata"]["name"].as_str().unwrap_or_default();
+    if said == place.name {
+        return Ok(());
+    }
+    let name = &place.name;
+    Err(Refusal::bad_request(format!(
+        "the name of the object ({said}) does not match the name on the URL ({name})"
+    )))
 }
 
 fn no_manager() -> Refusal {
@@ -188,7 +203,7 @@ pub(super) fn shown(
     let format = Format::wanted(&asked.head.headers, kind)?;
     Ok(match format {
         Format::Json => Answer::text(code, text(kind, kept)),
-        Format::Protobuf => Answer::of(code, wire::PROTOBUF, wire::one(kind, &kept.value(kind))),
+        Format::Protobuf => Answer::of(code, wire::PROTOBUF, wire::one(kind, kept)),
         Format::Table => {
             let now = asked.call.at;
             let version = kept.stored.version.to_string();
@@ -239,7 +254,7 @@ fn read(asked: &Asked<'_>, kind: &Kind) -> Result<Value, Refusal> {
                        include: application/json";
         return Err(Refusal::new(Reason::UnsupportedMediaType, message));
     }
-    let mut object = parsed(asked.body)?;
+    let mut object = parsed_object(asked.body)?;
     let said = |field: &str| object[field].as_str().unwrap_or_default().to_owned();
     let (kind_said, version_said) = (said("kind"), said("apiVersion"));
     let is_kind = kind_said.is_empty() || kind_said == kind.name;
@@ -286,7 +301,7 @@ fn deletion(asked: &Asked<'_>) -> Result<Deletion, Refusal> {
     let body = if asked.body.is_empty() {
         Value::Null
     } else {
-        parsed(asked.body)?
+        parsed_object(asked.body)?
     };
     let text = |field: &str| Some(body["preconditions"][field].as_str()?.to_owned());
     let grace = body["gracePeriodSeconds"].as_u64();

@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use super::answer::Answer;
 use super::call::MASTERS;
-use super::{Asked, Call, Server, parsed};
+use super::{Asked, Call, Server, parsed_object};
 use crate::refusal::{Reason, Refusal};
 use crate::resource::Resource;
 
@@ -69,7 +69,7 @@ pub(super) fn forbidden(call: &Call) -> Refusal {
 
 impl Server {
     pub(super) fn review(&self, asked: &Asked<'_>, plural: &str) -> Result<Answer, Refusal> {
-        let review = parsed(asked.body)?;
+        let review = parsed_object(asked.body)?;
         match plural {
             "selfsubjectaccessreviews" => Ok(self.access_review(asked, review)),
             "selfsubjectrulesreviews" => Ok(self.rules_review(asked, review)),

@@ -36,11 +36,11 @@ pub(crate) enum Body {
 /// A lease that says no more than whose it is and when it was renewed.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct ThinLease {
-    uid: Uid,
-    created: Time,
+    pub(crate) uid: Uid,
+    pub(crate) created: Time,
     /// The uid of the node it belongs to.
-    owner: Option<Uid>,
-    duration: i32,
+    pub(crate) owner: Option<Uid>,
+    pub(crate) duration: i32,
     /// [`Time::MIN`]: never.
     renewed: Time,
 }

@@ -113,42 +113,43 @@ impl State {
         found.take_while(move |(key, _)| key.starts_with(&prefix))
     }
 
-    /// Writes an object, or its end, under the next version. What is the same already is not written.
-    pub(super) fn put(&mut self, kind: &Kind, key: &Key, body: Option<Body>) -> Stored {
-        let present = self.shelf_of(kind).objects().get(key).cloned();
-        if let (Some(present), Some(body)) = (&present, &body)
+    /// Writes an object, or its end, under the next version, and gives that. What is the same already
+    /// is not written and keeps its version.
+    pub(super) fn put(&mut self, kind: &Kind, key: &Key, body: Option<Body>) -> u64 {
+        let present = self.shelf_of(kind).objects().get(key);
+        if let (Some(present), Some(body)) = (present, &body)
             && present.body == *body
         {
-            return present.clone();
+            return present.version;
         }
         self.version += 1;
         let version = self.version;
-        let after = body.map(|body| Stored { version, body });
-        let last = after.clone().or_else(|| {
-            let body = present?.body;
-            Some(Stored { version, body })
-        });
-        if after.is_none() {
+        if body.is_none() {
             self.applied.remove(&(kind.shelf.clone(), Key::clone(key)));
         }
+        let after = body.map(|body| Stored { version, body });
         self.shelf_of(kind).put(Key::clone(key), version, after);
-        let last = last.unwrap_or(Stored {
-            version,
-            body: Body::Json("{\"metadata\":{}}".into()),
-        });
         if kind.shelf == DEFINITIONS {
             self.learn();
         }
-        last
+        version
     }
 
-    /// Remembers what somebody applied, and gives what they did last.
-    pub(crate) fn apply(&mut self, kind: &Kind, key: &Key, who: &str, what: &Value) -> Value {
+    /// What somebody applied to an object last; null if nothing.
+    pub(crate) fn applied(&self, kind: &Kind, key: &Key, who: &str) -> Value {
+        let place = (kind.shelf.clone(), Key::clone(key));
+        let applied = self.applied.get(&place);
+        applied
+            .and_then(|by| by.get(who))
+            .cloned()
+            .unwrap_or_default()
+    }
+
+    /// Remembers what somebody has applied to an object.
+    pub(crate) fn remember(&mut self, kind: &Kind, key: &Key, who: &str, what: &Value) {
         let place = (kind.shelf.clone(), Key::clone(key));
         let applied = self.applied.entry(place).or_default();
-        applied
-            .insert(who.to_owned(), what.clone())
-            .unwrap_or_default()
+        applied.insert(who.to_owned(), what.clone());
     }
 
     pub(super) fn copy(&self) -> Self {
@@ -169,11 +170,7 @@ impl State {
         let kinds = self.kinds();
         let own = |kind: &&Arc<Kind>| kind.is_namespaced && kind.resource == kind.shelf;
         for kind in kinds.values().filter(own) {
-            let keys = self.within(kind, Some(namespace));
-            let keys: Vec<Key> = keys.map(|(key, _)| Key::clone(key)).collect();
-            for key in keys {
-                self.put(kind, &key, None);
-            }
+            self.clear(kind, Some(namespace));
         }
         if let Ok(kind) = self.kind(&NAMESPACES)
             && let Ok(kept) = self.get(&kind, "", namespace)
@@ -200,6 +197,23 @@ impl State {
                 kinds.insert(kind.resource.clone(), Arc::new(kind));
             }
         }
-        self.kinds = Arc::new(kinds);
+        let before = std::mem::replace(&mut self.kinds, Arc::new(kinds));
+        // What nobody defines any more is gone with all its objects.
+        let gone = before
+            .iter()
+            .filter(|(resource, _)| !self.kinds.contains_key(*resource));
+        let gone: Vec<&Arc<Kind>> = gone.map(|(_, kind)| kind).collect();
+        for kind in gone {
+            self.clear(kind, None);
+        }
+    }
+
+    /// Takes all objects of a kind away, or those of a namespace.
+    fn clear(&mut self, kind: &Kind, namespace: Option<&str>) {
+        let keys = self.within(kind, namespace);
+        let keys: Vec<Key> = keys.map(|(key, _)| Key::clone(key)).collect();
+        for key in keys {
+            self.put(kind, &key, None);
+        }
     }
 }

@@ -150,22 +150,23 @@ impl State {
         let version = if is_dry {
             kept.stored.version
         } else {
-            self.put(kind, &kept.key, None).version
+            self.put(kind, &kept.key, None)
         };
         let body = Body::of(kind, object);
         let stored = Stored { version, body };
         Ok(Deleted::Gone(Kept { stored, ..kept }))
     }
 
-    /// Writes an object, unless it is only a trial.
+    /// Writes an object, unless it is only a trial: then it keeps the version of what is there.
     fn keep(&mut self, kind: &Kind, key: Key, object: Object, is_dry: bool) -> Kept {
         let body = Body::of(kind, object);
-        let stored = if is_dry {
-            let version = self.version;
-            Stored { version, body }
+        let version = if is_dry {
+            let shelf = self.shelf_of(kind).objects();
+            shelf.get(&key).map_or(0, |present| present.version)
         } else {
-            self.put(kind, &key, Some(body))
+            self.put(kind, &key, Some(body.clone()))
         };
+        let stored = Stored { version, body };
         Kept { key, stored }
     }
 

@@ -1,5 +1,6 @@
 //! Writing protobuf, field by field.
 
+use kelpie_core::Time;
 use serde_json::Value;
 
 use crate::clock;
@@ -45,9 +46,12 @@ impl Message {
 
     /// A time, if it is one: seconds and nanoseconds.
     pub(super) fn time(&mut self, field: u32, value: &Value) {
-        let Some(time) = value.as_str().and_then(clock::parse) else {
-            return;
-        };
+        if let Some(time) = value.as_str().and_then(clock::parse) {
+            self.instant(field, time);
+        }
+    }
+
+    pub(super) fn instant(&mut self, field: u32, time: Time) {
         let micros = time.as_micros();
         let mut message = Self::default();
         message.number(1, &micros.div_euclid(1_000_000).into());

@@ -7,6 +7,7 @@ use serde_json::Value;
 
 use crate::kind::Kind;
 use crate::resource::{LEASES, NODES};
+use crate::store::Kept;
 use message::Message;
 
 pub(crate) const PROTOBUF: &str = "application/vnd.kubernetes.protobuf";
@@ -20,24 +21,20 @@ pub(crate) fn is_written(kind: &Kind) -> bool {
 }
 
 /// One object in its envelope.
-pub(crate) fn one(kind: &Kind, object: &Value) -> Vec<u8> {
-    envelope(kind, &kind.name, &object::write(kind, object))
+pub(crate) fn one(kind: &Kind, kept: &Kept) -> Vec<u8> {
+    envelope(kind, &kind.name, &object::write(kind, kept))
 }
 
 /// A list in its envelope; `metadata` is the list's own.
-pub(crate) fn list<'a>(
-    kind: &Kind,
-    metadata: &Value,
-    objects: impl Iterator<Item = &'a Value>,
-) -> Vec<u8> {
+pub(crate) fn list(kind: &Kind, metadata: &Value, objects: &[Kept]) -> Vec<u8> {
     let mut list = Message::default();
     let mut own = Message::default();
     own.text(2, &metadata["resourceVersion"]);
     own.text(3, &metadata["continue"]);
     own.number(4, &metadata["remainingItemCount"]);
     list.message(1, &own);
-    for object in objects {
-        list.message(2, &object::write(kind, object));
+    for kept in objects {
+        list.message(2, &object::write(kind, kept));
     }
     envelope(kind, &format!("{}List", kind.name), &list)
 }

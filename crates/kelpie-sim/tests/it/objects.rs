@@ -231,6 +231,7 @@ fn a_definition_makes_its_resource_known() {
         )
         .unwrap();
     assert!(!store.knows(&machines));
+    assert_eq!(store.count(&machines), 0);
 }
 
 #[test]

@@ -231,3 +231,56 @@ async fn two_runs_give_the_same_bytes() {
     };
     assert_eq!(run().await, run().await);
 }
+
+#[tokio::test(start_paused = true)]
+async fn nonsense_is_refused_and_breaks_nothing() {
+    let server = Server::new(store(), Hooks::default());
+    server.respond(post(MAPS, &named("a")), None).await.unwrap();
+    let one = format!("{MAPS}/a");
+    let reviews = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews";
+    let events = "/apis/events.k8s.io/v1/namespaces/default/events";
+    let definitions = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
+    let bodies = [
+        json!(null),
+        json!([]),
+        json!("text"),
+        json!({ "metadata": 7 }),
+        json!({ "metadata": { "name": ["a"], "labels": "x", "finalizers": 3 }, "spec": [], "data": 1 }),
+        json!({ "metadata": { "name": "a", "annotations": [] }, "stringData": { "k": 1 }, "data": 1 }),
+        json!({ "metadata": { "name": "x.y" }, "spec": { "versions": 1, "names": [] } }),
+        json!([{ "op": "replace", "path": "", "value": 1 }]),
+    ];
+    let patches = [
+        "application/merge-patch+json",
+        "application/json-patch+json",
+        "application/strategic-merge-patch+json",
+        "application/apply-patch+yaml",
+    ];
+    for body in bodies {
+        let bytes: Bytes = body.to_string().into();
+        for path in [
+            MAPS,
+            events,
+            reviews,
+            definitions,
+            "/api/v1/namespaces",
+            "/api/v1/namespaces/default/secrets",
+            "/apis/apps/v1/namespaces/default/deployments",
+            "/apis/coordination.k8s.io/v1/namespaces/default/leases",
+        ] {
+            server.respond(post(path, &body), None).await.unwrap();
+        }
+        let put = Request::put(&one).body(bytes.clone()).unwrap();
+        server.respond(put, None).await.unwrap();
+        for patch in patches {
+            let request = Request::patch(format!("{one}?fieldManager=x"));
+            let request = request.header("content-type", patch).body(bytes.clone());
+            server.respond(request.unwrap(), None).await.unwrap();
+        }
+        let delete = Request::delete(MAPS).body(bytes).unwrap();
+        server.respond(delete, None).await.unwrap();
+        server.respond(post(MAPS, &named("a")), None).await.unwrap();
+    }
+    let response = server.respond(get(&one), None).await.unwrap();
+    assert_eq!(read(response).await["metadata"]["name"], "a");
+}

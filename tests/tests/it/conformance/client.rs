@@ -2,8 +2,9 @@
 
 use std::time::Duration;
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Context, Result, bail, ensure};
 use http::{HeaderMap, HeaderValue, Method, header};
+use kelpie_e2e::Credentials;
 use kelpie_net::{Alpn, Connection, Endpoint, Roots, TlsClient};
 use serde_json::{Value, json};
 use tokio::time::timeout;
@@ -48,7 +49,10 @@ impl Reply {
 }
 
 impl Client {
-    pub(super) fn new(url: &str, authority: &str, token: &str) -> Result<Self> {
+    pub(super) fn new(url: &str, authority: &str, who: &Credentials) -> Result<Self> {
+        let Credentials::Token(token) = who else {
+            bail!("only tokens are shown here");
+        };
         let roots = Roots::from_pem(authority.as_bytes())?;
         let tls = TlsClient::new(&roots, None, Alpn::Http1)?;
         let mut headers = HeaderMap::new();

@@ -9,7 +9,7 @@ mod normal;
 use anyhow::{Context, Result};
 use futures_util::future::{self, LocalBoxFuture};
 use futures_util::{StreamExt, stream};
-use kelpie_e2e::{ControlPlane, Simulated};
+use kelpie_e2e::{ControlPlane, Credentials, Simulated};
 use kelpie_sim::server::Hooks;
 use serde_json::{Value, json};
 
@@ -78,11 +78,11 @@ async fn the_simulator_behaves_like_a_real_api_server() {
     let api = &plane.api;
     let simulated = Simulated::start(Hooks::default()).await.unwrap();
     let stage = |url: &str, authority: &str| {
-        let client = |token| Client::new(url, authority, token).unwrap();
+        let client = |who: &Credentials| Client::new(url, authority, who).unwrap();
         Stage {
-            admin: client("token-of-the-admin"),
-            stranger: client("token-of-a-stranger"),
-            nobody: client("no-such-token"),
+            admin: client(&Credentials::admin()),
+            stranger: client(&Credentials::stranger()),
+            nobody: client(&Credentials::Token("no-such-token".into())),
             namespace: String::new(),
         }
     };

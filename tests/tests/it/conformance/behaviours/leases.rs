@@ -49,7 +49,13 @@ pub(super) async fn an_update_makes_what_is_not_there(stage: Stage) -> Result<Va
     let mut gone = lease("gone", 1);
     gone["metadata"]["resourceVersion"] = json!("7");
     let gone = api.put(&format!("{path}/gone"), &gone).await?;
-    Ok(json!([made.shown(), gone.status, gone.body["reason"]]))
+    let other = api.put(&format!("{path}/other"), &lease("name", 1)).await?;
+    Ok(json!([
+        made.shown(),
+        gone.status,
+        gone.body["reason"],
+        other.shown()
+    ]))
 }
 
 pub(super) async fn protobuf_says_the_same_as_json(stage: Stage) -> Result<Value> {

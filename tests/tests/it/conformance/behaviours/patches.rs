@@ -148,7 +148,17 @@ pub(super) async fn apply_creates_and_changes(stage: Stage) -> Result<Value> {
         .await?;
     let less = api.patch(&path, APPLY, &map(json!({ "k": "w" }))).await?;
     assert_eq!((made.status, changed.status), (201, 200));
+    let trial = api
+        .patch(
+            &format!("{path}&dryRun=All"),
+            APPLY,
+            &map(json!({ "t": "u" })),
+        )
+        .await?;
+    let after = api.patch(&path, APPLY, &map(json!({}))).await?;
     Ok(json!([
+        trial.shown(),
+        after.shown(),
         made.shown(),
         changed.shown(),
         same.shown(),

@@ -6,6 +6,7 @@ use std::time::Duration;
 use futures_util::StreamExt;
 use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::api::core::v1::{ConfigMap, Pod};
+use kelpie_e2e::Credentials;
 use kelpie_sim::resource::CONFIG_MAPS;
 use kube::Api;
 use kube::api::{DeleteParams, ListParams, Patch, PatchParams, PostParams};
@@ -20,7 +21,7 @@ const PATIENCE: Duration = Duration::from_secs(30);
 #[tokio::test]
 async fn the_rust_client_gets_lists_patches_scales_and_deletes() {
     let simulated = cluster().await;
-    let client = simulated.client(&simulated.admin()).await.unwrap();
+    let client = simulated.client(&Credentials::admin()).await.unwrap();
     let pods: Api<Pod> = Api::namespaced(client.clone(), "default");
     let listed = pods
         .list(&ListParams::default().labels("app=kcm").limit(1))
@@ -71,7 +72,7 @@ async fn the_rust_watcher_lists_watches_and_recovers_from_a_cut() {
     let store = simulated.server.store();
     let map = |name: &str| json!({ "metadata": { "name": name } });
     store.create(&CONFIG_MAPS, "default", map("a")).unwrap();
-    let client = simulated.client(&simulated.admin()).await.unwrap();
+    let client = simulated.client(&Credentials::admin()).await.unwrap();
     for config in [
         watcher::Config::default(),
         watcher::Config::default().streaming_lists(),

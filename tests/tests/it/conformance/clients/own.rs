@@ -1,39 +1,29 @@
 //! Our own clients, as the product uses them.
 
-use std::io::Write;
 use std::pin::pin;
 use std::time::Duration;
 
 use futures_util::StreamExt;
 use kelpie_core::fence::Sight;
 use kelpie_core::{ResourceRef, Time};
-use kelpie_e2e::Simulated;
+use kelpie_e2e::{Credentials, Simulated};
 use kelpie_kube::kubeconfig::Access;
 use kelpie_kube::leader::{ElectionSettings, Leadership, elect};
-use kelpie_kube::seed::{Answer, Change, Note, NoteKind, ObjectRef, Permission, Seed, SeedOptions};
+use kelpie_kube::seed::{Answer, Change, Note, NoteKind, ObjectRef, Permission, Seed};
 use kelpie_kube::tenant::{Haste, Keeping, Tenant};
 use kelpie_sim::Selection;
 use kelpie_sim::resource::{EVENTS, LEASES, SECRETS};
 use serde_json::json;
-use tempfile::NamedTempFile;
 use tokio::time::{Instant, timeout};
 use tokio_util::sync::CancellationToken;
 
 use super::cluster;
+use crate::seed::seed_of;
 
 const PATIENCE: Duration = Duration::from_secs(30);
 
 async fn seed(simulated: &Simulated) -> Seed {
-    let mut file = NamedTempFile::new().unwrap();
-    let kubeconfig = simulated.kubeconfig(&simulated.admin());
-    file.write_all(kubeconfig.as_bytes()).unwrap();
-    let options = SeedOptions {
-        kubeconfig: Some(file.path().to_owned()),
-        qps: 50.0,
-        burst: 100,
-        user_agent: "kelpie-e2e".into(),
-    };
-    Seed::connect(&options).await.unwrap()
+    seed_of(&simulated.kubeconfig(&Credentials::admin())).await
 }
 
 #[tokio::test]
@@ -50,7 +40,7 @@ async fn a_tenant_is_probed() {
         store.renew("kube-node-lease", name, at).unwrap();
     }
     let user = simulated.user("kelpie", &["system:masters"]).unwrap();
-    for credentials in [simulated.admin(), user] {
+    for credentials in [Credentials::admin(), user] {
         let kubeconfig = simulated.kubeconfig(&credentials);
         let access = Access::from_kubeconfig(kubeconfig.as_bytes()).unwrap();
         let mut tenant = Tenant::new(access, Keeping::Kept);

@@ -3,6 +3,7 @@
 use std::io::Write;
 use std::time::Duration;
 
+use kelpie_e2e::Credentials;
 use tempfile::NamedTempFile;
 use tokio::process::Command;
 use tokio::time::timeout;
@@ -17,7 +18,7 @@ const PATIENCE: Duration = Duration::from_mins(1);
 async fn pythons_client_gets_lists_watches_patches_scales_and_deletes() {
     let simulated = cluster().await;
     let mut kubeconfig = NamedTempFile::new().unwrap();
-    let text = simulated.kubeconfig(&simulated.admin());
+    let text = simulated.kubeconfig(&Credentials::admin());
     kubeconfig.write_all(text.as_bytes()).unwrap();
     let mut python = Command::new("python3");
     python
