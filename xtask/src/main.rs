@@ -13,6 +13,7 @@ mod coverage;
 mod generate;
 mod instructions;
 mod packages;
+mod sim;
 mod stopwatch;
 mod test;
 mod tidy;
@@ -47,6 +48,7 @@ enum Commands {
     #[command(name = "gen")]
     Generate(generate::Arguments),
     Bench(bench::Arguments),
+    Sim(sim::Arguments),
     /// Measure which lines the tests run
     ///
     /// Installs cargo-llvm-cov if it is missing. Prints the share per crate and fails under 85 % of
@@ -75,6 +77,7 @@ fn run(command: Commands) -> Result<()> {
         Commands::Tidy => tidy::run(),
         Commands::Generate(arguments) => generate::run(&arguments),
         Commands::Bench(arguments) => bench::run(&arguments),
+        Commands::Sim(arguments) => sim::run(&arguments),
         Commands::Coverage => coverage::run(),
         Commands::Audit => audit::run(),
     }
