@@ -6,25 +6,20 @@ use std::time::Duration;
 
 use anyhow::{Result, bail, ensure};
 use http::{Request, StatusCode, header};
+use kube::Client;
 use kube::client::Body;
-use kube::config::{KubeConfigOptions, Kubeconfig};
-use kube::{Client, Config};
 use rustls::crypto::aws_lc_rs;
 use xtask::cache;
 
-use crate::credentials::Credentials;
+use crate::credentials::{ADMIN, Credentials, STRANGER};
 use crate::etcd::Etcd;
 use crate::folder::Folder;
 use crate::pki::{self, Authority};
 use crate::process::Process;
-use crate::{poll, port};
+use crate::{kubectl, poll, port};
 
 /// From the start to ready; it takes two seconds on an idle machine.
 const PATIENCE: Duration = Duration::from_mins(1);
-
-/// Tokens the server knows: the first may do everything, the second nothing.
-const ADMIN: &str = "token-of-the-admin";
-const STRANGER: &str = "token-of-a-stranger";
 
 /// A running API server. It ends when dropped.
 pub struct ApiServer {
@@ -96,12 +91,12 @@ impl ApiServer {
 
     /// May do everything.
     pub fn admin(&self) -> Credentials {
-        Credentials::Token(ADMIN.into())
+        Credentials::admin()
     }
 
     /// Known to the server, without any rights.
     pub fn stranger(&self) -> Credentials {
-        Credentials::Token(STRANGER.into())
+        Credentials::stranger()
     }
 
     /// A user of the given name and groups, by certificate. RBAC decides what it may do.
@@ -120,6 +115,11 @@ impl ApiServer {
         credentials.kubeconfig(url, &self.authority.certificate())
     }
 
+    /// The certificate authority that vouches for it, as PEM.
+    pub fn authority(&self) -> String {
+        self.authority.certificate()
+    }
+
     /// Where it listens, as in `https://127.0.0.1:40123`.
     pub fn url(&self) -> &str {
         &self.url
@@ -127,31 +127,13 @@ impl ApiServer {
 
     /// A client that retries nothing: a test sees what the server answered.
     pub async fn client(&self, credentials: &Credentials) -> Result<Client> {
-        let kubeconfig = Kubeconfig::from_yaml(&self.kubeconfig(credentials))?;
-        let options = KubeConfigOptions::default();
-        let mut config = Config::from_custom_kubeconfig(kubeconfig, &options).await?;
-        config.default_retry = false;
-        // The server is on loopback, whatever proxy the environment names.
-        config.proxy_url = None;
-        Ok(Client::try_from(config)?)
+        kubectl::client(&self.kubeconfig(credentials)).await
     }
 
     /// Runs kubectl as the admin and gives what it printed.
     pub async fn kubectl(&self, arguments: &[&str]) -> Result<String> {
-        let kubeconfig = self.folder.path().join("admin.kubeconfig");
-        fs::write(&kubeconfig, self.kubeconfig(&self.admin()))?;
-        let mut kubectl = tokio::process::Command::new(cache::find("kubectl")?);
-        kubectl.arg("--kubeconfig").arg(&kubeconfig).args(arguments);
-        // Its discovery cache belongs to this server alone.
-        kubectl.env("HOME", self.folder.path()).kill_on_drop(true);
-        let done = kubectl.output().await?;
-        let said = String::from_utf8_lossy(&done.stderr);
-        ensure!(
-            done.status.success(),
-            "kubectl {}: {said}",
-            arguments.join(" ")
-        );
-        Ok(String::from_utf8(done.stdout)?)
+        let kubeconfig = self.kubeconfig(&self.admin());
+        kubectl::run(&kubeconfig, self.folder.path(), arguments).await
     }
 
     /// Installs custom resource definitions by name, as in `machines.machine.sapcloud.io`, and

@@ -14,7 +14,21 @@ pub enum Credentials {
     Certificate(Certified),
 }
 
+/// Tokens every server under test knows: the first may do everything, the second nothing.
+pub(crate) const ADMIN: &str = "token-of-the-admin";
+pub(crate) const STRANGER: &str = "token-of-a-stranger";
+
 impl Credentials {
+    /// May do everything.
+    pub fn admin() -> Self {
+        Self::Token(ADMIN.into())
+    }
+
+    /// Known, without any rights.
+    pub fn stranger() -> Self {
+        Self::Token(STRANGER.into())
+    }
+
     /// A kubeconfig for the server at `url`, with everything inside it.
     pub(crate) fn kubeconfig(&self, url: &str, authority: &str) -> String {
         let user = match self {

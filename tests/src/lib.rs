@@ -3,7 +3,7 @@
 //!
 //! Read in this order: [`ControlPlane`] is what most tests start; it is an [`Etcd`] and an
 //! [`ApiServer`] on it. [`Credentials`] say who a client is. An etcd [`Cluster`] has several members
-//! that can be paused, killed and replaced. A [`landscape`] is a seed with shoots. [`Kelpie`] is the
+//! that can be paused, killed and replaced. [`Simulated`] is an API server of the simulator. A [`landscape`] is a seed with shoots. [`Kelpie`] is the
 //! built binary. Under them, [`process`] runs a server
 //! and ends it with its test, [`pki`] makes keys and certificates, [`poll`] waits for an event with
 //! a deadline.
@@ -18,11 +18,13 @@ pub mod disk;
 mod etcd;
 mod folder;
 pub mod kelpie;
+mod kubectl;
 pub mod landscape;
 pub mod pki;
 pub mod poll;
 mod port;
 pub mod process;
+mod simulated;
 pub mod wire;
 
 pub use api_server::{Answer, ApiServer, get};
@@ -30,3 +32,4 @@ pub use control_plane::ControlPlane;
 pub use credentials::Credentials;
 pub use etcd::{Cluster, Etcd, Keys, LINES, Setup};
 pub use kelpie::Kelpie;
+pub use simulated::Simulated;

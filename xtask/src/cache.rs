@@ -12,8 +12,8 @@ use anyhow::{Context, Result, bail};
 /// The command that fills the folder.
 pub const PROVIDE: &str = "cargo xtask tools";
 
-/// What a complete folder holds: the servers, and the folder of custom resource definitions.
-pub const CONTENT: [&str; 10] = [
+/// What a complete folder holds: the servers, the folder of custom resource definitions, and a client.
+pub const CONTENT: [&str; 11] = [
     "kube-apiserver",
     "kube-controller-manager",
     "kubectl",
@@ -24,7 +24,12 @@ pub const CONTENT: [&str; 10] = [
     "etcd",
     "promtool",
     "crds",
+    PYTHON,
 ];
+
+/// Python's client for Kubernetes: a folder for `PYTHONPATH`. Its version is in its name and not in the
+/// folder's, so that another one builds no server again.
+pub const PYTHON: &str = "python-kubernetes-36.0.3";
 
 /// The root of the checkout that cargo runs us from. Only without cargo is it the one this was
 /// compiled in: two checkouts may share a target folder and so this very binary.
@@ -87,12 +92,14 @@ fn root(env: impl Fn(&str) -> Option<PathBuf>) -> Result<PathBuf> {
         .context("no cache folder: set KELPIE_CACHE, XDG_CACHE_HOME or HOME")
 }
 
-/// The contents of every go.mod and go.sum under `tools`, in a fixed order.
+/// The contents of every go.mod and go.sum under `tools`, in a fixed order. What is no Go module there
+/// has no part in how the servers are built.
 fn pins(tools: &Path) -> Result<Vec<u8>> {
     let mut modules: Vec<PathBuf> = fs::read_dir(tools)
         .with_context(|| format!("reading {}", tools.display()))?
         .map(|entry| Ok(entry?.path()))
         .collect::<Result<_>>()?;
+    modules.retain(|module| module.join("go.mod").is_file());
     modules.sort();
     let mut all = Vec::new();
     for module in modules {

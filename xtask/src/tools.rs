@@ -17,7 +17,8 @@ use crate::stopwatch::Stopwatch;
 ///
 /// Builds kube-apiserver, kube-controller-manager, kubectl and etcd 3.5, 3.6 and 3.7 with Go from
 /// the pins in tools/, takes etcd 3.4 and promtool out of Debian's packages (nothing is installed,
-/// no service starts), and fetches Gardener's custom resource definitions. The first time takes
+/// no service starts), and fetches Gardener's custom resource definitions and Python's client for
+/// Kubernetes. The first time takes
 /// about eight minutes on two cores; what is there is kept. The folder stands in `KELPIE_CACHE`,
 /// else `XDG_CACHE_HOME/kelpie`, else `~/.cache/kelpie`. If `KUBEBUILDER_ASSETS` names a folder
 /// with a kube-apiserver and an etcd, its binaries are taken instead of built.
@@ -146,6 +147,10 @@ fn provide_one(name: &str, folder: &Path) -> Result<&'static str> {
         fetch_definitions(folder)?;
         return Ok("fetched");
     }
+    if name == cache::PYTHON {
+        fetch_python(folder)?;
+        return Ok("fetched");
+    }
     let server = SERVERS.iter().find(|server| server.name == name);
     build(server.context("no such server")?, folder)?;
     Ok("built")
@@ -255,6 +260,42 @@ fn fetch_definitions(folder: &Path) -> Result<()> {
     Ok(())
 }
 
+/// Puts Python's client and what it imports into a folder of their own: nothing is installed.
+fn fetch_python(folder: &Path) -> Result<()> {
+    if command::read(&mut program("python3", &["-m", "pip", "--version"])).is_err() {
+        bail!(
+            "python3 or its pip is missing: install both (on Debian, `apt-get install python3-pip`); \
+             `cargo xtask test --fast` does without"
+        );
+    }
+    let partial = folder.join(".python.partial");
+    // What a killed run has left behind.
+    let _ = fs::remove_dir_all(&partial);
+    let pip = [
+        "-m",
+        "pip",
+        "install",
+        "--quiet",
+        "--disable-pip-version-check",
+    ];
+    let mut pip = program("python3", &pip);
+    pip.args([
+        "--root-user-action=ignore",
+        "--no-deps",
+        "--no-compile",
+        "--target",
+    ]);
+    pip.arg(&partial);
+    pip.arg("--requirement").arg(requirements());
+    command::run(&mut pip)?;
+    fs::rename(&partial, folder.join(cache::PYTHON))?;
+    Ok(())
+}
+
+fn requirements() -> PathBuf {
+    cache::repository().join("tools/python/requirements.txt")
+}
+
 /// The resource (plural) a file such as `10-crd-GROUP_machines.yaml` defines.
 fn definition_of<'a>(group: &str, file: &'a str) -> Option<&'a str> {
     let name = file.trim_start_matches("10-crd-").strip_suffix(".yaml")?;
@@ -296,10 +337,17 @@ mod tests {
     fn every_promised_thing_has_a_way_to_be_made() {
         for name in cache::CONTENT {
             let built = SERVERS.iter().any(|server| server.name == name);
-            let special = ["etcd", DEBIANS_ETCD, PROMTOOL, "crds"].contains(&name);
+            let special = ["etcd", DEBIANS_ETCD, PROMTOOL, "crds", cache::PYTHON].contains(&name);
             assert!(built || special, "{name}");
         }
         assert!(SERVERS.iter().any(|server| server.name == DEFAULT_ETCD));
+    }
+
+    #[test]
+    fn pythons_client_is_the_one_that_is_required() {
+        let required = fs::read_to_string(requirements()).unwrap();
+        let line = cache::PYTHON.replace("python-kubernetes-", "kubernetes==");
+        assert!(required.lines().any(|found| found == line), "{line}");
     }
 
     #[test]

@@ -66,14 +66,13 @@ where
         let answer = &answer;
         async move {
             let (head, body) = request.into_parts();
-            match Limited::new(body, LARGEST_BODY).collect().await {
-                Ok(body) => {
-                    let request = Request::from_parts(head, body.to_bytes());
-                    let response = answer(request).await.ok_or(BrokenOff)?;
-                    Ok(response.map(|body| body.0))
-                }
-                Err(_) => too_large(),
-            }
+            let answered = match Limited::new(body, LARGEST_BODY).collect().await {
+                Ok(body) => answer(Request::from_parts(head, body.to_bytes())).await,
+                Err(_) => Some(too_large()),
+            };
+            answered
+                .map(|response| response.map(|body| body.0))
+                .ok_or(BrokenOff)
         }
     });
     let connection = http1::Builder::new().serve_connection(TokioIo::new(stream), service);
@@ -82,8 +81,8 @@ where
         .map_err(|error| RequestError::from_hyper(&error))
 }
 
-fn too_large() -> Result<Response<UnsyncBoxBody<Bytes, BrokenOff>>, BrokenOff> {
-    let mut response = Response::new(ServedBody::whole(Bytes::new()).0);
+fn too_large() -> Response<ServedBody> {
+    let mut response = Response::new(ServedBody::whole("the request is larger than 3 MiB\n"));
     *response.status_mut() = StatusCode::PAYLOAD_TOO_LARGE;
-    Ok(response)
+    response
 }

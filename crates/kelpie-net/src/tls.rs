@@ -31,7 +31,7 @@ impl Roots {
         let (roots, provider) = (Arc::clone(&self.0), provider().clone());
         let verifier = WebPkiClientVerifier::builder_with_provider(roots, provider);
         let verifier = verifier.allow_unauthenticated().build();
-        Ok(verifier.map_err(|error| TlsError::Setup(error.to_string()))?)
+        verifier.map_err(|error| TlsError::Setup(error.to_string()))
     }
 }
 

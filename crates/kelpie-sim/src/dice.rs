@@ -9,12 +9,12 @@ const LETTERS: &[u8] = b"bcdfghjklmnpqrstvwxz2456789";
 const SUFFIX: usize = 5;
 
 /// Makes uids and names.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub(crate) struct Dice(fastrand::Rng);
 
-/// An object's uid.
+/// An object's uid. Bytes rather than a number: they fit anywhere without a gap.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Uid(u128);
+pub(crate) struct Uid([u8; 16]);
 
 impl Dice {
     pub(crate) fn new(seed: u64) -> Self {
@@ -25,7 +25,8 @@ impl Dice {
         const VERSION: u128 = 0xf000 << 64;
         const VARIANT: u128 = 0xc000 << 48;
         let random = self.0.u128(..) & !VERSION & !VARIANT;
-        Uid(random | (0x4000 << 64) | (0x8000 << 48))
+        let uid = random | (0x4000 << 64) | (0x8000 << 48);
+        Uid(uid.to_be_bytes())
     }
 
     /// `prefix` with a few letters after it.
@@ -41,12 +42,13 @@ impl Uid {
     /// The uid that is written so; nothing if it is written in another way.
     pub(crate) fn parse(text: &str) -> Option<Self> {
         let digits: String = text.chars().filter(|c| *c != '-').collect();
-        let uid = Self(u128::from_str_radix(&digits, 16).ok()?);
+        let uid = u128::from_str_radix(&digits, 16).ok()?;
+        let uid = Self(uid.to_be_bytes());
         (uid.written() == text).then_some(uid)
     }
 
     pub(crate) fn written(self) -> String {
-        let digits = format!("{:032x}", self.0);
+        let digits = format!("{:032x}", u128::from_be_bytes(self.0));
         let mut text = String::with_capacity(36);
         for (index, digit) in digits.chars().enumerate() {
             let dash = if [8, 12, 16, 20].contains(&index) {

@@ -5,17 +5,22 @@ use std::sync::{Arc, LazyLock};
 
 use serde_json::Value;
 
-use crate::resource::{EVENTS, Resource};
+use crate::resource::{EVENTS, NAMESPACES, Resource};
 
 /// A kind of objects and how its resource behaves.
 #[derive(Clone, Debug)]
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "traits of their own, as the table has them"
+)]
 pub(crate) struct Kind {
     /// As it is addressed.
     pub(crate) resource: Resource,
     /// Under what its objects are kept; two groups may serve the same objects.
     pub(crate) shelf: Resource,
     pub(crate) version: String,
-    pub(crate) kind: String,
+    /// Such as `Pod`.
+    pub(crate) name: String,
     pub(crate) singular: String,
     pub(crate) short_names: Vec<String>,
     pub(crate) categories: Vec<String>,
@@ -77,6 +82,17 @@ pub(crate) static KINDS: LazyLock<Arc<Kinds>> = LazyLock::new(|| {
     });
     Arc::new(kinds.collect())
 });
+
+const VERBS: [&str; 8] = [
+    "create",
+    "delete",
+    "deletecollection",
+    "get",
+    "list",
+    "patch",
+    "update",
+    "watch",
+];
 
 /// A row of the table: group, version, kind, plural, short names, and traits by letters.
 struct Row(
@@ -188,7 +204,7 @@ impl Row {
             },
             resource,
             version: version.into(),
-            kind: kind.into(),
+            name: kind.into(),
             singular: kind.to_lowercase(),
             short_names: short.iter().map(ToString::to_string).collect(),
             categories: if has('A') {
@@ -222,6 +238,19 @@ impl Kind {
         }
     }
 
+    /// The kind in the place of the plural, as some messages have it: `Lease.coordination.k8s.io`.
+    pub(crate) fn singular_resource(&self) -> Resource {
+        Resource::new(self.resource.group(), &self.name)
+    }
+
+    /// What can be done with its objects.
+    pub(crate) fn verbs(&self) -> Vec<&'static str> {
+        let mut verbs = VERBS.to_vec();
+        // All namespaces at once would be the end of everything.
+        verbs.retain(|verb| *verb != "deletecollection" || self.shelf != NAMESPACES);
+        verbs
+    }
+
     /// Whether it has a subresource.
     pub(crate) fn has(&self, subresource: &str) -> bool {
         match subresource {
@@ -248,14 +277,14 @@ impl Kind {
         let version = versions.iter().find(|version| version["storage"] == true)?;
         let subresources = &version["subresources"];
         let resource = Resource::new(spec["group"].as_str()?, names["plural"].as_str()?);
-        let kind = text(&names["kind"])?;
+        let name = text(&names["kind"])?;
         let has_status = subresources.get("status").is_some();
         Some(Self {
             shelf: resource.clone(),
             resource,
             version: text(&version["name"])?,
-            singular: text(&names["singular"]).unwrap_or_else(|| kind.to_lowercase()),
-            kind,
+            singular: text(&names["singular"]).unwrap_or_else(|| name.to_lowercase()),
+            name,
             short_names: texts(&names["shortNames"]),
             categories: texts(&names["categories"]),
             is_namespaced: spec["scope"] == "Namespaced",

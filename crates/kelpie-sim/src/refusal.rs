@@ -24,6 +24,8 @@ pub enum Reason {
     InternalError,
     ServiceUnavailable,
     Timeout,
+    /// No word at all: the server did not expect this.
+    Unknown,
 }
 
 impl Reason {
@@ -41,7 +43,7 @@ impl Reason {
             Self::UnsupportedMediaType => 415,
             Self::Invalid => 422,
             Self::TooManyRequests => 429,
-            Self::InternalError => 500,
+            Self::InternalError | Self::Unknown => 500,
             Self::ServiceUnavailable => 503,
             Self::Timeout => 504,
         }
@@ -113,23 +115,23 @@ impl Refusal {
 
     /// A field that cannot be as it is. `cause` is the machine's word for why.
     pub(crate) fn invalid(kind: &Kind, name: &str, field: &str, cause: &str, why: &str) -> Self {
-        let group = kind.resource.group();
-        let shown = match group {
-            "" => kind.kind.clone(),
-            group => format!("{}.{group}", kind.kind),
-        };
+        Self::invalid_as(&kind.singular_resource(), name, field, cause, why)
+    }
+
+    /// The same, where the server speaks of the resource by another name.
+    pub(crate) fn invalid_as(
+        shown: &Resource,
+        name: &str,
+        field: &str,
+        cause: &str,
+        why: &str,
+    ) -> Self {
         let message = format!("{shown} \"{name}\" is invalid: {field}: {why}");
-        let mut details = Map::new();
-        insert(&mut details, "name", name);
-        insert(&mut details, "group", group);
-        insert(&mut details, "kind", &kind.kind);
+        let mut refusal = Self::about(Reason::Invalid, message, shown, name);
         let cause = json!([{ "reason": cause, "message": why, "field": field }]);
+        let details = refusal.details.get_or_insert_default();
         details.insert("causes".into(), cause);
-        Self {
-            reason: Reason::Invalid,
-            message,
-            details: Some(details),
-        }
+        refusal
     }
 
     pub(crate) fn about(reason: Reason, message: String, resource: &Resource, name: &str) -> Self {
@@ -152,9 +154,11 @@ impl Refusal {
             "metadata": {},
             "status": "Failure",
             "message": self.message,
-            "reason": format!("{:?}", self.reason),
             "code": self.reason.code(),
         });
+        if self.reason != Reason::Unknown {
+            status["reason"] = format!("{:?}", self.reason).into();
+        }
         if let Some(details) = &self.details {
             status["details"] = Value::Object(details.clone());
         }

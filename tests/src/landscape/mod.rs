@@ -21,7 +21,7 @@ pub mod rest;
 mod seed;
 mod shoot;
 mod timeline;
-mod wall_clock;
+pub(crate) mod wall_clock;
 
 pub use config::{ProberConfig, ScaleRule, Target};
 pub use impostor::{Impostor, Play};

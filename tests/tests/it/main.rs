@@ -12,6 +12,7 @@
 mod access;
 mod alerts;
 mod check;
+mod conformance;
 mod definitions;
 mod etcd;
 mod lease_list;

@@ -1,5 +1,6 @@
 //! Patches: a document that says what is to change in another.
 
+mod applied;
 mod json;
 mod merge;
 mod strategic;
@@ -7,6 +8,7 @@ mod strategic;
 use serde_json::Value;
 
 use crate::refusal::Refusal;
+pub(crate) use applied::prune;
 
 /// How a patch is meant.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -17,7 +19,7 @@ pub(crate) enum Patch {
     Merge,
     /// As the last one, but lists of things with a name are merged by the name.
     Strategic,
-    /// What the object should at least be like.
+    /// What the object should at least be like. Who applies owns it: there are no conflicts.
     Apply,
 }
 

@@ -71,6 +71,7 @@ fn merge_object(target: &mut Value, patch: &Map<String, Value>) {
 }
 
 fn merge_list(target: &mut Vec<Value>, patch: &[Value], key: &str) {
+    let before: Vec<Value> = target.iter().map(|thing| thing[key].clone()).collect();
     if patch.iter().any(|thing| thing[DIRECTIVE] == "replace") {
         target.clear();
     }
@@ -89,10 +90,32 @@ fn merge_list(target: &mut Vec<Value>, patch: &[Value], key: &str) {
             }
         }
     }
+    order(target, &before, patch, key);
+}
+
+/// Puts what was patched in the order of the patch. What was not keeps its place before what stood
+/// behind it already; what is new comes first.
+fn order(target: &mut Vec<Value>, before: &[Value], patch: &[Value], key: &str) {
+    let place =
+        |things: &[Value], thing: &Value| things.iter().position(|known| *known == thing[key]);
+    let patched: Vec<Value> = patch.iter().map(|thing| thing[key].clone()).collect();
+    let (mut new, old): (Vec<Value>, Vec<Value>) = target
+        .drain(..)
+        .partition(|thing| place(&patched, thing).is_some());
+    new.sort_by_key(|thing| place(&patched, thing));
+    let mut old = old.into_iter().peekable();
+    for thing in new {
+        let own = place(before, &thing);
+        while let Some(earlier) = old.next_if(|other| own.is_some() && place(before, other) < own) {
+            target.push(earlier);
+        }
+        target.push(thing);
+    }
+    target.extend(old);
 }
 
 /// The key of the things in a list; nothing if the list is replaced as a whole.
-fn key_of(field: &str, things: &[Value]) -> Option<&'static str> {
+pub(super) fn key_of(field: &str, things: &[Value]) -> Option<&'static str> {
     let key = match field {
         // Of a container they are known by one name, of a service by another.
         "ports" if things.iter().any(|port| !port["containerPort"].is_null()) => "containerPort",
@@ -125,7 +148,7 @@ mod tests {
             ),
             (
                 json!([{ "$patch": "delete", "type": "Ready" }, { "type": "New" }]),
-                json!([{ "type": "Disk", "status": "False" }, { "type": "New" }]),
+                json!([{ "type": "New" }, { "type": "Disk", "status": "False" }]),
             ),
             (
                 json!([{ "$patch": "replace" }, { "type": "New" }]),

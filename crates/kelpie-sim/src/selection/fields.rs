@@ -35,10 +35,7 @@ impl Fields {
                     "invalid field selector: {part:?}; can't understand it"
                 ))
             })?;
-            if !is_known(resource, field) {
-                let message = format!("field label not supported: {field}");
-                return Err(Refusal::bad_request(message));
-            }
+            check(resource, field)?;
             Ok(Requirement {
                 path: format!("/{}", field.replace('.', "/")),
                 value: value.to_owned(),
@@ -88,8 +85,9 @@ fn default_of(path: &str) -> &str {
     }
 }
 
-fn is_known(resource: &Resource, field: &str) -> bool {
-    let more: &[&str] = match resource {
+/// Which fields there are besides name and namespace.
+fn more_fields(resource: &Resource) -> &'static [&'static str] {
+    match resource {
         r if *r == PODS => &[
             "spec.nodeName",
             "spec.restartPolicy",
@@ -117,8 +115,22 @@ fn is_known(resource: &Resource, field: &str) -> bool {
             "type",
         ],
         _ => &[],
-    };
-    ["metadata.name", "metadata.namespace"].contains(&field) || more.contains(&field)
+    }
+}
+
+fn check(resource: &Resource, field: &str) -> Result<(), Refusal> {
+    let more = more_fields(resource);
+    if ["metadata.name", "metadata.namespace"].contains(&field) || more.contains(&field) {
+        return Ok(());
+    }
+    Err(Refusal::bad_request(if more.is_empty() {
+        format!(
+            "\"{field}\" is not a known field selector: only \"metadata.name\", \
+             \"metadata.namespace\""
+        )
+    } else {
+        format!("field label not supported: {field}")
+    }))
 }
 
 #[cfg(test)]

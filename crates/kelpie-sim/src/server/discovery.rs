@@ -9,21 +9,9 @@ use serde_json::{Value, json};
 use super::answer::Answer;
 use super::{Asked, Server};
 use crate::kind::Kind;
-use crate::refusal::Refusal;
 
 /// All resources at once, if the client can read that.
 const AGGREGATED: &str = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList";
-
-const VERBS: [&str; 8] = [
-    "create",
-    "delete",
-    "deletecollection",
-    "get",
-    "list",
-    "patch",
-    "update",
-    "watch",
-];
 
 /// Kinds by group and version.
 type Groups = BTreeMap<(String, String), Vec<Arc<Kind>>>;
@@ -75,31 +63,28 @@ impl Server {
         Answer::json(200, &list)
     }
 
-    pub(super) fn group(&self, group: &str) -> Result<Answer, Refusal> {
+    pub(super) fn group(&self, group: &str) -> Answer {
         let groups = self.all_groups();
         let found = groups.keys().find(|(name, _)| name == group);
         let Some((group, version)) = found else {
-            return Ok(super::other(""));
+            return super::other("");
         };
         let mut shown = shown(group, version);
         shown["kind"] = "APIGroup".into();
         shown["apiVersion"] = "v1".into();
-        Ok(Answer::json(200, &shown))
+        Answer::json(200, &shown)
     }
 
-    pub(super) fn resources(&self, group: &str, version: &str) -> Result<Answer, Refusal> {
+    pub(super) fn resources(&self, group: &str, version: &str) -> Answer {
         let groups = self.all_groups();
         let Some(kinds) = groups.get(&(group.to_owned(), version.to_owned())) else {
-            return Ok(super::other(""));
+            return super::other("");
         };
         let api_version = match group {
             "" => version.to_owned(),
             group => format!("{group}/{version}"),
         };
-        let mut resources: Vec<Value> = kinds
-            .iter()
-            .flat_map(|kind| with_subresources(kind))
-            .collect();
+        let mut resources: Vec<Value> = kinds.iter().flat_map(with_subresources).collect();
         if group == "authorization.k8s.io" {
             resources.extend(reviews());
         }
@@ -109,7 +94,7 @@ impl Server {
             "groupVersion": api_version,
             "resources": resources,
         });
-        Ok(Answer::json(200, &list))
+        Answer::json(200, &list)
     }
 }
 
@@ -124,8 +109,8 @@ fn with_subresources(kind: &Arc<Kind>) -> Vec<Value> {
         "name": plural,
         "singularName": kind.singular,
         "namespaced": kind.is_namespaced,
-        "kind": kind.kind,
-        "verbs": VERBS,
+        "kind": kind.name,
+        "verbs": kind.verbs(),
     });
     if !kind.short_names.is_empty() {
         own["shortNames"] = json!(kind.short_names);
@@ -151,17 +136,19 @@ fn with_subresources(kind: &Arc<Kind>) -> Vec<Value> {
     all
 }
 
+/// Group, version and kind of what is shown; those of a kind that is built in go without saying.
+fn own(kind: &Kind) -> (&str, &str, &str) {
+    if kind.is_custom {
+        (kind.resource.group(), &kind.version, &kind.name)
+    } else {
+        ("", "", &kind.name)
+    }
+}
+
 /// Subresources, each with group, version and kind of what it shows.
 fn subresources(kind: &Kind) -> Vec<(&'static str, (&str, &str, &str))> {
     let scale = ("scale", ("autoscaling", "v1", "Scale"));
-    let status = (
-        "status",
-        (
-            kind.resource.group(),
-            kind.version.as_str(),
-            kind.kind.as_str(),
-        ),
-    );
+    let status = ("status", own(kind));
     [scale, status]
         .into_iter()
         .filter(|(name, _)| kind.has(name))
@@ -199,17 +186,12 @@ fn aggregated(((group, version), kinds): (&(String, String), &Vec<Arc<Kind>>)) -
 
 fn aggregated_kind(kind: &Kind) -> Value {
     let response = |(group, version, kind): (&str, &str, &str)| json!({ "group": group, "version": version, "kind": kind });
-    let own = (
-        kind.resource.group(),
-        kind.version.as_str(),
-        kind.kind.as_str(),
-    );
     let mut shown = json!({
         "resource": kind.resource.plural(),
-        "responseKind": response(own),
+        "responseKind": response(own(kind)),
         "scope": if kind.is_namespaced { "Namespaced" } else { "Cluster" },
         "singularResource": kind.singular,
-        "verbs": VERBS,
+        "verbs": kind.verbs(),
     });
     if !kind.short_names.is_empty() {
         shown["shortNames"] = json!(kind.short_names);

@@ -1,7 +1,5 @@
 //! Lists, in pages.
 
-use std::fmt::Write;
-
 use base64::Engine;
 use base64::prelude::BASE64_URL_SAFE_NO_PAD;
 use serde_json::{Value, json};
@@ -9,7 +7,7 @@ use serde_json::{Value, json};
 use super::answer::Answer;
 use super::format::Format;
 use super::route::Place;
-use super::{Asked, Server, events, objects, table};
+use super::{Asked, Server, objects, table};
 use crate::kind::Kind;
 use crate::refusal::{Reason, Refusal};
 use crate::selection::Selection;
@@ -39,10 +37,7 @@ pub(super) fn selection(asked: &Asked<'_>, place: &Place) -> Result<Selection, R
         asked.query.text("fieldSelector"),
     );
     // Events are kept with the names of the core group.
-    let fields = match place.kind.resource == place.kind.shelf {
-        true => fields.to_owned(),
-        false => fields.replace("regarding.", "involvedObject."),
-    };
+    let fields = fields.replace("regarding.", "involvedObject.");
     selection
         .labelled(labels)?
         .with_fields(&place.kind.shelf, &fields)
@@ -138,7 +133,7 @@ fn opened(token: &str) -> Result<(u64, String), Refusal> {
 /// A list in the form the client wants.
 pub(super) fn shown(asked: &Asked<'_>, kind: &Kind, page: &Page) -> Result<Answer, Refusal> {
     let format = Format::wanted(&asked.head.headers, kind)?;
-    let metadata = metadata(asked, page);
+    let metadata = metadata(asked, kind, page);
     let values = || page.objects.iter().map(|kept| kept.value(kind));
     Ok(match format {
         Format::Json => Answer::text(200, text(kind, page, &metadata)),
@@ -155,7 +150,9 @@ pub(super) fn shown(asked: &Asked<'_>, kind: &Kind, page: &Page) -> Result<Answe
             Answer::json(200, &table::table(kind, &values, &metadata, asked.call.at))
         }
         Format::Metadata => {
-            let items: Vec<Value> = values().map(objects::metadata_alone).collect();
+            let items: Vec<Value> = values()
+                .map(|value| objects::metadata_alone(&value))
+                .collect();
             let list = json!({
                 "kind": "PartialObjectMetadataList",
                 "apiVersion": "meta.k8s.io/v1",
@@ -170,30 +167,30 @@ pub(super) fn shown(asked: &Asked<'_>, kind: &Kind, page: &Page) -> Result<Answe
 fn text(kind: &Kind, page: &Page, metadata: &Value) -> String {
     let mut text = format!(
         "{{\"kind\":\"{}List\",\"apiVersion\":\"{}\",\"metadata\":{metadata},\"items\":[",
-        kind.kind,
+        kind.name,
         kind.api_version()
     );
     for (index, kept) in page.objects.iter().enumerate() {
         if index > 0 {
             text.push(',');
         }
-        if kind.resource != kind.shelf {
-            let mut event = kept.value(kind);
-            events::to_new(&mut event);
-            // Writing to a string does not fail.
-            let _ = write!(text, "{event}");
-        } else {
+        if kind.resource == kind.shelf {
             // Kinds that are built in do not repeat themselves in each thing of a list.
             let own = kind.is_custom.then_some(kind);
             kept.stored.write(&kept.key, own, &mut text);
+        } else {
+            text.push_str(&objects::text(kind, kept));
         }
     }
     text.push_str("]}");
     text
 }
 
-fn metadata(asked: &Asked<'_>, page: &Page) -> Value {
+fn metadata(asked: &Asked<'_>, kind: &Kind, page: &Page) -> Value {
     let mut metadata = json!({ "resourceVersion": page.version.to_string() });
+    if kind.is_custom {
+        metadata["continue"] = "".into();
+    }
     if let (1.., Some(last)) = (page.left, page.objects.last()) {
         let token = json!({ "v": "meta.k8s.io/v1", "rv": page.version, "start": &*last.key });
         metadata["continue"] = BASE64_URL_SAFE_NO_PAD.encode(token.to_string()).into();

@@ -185,13 +185,21 @@ impl Server {
                 self.review(asked, plural)
             }
             Route::Review(_) => Err(not_allowed()),
+            Route::Unknown => Err(no_resource()),
             _ if !is_read => Err(not_allowed()),
             Route::Groups { is_core } => Ok(self.groups(asked, *is_core)),
-            Route::Group(group) => self.group(group),
-            Route::Version { group, version } => self.resources(group, version),
-            Route::Other(path) => Ok(other(path)),
+            Route::Group(group) => Ok(self.group(group)),
+            Route::Version { group, version } => Ok(self.resources(group, version)),
+            Route::Other(path) => Ok(self.description(path).unwrap_or_else(|| other(path))),
         }
     }
+}
+
+fn no_resource() -> Refusal {
+    let message = "the server could not find the requested resource";
+    let mut refusal = Refusal::new(Reason::NotFound, message);
+    refusal.details = Some(serde_json::Map::new());
+    refusal
 }
 
 fn not_allowed() -> Refusal {
@@ -220,10 +228,17 @@ fn other(path: &str) -> Answer {
             }),
         ),
         "/healthz" | "/livez" | "/readyz" => Answer::of(200, "text/plain; charset=utf-8", "ok"),
-        _ => openapi::document(path).unwrap_or_else(|| {
-            Answer::of(404, "text/plain; charset=utf-8", "404 page not found\n")
-        }),
+        _ => Answer::of(404, "text/plain; charset=utf-8", "404 page not found\n"),
     }
+}
+
+/// The JSON object of a request.
+fn parsed_object(body: &Bytes) -> Result<Value, Refusal> {
+    let value = parsed(body)?;
+    if value.is_object() {
+        return Ok(value);
+    }
+    Err(Refusal::bad_request("an object has to be a JSON object"))
 }
 
 /// The JSON of a request.

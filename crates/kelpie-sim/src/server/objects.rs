@@ -5,10 +5,11 @@ use serde_json::{Value, json};
 use super::answer::Answer;
 use super::format::Format;
 use super::route::Place;
-use super::{Asked, Deed, Server, events, not_allowed, parsed, table};
+use super::{Asked, Deed, Server, events, not_allowed, parsed, parsed_object, table};
 use crate::kind::Kind;
-use crate::patch::Patch;
+use crate::patch::{Patch, prune};
 use crate::refusal::{Reason, Refusal};
+use crate::resource::Resource;
 use crate::store::{Deleted, Deletion, Kept, Paging, Part, Store};
 use crate::wire;
 
@@ -31,7 +32,9 @@ impl Server {
             "update" if !place.name.is_empty() => self.update(asked, place),
             "patch" if !place.name.is_empty() => self.patch(asked, place),
             "delete" if place.subresource.is_empty() => self.delete(asked, place),
-            "deletecollection" => self.delete_all(asked, place),
+            "deletecollection" if place.kind.verbs().contains(&"deletecollection") => {
+                self.delete_all(asked, place)
+            }
             _ => Err(not_allowed()),
         }
     }
@@ -103,19 +106,30 @@ impl Server {
         let (namespace, name) = (&place.namespace, &place.name);
         let mut state = self.store.lock();
         let is_new = state.get(kind, namespace, name).is_err();
+        let who = asked.query.text("fieldManager");
+        if how == Patch::Apply && who.is_empty() {
+            return Err(no_manager());
+        }
         if is_new && how == Patch::Apply && place.subresource.is_empty() {
             let mut object = json!({});
             how.apply(&mut object, patch)?;
             let kept = state.create(kind, namespace, object, is_dry)?;
+            state.apply(kind, &kept.key, who, patch);
             return Ok(Written { kept, is_new });
         }
+        let key = crate::store::body::key(namespace, name);
+        let last = match how {
+            Patch::Apply => state.apply(kind, &key, who, patch),
+            _ => Value::Null,
+        };
         let is_new_events = kind.resource != kind.shelf;
         let kept = state.update(kind, namespace, name, part(place), is_dry, |mut object| {
             if is_new_events {
                 events::to_new(&mut object);
             }
+            prune(&mut object, &last, patch);
             how.apply(&mut object, patch)?;
-            if is_new_events {
+            if is_new_events && object.is_object() {
                 events::to_core(&mut object);
             }
             Ok(object)
@@ -158,6 +172,12 @@ impl Server {
     }
 }
 
+fn no_manager() -> Refusal {
+    let options = Resource::new("meta.k8s.io", "PatchOptions");
+    let why = "Required value: is required for apply patch";
+    Refusal::invalid_as(&options, "", "fieldManager", "FieldValueRequired", why)
+}
+
 /// One object in the form the client wants.
 pub(super) fn shown(
     asked: &Asked<'_>,
@@ -178,7 +198,7 @@ pub(super) fn shown(
                 &table::table(kind, &[kept.value(kind)], &metadata, now),
             )
         }
-        Format::Metadata => Answer::json(code, &metadata_alone(kept.value(kind))),
+        Format::Metadata => Answer::json(code, &metadata_alone(&kept.value(kind))),
     })
 }
 
@@ -192,7 +212,7 @@ pub(super) fn text(kind: &Kind, kept: &Kept) -> String {
     event.to_string()
 }
 
-pub(super) fn metadata_alone(object: Value) -> Value {
+pub(super) fn metadata_alone(object: &Value) -> Value {
     json!({
         "kind": "PartialObjectMetadata",
         "apiVersion": "meta.k8s.io/v1",
@@ -215,20 +235,22 @@ pub(super) fn is_dry(asked: &Asked<'_>) -> bool {
 fn read(asked: &Asked<'_>, kind: &Kind) -> Result<Value, Refusal> {
     let content = content_type(asked);
     if !["", "application/json", "*/*"].contains(&content.as_str()) {
-        return Err(unsupported(&["application/json"]));
+        let message = "the body of the request was in an unknown format - accepted media types \
+                       include: application/json";
+        return Err(Refusal::new(Reason::UnsupportedMediaType, message));
     }
-    let mut object = parsed(asked.body)?;
+    let mut object = parsed_object(asked.body)?;
     let said = |field: &str| object[field].as_str().unwrap_or_default().to_owned();
     let (kind_said, version_said) = (said("kind"), said("apiVersion"));
-    let is_kind = kind_said.is_empty() || kind_said == kind.kind;
+    let is_kind = kind_said.is_empty() || kind_said == kind.name;
     let is_version = version_said.is_empty() || version_said == kind.api_version();
     if !is_kind || !is_version {
         let message = format!(
             "{kind_said} in version \"{version_said}\" cannot be handled as a {}: converting \
              ({version_said}.{kind_said}) to ({}.{}): unknown conversion",
-            kind.kind,
+            kind.name,
             kind.api_version(),
-            kind.kind
+            kind.name
         );
         return Err(Refusal::bad_request(message));
     }
@@ -244,18 +266,9 @@ pub(super) fn patch_of(asked: &Asked<'_>, kind: &Kind) -> Result<Patch, Refusal>
     // What a list's things are known by is only known of kinds that are built in.
     let found = found.filter(|patch| !(kind.is_custom && *patch == Patch::Strategic));
     found.ok_or_else(|| {
-        let all = [
-            "application/json-patch+json",
-            "application/merge-patch+json",
-            "application/strategic-merge-patch+json",
-            "application/apply-patch+yaml",
-            "application/apply-patch+cbor",
-        ];
-        let some: Vec<&str> = all
-            .into_iter()
-            .filter(|media| !(kind.is_custom && media.contains("strategic")))
-            .collect();
-        unsupported(&some)
+        let mut refusal = Refusal::new(Reason::UnsupportedMediaType, "415: Unsupported Media Type");
+        refusal.details = Some(serde_json::Map::new());
+        refusal
     })
 }
 
@@ -268,19 +281,12 @@ fn content_type(asked: &Asked<'_>) -> String {
     media.trim().to_owned()
 }
 
-fn unsupported(accepted: &[&str]) -> Refusal {
-    let message = format!(
-        "the body of the request was in an unknown format - accepted media types include: {}",
-        accepted.join(", ")
-    );
-    Refusal::new(Reason::UnsupportedMediaType, message)
-}
-
 /// How to delete: by the body, or by what is behind the question mark.
 fn deletion(asked: &Asked<'_>) -> Result<Deletion, Refusal> {
-    let body = match asked.body.is_empty() {
-        true => Value::Null,
-        false => parsed(asked.body)?,
+    let body = if asked.body.is_empty() {
+        Value::Null
+    } else {
+        parsed_object(asked.body)?
     };
     let text = |field: &str| Some(body["preconditions"][field].as_str()?.to_owned());
     let grace = body["gracePeriodSeconds"].as_u64();

@@ -25,8 +25,9 @@ impl Query {
         self.text(name).parse().ok()
     }
 
+    /// Whatever Go takes for true: every client has its own way to write it.
     pub(super) fn is_true(&self, name: &str) -> bool {
-        ["true", "1"].contains(&self.text(name))
+        ["1", "t", "T", "true", "True", "TRUE"].contains(&self.text(name))
     }
 }
 
@@ -60,7 +61,8 @@ mod tests {
         let query =
             Query::parse("labelSelector=app+in+%28a%2Cb%29&watch=1&limit=5&x&limit=7&p=%zz%4");
         assert_eq!(query.text("labelSelector"), "app in (a,b)");
-        assert!(query.is_true("watch"));
+        assert!(query.is_true("watch") && Query::parse("watch=True").is_true("watch"));
+        assert!(!Query::parse("watch=false&x").is_true("watch"));
         assert_eq!(query.number("limit"), Some(5));
         assert_eq!(query.text("x"), "");
         assert_eq!(query.text("p"), "%zz%4");

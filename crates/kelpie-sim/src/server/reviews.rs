@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use super::answer::Answer;
 use super::call::MASTERS;
-use super::{Asked, Call, Server, parsed};
+use super::{Asked, Call, Server, parsed_object};
 use crate::refusal::{Reason, Refusal};
 use crate::resource::Resource;
 
@@ -28,10 +28,9 @@ pub(super) fn by_default(call: &Call) -> bool {
     let is_review = call
         .path
         .starts_with("/apis/authorization.k8s.io/v1/selfsubject");
-    let is_basic =
-        call.resource.is_none() && call.verb == "get" && BASIC.iter().any(|path| begins(&path));
+    let is_basic = call.resource.is_none() && call.verb == "get" && BASIC.iter().any(begins);
     call.user.groups.iter().any(|group| group == MASTERS)
-        || call.verb == "get" && PUBLIC.iter().any(|path| begins(&path))
+        || call.verb == "get" && PUBLIC.iter().any(begins)
         || is_known && (is_review || is_basic)
 }
 
@@ -70,7 +69,7 @@ pub(super) fn forbidden(call: &Call) -> Refusal {
 
 impl Server {
     pub(super) fn review(&self, asked: &Asked<'_>, plural: &str) -> Result<Answer, Refusal> {
-        let review = parsed(asked.body)?;
+        let review = parsed_object(asked.body)?;
         match plural {
             "selfsubjectaccessreviews" => Ok(self.access_review(asked, review)),
             "selfsubjectrulesreviews" => Ok(self.rules_review(asked, review)),
@@ -93,14 +92,15 @@ impl Server {
 
     fn rules_review(&self, asked: &Asked<'_>, mut review: Value) -> Answer {
         let all = json!({ "resourceAttributes": { "verb": "*", "group": "*", "resource": "*" } });
-        let may_all = self.may(&asked_about(asked.call, &all["resourceAttributes"]));
-        let rules = match may_all {
-            true => json!([{ "verbs": ["*"], "apiGroups": ["*"], "resources": ["*"] }]),
-            false => json!([{
+        let may_all = self.may(&asked_about(asked.call, &all));
+        let rules = if may_all {
+            json!([{ "verbs": ["*"], "apiGroups": ["*"], "resources": ["*"] }])
+        } else {
+            json!([{
                 "verbs": ["create"],
                 "apiGroups": ["authorization.k8s.io"],
                 "resources": ["selfsubjectaccessreviews", "selfsubjectrulesreviews"],
-            }]),
+            }])
         };
         review["kind"] = "SelfSubjectRulesReview".into();
         review["apiVersion"] = "authorization.k8s.io/v1".into();

@@ -21,6 +21,8 @@ pub(super) enum Route {
     Group(String),
     /// The resources of a version of a group.
     Version { group: String, version: String },
+    /// No resource of a group and version that there are.
+    Unknown,
     /// Anything else: the whole path.
     Other(String),
 }
@@ -88,6 +90,12 @@ impl Route {
 }
 
 fn place(kinds: &Kinds, group: &str, version: &str, steps: &[&str]) -> Option<Route> {
+    let is_version = |kind: &Arc<Kind>| kind.resource.group() == group && kind.version == version;
+    let found = object_place(kinds, group, version, steps).map(Route::Objects);
+    found.or_else(|| kinds.values().any(is_version).then_some(Route::Unknown))
+}
+
+fn object_place(kinds: &Kinds, group: &str, version: &str, steps: &[&str]) -> Option<Place> {
     let of = |plural: &str| {
         let kind = kinds.get(&Resource::new(group, plural))?;
         (kind.version == version).then(|| Arc::clone(kind))
@@ -111,12 +119,12 @@ fn place(kinds: &Kinds, group: &str, version: &str, steps: &[&str]) -> Option<Ro
         [name, subresource] if kind.has(subresource) => (*name, *subresource),
         _ => return None,
     };
-    Some(Route::Objects(Place {
+    Some(Place {
         kind,
         namespace: namespace.to_owned(),
         name: name.to_owned(),
         subresource: subresource.to_owned(),
-    }))
+    })
 }
 
 #[cfg(test)]
@@ -168,7 +176,8 @@ mod tests {
             "/apis/apps/v1/namespaces/a/deployments/b/scale/c",
             "/metrics",
         ] {
-            assert!(matches!(Route::of(path, &KINDS), Route::Other(_)), "{path}");
+            let route = Route::of(path, &KINDS);
+            assert!(matches!(route, Route::Other(_) | Route::Unknown), "{path}");
         }
     }
 }

@@ -81,7 +81,7 @@ pub(super) fn table(kind: &Kind, objects: &[Value], metadata: &Value, now: Time)
         if !has_age {
             cells.push(age(&object["metadata"]["creationTimestamp"], now));
         }
-        json!({ "cells": cells, "object": metadata_alone(object.clone()) })
+        json!({ "cells": cells, "object": metadata_alone(object) })
     });
     let rows: Vec<Value> = rows.collect();
     json!({
@@ -181,11 +181,11 @@ fn shortened(age: Duration) -> String {
     let (minutes, hours, days) = (seconds / 60, seconds / 3_600, seconds / 86_400);
     match (days, hours, minutes) {
         (0, 0, 0..2) => format!("{seconds}s"),
-        (0, 0, 2..10) if seconds % 60 > 0 => format!("{minutes}m{}s", seconds % 60),
+        (0, 0, 2..10) if !seconds.is_multiple_of(60) => format!("{minutes}m{}s", seconds % 60),
         (0, 0..3, _) => format!("{minutes}m"),
-        (0, 3..8, _) if minutes % 60 > 0 => format!("{hours}h{}m", minutes % 60),
+        (0, 3..8, _) if !minutes.is_multiple_of(60) => format!("{hours}h{}m", minutes % 60),
         (0..2, _, _) => format!("{hours}h"),
-        (2..8, _, _) if hours % 24 > 0 => format!("{days}d{}h", hours % 24),
+        (2..8, _, _) if !hours.is_multiple_of(24) => format!("{days}d{}h", hours % 24),
         _ => format!("{days}d"),
     }
 }

@@ -71,6 +71,14 @@ impl Watches {
     }
 }
 
+/// A part of the answer.
+enum Piece {
+    Line(Bytes),
+    LastLine(Bytes),
+    /// The connection breaks off.
+    Cut,
+}
+
 /// What made a watch go on.
 enum Turn {
     Cut,
@@ -95,7 +103,6 @@ struct Telling {
     /// Who may cut and hold it lives as long.
     _watches: Watches,
     is_first: bool,
-    is_over: bool,
 }
 
 impl Server {
@@ -133,11 +140,14 @@ impl Server {
             held: self.watches.held.subscribe(),
             _watches: self.watches.clone(),
             is_first: true,
-            is_over: false,
         };
-        let pieces = stream::unfold(telling, |mut telling| async move {
-            let piece = telling.next().await?;
-            Some((piece, telling))
+        let pieces = stream::unfold(Some(telling), |telling| async {
+            let mut telling = telling?;
+            Some(match telling.next().await? {
+                Piece::Line(line) => (Ok(line), Some(telling)),
+                Piece::LastLine(line) => (Ok(line), None),
+                Piece::Cut => (Err(BrokenOff), None),
+            })
         });
         Ok(Answer::stream(format.content_type(), pieces))
     }
@@ -158,11 +168,11 @@ fn starts_with_list(asked: &Asked<'_>) -> Result<bool, Refusal> {
 
 impl Telling {
     /// The next piece of the answer; nothing at its end.
-    async fn next(&mut self) -> Option<Result<Bytes, BrokenOff>> {
-        while !self.is_over {
+    async fn next(&mut self) -> Option<Piece> {
+        loop {
             let is_held = *self.held.borrow_and_update();
             if self.tells_start && !is_held && self.watch.caught_up().is_some() {
-                return Some(Ok(self.start()));
+                return Some(Piece::Line(self.start()));
             }
             let wake = self.next_bookmark.min(self.ends);
             let turn = tokio::select! {
@@ -175,21 +185,17 @@ impl Telling {
             };
             match turn {
                 Turn::Again => {}
-                Turn::Told(told) => return Some(Ok(self.line(told))),
-                Turn::Cut => {
-                    self.is_over = true;
-                    return Some(Err(BrokenOff));
-                }
+                Turn::Told(told) => return Some(self.told(told)),
+                Turn::Cut => return Some(Piece::Cut),
                 Turn::Wake if wake == self.ends => return None,
                 Turn::Wake => {
                     self.next_bookmark = next_bookmark(wake, self.ends);
                     if let Some(line) = self.bookmark() {
-                        return Some(Ok(line));
+                        return Some(Piece::Line(line));
                     }
                 }
             }
         }
-        None
     }
 
     fn start(&mut self) -> Bytes {
@@ -209,29 +215,28 @@ impl Telling {
             metadata["annotations"] = annotations.clone();
         }
         let object = json!({
-            "kind": self.kind.kind,
+            "kind": self.kind.name,
             "apiVersion": self.kind.api_version(),
             "metadata": metadata,
         });
         line("BOOKMARK", &object.to_string())
     }
 
-    fn line(&mut self, told: Told) -> Bytes {
-        match told {
+    fn told(&mut self, told: Told) -> Piece {
+        Piece::Line(match told {
             Told::Added(kept) => line("ADDED", &self.object(&kept)),
             Told::Modified(kept) => line("MODIFIED", &self.object(&kept)),
             Told::Deleted(kept) => line("DELETED", &self.object(&kept)),
             Told::Expired(refusal) => {
-                self.is_over = true;
-                line("ERROR", &refusal.status().to_string())
+                return Piece::LastLine(line("ERROR", &refusal.status().to_string()));
             }
-        }
+        })
     }
 
     fn object(&mut self, kept: &Kept) -> String {
         match self.format {
             Format::Json | Format::Protobuf => objects::text(&self.kind, kept),
-            Format::Metadata => objects::metadata_alone(kept.value(&self.kind)).to_string(),
+            Format::Metadata => objects::metadata_alone(&kept.value(&self.kind)).to_string(),
             Format::Table => {
                 let metadata = json!({ "resourceVersion": kept.stored.version.to_string() });
                 let objects = [kept.value(&self.kind)];

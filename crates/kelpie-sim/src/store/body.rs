@@ -41,7 +41,8 @@ pub(crate) struct ThinLease {
     /// The uid of the node it belongs to.
     owner: Option<Uid>,
     duration: i32,
-    pub(crate) renewed: Option<Time>,
+    /// [`Time::MIN`]: never.
+    renewed: Time,
 }
 
 pub(crate) fn key(namespace: &str, name: &str) -> Key {
@@ -100,7 +101,7 @@ impl Stored {
             let _ = write!(
                 out,
                 "\"kind\":\"{}\",\"apiVersion\":\"{}\",",
-                kind.kind,
+                kind.name,
                 kind.api_version()
             );
         }
@@ -123,13 +124,22 @@ impl Stored {
             }
         };
         value["apiVersion"] = kind.api_version().into();
-        value["kind"] = kind.kind.clone().into();
+        value["kind"] = kind.name.clone().into();
         value["metadata"]["resourceVersion"] = self.version.to_string().into();
         value
     }
 }
 
 impl ThinLease {
+    /// When it was renewed last.
+    pub(crate) fn renewed(&self) -> Option<Time> {
+        Some(self.renewed).filter(|renewed| *renewed != Time::MIN)
+    }
+
+    pub(crate) fn renew(&mut self, at: Time) {
+        self.renewed = at;
+    }
+
     /// Nothing if the lease says more than such a one can keep.
     fn of(metadata: &Value, rest: &Map<String, Value>) -> Option<Self> {
         let spec = rest.get("spec")?;
@@ -140,7 +150,7 @@ impl ThinLease {
             created: time(&metadata["creationTimestamp"])?,
             owner: uid(&metadata["ownerReferences"][0]["uid"]),
             duration: i32::try_from(spec["leaseDurationSeconds"].as_i64()?).ok()?,
-            renewed: time(&spec["renewTime"]),
+            renewed: time(&spec["renewTime"]).unwrap_or(Time::MIN),
         };
         let namespace = metadata["namespace"].as_str()?;
         let key = key(namespace, metadata["name"].as_str()?);
@@ -165,7 +175,7 @@ impl ThinLease {
             }]);
         }
         let mut spec = json!({ "holderIdentity": name, "leaseDurationSeconds": self.duration });
-        if let Some(renewed) = self.renewed {
+        if let Some(renewed) = self.renewed() {
             spec["renewTime"] = renewed.to_string().into();
         }
         (metadata, spec)

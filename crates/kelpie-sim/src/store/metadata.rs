@@ -5,7 +5,7 @@ use serde_json::{Map, Value};
 use super::state::State;
 use crate::clock::seconds;
 use crate::kind::Kind;
-use crate::refusal::Refusal;
+use crate::refusal::{Reason, Refusal};
 
 /// Longest name of an object.
 const LONGEST_NAME: usize = 253;
@@ -58,7 +58,7 @@ pub(super) fn create(
 ) -> Result<(), Refusal> {
     if !text(object, "resourceVersion").is_empty() {
         let message = "resourceVersion should not be set on objects to be created";
-        return Err(Refusal::bad_request(message));
+        return Err(Refusal::new(Reason::Unknown, message));
     }
     same_namespace(namespace, object)?;
     if text(object, "name").is_empty() {
@@ -131,11 +131,41 @@ pub(super) fn count_generation(object: &mut Object) -> Result<(), Refusal> {
     Ok(())
 }
 
-/// Whether somebody has to finish something before the object may go.
-pub(super) fn has_finalizers(object: &Object) -> bool {
+/// What somebody has to finish before the object may go.
+fn finalizers(object: &Object) -> &[Value] {
     let metadata = object.get("metadata");
     let finalizers = metadata.and_then(|metadata| metadata.get("finalizers")?.as_array());
-    finalizers.is_some_and(|finalizers| !finalizers.is_empty())
+    finalizers.map(Vec::as_slice).unwrap_or_default()
+}
+
+/// Nobody else may hold up what is about to go.
+pub(super) fn check_finalizers(
+    kind: &Kind,
+    present: &Object,
+    object: &Object,
+) -> Result<(), Refusal> {
+    let is_leaving = !text(present, "deletionTimestamp").is_empty();
+    let new: Vec<String> = finalizers(object)
+        .iter()
+        .filter(|finalizer| !finalizers(present).contains(finalizer))
+        .map(ToString::to_string)
+        .collect();
+    if !is_leaving || new.is_empty() {
+        return Ok(());
+    }
+    let why = format!(
+        "Forbidden: no new finalizers can be added if the object is being deleted, found new \
+         finalizers []string{{{}}}",
+        new.join(", ")
+    );
+    let (field, cause) = ("metadata.finalizers", "FieldValueForbidden");
+    let name = text(present, "name");
+    Err(Refusal::invalid(kind, name, field, cause, &why))
+}
+
+/// Whether somebody has to finish something before the object may go.
+pub(super) fn has_finalizers(object: &Object) -> bool {
+    !finalizers(object).is_empty()
 }
 
 fn clean(metadata: &mut Object) {

@@ -40,11 +40,6 @@ impl Store {
         Self(Arc::new(Mutex::new(State::new(clock, seed))))
     }
 
-    /// Another store with the objects of this one, without their history.
-    pub fn copy(&self) -> Self {
-        Self(Arc::new(Mutex::new(self.lock().copy())))
-    }
-
     /// The clock that stamps objects.
     pub fn clock(&self) -> Clock {
         self.lock().clock.clone()
@@ -95,7 +90,7 @@ impl Store {
         let text = |field: &str| metadata[field].as_str().unwrap_or_default().to_owned();
         let (namespace, name) = (text("namespace"), text("name"));
         self.modify(resource, &namespace, &name, part, |present| {
-            *present = object
+            *present = object;
         })
     }
 
@@ -165,6 +160,17 @@ impl Store {
         self.lock().compact(resource);
     }
 
+    /// A store of its own with the same objects and no history: what an old cache would say later.
+    #[must_use]
+    pub fn copy(&self) -> Self {
+        Self(Arc::new(Mutex::new(self.lock().copy())))
+    }
+
+    /// Takes a namespace away with everything in it, as its controller does at the end.
+    pub fn purge(&self, namespace: &str) {
+        self.lock().purge(namespace);
+    }
+
     /// Whether there is such a resource.
     pub fn knows(&self, resource: &Resource) -> bool {
         self.lock().kind(resource).is_ok()
@@ -180,7 +186,7 @@ impl State {
         let kind = self.kind(&LEASES)?;
         let mut kept = self.get(&kind, namespace, name)?;
         if let body::Body::Lease(thin) = &mut kept.stored.body {
-            thin.renewed = Some(at);
+            thin.renew(at);
             self.put(&kind, &kept.key, Some(kept.stored.body));
             return Ok(());
         }
@@ -196,7 +202,7 @@ impl State {
         let Ok(kind) = self.kind(&LEASES) else { return };
         for (key, stored) in self.within(&kind, Some(namespace)) {
             let renewed = match &stored.body {
-                body::Body::Lease(thin) => thin.renewed,
+                body::Body::Lease(thin) => thin.renewed(),
                 body::Body::Json(_) => {
                     let lease = stored.value(key, &kind);
                     lease["spec"]["renewTime"]

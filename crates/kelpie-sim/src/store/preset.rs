@@ -7,7 +7,7 @@ use super::state::State;
 use crate::clock::seconds;
 use crate::kind::{KINDS, Kind};
 use crate::resource::{
-    DEFINITIONS, DEPLOYMENTS, NAMESPACES, PODS, REPLICA_SETS, SECRETS, STATEFUL_SETS,
+    DEFINITIONS, DEPLOYMENTS, EVENTS, NAMESPACES, PODS, REPLICA_SETS, SECRETS, STATEFUL_SETS,
 };
 
 const NAMES: [&str; 4] = ["default", "kube-node-lease", "kube-public", "kube-system"];
@@ -45,8 +45,7 @@ pub(super) fn created(state: &State, kind: &Kind, object: &mut Map<String, Value
     } else if *shelf == NAMESPACES {
         default(object, "finalizers", json!(["kubernetes"]));
         object.insert("status".into(), json!({ "phase": "Active" }));
-        let name = object["metadata"]["name"].clone();
-        object["metadata"]["labels"]["kubernetes.io/metadata.name"] = name;
+        label(object);
     } else if *shelf == DEFINITIONS {
         let status = established(&seconds(state.clock.now()), object);
         object.insert("status".into(), status);
@@ -61,6 +60,17 @@ pub(super) fn completed(kind: &Kind, object: &mut Map<String, Value>) {
     } else if *shelf == SECRETS {
         object.entry("type").or_insert(json!("Opaque"));
         decode(object);
+    } else if *shelf == EVENTS {
+        object.entry("source").or_insert_with(|| json!({}));
+        for time in ["eventTime", "firstTimestamp", "lastTimestamp"] {
+            object.entry(time).or_insert(Value::Null);
+        }
+        let about = object
+            .get_mut("involvedObject")
+            .and_then(Value::as_object_mut);
+        if let Some(about) = about {
+            about.retain(|_, value| *value != "");
+        }
     }
 }
 
@@ -73,9 +83,23 @@ fn decode(secret: &mut Map<String, Value>) {
         return;
     };
     let data = secret.entry("data").or_insert_with(|| json!({}));
-    for (field, text) in plain {
-        let text = text.as_str().unwrap_or_default();
-        data[field] = BASE64_STANDARD.encode(text).into();
+    if let Value::Object(data) = data {
+        data.extend(plain.into_iter().map(|(field, text)| {
+            let text = text.as_str().unwrap_or_default();
+            (field, BASE64_STANDARD.encode(text).into())
+        }));
+    }
+}
+
+/// A namespace has its name for a label too.
+fn label(namespace: &mut Map<String, Value>) {
+    let Some(Value::Object(metadata)) = namespace.get_mut("metadata") else {
+        return;
+    };
+    let name = metadata.get("name").cloned().unwrap_or_default();
+    let labels = metadata.entry("labels").or_insert_with(|| json!({}));
+    if let Value::Object(labels) = labels {
+        labels.insert("kubernetes.io/metadata.name".into(), name);
     }
 }
 
@@ -89,7 +113,7 @@ fn default(object: &mut Map<String, Value>, field: &str, value: Value) {
 
 /// A definition is served at once.
 fn established(now: &str, definition: &Map<String, Value>) -> Value {
-    let spec = &definition["spec"];
+    let spec = definition.get("spec").cloned().unwrap_or_default();
     let condition = |kind: &str, reason: &str, message: &str| {
         json!({
             "type": kind,

@@ -56,16 +56,9 @@ impl State {
             (false, Some(shelf)) => Some(shelf.at(version).ok_or_else(|| outdated(paging))?),
             _ => None,
         };
-        let (was, is);
-        let objects: &mut dyn Iterator<Item = (&Key, &Stored)> = match &past {
-            Some(objects) => {
-                was = objects.iter();
-                &mut { was }
-            }
-            None => {
-                is = self.within(kind, selection.namespace());
-                &mut { is }
-            }
+        let objects: Box<dyn Iterator<Item = (&Key, &Stored)>> = match &past {
+            Some(objects) => Box::new(objects.iter()),
+            None => Box::new(self.within(kind, selection.namespace())),
         };
         let after = paging.after.as_ref();
         let mut objects = objects.filter(|(key, stored)| {

@@ -10,7 +10,7 @@ use super::body::{Key, Stored};
 const WATCHED: usize = 4_096;
 
 /// Changes that are kept while nobody does: enough for a client that is about to come back.
-const UNWATCHED: usize = 64;
+const UNWATCHED: usize = 32;
 
 /// What happened to an object.
 #[derive(Clone, Debug)]
@@ -44,7 +44,7 @@ impl Shelf {
         }
     }
 
-    /// The same objects, without their history, in a store that is at `version`.
+    /// The same objects, without a history.
     pub(crate) fn copy(&self, version: u64) -> Self {
         Self {
             objects: self.objects.clone(),

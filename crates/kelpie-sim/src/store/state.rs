@@ -13,7 +13,7 @@ use crate::clock::Clock;
 use crate::dice::Dice;
 use crate::kind::{KINDS, Kind, Kinds};
 use crate::refusal::Refusal;
-use crate::resource::{DEFINITIONS, Resource};
+use crate::resource::{DEFINITIONS, NAMESPACES, Resource};
 
 /// All objects of one API server.
 #[derive(Debug)]
@@ -25,6 +25,8 @@ pub(crate) struct State {
     /// Of the last write.
     pub(crate) version: u64,
     shelves: BTreeMap<Resource, Shelf>,
+    /// What was applied to objects last, by whom.
+    applied: BTreeMap<(Resource, Key), BTreeMap<String, Value>>,
 }
 
 /// An object and where it is kept.
@@ -55,22 +57,10 @@ impl State {
             kinds: Arc::clone(&KINDS),
             version: 1,
             shelves: BTreeMap::new(),
+            applied: BTreeMap::new(),
         };
         preset::fill(&mut state);
         state
-    }
-
-    /// The same objects, without their history.
-    pub(super) fn copy(&self) -> Self {
-        let copied =
-            |(resource, shelf): (&Resource, &Shelf)| (resource.clone(), shelf.copy(self.version));
-        Self {
-            clock: self.clock.clone(),
-            dice: self.dice.clone(),
-            kinds: Arc::clone(&self.kinds),
-            version: self.version,
-            shelves: self.shelves.iter().map(copied).collect(),
-        }
     }
 
     pub(crate) fn kinds(&self) -> Arc<Kinds> {
@@ -138,6 +128,9 @@ impl State {
             let body = present?.body;
             Some(Stored { version, body })
         });
+        if after.is_none() {
+            self.applied.remove(&(kind.shelf.clone(), Key::clone(key)));
+        }
         self.shelf_of(kind).put(Key::clone(key), version, after);
         let last = last.unwrap_or(Stored {
             version,
@@ -147,6 +140,42 @@ impl State {
             self.learn();
         }
         last
+    }
+
+    /// Remembers what somebody applied, and gives what they did last.
+    pub(crate) fn apply(&mut self, kind: &Kind, key: &Key, who: &str, what: &Value) -> Value {
+        let place = (kind.shelf.clone(), Key::clone(key));
+        let applied = self.applied.entry(place).or_default();
+        applied
+            .insert(who.to_owned(), what.clone())
+            .unwrap_or_default()
+    }
+
+    pub(super) fn copy(&self) -> Self {
+        let shelves = self.shelves.iter();
+        let shelves = shelves.map(|(resource, shelf)| (resource.clone(), shelf.copy(self.version)));
+        Self {
+            clock: self.clock.clone(),
+            dice: Dice::new(self.version),
+            kinds: Arc::clone(&self.kinds),
+            version: self.version,
+            shelves: shelves.collect(),
+            applied: self.applied.clone(),
+        }
+    }
+
+    /// Takes everything of a namespace away, and the namespace.
+    pub(super) fn purge(&mut self, namespace: &str) {
+        let kinds = self.kinds();
+        let own = |kind: &&Arc<Kind>| kind.is_namespaced && kind.resource == kind.shelf;
+        for kind in kinds.values().filter(own) {
+            self.clear(kind, Some(namespace));
+        }
+        if let Ok(kind) = self.kind(&NAMESPACES)
+            && let Ok(kept) = self.get(&kind, "", namespace)
+        {
+            self.put(&kind, &kept.key, None);
+        }
     }
 
     pub(super) fn compact(&mut self, resource: &Resource) {
@@ -167,6 +196,23 @@ impl State {
                 kinds.insert(kind.resource.clone(), Arc::new(kind));
             }
         }
-        self.kinds = Arc::new(kinds);
+        let before = std::mem::replace(&mut self.kinds, Arc::new(kinds));
+        // What nobody defines any more is gone with all its objects.
+        let gone = before
+            .iter()
+            .filter(|(resource, _)| !self.kinds.contains_key(*resource));
+        let gone: Vec<&Arc<Kind>> = gone.map(|(_, kind)| kind).collect();
+        for kind in gone {
+            self.clear(kind, None);
+        }
+    }
+
+    /// Takes all objects of a kind away, or those of a namespace.
+    fn clear(&mut self, kind: &Kind, namespace: Option<&str>) {
+        let keys = self.within(kind, namespace);
+        let keys: Vec<Key> = keys.map(|(key, _)| Key::clone(key)).collect();
+        for key in keys {
+            self.put(kind, &key, None);
+        }
     }
 }

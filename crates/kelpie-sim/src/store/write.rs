@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use serde_json::Value;
 
-use super::body::{Body, key};
+use super::body::{Body, Key, Stored, key};
 use super::metadata::{self, Object};
 use super::preset;
 use super::state::{Kept, State};
@@ -93,6 +93,7 @@ impl State {
         check_identity(kind, name, namespace, &present, &object)?;
         match part {
             Part::Object => {
+                metadata::check_finalizers(kind, &present, &object)?;
                 metadata::update(&present, &mut object)?;
                 if kind.status != Status::Plain {
                     restore(&present, &mut object, "status");
@@ -113,9 +114,10 @@ impl State {
         }
         let is_leaving = !metadata::text(&object, "deletionTimestamp").is_empty();
         if is_leaving && !is_dry && is_done(&object) {
+            self.put(kind, &kept.key, None);
             let body = Body::of(kind, object);
-            self.put(kind, &kept.key, Some(body));
-            let stored = self.put(kind, &kept.key, None);
+            let version = kept.stored.version;
+            let stored = Stored { version, body };
             return Ok(Kept { stored, ..kept });
         }
         Ok(self.keep(kind, kept.key, object, is_dry))
@@ -135,40 +137,32 @@ impl State {
         let grace = grace(kind, &object, how);
         let is_leaving = !metadata::text(&object, "deletionTimestamp").is_empty();
         let waits = grace > 0 || metadata::has_finalizers(&object) || kind.shelf == NAMESPACES;
-        if !waits {
-            if is_dry {
-                return Ok(Deleted::Gone(kept));
-            }
-            let stored = self.put(kind, &kept.key, None);
-            return Ok(Deleted::Gone(Kept { stored, ..kept }));
-        }
-        if is_leaving && !shortens(&object, grace) {
+        if is_leaving && waits && !shortens(&object, grace) {
             return Ok(Deleted::Marked(kept));
         }
-        let at = self.clock.now().after(Duration::from_secs(grace));
-        let own = metadata::of(&mut object)?;
-        own.insert("deletionTimestamp".into(), seconds(at).into());
-        if kind.shelf != NAMESPACES {
-            own.insert("deletionGracePeriodSeconds".into(), grace.into());
+        if waits || kind.shelf == PODS {
+            let at = self.clock.now().after(Duration::from_secs(grace));
+            mark(kind, &mut object, &seconds(at), grace)?;
         }
-        if !is_leaving {
-            metadata::count_generation(&mut object)?;
+        if waits {
+            return Ok(Deleted::Marked(self.keep(kind, kept.key, object, is_dry)));
         }
-        if kind.shelf == NAMESPACES {
-            object.insert(
-                "status".into(),
-                serde_json::json!({ "phase": "Terminating" }),
-            );
-        }
-        Ok(Deleted::Marked(self.keep(kind, kept.key, object, is_dry)))
+        let version = if is_dry {
+            kept.stored.version
+        } else {
+            self.put(kind, &kept.key, None).version
+        };
+        let body = Body::of(kind, object);
+        let stored = Stored { version, body };
+        Ok(Deleted::Gone(Kept { stored, ..kept }))
     }
 
     /// Writes an object, unless it is only a trial.
-    fn keep(&mut self, kind: &Kind, key: super::body::Key, object: Object, is_dry: bool) -> Kept {
+    fn keep(&mut self, kind: &Kind, key: Key, object: Object, is_dry: bool) -> Kept {
         let body = Body::of(kind, object);
         let stored = if is_dry {
             let version = self.version;
-            super::body::Stored { version, body }
+            Stored { version, body }
         } else {
             self.put(kind, &key, Some(body))
         };
@@ -232,14 +226,8 @@ fn check_identity(
         "" if kind.unconditional => Ok(()),
         "" => {
             let why = "Invalid value: 0: must be specified for an update";
-            let field = "metadata.resourceVersion";
-            Err(Refusal::invalid(
-                kind,
-                name,
-                field,
-                "FieldValueInvalid",
-                why,
-            ))
+            let (field, cause) = ("metadata.resourceVersion", "FieldValueInvalid");
+            Err(Refusal::invalid_as(&kind.resource, name, field, cause, why))
         }
         version if version == metadata::text(present, "resourceVersion") => Ok(()),
         _ => Err(Refusal::outdated(&kind.resource, name)),
@@ -252,17 +240,20 @@ fn check_preconditions(
     object: &Object,
     how: &Deletion,
 ) -> Result<(), Refusal> {
+    let conflict = |why: String| Err(Refusal::conflict(&kind.singular_resource(), name, &why));
     let own = metadata::text(object, "uid");
     if let Some(uid) = how.uid.as_deref().filter(|uid| *uid != own) {
-        return Err(other_uid(kind, name, uid, own));
+        return conflict(format!(
+            "the UID in the precondition ({uid}) does not match the UID in record ({own}). The \
+             object might have been deleted and then recreated"
+        ));
     }
     let own = metadata::text(object, "resourceVersion");
     if let Some(version) = how.version.as_deref().filter(|version| *version != own) {
-        let why = format!(
-            "Precondition failed: ResourceVersion in precondition: {version}, ResourceVersion in \
-             object meta: {own}"
-        );
-        return Err(Refusal::conflict(&kind.resource, name, &why));
+        return conflict(format!(
+            "the ResourceVersion in the precondition ({version}) does not match the \
+             ResourceVersion in record ({own}). The object might have been modified"
+        ));
     }
     Ok(())
 }
@@ -270,6 +261,22 @@ fn check_preconditions(
 fn other_uid(kind: &Kind, name: &str, uid: &str, own: &str) -> Refusal {
     let why = format!("Precondition failed: UID in precondition: {uid}, UID in object meta: {own}");
     Refusal::conflict(&kind.resource, name, &why)
+}
+
+/// Says on the object when it goes.
+fn mark(kind: &Kind, object: &mut Object, at: &str, grace: u64) -> Result<(), Refusal> {
+    if metadata::text(object, "deletionTimestamp").is_empty() {
+        metadata::count_generation(object)?;
+    }
+    let own = metadata::of(object)?;
+    own.insert("deletionTimestamp".into(), at.into());
+    if kind.shelf == NAMESPACES {
+        let status = serde_json::json!({ "phase": "Terminating" });
+        object.insert("status".into(), status);
+    } else {
+        own.insert("deletionGracePeriodSeconds".into(), grace.into());
+    }
+    Ok(())
 }
 
 /// Puts a field back as it was.

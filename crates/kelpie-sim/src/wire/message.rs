@@ -73,11 +73,15 @@ impl Message {
     }
 
     fn varint(&mut self, mut number: u64) {
-        while number >= 0x80 {
-            self.0.push((number & 0x7f) as u8 | 0x80);
+        loop {
+            let [low, ..] = number.to_le_bytes();
             number >>= 7;
+            if number == 0 {
+                self.0.push(low);
+                return;
+            }
+            self.0.push(low | 0x80);
         }
-        self.0.push(number as u8);
     }
 }
 

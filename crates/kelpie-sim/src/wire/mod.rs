@@ -21,7 +21,7 @@ pub(crate) fn is_written(kind: &Kind) -> bool {
 
 /// One object in its envelope.
 pub(crate) fn one(kind: &Kind, object: &Value) -> Vec<u8> {
-    envelope(kind, &kind.kind, &object::write(kind, object))
+    envelope(kind, &kind.name, &object::write(kind, object))
 }
 
 /// A list in its envelope; `metadata` is the list's own.
@@ -39,7 +39,7 @@ pub(crate) fn list<'a>(
     for object in objects {
         list.message(2, &object::write(kind, object));
     }
-    envelope(kind, &format!("{}List", kind.kind), &list)
+    envelope(kind, &format!("{}List", kind.name), &list)
 }
 
 fn envelope(kind: &Kind, name: &str, content: &Message) -> Vec<u8> {

@@ -1,11 +1,8 @@
 //! How an API server of the simulator behaves, called directly.
-#![expect(
-    clippy::unwrap_used,
-    clippy::panic,
-    reason = "test code: a failure is a panic"
-)]
+#![expect(clippy::unwrap_used, reason = "test code: a failure is a panic")]
 
 mod objects;
+mod serving;
 mod watches;
 
 use kelpie_core::Time;

@@ -166,7 +166,9 @@ fn a_deletion_can_rest_on_uid_and_version() {
     };
     let refusal = store.delete(&SECRETS, "default", "a", &other).unwrap_err();
     assert!(
-        refusal.message.contains("UID in precondition: other"),
+        refusal
+            .message
+            .contains("the UID in the precondition (other)"),
         "{refusal}"
     );
     let same = Deletion {
@@ -188,6 +190,17 @@ fn nothing_comes_into_a_namespace_that_is_about_to_go() {
     assert_eq!(namespace["status"]["phase"], "Terminating");
     let refusal = store.create(&PODS, "shoot", named("a")).unwrap_err();
     assert_eq!(refusal.reason, Reason::Forbidden);
+}
+
+#[test]
+fn a_purged_namespace_is_gone_with_all_that_is_in_it() {
+    let store = store();
+    store.create(&NAMESPACES, "", named("shoot")).unwrap();
+    store.create(&PODS, "shoot", named("a")).unwrap();
+    store.create(&PODS, "default", named("b")).unwrap();
+    store.purge("shoot");
+    assert!(store.get(&NAMESPACES, "", "shoot").is_err());
+    assert_eq!(store.count(&PODS), 1);
 }
 
 #[test]
@@ -218,6 +231,7 @@ fn a_definition_makes_its_resource_known() {
         )
         .unwrap();
     assert!(!store.knows(&machines));
+    assert_eq!(store.count(&machines), 0);
 }
 
 #[test]
@@ -250,7 +264,7 @@ fn a_nodes_lease_is_renewed_in_place_and_reads_like_any_other() {
     );
     let mut seen = Vec::new();
     store.renewals("kube-node-lease", |name, at| {
-        seen.push((name.to_owned(), at))
+        seen.push((name.to_owned(), at));
     });
     assert_eq!(seen, [("n1".to_owned(), Some(at))]);
 }

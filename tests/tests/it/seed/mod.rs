@@ -20,9 +20,13 @@ const PATIENCE: Duration = Duration::from_mins(1);
 
 /// The seed behind an API server, as somebody.
 async fn seed(api: &ApiServer, credentials: &Credentials) -> Seed {
+    seed_of(&api.kubeconfig(credentials)).await
+}
+
+/// The seed that a kubeconfig leads to.
+pub(crate) async fn seed_of(kubeconfig: &str) -> Seed {
     let mut file = NamedTempFile::new().unwrap();
-    file.write_all(api.kubeconfig(credentials).as_bytes())
-        .unwrap();
+    file.write_all(kubeconfig.as_bytes()).unwrap();
     let options = SeedOptions {
         kubeconfig: Some(file.path().to_owned()),
         qps: 50.0,
