@@ -23,7 +23,7 @@ struct Bench {
     run: fn(&[String]) -> Result<()>,
 }
 
-const BENCHES: [Bench; 3] = [
+const BENCHES: [Bench; 4] = [
     Bench {
         name: "race-model",
         about: "how far a fixed poll and Kelpie's schedule are from the node controller's deadline",
@@ -34,6 +34,15 @@ const BENCHES: [Bench; 3] = [
         about: "memory, processor time and requests of a prober over many healthy clusters on real \
                 servers; any prober's command line after --peer",
         run: |arguments| cargo_bench("kelpie-e2e", "fleet", arguments),
+    },
+    Bench {
+        name: "landscape",
+        about: "how fast time goes by in a simulated landscape, and how large one may be",
+        run: |_| {
+            let mut test = cargo(&["test", "--release", "--quiet", "--package", "kelpie-prober"]);
+            test.args(["--test", "it", "--", "--ignored", "--nocapture"]);
+            run_command(test.args(["--test-threads", "1", "scale::"]))
+        },
     },
     Bench {
         name: "decision",

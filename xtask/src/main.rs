@@ -14,6 +14,7 @@ mod fuzz;
 mod generate;
 mod instructions;
 mod packages;
+mod sim;
 mod stopwatch;
 mod test;
 mod tidy;
@@ -49,6 +50,7 @@ enum Commands {
     Generate(generate::Arguments),
     Bench(bench::Arguments),
     Fuzz(fuzz::Arguments),
+    Sim(sim::Arguments),
     /// Measure which lines the tests run
     ///
     /// Installs cargo-llvm-cov if it is missing. Prints the share per crate and fails under 85 % of
@@ -78,6 +80,7 @@ fn run(command: Commands) -> Result<()> {
         Commands::Generate(arguments) => generate::run(&arguments),
         Commands::Bench(arguments) => bench::run(&arguments),
         Commands::Fuzz(arguments) => fuzz::run(&arguments),
+        Commands::Sim(arguments) => sim::run(&arguments),
         Commands::Coverage => coverage::run(),
         Commands::Audit => audit::run(),
     }

@@ -11,7 +11,7 @@
 //! did you mean 10s?");
 //! ```
 //!
-//! Reading order: [`prober`] and [`weeder`] say what the files hold; `reader` and `value` ask the
+//! Reading order: [`prober`], [`weeder`] and [`scenario`] say what the files hold; `reader` and `value` ask the
 //! tree that `yaml` makes for it, by the tables of `key`, and collect what is wrong as [`Problem`]s.
 
 mod budget;
@@ -25,6 +25,7 @@ mod reader;
 #[cfg(test)]
 mod reference;
 mod scalar;
+pub mod scenario;
 mod selector;
 mod value;
 pub mod weeder;

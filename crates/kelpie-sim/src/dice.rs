@@ -9,7 +9,7 @@ const LETTERS: &[u8] = b"bcdfghjklmnpqrstvwxz2456789";
 const SUFFIX: usize = 5;
 
 /// Makes uids and names.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub(crate) struct Dice(fastrand::Rng);
 
 /// An object's uid. Bytes rather than a number: they fit anywhere without a gap.

@@ -4,7 +4,7 @@
 //! directly. [`resource`] names what is kept there, [`Selection`] says which of it is meant, [`Refusal`]
 //! is what a client is told that cannot have what it asks for. A [`server`] puts HTTP on top of it,
 //! over TLS or over any stream. A [`Landscape`] is a seed with its clusters and all who act in them, and a
-//! [`Scenario`] what goes wrong there, [`Fault`] by fault. Time comes from a [`Clock`] and chance from
+//! [`scenario`] what goes wrong there. Time comes from a [`Clock`] and chance from
 //! a seed: the same calls give the same bytes.
 
 mod actor;
@@ -13,22 +13,22 @@ mod dice;
 mod fault;
 mod kind;
 mod landscape;
+mod pace;
 mod patch;
 mod refusal;
 pub mod resource;
-mod scenario;
 mod selection;
 pub mod server;
 mod store;
 mod wire;
 
 pub use clock::Clock;
-pub use fault::{Clusters, Fault, Nodes, Site};
 pub use landscape::{
     Controller, Damage, Happening, Landscape, LandscapeError, Link, Order, Plan, Row, Truth, What,
 };
+pub use pace::keep_pace;
 pub use refusal::{Reason, Refusal};
 pub use resource::Resource;
-pub use scenario::{Incident, Scenario};
+pub use kelpie_config::scenario;
 pub use selection::Selection;
 pub use store::{Deletion, Event, Part, Store, Watch};

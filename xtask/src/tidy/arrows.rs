@@ -72,7 +72,10 @@ fn wrong_arrow(from: &str, dependency: &Dependency<'_>) -> Option<String> {
         // A component's tests run it against the simulated landscape.
         let simulated = to == SIMULATOR && dependency.kind == Kind::Test;
         [CORE, NET].contains(&to) || MIDDLE.contains(&to) || simulated
-    } else if MIDDLE.contains(&from) || from == SIMULATOR {
+    } else if from == SIMULATOR {
+        // Scenarios are files, read like all others.
+        [CORE, NET, "kelpie-config"].contains(&to)
+    } else if MIDDLE.contains(&from) {
         [CORE, NET].contains(&to)
     } else {
         false

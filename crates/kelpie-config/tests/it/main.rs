@@ -13,4 +13,5 @@ mod broken_weeder;
 mod good;
 mod limits;
 mod report;
+mod scenario;
 mod warnings;

@@ -6,9 +6,8 @@ use std::time::Duration;
 
 use kelpie_core::{Fraction, Time};
 use kelpie_sim::resource::DEPLOYMENTS;
-use kelpie_sim::{
-    Event, Fault, Happening, Incident, Landscape, Nodes, Plan, Selection, Watch, What,
-};
+use kelpie_sim::scenario::{Clusters, Fault, Incident, Nodes};
+use kelpie_sim::{Event, Happening, Landscape, Plan, Selection, Watch, What};
 use serde_json::Value;
 
 use crate::chaos::Chaos;
@@ -180,6 +179,10 @@ impl Auditor {
                 let text = format!("{cluster}: {name} scaled down without its record: {before:?}");
                 self.complain(at, &text);
             }
+            if !self.was_partitioned(cluster, at) {
+                let text = format!("{cluster}: {name} scaled down though nobody was cut off");
+                self.complain(at, &text);
+            }
             if !self.is_silent(cluster) {
                 let text = format!("{cluster}: {name} scaled down while leases keep changing");
                 self.complain(at, &text);
@@ -213,6 +216,17 @@ impl Auditor {
         Fraction::new(FAILURE)
             .unwrap()
             .is_reached(silent.try_into().unwrap(), all.try_into().unwrap())
+    }
+
+    /// Some of its nodes are cut off from an API server that is there, or were a moment ago.
+    fn was_partitioned(&self, cluster: &str, at: Time) -> bool {
+        let number = (0..self.plan.clusters).find(|n| self.plan.cluster_name(*n) == cluster);
+        self.incidents.iter().any(|incident| {
+            let (begin, end) = self.times(incident);
+            let is_partition = matches!(incident.fault, Fault::Partition(_));
+            let is_here = number.is_some_and(|number| is_meant(incident, number));
+            is_partition && is_here && begin <= at && at <= end.after(SLACK)
+        })
     }
 
     fn check_margin(&mut self, cluster: &str, name: &str, at: Time) {
@@ -306,8 +320,8 @@ impl Auditor {
 
 fn is_meant(incident: &Incident, number: usize) -> bool {
     match &incident.clusters {
-        kelpie_sim::Clusters::All | kelpie_sim::Clusters::Share(_) => true,
-        kelpie_sim::Clusters::Numbers(numbers) => numbers.contains(&number),
+        Clusters::All | Clusters::Share(_) => true,
+        Clusters::Numbers(numbers) => numbers.contains(&number),
     }
 }
 

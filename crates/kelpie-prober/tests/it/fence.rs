@@ -3,7 +3,8 @@
 use std::time::Duration;
 
 use kelpie_core::Time;
-use kelpie_sim::{Clock, Clusters, Damage, Fault, Incident, Landscape, Nodes, Plan, Scenario};
+use kelpie_sim::scenario::{Clusters, Fault, Incident, Nodes, Scenario};
+use kelpie_sim::{Clock, Damage, Landscape, Plan};
 use tokio::time::sleep;
 
 use crate::crew::Watchdog;

@@ -5,4 +5,5 @@ mod chaos;
 mod crew;
 mod fence;
 mod run;
+mod scale;
 mod seeds;

@@ -75,9 +75,13 @@ async fn play(chaos: &Chaos) -> Outcome {
     let trace = Arc::new(Mutex::new(Trace::default()));
     let auditor = Arc::new(Mutex::new(Auditor::new(&landscape, chaos)));
     let called = Arc::new(Notify::new());
+    let is_shown = std::env::var_os("KELPIE_SIM_TRACE").is_some();
     landscape.observe({
         let (trace, auditor, called) = (trace.clone(), auditor.clone(), called.clone());
         move |happening: &Happening| {
+            if is_shown {
+                println!("{happening}");
+            }
             trace.lock().unwrap().add(happening.to_string());
             auditor.lock().unwrap().see(happening);
             if !matches!(happening.what, What::Call { .. }) {
@@ -119,7 +123,10 @@ async fn play(chaos: &Chaos) -> Outcome {
 /// The replicas of the watchdog, and who looks after them.
 struct Crew {
     watchdogs: Vec<Watchdog>,
-    paused: Option<String>,
+    /// How many there should be.
+    count: usize,
+    /// Names, the first that was paused first.
+    paused: VecDeque<String>,
     started: usize,
     elected: bool,
 }
@@ -128,7 +135,8 @@ impl Crew {
     fn new(landscape: &Landscape, count: usize) -> Self {
         let mut crew = Self {
             watchdogs: Vec::new(),
-            paused: None,
+            count,
+            paused: VecDeque::new(),
             started: 0,
             elected: count > 1,
         };
@@ -137,6 +145,10 @@ impl Crew {
     }
 
     fn start(&mut self, landscape: &Landscape) {
+        // One that was to crash may not have been there.
+        if self.watchdogs.len() >= self.count {
+            return;
+        }
         let name = format!("kelpie-{}", self.started);
         self.started += 1;
         let watchdog = Watchdog::start(landscape, &name, self.elected);
@@ -157,11 +169,11 @@ impl Crew {
                     if let Some(leader) = self.leader(landscape) {
                         let link = &self.watchdogs[leader].link;
                         link.hold();
-                        self.paused = Some(link.name().to_owned());
+                        self.paused.push_back(link.name().to_owned());
                     }
                 }
                 Order::Resume => {
-                    let paused = self.paused.take();
+                    let paused = self.paused.pop_front();
                     for watchdog in &self.watchdogs {
                         if Some(watchdog.link.name()) == paused.as_deref() {
                             watchdog.link.release();

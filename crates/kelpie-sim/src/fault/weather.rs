@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use fastrand::Rng;
+use kelpie_config::scenario::Fault;
 
-use super::Fault;
 use crate::refusal::{Reason, Refusal};
 use crate::server::{Deed, Fate};
 use crate::store::Store;

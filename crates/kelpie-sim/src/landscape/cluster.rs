@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use fastrand::Rng;
+use kelpie_config::scenario::{Fault, Nodes};
 use kelpie_core::Time;
 
 use super::happening::What;
@@ -13,7 +14,7 @@ use crate::actor::{
     Deed, Dependants, Health, Lifecycle, MachineController, Node, Pace, TICK, Turn, create_machine,
     node_name,
 };
-use crate::fault::{Fault, Nodes, Weather};
+use crate::fault::{Weather, is_meant};
 use crate::server::{Fate, Server, User};
 use crate::store::Store;
 
@@ -176,7 +177,7 @@ impl Cluster {
             let place = (node.number, node.zone);
             let is_cut = is_down || is_in(&self.partitions, place, self.size);
             node.set_cut(is_cut, now, &mut self.rng);
-            let meant = |(_, nodes, _): &&(usize, Nodes, i64)| nodes.has(place, self.size);
+            let meant = |(_, nodes, _): &&(usize, Nodes, i64)| is_meant(*nodes, place, self.size);
             let wrong = self.clocks.iter().filter(meant).map(|(.., by)| by * 1_000);
             node.set_offset(wrong.sum());
         }
@@ -302,5 +303,6 @@ impl Cluster {
 
 /// Whether a fault is about the node of this number and zone.
 fn is_in(faults: &[(usize, Nodes)], place: (usize, usize), size: usize) -> bool {
-    faults.iter().any(|(_, nodes)| nodes.has(place, size))
+    let meant = |(_, nodes): &(usize, Nodes)| is_meant(*nodes, place, size);
+    faults.iter().any(meant)
 }

@@ -21,12 +21,12 @@ use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 
+use kelpie_config::scenario::Scenario;
 use kelpie_core::Time;
 use tokio::time::{Instant, sleep_until};
 
 use crate::clock::Clock;
 use crate::resource::DEPLOYMENTS;
-use crate::scenario::Scenario;
 use crate::selection::Selection;
 use crate::server::{Listening, Server, User};
 use authority::Authority;

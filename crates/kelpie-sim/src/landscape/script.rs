@@ -2,9 +2,10 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use kelpie_config::scenario::Incident;
 use kelpie_core::Time;
 
-use crate::scenario::Incident;
+use crate::fault::numbers;
 
 /// The timeline of faults.
 #[derive(Debug, Default)]
@@ -62,7 +63,7 @@ impl Script {
     /// The faults that a cluster has now, in words.
     pub(super) fn active_in(&self, cluster: usize, clusters: usize) -> Vec<String> {
         let there = self.active.values().filter(|incident| {
-            incident.fault.is_everywhere() || incident.clusters.numbers(clusters).contains(&cluster)
+            incident.fault.is_everywhere() || numbers(&incident.clusters, clusters).contains(&cluster)
         });
         there.map(|incident| incident.fault.to_string()).collect()
     }

@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BinaryHeap};
 use std::sync::Arc;
 
 use fastrand::Rng;
+use kelpie_config::scenario::{Fault, Incident};
 use kelpie_core::Time;
 
 use super::cluster::{Cluster, Scene};
@@ -13,9 +14,8 @@ use super::report::{Controller, Damage, Row};
 use super::script::{Due, Script};
 use super::{Order, Plan};
 use crate::actor::{Deployments, Key};
-use crate::fault::{Fault, Weather};
+use crate::fault::{Weather, numbers};
 use crate::resource::DEPLOYMENTS;
-use crate::scenario::Incident;
 use crate::server::{Fate, Server};
 use crate::store::{Part, Store};
 
@@ -196,7 +196,7 @@ impl World {
                 self.feel_weather();
             }
             _ => {
-                for meant in incident.clusters.numbers(self.clusters.len()) {
+                for meant in numbers(&incident.clusters, self.clusters.len()) {
                     self.begin_in(meant, number, fault, now);
                 }
             }
@@ -233,7 +233,7 @@ impl World {
                 self.feel_weather();
             }
             fault => {
-                for meant in incident.clusters.numbers(self.clusters.len()) {
+                for meant in numbers(&incident.clusters, self.clusters.len()) {
                     if let Some(cluster) = self.clusters.get_mut(meant) {
                         cluster.end(number, fault, self.seed.store(), now);
                         let next = cluster.next();

@@ -1,0 +1,54 @@
+//! The scenarios that come with it.
+
+use super::Scenario;
+
+/// Names and files.
+const FILES: [(&str, &str); 7] = [
+    ("partition", include_str!("../../scenarios/partition.yaml")),
+    ("zone", include_str!("../../scenarios/zone.yaml")),
+    ("flapping", include_str!("../../scenarios/flapping.yaml")),
+    ("api-outage", include_str!("../../scenarios/api-outage.yaml")),
+    ("clock-step", include_str!("../../scenarios/clock-step.yaml")),
+    ("rotation", include_str!("../../scenarios/rotation.yaml")),
+    ("seed-wide", include_str!("../../scenarios/seed-wide.yaml")),
+];
+
+impl Scenario {
+    /// The names of the scenarios that come with it.
+    pub fn built_in_names() -> impl Iterator<Item = &'static str> {
+        FILES.into_iter().map(|(name, _)| name)
+    }
+
+    /// The file of a scenario that comes with it.
+    pub fn built_in_file(name: &str) -> Option<&'static str> {
+        let (_, file) = FILES.into_iter().find(|(own, _)| *own == name)?;
+        Some(file)
+    }
+
+    /// A scenario that comes with it.
+    pub fn built_in(name: &str) -> Option<Self> {
+        let parsed = Self::parse(Self::built_in_file(name)?.as_bytes()).ok()?;
+        Some(Self {
+            name: name.to_owned(),
+            ..parsed.value
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_name_has_its_scenario_which_ends_after_its_faults() {
+        for name in Scenario::built_in_names() {
+            let scenario = Scenario::built_in(name).unwrap();
+            assert!(!scenario.summary.is_empty(), "{name}");
+            for incident in &scenario.incidents {
+                let end = incident.at + incident.lasts.unwrap_or_default();
+                assert!(end < scenario.length, "{name}: {incident}");
+            }
+        }
+        assert_eq!(Scenario::built_in("earthquake"), None);
+    }
+}

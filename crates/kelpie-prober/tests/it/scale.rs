@@ -1,0 +1,84 @@
+//! How large a landscape may be, and how fast time goes by in it. Run with `--release -- --ignored`.
+
+use std::time::{Duration, Instant};
+
+use kelpie_core::Time;
+use kelpie_sim::scenario::Scenario;
+use kelpie_sim::{Clock, Landscape, Plan};
+use tokio::runtime::Builder;
+use tokio::time::sleep;
+
+use crate::crew::Watchdog;
+
+/// Megabytes that this process has in memory.
+fn resident() -> u64 {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap();
+    let line = status.lines().find(|line| line.starts_with("VmRSS:"));
+    let kilobytes = line.and_then(|line| line.split_whitespace().nth(1)?.parse::<u64>().ok());
+    kilobytes.unwrap() / 1_024
+}
+
+#[test]
+#[ignore = "takes minutes: cargo xtask bench landscape"]
+#[expect(clippy::disallowed_methods, reason = "it measures the wall's time")]
+fn a_day_of_fifty_clusters_goes_by_in_minutes() {
+    let begun = Instant::now();
+    let runtime = Builder::new_current_thread()
+        .enable_time()
+        .start_paused(true)
+        .build()
+        .unwrap();
+    let damage = runtime.block_on(async {
+        fastrand::seed(1);
+        let clock = Clock::starting_at(Time::from_unix(1_700_000_000, 0));
+        let landscape = Landscape::inside(&Plan::of(50, 10), &clock).unwrap();
+        let driving = landscape.clone();
+        let driver = tokio::spawn(async move { driving.run().await });
+        let watchdog = Watchdog::start(&landscape, "kelpie-0", false);
+        for _ in 0..24 {
+            landscape.play(&Scenario::built_in("partition").unwrap());
+            sleep(Duration::from_hours(1)).await;
+        }
+        watchdog.end().await;
+        driver.abort();
+        landscape.damage()
+    });
+    let took = begun.elapsed();
+    println!("24 hours of 50 clusters with 10 nodes: {took:?}, {} MB, {damage:?}", resident());
+    assert_eq!(damage.nodes_unknown, 0);
+    assert_eq!(damage.margins.len(), 24 * 17);
+    assert!(took < Duration::from_mins(5), "{took:?}");
+}
+
+#[test]
+#[ignore = "takes minutes: cargo xtask bench landscape"]
+#[expect(clippy::disallowed_methods, reason = "it measures the wall's time")]
+fn two_thousand_clusters_of_a_hundred_nodes_fit_into_a_gigabyte_at_real_speed() {
+    let begun = Instant::now();
+    let runtime = Builder::new_multi_thread()
+        .worker_threads(2)
+        .enable_time()
+        .build()
+        .unwrap();
+    runtime.block_on(async {
+        let clock = Clock::starting_at(Time::from_unix(1_700_000_000, 0));
+        let landscape = Landscape::inside(&Plan::of(2_000, 100), &clock).unwrap();
+        println!("made in {:?}, {} MB", begun.elapsed(), resident());
+        let driving = landscape.clone();
+        let driver = tokio::spawn(async move { driving.run().await });
+        let watchdog = Watchdog::start(&landscape, "kelpie-0", false);
+        sleep(Duration::from_mins(2)).await;
+        // Whoever is late by more than the jitter of a renewal is not at real speed.
+        let late = landscape.fleet().into_iter().filter(|row| {
+            let truth = landscape.truth(&row.cluster).unwrap();
+            truth.silent.iter().any(|(now, _)| *now > Duration::from_secs(11))
+        });
+        let (late, megabytes) = (late.count(), resident());
+        println!("after two minutes with the prober: {megabytes} MB, {late} clusters are late");
+        watchdog.crash();
+        driver.abort();
+        assert_eq!(landscape.damage().nodes_unknown, 0);
+        assert_eq!(late, 0);
+        assert!(megabytes < 1_024, "{megabytes}");
+    });
+}

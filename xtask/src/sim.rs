@@ -1,0 +1,41 @@
+//! `cargo xtask sim`: the prober under simulated faults, for as long as one likes.
+
+use anyhow::Result;
+
+use crate::command::{cargo, run as run_command};
+
+/// Run the prober against a simulated landscape under random faults.
+///
+/// Every seed is a landscape of its own with faults of its own, in virtual time; what the prober
+/// promises is checked after every step. Ends at the first seed that fails, and prints what is wrong,
+/// the faults that are needed for it, the trace before it and the command that replays it.
+#[derive(clap::Args)]
+pub(crate) struct Arguments {
+    /// How many seeds, from 0 on
+    #[arg(long, default_value_t = 200)]
+    seeds: u64,
+    /// For how many simulated hours faults go on in each
+    #[arg(long, default_value_t = 0.25)]
+    hours: f64,
+    /// Only this seed
+    #[arg(long)]
+    seed: Option<u64>,
+    /// Print everything that happens
+    #[arg(long, requires = "seed")]
+    trace: bool,
+}
+
+pub(crate) fn run(arguments: &Arguments) -> Result<()> {
+    let mut test = cargo(&["test", "--release", "--quiet", "--package", "kelpie-prober"]);
+    test.args(["--test", "it", "--", "--ignored", "--exact", "--nocapture"]);
+    test.arg("seeds::long");
+    test.env("KELPIE_SIM_SEEDS", arguments.seeds.to_string());
+    test.env("KELPIE_SIM_HOURS", arguments.hours.to_string());
+    if let Some(seed) = arguments.seed {
+        test.env("KELPIE_SIM_SEED", seed.to_string());
+    }
+    if arguments.trace {
+        test.env("KELPIE_SIM_TRACE", "1");
+    }
+    run_command(&mut test)
+}
