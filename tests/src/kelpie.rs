@@ -122,6 +122,35 @@ impl Kelpie {
         crate::etcd::sample(&text, name).with_context(|| format!("{name} is not in:\n{text}"))
     }
 
+    /// All it has logged so far.
+    pub fn log(&self) -> String {
+        self.process.log()
+    }
+
+    /// The lines of the log with all of these words.
+    pub fn lines(&self, words: &[&str]) -> Vec<String> {
+        let log = self.log();
+        let such = |line: &&str| words.iter().all(|word| line.contains(word));
+        log.lines().filter(such).map(str::to_owned).collect()
+    }
+
+    /// Waits for a line with all of these words.
+    pub async fn until_line(&self, words: &[&str], patience: Duration) -> Result<String> {
+        let what = format!("a line with {words:?}");
+        let found = poll::until(&what, patience, async || Ok(self.lines(words).pop()));
+        let found = found.await;
+        found.with_context(|| self.process.log_tail())
+    }
+
+    /// GETs a page of its health address, if it has one of its own.
+    pub async fn health(&self, target: &str) -> Result<Reply> {
+        let words = ["listening on http://", "for health"];
+        let line = self.until_line(&words, PATIENCE).await?;
+        let (_, rest) = line.split_once("listening on ").context("no URL")?;
+        let url = rest.split(' ').next().unwrap_or_default();
+        wire::get(url, target).await
+    }
+
     /// Waits until it has ended by itself.
     pub async fn ended_within(&mut self, patience: Duration) -> Result<Exit> {
         self.process.ended_within(patience).await

@@ -124,15 +124,10 @@ impl Lookout {
         let now = self.common.clock.now();
         let audience = &self.common.audience;
         match swing {
-            Swing::FoundReady(service) => {
-                audience.board.show(&service, true);
-                // While nobody works yet, the beginning of the work is what counts.
-                if self.is_at_work {
-                    self.open(&service, now, self.later(now));
-                }
-            }
+            // Its window opens when this replica begins to act.
+            Swing::FoundReady(service) => audience.board.show(&service, true),
             Swing::Recovered(service) => {
-                info!(%service, "is back");
+                info!(%service, "the service is back");
                 audience.metrics.recovered(&service.name);
                 audience.board.show(&service, true);
                 let note = |state: &mut crate::board::ServiceState| state.recovered = Some(now);
@@ -142,11 +137,11 @@ impl Lookout {
                 }
             }
             Swing::Lost(service) => {
-                info!(%service, "is not ready");
+                info!(%service, "the service is not ready");
                 audience.board.show(&service, false);
             }
             Swing::Gone(service) => {
-                info!(%service, "is gone");
+                info!(%service, "the service is gone");
                 audience.board.wipe(&service);
                 let order = Order::Close {
                     service: service.name.clone(),

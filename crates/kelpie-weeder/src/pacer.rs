@@ -10,7 +10,7 @@ use tokio::time::{Instant, sleep_until};
 const MOST: usize = 50;
 /// A little longer than a second: what happens between a turn and its call may take longer for one
 /// than for the next.
-const PERIOD: Duration = Duration::from_millis(1_020);
+const PERIOD: Duration = Duration::from_millis(1_005);
 /// Between two turns: a burst is spread, so that the controllers can follow.
 const SPACING: Duration = Duration::from_millis(10);
 

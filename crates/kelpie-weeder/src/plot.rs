@@ -9,7 +9,7 @@ use futures_util::future::BoxFuture;
 use futures_util::stream::{BoxStream, FuturesUnordered, SelectAll};
 use futures_util::{FutureExt, StreamExt};
 use kelpie_core::Time;
-use kelpie_core::weeder::{Deletion, Outcome, Rules, Turn, Windows};
+use kelpie_core::weeder::{Deletion, Outcome, Rules, WindowChange, Windows};
 use kelpie_kube::Clock;
 use kelpie_kube::leader::Leadership;
 use kelpie_kube::seed::{Change, DeleteError, PodFacts, Seed};
@@ -119,15 +119,13 @@ impl Plot {
     /// Opens and closes what is due, tells who is passed over, asks for a turn if there is work.
     fn follow_windows(&mut self) {
         let now = self.common.clock.now();
-        for turn in self.windows.turn(now) {
-            match turn {
-                Turn::Opened { service, again } => {
+        for change in self.windows.advance(now) {
+            match change {
+                WindowChange::Opened { service, again } => {
                     self.scribe.opened(&service, again);
-                    if !again {
-                        self.watch(&service);
-                    }
+                    self.watch(&service);
                 }
-                Turn::Closed { service } => self.unwatch(&service),
+                WindowChange::Closed { service } => self.unwatch(&service),
             }
         }
         for skip in self.windows.skips(now) {
@@ -140,6 +138,8 @@ impl Plot {
         }
     }
 
+    /// From a list on that is newer than the recovery: a watch that was there may lag behind, or wait
+    /// for its next attempt.
     fn watch(&mut self, service: &str) {
         let over = CancellationToken::new();
         let name: Arc<str> = service.into();
@@ -155,7 +155,9 @@ impl Plot {
             let pods = pods.map(sight).take_until(over.clone().cancelled_owned());
             self.sights.push(pods.boxed());
         }
-        self.watched.insert(service.to_owned(), over);
+        if let Some(before) = self.watched.insert(service.to_owned(), over) {
+            before.cancel();
+        }
     }
 
     fn unwatch(&mut self, service: &str) {

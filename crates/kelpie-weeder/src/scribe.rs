@@ -1,5 +1,6 @@
 //! Tells people what is done in a namespace: log, metrics, Events, the board.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -9,7 +10,7 @@ use kelpie_kube::seed::{DeleteError, Events, Note, NoteKind, ObjectRef, WatchErr
 use tokio::time::timeout;
 use tracing::{info, warn};
 
-use crate::board::{Board, Last};
+use crate::board::{Board, Last, ServiceState};
 use crate::metrics::Metrics;
 
 /// A deletion waits this long for its Event, which is a few milliseconds as a rule.
@@ -28,6 +29,8 @@ pub(crate) struct Audience {
 pub(crate) struct Scribe {
     namespace: Arc<str>,
     audience: Audience,
+    /// Services with an open window.
+    open: BTreeSet<String>,
     /// What the watches last complained about.
     complaint: Option<String>,
     /// Why deletions fail now.
@@ -39,32 +42,34 @@ impl Scribe {
         Self {
             namespace,
             audience,
+            open: BTreeSet::new(),
             complaint: None,
             trouble: None,
         }
     }
 
-    pub(crate) fn opened(&self, service: &str, again: bool) {
+    pub(crate) fn opened(&mut self, service: &str, again: bool) {
         let (namespace, what) = (&*self.namespace, if again { "restarted" } else { "opened" });
         info!(namespace, service, "window {what}");
-        if !again {
+        if self.open.insert(service.to_owned()) {
             self.audience.metrics.active_windows.inc();
         }
     }
 
-    pub(crate) fn closed(&self, service: &str) {
+    pub(crate) fn closed(&mut self, service: &str) {
+        if !self.open.remove(service) {
+            return;
+        }
         let namespace = &*self.namespace;
         info!(namespace, service, "window closed");
         self.audience.metrics.active_windows.dec();
-        let update = |state: &mut crate::board::ServiceState| state.window = None;
-        self.audience.board.update(&self.reference(service), update);
+        self.update(service, |state| state.window = None);
     }
 
     /// How the open windows stand.
     pub(crate) fn show(&self, windows: &Windows) {
         for (service, sum) in windows.services() {
-            let update = |state: &mut crate::board::ServiceState| state.window = Some(sum);
-            self.audience.board.update(&self.reference(service), update);
+            self.update(service, |state| state.window = Some(sum));
         }
     }
 
@@ -157,10 +162,7 @@ impl Scribe {
             what: what.to_owned(),
             why: deletion.crash.to_string(),
         };
-        let remember = |state: &mut crate::board::ServiceState| state.remember(last);
-        self.audience
-            .board
-            .update(&self.reference(service), remember);
+        self.update(service, |state| state.remember(last));
     }
 
     /// A pod is passed over.
@@ -230,17 +232,15 @@ impl Scribe {
             what: format!("not deleted: {cause}"),
             why: evidence,
         };
-        let remember = |state: &mut crate::board::ServiceState| state.remember(last);
-        self.audience
-            .board
-            .update(&self.reference(service), remember);
+        self.update(service, |state| state.remember(last));
     }
 
-    fn reference(&self, service: &str) -> ServiceRef {
-        ServiceRef {
+    fn update(&self, service: &str, change: impl FnOnce(&mut ServiceState)) {
+        let service = ServiceRef {
             namespace: self.namespace.to_string(),
             name: service.to_owned(),
-        }
+        };
+        self.audience.board.update(&service, change);
     }
 
     fn pod(&self, name: &str, uid: &str) -> ObjectRef {
@@ -262,6 +262,16 @@ impl Scribe {
                 message,
                 action: reason,
             });
+        }
+    }
+}
+
+/// However the task ended, its windows are over.
+impl Drop for Scribe {
+    fn drop(&mut self) {
+        for service in std::mem::take(&mut self.open) {
+            self.audience.metrics.active_windows.dec();
+            self.update(&service, |state| state.window = None);
         }
     }
 }

@@ -6,9 +6,12 @@
 //! seed: the Cluster, the kubeconfig Secret, the Machines and the controllers. [`Pods`] make replicas
 //! ready, a [`Timeline`] keeps every change of the controllers. A [`Proxy`] stands in the way of
 //! somebody's connections, an [`Impostor`] answers as no API server would. A [`Prober`] is the product,
-//! run on a [`ProberConfig`]. All times follow from one [`Pace`].
+//! run on a [`ProberConfig`]; its times follow from one [`Pace`]. [`Dependants`] are services and the
+//! pods that crash without them, for the [`Weeder`].
 
+mod command_line;
 mod config;
+pub mod dependants;
 mod deployments;
 mod impostor;
 mod kubelets;
@@ -22,15 +25,18 @@ mod seed;
 mod shoot;
 mod timeline;
 mod wall_clock;
+mod weeder;
 
 pub use config::{ProberConfig, ScaleRule, Target};
+pub use dependants::{Dependants, PodSpec};
 pub use impostor::{Impostor, Play};
 pub use kubelets::Kubelets;
 pub use pace::Pace;
 pub use pods::Pods;
 pub use prober::Prober;
 pub use proxy::{Fault, Proxy};
-pub use rbac::{grant_gardeners_rights, tenant};
+pub use rbac::{grant_gardeners_rights, grant_gardeners_weeder_rights, tenant};
 pub use seed::Seed;
 pub use shoot::{Controller, MARKER, RECORD, Shoot};
 pub use timeline::{Entry, Timeline};
+pub use weeder::Weeder;

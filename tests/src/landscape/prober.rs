@@ -1,6 +1,5 @@
 //! The product as a prober.
 
-use std::fs;
 use std::path::Path;
 use std::process::Output;
 use std::time::Duration;
@@ -8,11 +7,12 @@ use std::time::Duration;
 use anyhow::{Context, Result};
 use serde_json::Value;
 
+use super::command_line::command_line;
 use super::config::ProberConfig;
 use crate::folder::Folder;
 use crate::kelpie::{self, Kelpie};
 use crate::poll;
-use crate::wire::{self, Reply};
+use crate::wire::Reply;
 
 /// A running `kelpie prober`. It is killed when dropped.
 pub struct Prober {
@@ -24,7 +24,7 @@ pub struct Prober {
 impl Prober {
     /// Starts it with some flags more.
     pub async fn start(kubeconfig: &Path, config: &ProberConfig, flags: &[&str]) -> Result<Self> {
-        let (folder, arguments) = Self::command_line(kubeconfig, &config.yaml(), flags)?;
+        let (folder, arguments) = command_line("prober", kubeconfig, &config.yaml(), flags)?;
         Ok(Self {
             kelpie: Kelpie::start(&arguments).await?,
             _folder: folder,
@@ -37,7 +37,7 @@ impl Prober {
         config: &str,
         flags: &[&str],
     ) -> Result<Self> {
-        let (folder, arguments) = Self::command_line(kubeconfig, config, flags)?;
+        let (folder, arguments) = command_line("prober", kubeconfig, config, flags)?;
         Ok(Self {
             kelpie: Kelpie::start_as("dependency-watchdog", &arguments).await?,
             _folder: folder,
@@ -46,55 +46,25 @@ impl Prober {
 
     /// Runs it until it ends by itself, and gives all it said; for starts that cannot work.
     pub async fn fail(kubeconfig: &Path, config: &ProberConfig, flags: &[&str]) -> Result<Output> {
-        let (folder, arguments) = Self::command_line(kubeconfig, &config.yaml(), flags)?;
+        let (folder, arguments) = command_line("prober", kubeconfig, &config.yaml(), flags)?;
         let output = kelpie::run(&arguments).await;
         drop(folder);
         output
     }
 
-    fn command_line(
-        kubeconfig: &Path,
-        config: &str,
-        flags: &[&str],
-    ) -> Result<(Folder, Vec<String>)> {
-        let folder = Folder::new("prober")?;
-        let file = folder.path().join("config.yaml");
-        fs::write(&file, config)?;
-        let fixed = [
-            "prober".to_owned(),
-            format!("--config-file={}", file.display()),
-            format!("--kubeconfig={}", kubeconfig.display()),
-            "--metrics-bind-addr=127.0.0.1:0".to_owned(),
-            "--health-bind-addr=127.0.0.1:0".to_owned(),
-        ];
-        let name = |flag: &str| flag.split('=').next().map(str::to_owned);
-        let given: Vec<_> = flags.iter().map(|flag| name(flag)).collect();
-        // A flag that a test gives stands in the place of the usual one.
-        let usual = fixed
-            .into_iter()
-            .filter(|flag| !given.contains(&name(flag)));
-        let flags = flags.iter().map(|flag| (*flag).to_owned());
-        Ok((folder, usual.chain(flags).collect()))
-    }
-
     /// All it has logged so far.
     pub fn log(&self) -> String {
-        self.kelpie.process().log()
+        self.kelpie.log()
     }
 
     /// The lines of the log with all of these words.
     pub fn lines(&self, words: &[&str]) -> Vec<String> {
-        let log = self.log();
-        let such = |line: &&str| words.iter().all(|word| line.contains(word));
-        log.lines().filter(such).map(str::to_owned).collect()
+        self.kelpie.lines(words)
     }
 
     /// Waits for a line with all of these words.
     pub async fn until_line(&self, words: &[&str], patience: Duration) -> Result<String> {
-        let what = format!("a line with {words:?}");
-        let found = poll::until(&what, patience, async || Ok(self.lines(words).pop()));
-        let found = found.await;
-        found.with_context(|| self.kelpie.process().log_tail())
+        self.kelpie.until_line(words, patience).await
     }
 
     /// What it knows of a cluster; nothing if it does not probe it.
@@ -147,10 +117,6 @@ impl Prober {
 
     /// GETs a page of its health address.
     pub async fn health(&self, target: &str) -> Result<Reply> {
-        let line = self.lines(&["listening on http://", "for health"]).pop();
-        let line = line.context("no line says where health is served")?;
-        let (_, rest) = line.split_once("listening on ").context("no URL")?;
-        let url = rest.split(' ').next().unwrap_or_default();
-        wire::get(url, target).await
+        self.kelpie.health(target).await
     }
 }

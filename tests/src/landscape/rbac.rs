@@ -28,19 +28,33 @@ pub async fn grant_gardeners_rights(client: &Client, user: &str) -> Result<()> {
         rule("machine.sapcloud.io", &["machines"], &read),
         rule("apps", &["deployments", "deployments/scale"], &write),
     ]);
-    let mut own_lease = rule(
-        "coordination.k8s.io",
-        &["leases"],
-        &["get", "watch", "update"],
-    );
-    own_lease["resourceNames"] = json!(["dwd-prober-leader-election"]);
-    let in_garden = json!([
+    grant(client, user, None, &everywhere).await?;
+    let in_garden = in_garden("dwd-prober-leader-election");
+    grant(client, user, Some("garden"), &in_garden).await
+}
+
+/// The same for its weeder.
+pub async fn grant_gardeners_weeder_rights(client: &Client, user: &str) -> Result<()> {
+    let read = ["get", "list", "watch"];
+    let everywhere = json!([
+        rule("", &["pods"], &["get", "list", "watch", "delete"]),
+        rule("discovery.k8s.io", &["endpointslices"], &read),
+    ]);
+    grant(client, user, None, &everywhere).await?;
+    let in_garden = in_garden("dwd-weeder-leader-election");
+    grant(client, user, Some("garden"), &in_garden).await
+}
+
+/// The Lease of the leader, and Events.
+fn in_garden(lease: &str) -> Value {
+    let verbs = ["get", "watch", "update"];
+    let mut own_lease = rule("coordination.k8s.io", &["leases"], &verbs);
+    own_lease["resourceNames"] = json!([lease]);
+    json!([
         rule("coordination.k8s.io", &["leases"], &["create"]),
         own_lease,
         rule("", &["events"], &["create", "get", "update", "patch"]),
-    ]);
-    grant(client, user, None, &everywhere).await?;
-    grant(client, user, Some("garden"), &in_garden).await
+    ])
 }
 
 fn rule(group: &str, resources: &[&str], verbs: &[&str]) -> Value {

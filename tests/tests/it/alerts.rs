@@ -16,13 +16,17 @@ fn promtool(arguments: &[&str], file: &Path) {
 #[test]
 fn prometheus_accepts_the_alert_rules() {
     let alerts = cache::repository().join("deploy/alerts");
-    promtool(&["check", "rules"], &alerts.join("prober.yaml"));
+    for file in ["prober.yaml", "weeder.yaml"] {
+        promtool(&["check", "rules"], &alerts.join(file));
+    }
 }
 
 #[test]
 fn alerts_come_when_they_should_and_only_then() {
     let alerts = cache::repository().join("deploy/alerts");
-    promtool(&["test", "rules"], &alerts.join("prober.test.yaml"));
+    for file in ["prober.test.yaml", "weeder.test.yaml"] {
+        promtool(&["test", "rules"], &alerts.join(file));
+    }
 }
 
 /// Grafana's variables stand for these in the test.

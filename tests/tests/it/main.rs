@@ -20,3 +20,4 @@ mod prober;
 mod seed;
 mod servers;
 mod tenant;
+mod weeder;

@@ -14,4 +14,4 @@ mod windows;
 pub use pod::{Crash, Owner, Pod};
 pub use service::{Readiness, ServiceRef, Services, Slice, Swing};
 pub use window::Sum;
-pub use windows::{Cause, Deletion, Outcome, Rules, Skip, Turn, Windows};
+pub use windows::{Cause, Deletion, Outcome, Rules, Skip, WindowChange, Windows};

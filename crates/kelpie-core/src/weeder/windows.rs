@@ -58,7 +58,7 @@ struct Trial {
 
 /// A window opened, or it closed.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Turn {
+pub enum WindowChange {
     /// Its pods are to be watched; `again`: they are already.
     Opened {
         /// The service.
@@ -144,7 +144,7 @@ impl Windows {
         }
     }
 
-    /// A service has come back: its window opens, or begins anew, at `from` (see [`Windows::turn`]).
+    /// A service has come back: its window opens, or begins anew, at `from` (see [`Windows::advance`]).
     /// `selectors`: how many select its dependants.
     pub fn plan(&mut self, service: &str, selectors: usize, recovered: Time, from: Time) {
         let plan = Plan {
@@ -164,15 +164,15 @@ impl Windows {
     }
 
     /// Opens and closes what is due. To be asked before anything else.
-    pub fn turn(&mut self, now: Time) -> Vec<Turn> {
+    pub fn advance(&mut self, now: Time) -> Vec<WindowChange> {
         let over = self.open.iter().filter(|(_, window)| !window.is_open(now));
         let over: Vec<String> = over.map(|(service, _)| service.clone()).collect();
-        let mut turns = Vec::new();
+        let mut changes = Vec::new();
         let due = self.planned.iter().filter(|(_, plan)| plan.from <= now);
         let due: Vec<String> = due.map(|(service, _)| service.clone()).collect();
         for service in over.into_iter().filter(|service| !due.contains(service)) {
             self.open.remove(&service);
-            turns.push(Turn::Closed { service });
+            changes.push(WindowChange::Closed { service });
         }
         for service in due {
             let Some(plan) = self.planned.remove(&service) else {
@@ -188,12 +188,12 @@ impl Windows {
                 self.open.insert(service.clone(), window);
                 false
             };
-            turns.push(Turn::Opened { service, again });
+            changes.push(WindowChange::Opened { service, again });
         }
-        if !turns.is_empty() {
+        if !changes.is_empty() {
             self.forget();
         }
-        turns
+        changes
     }
 
     /// A list of the pods that a selector of a service shows begins.
@@ -344,17 +344,17 @@ impl Windows {
         if !window.is_open(now) {
             return Err(None);
         }
+        if let Some(trial) = self.trials.get(&pod.uid)
+            && trial.must_wait(pod, now)
+        {
+            return Err(None);
+        }
         if pod.is_leaving {
             return Err(Some(Cause::Leaving));
         }
         let Some(owner) = &pod.owner else {
             return Err(Some(Cause::Ownerless));
         };
-        if let Some(trial) = self.trials.get(&pod.uid)
-            && trial.must_wait(pod, now)
-        {
-            return Err(None);
-        }
         if self.rules.dry_run {
             return Err(Some(Cause::DryRun));
         }

@@ -7,9 +7,27 @@ use serde_json::Value;
 use crate::program::Program;
 use crate::promql;
 
-const ALERTS: &str = include_str!("../../../../deploy/alerts/prober.yaml");
 const BOARD: &str = include_str!("../../../../deploy/grafana/prober.json");
-const RUNBOOK: &str = include_str!("../../../../docs/operate.md");
+
+/// A file of alerts and the page that says what to do about each.
+struct Rules {
+    alerts: &'static str,
+    runbook: &'static str,
+    page: &'static str,
+}
+
+const RULES: [Rules; 2] = [
+    Rules {
+        alerts: include_str!("../../../../deploy/alerts/prober.yaml"),
+        runbook: include_str!("../../../../docs/operate.md"),
+        page: "docs/operate.md",
+    },
+    Rules {
+        alerts: include_str!("../../../../deploy/alerts/weeder.yaml"),
+        runbook: include_str!("../../../../docs/weeder.md"),
+        page: "docs/weeder.md",
+    },
+];
 
 /// Every series that the prober serves, from the reference that is made from it.
 fn series() -> BTreeSet<String> {
@@ -30,12 +48,21 @@ fn series() -> BTreeSet<String> {
     series
 }
 
-/// The alerts, each with its lines.
-fn alerts() -> Vec<(&'static str, &'static str)> {
-    let alerts = ALERTS.split("  - alert: ").skip(1);
-    alerts
-        .map(|alert| alert.split_once('\n').unwrap())
-        .collect()
+impl Rules {
+    /// The alerts, each with its lines.
+    fn alerts(&self) -> Vec<(&'static str, &'static str)> {
+        let alerts = self.alerts.split("  - alert: ").skip(1);
+        alerts
+            .map(|alert| alert.split_once('\n').unwrap())
+            .collect()
+    }
+
+    /// What the runbook has a section about.
+    fn titles(&self) -> Vec<&'static str> {
+        let lines = self.runbook.lines();
+        let titles = lines.filter_map(|line| line.strip_prefix("### "));
+        titles.filter(|title| title.starts_with("Kelpie")).collect()
+    }
 }
 
 /// What stands behind `key:` in an alert.
@@ -79,49 +106,46 @@ fn assert_there(place: &str, expression: &str, series: &BTreeSet<String>) {
 #[test]
 fn alerts_name_only_metrics_that_exist() {
     let series = series();
-    assert_eq!(alerts().len(), ALERTS.matches("expr:").count());
-    for (name, alert) in alerts() {
-        assert_there(name, value(alert, "expr").unwrap(), &series);
+    for rules in RULES {
+        let alerts = rules.alerts();
+        assert_eq!(alerts.len(), rules.alerts.matches("expr:").count());
+        for (name, alert) in alerts {
+            assert_there(name, value(alert, "expr").unwrap(), &series);
+        }
     }
 }
 
 #[test]
 fn every_alert_says_how_grave_it_is_and_where_to_read_on() {
-    let titles: BTreeSet<String> = RUNBOOK
-        .lines()
-        .filter_map(|line| line.strip_prefix("### "))
-        .map(str::to_lowercase)
-        .collect();
-    for (name, alert) in alerts() {
-        let severity = value(alert, "severity").unwrap();
-        assert!(
-            ["critical", "warning", "info"].contains(&severity),
-            "{name}"
-        );
-        assert!(
-            value(alert, "summary").is_some_and(|text| text.len() > 20),
-            "{name}"
-        );
-        let runbook = value(alert, "runbook").unwrap();
-        let anchor = runbook.strip_prefix("docs/operate.md#").unwrap();
-        assert_eq!(anchor, name.to_lowercase());
-        assert!(titles.contains(anchor), "docs/operate.md has no {name}");
+    for rules in RULES {
+        let titles: BTreeSet<String> = rules.titles().iter().map(|t| t.to_lowercase()).collect();
+        for (name, alert) in rules.alerts() {
+            let severity = value(alert, "severity").unwrap();
+            assert!(
+                ["critical", "warning", "info"].contains(&severity),
+                "{name}"
+            );
+            assert!(
+                value(alert, "summary").is_some_and(|text| text.len() > 20),
+                "{name}"
+            );
+            let runbook = value(alert, "runbook").unwrap();
+            let (page, anchor) = runbook.split_once('#').unwrap();
+            assert_eq!((page, anchor), (rules.page, &*name.to_lowercase()));
+            assert!(titles.contains(anchor), "{page} has no {name}");
+        }
     }
 }
 
 #[test]
 fn the_runbook_has_no_alert_that_is_gone() {
-    let titles = RUNBOOK
-        .lines()
-        .filter_map(|line| line.strip_prefix("### Kelpie"));
-    let mut titles: Vec<&str> = titles.collect();
-    let mut names: Vec<&str> = alerts()
-        .into_iter()
-        .map(|(name, _)| &name["Kelpie".len()..])
-        .collect();
-    titles.sort_unstable();
-    names.sort_unstable();
-    assert_eq!(titles, names);
+    for rules in RULES {
+        let mut titles = rules.titles();
+        let mut names: Vec<&str> = rules.alerts().iter().map(|(name, _)| *name).collect();
+        titles.sort_unstable();
+        names.sort_unstable();
+        assert_eq!(titles, names);
+    }
 }
 
 #[test]

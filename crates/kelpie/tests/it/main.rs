@@ -13,3 +13,4 @@ mod program;
 mod promql;
 mod server;
 mod usage;
+mod weeder;

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use kelpie_core::weeder::{Deletion, Outcome, Pod, Turn, Windows};
+use kelpie_core::weeder::{Deletion, Outcome, Pod, WindowChange, Windows};
 use proptest::prelude::*;
 
 use super::{RULES, at, crashing, owner};
@@ -51,7 +51,7 @@ impl Sketch {
         Pod {
             // What is written once under a version or a uid never changes.
             version: format!("{}{}{}", self.version, self.is_crashing, self.is_leaving),
-            owner: (self.number % 6 > 0).then(|| owner(&format!("o{}", self.slot % 2))),
+            owner: (!self.number.is_multiple_of(6)).then(|| owner(&format!("o{}", self.slot % 2))),
             is_leaving: self.is_leaving,
             crash: pod.crash.filter(|_| self.is_crashing),
             ..pod
@@ -215,13 +215,13 @@ proptest! {
                     }
                 }
             }
-            for turn in windows.turn(at(now)) {
-                match turn {
-                    Turn::Opened { service, .. } => {
+            for change in windows.advance(at(now)) {
+                match change {
+                    WindowChange::Opened { service, .. } => {
                         let until = now + i64::try_from(RULES.watch_duration.as_secs()).unwrap();
                         witness.windows.insert(service, (until, BTreeMap::new()));
                     }
-                    Turn::Closed { service } => {
+                    WindowChange::Closed { service } => {
                         let place = SERVICES.iter().position(|name| *name == service);
                         witness.shown.retain(|(of, _, _), _| Some(*of) != place);
                         let (until, _) = witness.windows.remove(&service).expect("it was open");

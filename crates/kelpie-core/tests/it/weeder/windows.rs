@@ -2,19 +2,19 @@
 
 use std::time::Duration;
 
-use kelpie_core::weeder::{Cause, Deletion, Outcome, Pod, Rules, Turn, Windows};
+use kelpie_core::weeder::{Cause, Deletion, Outcome, Pod, Rules, WindowChange, Windows};
 
 use super::{RULES, at, crashing, owner};
 
 const SERVICE: &str = "etcd";
 
-fn opened(service: &str, again: bool) -> Turn {
+fn opened(service: &str, again: bool) -> WindowChange {
     let service = service.to_owned();
-    Turn::Opened { service, again }
+    WindowChange::Opened { service, again }
 }
 
-fn closed() -> Turn {
-    Turn::Closed {
+fn closed() -> WindowChange {
+    WindowChange::Closed {
         service: SERVICE.to_owned(),
     }
 }
@@ -23,7 +23,7 @@ fn closed() -> Turn {
 fn open(rules: Rules) -> Windows {
     let mut windows = Windows::new(rules);
     windows.plan(SERVICE, 2, at(0), at(0));
-    assert_eq!(windows.turn(at(0)), [opened(SERVICE, false)]);
+    assert_eq!(windows.advance(at(0)), [opened(SERVICE, false)]);
     windows
 }
 
@@ -66,22 +66,28 @@ fn nothing_is_deleted_twice_while_the_watch_lags_behind() {
     windows.settle(&deletion, Outcome::Deleted, at(1));
     windows.put(SERVICE, 0, crashing("a", 1));
     assert_eq!(windows.next(at(2)), None, "it is gone");
+    let leaving = Pod {
+        is_leaving: true,
+        ..crashing("a", 1)
+    };
+    windows.put(SERVICE, 0, leaving);
+    assert_eq!(windows.skips(at(2)), [], "by our own doing");
 }
 
 #[test]
 fn a_window_opens_when_planned_and_closes_when_it_is_over() {
     let mut windows = Windows::new(RULES);
     windows.plan(SERVICE, 1, at(0), at(10));
-    assert_eq!(windows.turn(at(9)), []);
+    assert_eq!(windows.advance(at(9)), []);
     assert_eq!(windows.next_wake(at(9)), Some(at(10)));
     windows.put(SERVICE, 0, crashing("a", 1));
     assert_eq!(windows.next(at(9)), None, "it is not open");
-    assert_eq!(windows.turn(at(10)), [opened(SERVICE, false)]);
+    assert_eq!(windows.advance(at(10)), [opened(SERVICE, false)]);
     assert_eq!(windows.next_wake(at(10)), Some(at(310)));
-    assert_eq!(windows.turn(at(309)), []);
+    assert_eq!(windows.advance(at(309)), []);
     windows.put(SERVICE, 0, crashing("a", 1));
     assert_eq!(windows.next(at(310)), None, "it is over");
-    assert_eq!(windows.turn(at(310)), [closed()]);
+    assert_eq!(windows.advance(at(310)), [closed()]);
     assert_eq!(windows.next_wake(at(310)), None);
 }
 
@@ -93,10 +99,10 @@ fn a_new_recovery_restarts_the_window_and_its_caps() {
         assert_eq!(delete(&mut windows, 1).is_some(), number <= 3, "{number}");
     }
     windows.plan(SERVICE, 2, at(200), at(200));
-    assert_eq!(windows.turn(at(200)), [opened(SERVICE, true)]);
+    assert_eq!(windows.advance(at(200)), [opened(SERVICE, true)]);
     assert_eq!(deleted(&mut windows, 200), ["a-4"]);
-    assert_eq!(windows.turn(at(300)), [], "the old end does not count");
-    assert_eq!(windows.turn(at(500)), [closed()]);
+    assert_eq!(windows.advance(at(300)), [], "the old end does not count");
+    assert_eq!(windows.advance(at(500)), [closed()]);
 }
 
 #[test]
@@ -105,10 +111,10 @@ fn a_service_that_is_gone_ends_its_window() {
     windows.put(SERVICE, 0, crashing("a", 1));
     assert!(windows.close(SERVICE));
     assert_eq!(windows.next(at(1)), None);
-    assert_eq!(windows.turn(at(1)), []);
+    assert_eq!(windows.advance(at(1)), []);
     windows.plan(SERVICE, 1, at(2), at(10));
     assert!(!windows.close(SERVICE), "it was only planned");
-    assert_eq!(windows.turn(at(10)), []);
+    assert_eq!(windows.advance(at(10)), []);
 }
 
 #[test]
@@ -215,7 +221,7 @@ fn a_pod_that_two_selectors_show_is_one_pod_and_goes_with_the_last() {
 fn a_pod_that_two_windows_show_is_deleted_once() {
     let mut windows = open(RULES);
     windows.plan("api", 1, at(1), at(1));
-    assert_eq!(windows.turn(at(1)), [opened("api", false)]);
+    assert_eq!(windows.advance(at(1)), [opened("api", false)]);
     windows.put(SERVICE, 0, crashing("a", 1));
     windows.put("api", 0, crashing("a", 1));
     let deletion = windows.next(at(1)).unwrap();
@@ -266,5 +272,5 @@ fn a_window_as_long_as_time_itself_has_no_end() {
         watch_duration: Duration::MAX,
         ..RULES
     });
-    assert_eq!(windows.turn(at(1_000_000_000)), []);
+    assert_eq!(windows.advance(at(1_000_000_000)), []);
 }
