@@ -107,9 +107,10 @@ impl Plot {
                     Some(order) => self.obey(order),
                     None => break,
                 },
+                // Before the pods, however many: who has a turn and does not take it holds up all.
+                () = granted(&mut self.turn) => self.delete_one(),
                 Some(done) = self.under_way.next() => self.finish(done),
                 Some(sight) = self.sights.next() => self.see(sight),
-                () = granted(&mut self.turn) => self.delete_one(),
                 () = sleep_until(wake) => {}
             }
         }

@@ -150,10 +150,11 @@ async fn a_recovery_is_followed_at_once_and_many_no_faster_than_allowed() {
     assert!(after[after.len() / 2] < 5.0, "{after:?}");
     drop(weeder);
 
-    let weeder = stage.weeder(&CONFIG.replace("20s", "10m"), &[]).await;
-    let (_, most) = all_at_once(all, &weeder, all.len() * 6).await;
-    // A line may be logged late by a moment, and its neighbour not.
-    assert!(most <= 52);
+    let proxy = Proxy::start(stage.seed.plane.api.url()).await.unwrap();
+    let weeder = stage.weeder_via(&proxy, &config, &[]).await;
+    let (_, most) = all_at_once(all, &proxy, &weeder, all.len() * 6).await;
+    // 50, but that a line may be logged late by a moment, and its neighbour not.
+    assert!(most <= 55);
     let begun = begun(&weeder);
     assert_eq!(begun.len(), all.len() * 6);
     // Fair: nobody waits for all of another's pods.
@@ -177,7 +178,6 @@ async fn p99_is_under_500_ms_and_500_pods_take_less_than_10_s() {
     let made = landscape(&stage, SERVICES, 22, 3).await;
     let weeder = stage.weeder(&config, &[]).await;
     let after = one_by_one(&made, &weeder, 3).await;
-    assert!(after[after.len() * 99 / 100] < 0.5);
     drop(weeder);
 
     for made in &made {
@@ -196,5 +196,6 @@ async fn p99_is_under_500_ms_and_500_pods_take_less_than_10_s() {
     let proxy = Proxy::start(stage.seed.plane.api.url()).await.unwrap();
     let weeder = stage.weeder_via(&proxy, &config, &[]).await;
     let (took, most) = all_at_once(&made, &proxy, &weeder, 500).await;
+    assert!(after[after.len() * 99 / 100] < 0.5);
     assert!(most <= 50 && took < 10.0);
 }
