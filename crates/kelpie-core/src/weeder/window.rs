@@ -31,8 +31,8 @@ pub(super) struct Window {
 #[derive(Debug)]
 struct Seen {
     pod: Pod,
-    /// The selectors that show it.
-    views: BTreeSet<usize>,
+    /// The selectors that show it, seldom more than one: a set would take ten times the memory.
+    views: Vec<usize>,
     /// Why it is passed over, if that was told.
     told: Option<Cause>,
 }
@@ -130,11 +130,13 @@ impl Window {
             self.crashing.remove(&pod.uid);
         }
         if let Some(seen) = self.pods.get_mut(&pod.uid) {
-            seen.views.insert(view);
+            if !seen.views.contains(&view) {
+                seen.views.push(view);
+            }
             seen.pod = pod;
         } else {
             let seen = Seen {
-                views: [view].into(),
+                views: vec![view],
                 told: None,
                 pod,
             };
@@ -157,7 +159,7 @@ impl Window {
         let Some(seen) = self.pods.get_mut(uid) else {
             return;
         };
-        seen.views.remove(&view);
+        seen.views.retain(|by| *by != view);
         if !seen.views.is_empty() {
             return;
         }

@@ -83,5 +83,6 @@ async fn memory_with_50_000_pods_and_no_window_is_that_without_any() {
     println!("{} KB with a window over 5,000 of them", open / 1000);
     let slack = 1_000_000;
     assert!(grown < none + slack && anew < none + slack);
-    assert!(open < anew + 5_000 * 1_000 + slack, "less than 1 KB each");
+    // What the pods take, each with an owner of its own, and what their list took on its way.
+    assert!(open < anew + 5_000 * 3_000 + slack);
 }
