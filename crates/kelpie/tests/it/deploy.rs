@@ -182,3 +182,34 @@ fn the_board_has_a_place_for_each_panel() {
         );
     }
 }
+
+#[test]
+fn the_roles_are_what_the_program_says_it_needs() {
+    let program = Program::new("roles");
+    for (what, file) in [
+        (
+            "rbac-prober-seed",
+            include_str!("../../../../deploy/rbac/prober-seed.yaml"),
+        ),
+        (
+            "rbac-prober-shoot",
+            include_str!("../../../../deploy/rbac/prober-shoot.yaml"),
+        ),
+    ] {
+        let output = program.command(&["generate", what]).output().unwrap();
+        assert_eq!(String::from_utf8(output.stdout).unwrap(), file, "{what}");
+    }
+    // Fewer targets need fewer rights.
+    let program = program.with_file(
+        "one.yaml",
+        "kubeConfigSecretName: dwd-internal
+dependentResourceInfos:
+- ref: {apiVersion: apps/v1, kind: StatefulSet, name: kcm}
+  scaleUp: {level: 0}
+  scaleDown: {level: 0}
+",
+    );
+    let text = program.run(&["generate", "rbac-prober-seed", "--config-file", "one.yaml"]);
+    assert!(text.contains("statefulsets/scale"), "{text}");
+    assert!(!text.contains("deployments"), "{text}");
+}
