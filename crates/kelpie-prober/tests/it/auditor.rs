@@ -92,7 +92,8 @@ impl Auditor {
                 if let Some(incident) = self.held_partition(cluster, at) {
                     // The pods of a fence that was in time may still be slow.
                     if self.stand(cluster, 0).replicas > 0 {
-                        let text = format!("{cluster}: {node} turned Unknown in spite of {incident}");
+                        let text =
+                            format!("{cluster}: {node} turned Unknown in spite of {incident}");
                         self.complain(at, &text);
                     }
                 }
@@ -156,10 +157,20 @@ impl Auditor {
     }
 
     /// A watchdog has changed a Deployment.
-    fn judge(&mut self, who: &str, key: &(String, String), before: &Stand, after: &Stand, at: Time) {
+    fn judge(
+        &mut self,
+        who: &str,
+        key: &(String, String),
+        before: &Stand,
+        after: &Stand,
+        at: Time,
+    ) {
         let (cluster, name) = key;
         if self.elected && holder(&self.landscape).as_deref() != Some(who) {
-            self.complain(at, &format!("{cluster}: {who} acts on {name} and does not lead"));
+            self.complain(
+                at,
+                &format!("{cluster}: {who} acts on {name} and does not lead"),
+            );
         }
         if after.replicas < before.replicas {
             self.fences += 1;
@@ -197,9 +208,10 @@ impl Auditor {
         let Some(truth) = self.landscape.truth(cluster) else {
             return false;
         };
-        let silent = truth.silent.iter().filter(|(now, before)| {
-            *now >= SILENT || (*now <= SLACK && *before >= SILENT)
-        });
+        let silent = truth
+            .silent
+            .iter()
+            .filter(|(now, before)| *now >= SILENT || (*now <= SLACK && *before >= SILENT));
         let (silent, all) = (silent.count(), truth.silent.len());
         Fraction::new(FAILURE)
             .unwrap()
@@ -222,7 +234,10 @@ impl Auditor {
             return;
         }
         self.held += 1;
-        let deadline = self.landscape.truth(cluster).and_then(|truth| truth.deadline);
+        let deadline = self
+            .landscape
+            .truth(cluster)
+            .and_then(|truth| truth.deadline);
         if let Some(deadline) = deadline
             && at > deadline
         {
@@ -289,7 +304,12 @@ impl Auditor {
         let all = self.plan.nodes;
         let meant = match nodes {
             Nodes::All => all,
-            #[expect(clippy::cast_precision_loss, clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a few nodes")]
+            #[expect(
+                clippy::cast_precision_loss,
+                clippy::cast_possible_truncation,
+                clippy::cast_sign_loss,
+                reason = "a few nodes"
+            )]
             Nodes::Share(share) => (share * all as f64 - 1e-9).ceil() as usize,
             Nodes::Zone(zone) => (0..all).filter(|n| n % self.plan.zones == zone).count(),
         };

@@ -202,7 +202,8 @@ impl Crew {
             let mut text = String::new();
             encode(&mut text, &watchdog.registry).unwrap();
             let left = text.lines().filter(|line| {
-                line.contains("shoot--") || line.starts_with("kelpie_prober_active_probes ") && !line.ends_with(" 0")
+                line.contains("shoot--")
+                    || line.starts_with("kelpie_prober_active_probes ") && !line.ends_with(" 0")
             });
             for line in left {
                 let wrong = format!("left of clusters that are gone: {line}");

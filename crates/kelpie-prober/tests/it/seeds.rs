@@ -48,6 +48,10 @@ fn run_all(first: u64, count: u64, length: Duration) -> (usize, usize) {
 fn story(seed: u64, length: Duration) -> String {
     let mut chaos = Chaos::new(seed, length);
     let mut outcome = run(&chaos);
+    eprintln!(
+        "seed {seed} fails, looking for fewer faults: {:#?}",
+        outcome.wrong
+    );
     let all = chaos.scenario.incidents.len();
     let mut index = 0;
     while index < chaos.scenario.incidents.len() {
@@ -61,9 +65,16 @@ fn story(seed: u64, length: Duration) -> String {
         }
     }
     let Outcome { wrong, trace, .. } = outcome;
-    let incidents: Vec<String> = chaos.scenario.incidents.iter().map(ToString::to_string).collect();
+    let incidents: Vec<String> = chaos
+        .scenario
+        .incidents
+        .iter()
+        .map(ToString::to_string)
+        .collect();
     let first = wrong.first().cloned().unwrap_or_default();
-    let place = trace.iter().position(|line| first.contains(line.split(' ').next().unwrap_or("?")));
+    let place = trace
+        .iter()
+        .position(|line| first.contains(line.split(' ').next().unwrap_or("?")));
     let end = place.map_or(trace.len(), |place| (place + 10).min(trace.len()));
     let begin = end.saturating_sub(60);
     let hours = length.as_secs_f64() / 3_600.0;
@@ -132,13 +143,25 @@ fn processors() -> usize {
 #[test]
 #[ignore = "runs for as long as it is told to: cargo xtask sim"]
 fn long() {
-    let number = |name: &str| env::var(name).ok().and_then(|text| text.parse::<f64>().ok());
+    let number = |name: &str| {
+        env::var(name)
+            .ok()
+            .and_then(|text| text.parse::<f64>().ok())
+    };
     let hours = number("KELPIE_SIM_HOURS").unwrap_or(1.0);
     let length = Duration::from_secs_f64(hours * 3_600.0);
-    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "small numbers")]
+    #[expect(
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        reason = "small numbers"
+    )]
     let whole = |name: &str| number(name).map(|number| number as u64);
     let seed = whole("KELPIE_SIM_SEED");
     let count = whole("KELPIE_SIM_SEEDS").unwrap_or(1);
-    let (held, fences) = run_all(seed.unwrap_or(0), if seed.is_some() { 1 } else { count }, length);
+    let (held, fences) = run_all(
+        seed.unwrap_or(0),
+        if seed.is_some() { 1 } else { count },
+        length,
+    );
     println!("{fences} fences, {held} of them held against their deadlines: nothing is wrong");
 }
