@@ -23,12 +23,12 @@ mod store;
 mod wire;
 
 pub use clock::Clock;
+pub use kelpie_config::scenario;
 pub use landscape::{
     Controller, Damage, Happening, Landscape, LandscapeError, Link, Order, Plan, Row, Truth, What,
 };
 pub use pace::keep_pace;
 pub use refusal::{Reason, Refusal};
 pub use resource::Resource;
-pub use kelpie_config::scenario;
 pub use selection::Selection;
 pub use store::{Deletion, Event, Part, Store, Watch};

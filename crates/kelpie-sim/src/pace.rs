@@ -39,6 +39,7 @@ mod tests {
     use super::*;
 
     #[tokio::test(start_paused = true)]
+    #[expect(clippy::disallowed_methods, reason = "it is about the wall's time")]
     async fn time_goes_by_as_fast_as_it_is_told_to() {
         let pace = tokio::spawn(keep_pace(100.0));
         let (wall, begun) = (std::time::Instant::now(), Instant::now());

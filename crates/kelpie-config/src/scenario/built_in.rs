@@ -7,8 +7,14 @@ const FILES: [(&str, &str); 7] = [
     ("partition", include_str!("../../scenarios/partition.yaml")),
     ("zone", include_str!("../../scenarios/zone.yaml")),
     ("flapping", include_str!("../../scenarios/flapping.yaml")),
-    ("api-outage", include_str!("../../scenarios/api-outage.yaml")),
-    ("clock-step", include_str!("../../scenarios/clock-step.yaml")),
+    (
+        "api-outage",
+        include_str!("../../scenarios/api-outage.yaml"),
+    ),
+    (
+        "clock-step",
+        include_str!("../../scenarios/clock-step.yaml"),
+    ),
     ("rotation", include_str!("../../scenarios/rotation.yaml")),
     ("seed-wide", include_str!("../../scenarios/seed-wide.yaml")),
 ];

@@ -11,12 +11,7 @@ use crate::value::{MOST, Span, Value};
 const ROOT: Table = Table {
     place: "at the top level",
     expected: "a map with at least length and incidents",
-    keys: &[
-        key("name"),
-        key("summary"),
-        key("length"),
-        key("incidents"),
-    ],
+    keys: &[key("name"), key("summary"), key("length"), key("incidents")],
     retired: &[],
 };
 
@@ -196,10 +191,9 @@ fn by(section: &Section<'_>) -> Option<Duration> {
 
 fn status(section: &Section<'_>) -> Option<u16> {
     let value = section.require("status", "an HTTP status such as 429")?;
-    let known = [401, 403, 429, 500, 503, 504];
-    value.number("one of 401, 403, 429, 500, 503, 504", |number| {
-        known.into_iter().find(|known| f64::from(*known) == number)
-    })
+    let words = ["401", "403", "429", "500", "503", "504"];
+    let choices = words.map(|word| (word, word.parse().ok()));
+    value.choice(&choices)?
 }
 
 /// Milliseconds by which a clock is ahead.

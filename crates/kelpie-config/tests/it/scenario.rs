@@ -8,7 +8,10 @@ const MINUTE: Duration = Duration::from_mins(1);
 
 /// A scenario with these lines in its one incident.
 fn incident(lines: &str) -> Result<Incident, String> {
-    let yaml = format!("length: 10m\nincidents:\n- at: 1m\n  {}\n", lines.replace("; ", "\n  "));
+    let yaml = format!(
+        "length: 10m\nincidents:\n- at: 1m\n  {}\n",
+        lines.replace("; ", "\n  ")
+    );
     match Scenario::parse(yaml.as_bytes()) {
         Ok(parsed) => Ok(parsed.value.incidents[0].clone()),
         Err(report) => Err(report.to_string()),
@@ -19,11 +22,20 @@ fn incident(lines: &str) -> Result<Incident, String> {
 fn every_fault_can_be_written() {
     let rows = [
         ("fault: partition", Fault::Partition(Nodes::All)),
-        ("fault: partition; nodes: 0.6", Fault::Partition(Nodes::Share(0.6))),
-        ("fault: partition; zone: 2", Fault::Partition(Nodes::Zone(2))),
+        (
+            "fault: partition; nodes: 0.6",
+            Fault::Partition(Nodes::Share(0.6)),
+        ),
+        (
+            "fault: partition; zone: 2",
+            Fault::Partition(Nodes::Zone(2)),
+        ),
         ("fault: outage", Fault::Outage(Site::Shoot)),
         ("fault: outage; site: seed", Fault::Outage(Site::Seed)),
-        ("fault: latency; by: 2s", Fault::Latency(Site::Shoot, Duration::from_secs(2))),
+        (
+            "fault: latency; by: 2s",
+            Fault::Latency(Site::Shoot, Duration::from_secs(2)),
+        ),
         ("fault: stall; site: seed", Fault::Stall(Site::Seed)),
         (
             "fault: refusal; status: 429; share: 0.5",
@@ -34,11 +46,23 @@ fn every_fault_can_be_written() {
             },
         ),
         ("fault: watch-drop", Fault::WatchDrop),
-        ("fault: stale-reads; site: seed", Fault::StaleReads(Site::Seed)),
-        ("fault: node-clock; behind: 1h", Fault::NodeClock(Nodes::All, -3_600_000)),
-        ("fault: watchdog-clock; ahead: 5s", Fault::WatchdogClock(5_000)),
+        (
+            "fault: stale-reads; site: seed",
+            Fault::StaleReads(Site::Seed),
+        ),
+        (
+            "fault: node-clock; behind: 1h",
+            Fault::NodeClock(Nodes::All, -3_600_000),
+        ),
+        (
+            "fault: watchdog-clock; ahead: 5s",
+            Fault::WatchdogClock(5_000),
+        ),
         ("fault: rotation", Fault::Rotation),
-        ("fault: slow-pods; by: 20s", Fault::SlowPods(Duration::from_secs(20))),
+        (
+            "fault: slow-pods; by: 20s",
+            Fault::SlowPods(Duration::from_secs(20)),
+        ),
         (
             "fault: scale; controller: cluster-autoscaler; replicas: 0",
             Fault::Scale {
@@ -51,7 +75,11 @@ fn every_fault_can_be_written() {
         ("fault: pause", Fault::Pause),
     ];
     for (lines, fault) in rows {
-        assert_eq!(incident(lines), Ok(Incident::new(MINUTE, None, fault)), "{lines}");
+        assert_eq!(
+            incident(lines),
+            Ok(Incident::new(MINUTE, None, fault)),
+            "{lines}"
+        );
     }
 }
 
@@ -67,13 +95,31 @@ fn an_incident_has_a_length_and_clusters() {
 #[test]
 fn what_is_wrong_is_said_with_its_place() {
     let rows = [
-        ("fault: partiton", "4:10: incidents[0].fault: \"partiton\" is not allowed; expected one of partition"),
-        ("fault: partition; status: 429", "expected nothing: the fault partition has no `status`"),
+        (
+            "fault: partiton",
+            "4:10: incidents[0].fault: \"partiton\" is not allowed; expected one of partition",
+        ),
+        (
+            "fault: partition; status: 429",
+            "expected nothing: the fault partition has no `status`",
+        ),
         ("fault: latency", "incidents[0].by: missing"),
-        ("fault: refusal; status: 404", "expected one of 401, 403, 429, 500, 503, 504"),
-        ("fault: partition; nodes: 0.5; zone: 1", "either a share of the nodes, or a zone"),
-        ("fault: crash; only: [1]; clusters: 0.5", "either a share of the clusters, or `only` some"),
-        ("fault: watchdog-clock; ahead: 1s; behind: 1s", "either `ahead` or `behind`"),
+        (
+            "fault: refusal; status: 404",
+            "expected one of 401, 403, 429, 500, 503, 504",
+        ),
+        (
+            "fault: partition; nodes: 0.5; zone: 1",
+            "either a share of the nodes, or a zone",
+        ),
+        (
+            "fault: crash; only: [1]; clusters: 0.5",
+            "either a share of the clusters, or `only` some",
+        ),
+        (
+            "fault: watchdog-clock; ahead: 1s; behind: 1s",
+            "either `ahead` or `behind`",
+        ),
         ("fault: crash; cluster: 1", "did you mean `clusters`?"),
     ];
     for (lines, expected) in rows {
@@ -82,7 +128,13 @@ fn what_is_wrong_is_said_with_its_place() {
     }
     let late = "length: 1m\nincidents:\n- {at: 1m, fault: crash}\n";
     let report = Scenario::parse(late.as_bytes()).unwrap_err().to_string();
-    assert!(report.contains("a time before the end of the scenario"), "{report}");
+    assert!(
+        report.contains("a time before the end of the scenario"),
+        "{report}"
+    );
     let report = Scenario::parse(b"{}").unwrap_err().to_string();
-    assert!(report.contains("length: missing") && report.contains("incidents: missing"), "{report}");
+    assert!(
+        report.contains("length: missing") && report.contains("incidents: missing"),
+        "{report}"
+    );
 }

@@ -44,7 +44,10 @@ fn a_day_of_fifty_clusters_goes_by_in_minutes() {
         landscape.damage()
     });
     let took = begun.elapsed();
-    println!("24 hours of 50 clusters with 10 nodes: {took:?}, {} MB, {damage:?}", resident());
+    println!(
+        "24 hours of 50 clusters with 10 nodes: {took:?}, {} MB, {damage:?}",
+        resident()
+    );
     assert_eq!(damage.nodes_unknown, 0);
     assert_eq!(damage.margins.len(), 24 * 17);
     assert!(took < Duration::from_mins(5), "{took:?}");
@@ -71,7 +74,10 @@ fn two_thousand_clusters_of_a_hundred_nodes_fit_into_a_gigabyte_at_real_speed() 
         // Whoever is late by more than the jitter of a renewal is not at real speed.
         let late = landscape.fleet().into_iter().filter(|row| {
             let truth = landscape.truth(&row.cluster).unwrap();
-            truth.silent.iter().any(|(now, _)| *now > Duration::from_secs(11))
+            truth
+                .silent
+                .iter()
+                .any(|(now, _)| *now > Duration::from_secs(11))
         });
         let (late, megabytes) = (late.count(), resident());
         println!("after two minutes with the prober: {megabytes} MB, {late} clusters are late");

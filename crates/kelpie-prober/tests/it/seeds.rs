@@ -48,6 +48,10 @@ fn run_all(first: u64, count: u64, length: Duration) -> (usize, usize) {
 fn story(seed: u64, length: Duration) -> String {
     let mut chaos = Chaos::new(seed, length);
     let mut outcome = run(&chaos);
+    eprintln!(
+        "seed {seed} fails, looking for fewer faults: {:#?}",
+        outcome.wrong
+    );
     let all = chaos.scenario.incidents.len();
     let mut index = 0;
     while index < chaos.scenario.incidents.len() {

@@ -15,7 +15,8 @@ use crate::store::{Part, Store};
 pub(crate) const NAMESPACE: &str = "kube-node-lease";
 
 /// A kubelet that failed tries again after so long: at once, or when the next renewal is due.
-const RETRY: (Duration, Duration) = (Duration::from_millis(200), Duration::from_secs(10));
+const SOONEST_RETRY: Duration = Duration::from_millis(200);
+const RETRIES: Duration = Duration::from_millis(9_800);
 
 /// How much later than planned a renewal comes, at most.
 const JITTER: f64 = 0.04;
@@ -85,7 +86,8 @@ impl Node {
     ) -> Self {
         let node = store.create(&NODES, "", object(&name, zone, now));
         let owner = node.map(|node| node["metadata"]["uid"].clone());
-        let lease = lease(&name, now, pace.lease_seconds, owner.unwrap_or_default());
+        let owner = owner.unwrap_or_default();
+        let lease = lease(&name, now, pace.lease_seconds, &owner);
         // A name that is taken already is this node's own.
         let _ = store.create(&LEASES, NAMESPACE, lease);
         Self {
@@ -142,8 +144,7 @@ impl Node {
     /// Cuts the kubelet off, or lets it through again. It has to be settled before.
     pub(crate) fn set_cut(&mut self, is_cut: bool, now: Time, rng: &mut Rng) {
         if self.is_cut && !is_cut {
-            let (least, most) = RETRY;
-            let wait = least + (most - least).mul_f64(rng.f64());
+            let wait = retry(rng);
             self.next_renewal = self.next_renewal.max(now.after(wait));
             if self.health != Health::Ready {
                 self.hurry_report(now.after(wait));
@@ -176,8 +177,7 @@ impl Node {
         });
         self.taint(store, true);
         self.health = Health::Unknown(now);
-        let (least, most) = RETRY;
-        self.hurry_report(now.after(least + (most - least).mul_f64(rng.f64())));
+        self.hurry_report(now.after(retry(rng)));
     }
 
     /// Keeps pods away from it, or lets them come again.
@@ -198,6 +198,10 @@ impl Node {
         let _ = store.delete(&NODES, "", &self.name, &how);
         let _ = store.delete(&LEASES, NAMESPACE, &self.name, &how);
     }
+}
+
+fn retry(rng: &mut Rng) -> Duration {
+    SOONEST_RETRY + RETRIES.mul_f64(rng.f64())
 }
 
 fn set_ready(node: &mut Value, status: &str, at: &str) {
@@ -240,7 +244,7 @@ fn object(name: &str, zone: usize, now: Time) -> Value {
     })
 }
 
-fn lease(name: &str, now: Time, seconds: u64, owner: Value) -> Value {
+fn lease(name: &str, now: Time, seconds: u64, owner: &Value) -> Value {
     let mut lease = json!({
         "metadata": { "name": name },
         "spec": {

@@ -63,7 +63,8 @@ impl Script {
     /// The faults that a cluster has now, in words.
     pub(super) fn active_in(&self, cluster: usize, clusters: usize) -> Vec<String> {
         let there = self.active.values().filter(|incident| {
-            incident.fault.is_everywhere() || numbers(&incident.clusters, clusters).contains(&cluster)
+            incident.fault.is_everywhere()
+                || numbers(&incident.clusters, clusters).contains(&cluster)
         });
         there.map(|incident| incident.fault.to_string()).collect()
     }
