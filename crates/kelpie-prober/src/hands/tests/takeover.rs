@@ -9,8 +9,8 @@ use prometheus_client::registry::Registry;
 use tempfile::NamedTempFile;
 use tokio::time::timeout;
 
-use crate::hands::*;
 use crate::board::Board;
+use crate::hands::*;
 use crate::metrics::Metrics;
 
 const KUBECONFIG: &str = "{apiVersion: v1, kind: Config, current-context: c, users: [],
