@@ -2,7 +2,7 @@
 
 use std::env;
 use std::ffi::OsStr;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Command, ExitStatus, Output, Stdio};
 
 use anyhow::{Context, Result, bail};
@@ -59,10 +59,21 @@ pub fn is_installed(program: &str) -> bool {
 /// Builds with cargo and gives the executable that comes out of it.
 pub fn build_executable(args: &[&str]) -> Result<PathBuf> {
     let mut build = cargo(args);
+    if let Some(folder) = instrumented() {
+        build.arg("--target-dir").arg(folder);
+    }
     build.arg("--message-format=json-render-diagnostics");
     let messages = read(&mut build)?;
     let executable = messages.lines().rev().find_map(executable_in);
     executable.with_context(|| format!("`{}` made no executable", line(&build)))
+}
+
+/// Where cargo-llvm-cov builds, if it runs us: only what is built there counts, and what is built
+/// elsewhere would find the artifacts of other builds and take them for its own.
+fn instrumented() -> Option<PathBuf> {
+    env::var_os("CARGO_LLVM_COV")?;
+    let profile = PathBuf::from(env::var_os("LLVM_PROFILE_FILE")?);
+    profile.parent().map(Path::to_owned)
 }
 
 fn executable_in(message: &str) -> Option<PathBuf> {
