@@ -97,7 +97,7 @@ fn what_is_wrong_is_said_with_its_place() {
     let rows = [
         (
             "fault: partiton",
-            "4:10: incidents[0].fault: \"partiton\" is not allowed; expected one of partition",
+            "4:10: incidents[0].fault: partiton is not allowed; expected one of partition",
         ),
         (
             "fault: partition; status: 429",

@@ -18,7 +18,7 @@ use crate::chaos::Chaos;
 use crate::crew::Watchdog;
 
 /// Everything has to be as before by then.
-const QUIET: Duration = Duration::from_mins(12);
+const QUIET: Duration = Duration::from_mins(8);
 
 /// Probes of clusters that are gone have ended by then.
 const FAREWELL: Duration = Duration::from_mins(1);

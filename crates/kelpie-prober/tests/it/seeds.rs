@@ -9,7 +9,7 @@ use crate::chaos::Chaos;
 use crate::run::{Outcome, run};
 
 /// How long faults go on in the usual test run.
-const USUAL: Duration = Duration::from_mins(15);
+const USUAL: Duration = Duration::from_mins(10);
 
 /// Seeds of the usual test run.
 const SEEDS: u64 = 200;
