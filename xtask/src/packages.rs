@@ -8,9 +8,11 @@ use anyhow::{Context, Result, bail};
 use crate::command::{self, cargo, is_installed, program};
 
 /// A program the tests start, and the package that has it.
-const NEEDED: [(&str, &str); 1] = [
+const NEEDED: [(&str, &str); 2] = [
     // Counts instructions for the budget of a decision.
     ("valgrind", "valgrind"),
+    // Fetches Python's client, which must be able to work on the simulator.
+    ("pip3", "python3-pip"),
 ];
 
 /// Installs what is missing and says what it did.
