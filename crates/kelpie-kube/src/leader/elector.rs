@@ -74,6 +74,8 @@ pub(crate) struct Elector {
     changed: Option<(Record, Instant)>,
     /// Until when we may act.
     until: Option<Instant>,
+    /// The last write conflicted.
+    is_contested: bool,
     next_at: Instant,
 }
 
@@ -84,6 +86,7 @@ impl Elector {
             knowledge: Knowledge::Unread,
             changed: None,
             until: None,
+            is_contested: false,
             next_at: now,
         }
     }
@@ -138,14 +141,21 @@ impl Elector {
         self.note(&seen.record, now);
         self.until = Some(start + self.settings.renew_deadline);
         self.next_at = start + self.settings.retry_period;
+        self.is_contested = false;
         self.knowledge = Knowledge::Seen(seen);
     }
 
     /// A write rested on something old: somebody else was faster, or an earlier write of ours went
-    /// through unheard.
+    /// through unheard. What is read then is new, or it conflicts again: then reads lag behind, and asking
+    /// at once would be asking without end.
     pub(crate) fn conflicted(&mut self, now: Instant) {
         self.knowledge = Knowledge::Unread;
-        self.next_at = now;
+        self.next_at = if self.is_contested {
+            now + self.settings.retry_period.min(LOOK)
+        } else {
+            now
+        };
+        self.is_contested = true;
     }
 
     /// A call failed, or its answer did not come. `jitter` is between 0 and 1.

@@ -202,6 +202,18 @@ fn somebody_else_in_the_lease_ends_our_leadership() {
 }
 
 #[test]
+fn reads_that_lag_behind_do_not_make_a_busy_loop() {
+    let now = Instant::now();
+    let mut elector = leader(now);
+    elector.conflicted(now);
+    assert_eq!(elector.next(now, stamp(0)), Act::Read);
+    elector.observe(Some(held("me", 1)), now, 0.0);
+    assert!(matches!(elector.next(now, stamp(0)), Act::Update(_)));
+    elector.conflicted(now);
+    assert!(matches!(elector.next(now, stamp(0)), Act::Wait(at) if at > now));
+}
+
+#[test]
 fn a_renewal_whose_answer_was_lost_is_found_by_reading() {
     let now = Instant::now();
     let mut elector = leader(now);
