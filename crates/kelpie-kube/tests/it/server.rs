@@ -4,7 +4,6 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use axum::serve::Listener;
 use kelpie_kube::kubeconfig::Access;
 use kelpie_kube::tenant::{Keeping, Tenant};
 use kelpie_net::{Identity, TlsListener, TlsServer};
