@@ -126,11 +126,14 @@ impl World {
         if is_kcm
             && wanted == 0
             && before > 0
-            && let Some(cluster) = self.numbers.get(&key.0).and_then(|n| self.clusters.get(*n))
+            && let Some(number) = self.numbers.get(&key.0)
+            && let Some(cluster) = self.clusters.get_mut(*number)
             && cluster.cut_off() > 0
             && let Some(deadline) = cluster.deadline(self.plan.grace)
         {
-            self.damage.margins.push(signed(deadline, now));
+            let margin = signed(deadline, now);
+            cluster.margin = Some(margin);
+            self.damage.margins.push(margin);
         }
         self.deployments.see(key, wanted, now);
         if let Some(at) = self.deployments.next() {
@@ -347,6 +350,7 @@ impl World {
                 deadline: cluster
                     .deadline(self.plan.grace)
                     .map(|deadline| signed(deadline, now)),
+                margin: cluster.margin,
             }
         };
         self.clusters.iter().enumerate().map(row).collect()
