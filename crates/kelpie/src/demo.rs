@@ -26,7 +26,7 @@ use self::plot::Plot;
 use self::report::Report;
 use self::screen::Screen;
 use self::stage::Stage;
-use self::story::Story;
+use self::story::{Fences, Story};
 use crate::exit::Outcome;
 use crate::terminal;
 
@@ -117,8 +117,9 @@ impl Demo {
         Ok(Plot::new(plan, plot::find(&self.scenario)?))
     }
 
-    /// Plays it with the prober and shows it; `None`: somebody has seen enough.
-    fn tell(&self, plot: &Plot, interrupt: &Interrupt) -> Result<Option<Damage>> {
+    /// Plays it with the prober and shows it; gives the damage and the fences. `None`: somebody
+    /// has seen enough.
+    fn tell(&self, plot: &Plot, interrupt: &Interrupt) -> Result<Option<(Damage, Fences)>> {
         let is_silent = self.output == Output::Json;
         let mut pace = match self.speed {
             _ if self.once || is_silent => Pace::unbounded(),
@@ -145,6 +146,6 @@ impl Demo {
                 return Ok(None);
             }
         }
-        Ok(Some(stage.damage()))
+        Ok(Some((stage.damage(), story.fences())))
     }
 }

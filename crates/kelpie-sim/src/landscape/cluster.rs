@@ -39,7 +39,7 @@ pub(super) struct Cluster {
     next_tick: Time,
     /// How the watchdog reaches it.
     url: String,
-    /// How long before its deadline it was fenced the last time, in seconds.
+    /// How long before its deadline it was fenced the last time, in seconds, if there was one.
     pub(super) margin: Option<f64>,
     rotations: u32,
     pace: Pace,

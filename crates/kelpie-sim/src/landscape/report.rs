@@ -22,6 +22,7 @@ pub struct Row {
     /// zero if that is past. `None` if there is no such node.
     pub deadline: Option<f64>,
     /// Seconds before its deadline when it was fenced the last time; below zero if that was too late.
+    /// `None` if no node was cut off then, or none was Ready any more.
     pub margin: Option<f64>,
 }
 

@@ -128,12 +128,11 @@ impl World {
             && before > 0
             && let Some(number) = self.numbers.get(&key.0)
             && let Some(cluster) = self.clusters.get_mut(*number)
-            && cluster.cut_off() > 0
-            && let Some(deadline) = cluster.deadline(self.plan.grace)
         {
-            let margin = signed(deadline, now);
-            cluster.margin = Some(margin);
-            self.damage.margins.push(margin);
+            let deadline = cluster.deadline(self.plan.grace);
+            let deadline = deadline.filter(|_| cluster.cut_off() > 0);
+            cluster.margin = deadline.map(|deadline| signed(deadline, now));
+            self.damage.margins.extend(cluster.margin);
         }
         self.deployments.see(key, wanted, now);
         if let Some(at) = self.deployments.next() {

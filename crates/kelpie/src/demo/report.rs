@@ -2,12 +2,13 @@
 
 use std::fmt::Write;
 
-use anstyle::{AnsiColor, Style};
+use anstyle::Style;
 use anyhow::Result;
 use kelpie_sim::Damage;
 use serde::Serialize;
 
 use super::plot::Plot;
+use super::story::Fences;
 
 /// The damage of the same scenario and seed, twice.
 #[derive(Serialize)]
@@ -19,10 +20,12 @@ pub(super) struct Report<'a> {
     nodes: usize,
     with: Damage,
     without: Damage,
+    #[serde(skip)]
+    fences: Fences,
 }
 
 impl<'a> Report<'a> {
-    pub(super) fn new(plot: &'a Plot, with: Damage, without: Damage) -> Self {
+    pub(super) fn new(plot: &'a Plot, (with, fences): (Damage, Fences), without: Damage) -> Self {
         Self {
             scenario: &plot.scenario.name,
             seed: plot.plan.seed,
@@ -30,6 +33,7 @@ impl<'a> Report<'a> {
             nodes: plot.plan.nodes,
             with,
             without,
+            fences,
         }
     }
 
@@ -65,30 +69,26 @@ impl<'a> Report<'a> {
         ] {
             let _ = writeln!(text, "{words:<24}{with:>14}{without:>16}");
         }
-        let _ = writeln!(text, "\n{}", self.fences());
+        let _ = writeln!(text, "\n{}", self.closeness());
         text
     }
 
     /// How close it was.
-    fn fences(&self) -> String {
-        let margins = &self.with.margins;
-        let least = margins.iter().copied().reduce(f64::min);
-        let most = margins.iter().copied().reduce(f64::max);
-        let (Some(least), Some(most)) = (least, most) else {
-            return "Nothing was fenced.".to_owned();
-        };
-        let late = margins.iter().filter(|margin| **margin < 0.0).count();
-        let fences = match margins.len() {
+    fn closeness(&self) -> String {
+        let Fences { all, late } = self.fences;
+        let fences = match all {
+            0 => return "Nothing was fenced.".to_owned(),
             1 => "1 fence".to_owned(),
             count => format!("{count} fences"),
         };
         if late > 0 {
-            let red = Style::new().fg_color(Some(AnsiColor::Red.into()));
-            return format!("{fences}, {red}{late} after the deadline{red:#}.");
+            return format!("{fences}, {late} of them too late.");
         }
-        format!(
-            "{fences}, each before its deadline: by {least:.1} s at least, {most:.1} s at most."
-        )
+        let margins = self.with.margins.iter().copied();
+        match margins.reduce(f64::min) {
+            Some(least) => format!("{fences}, each in time: {least:.1} s or more to spare."),
+            None => format!("{fences}, none too late."),
+        }
     }
 }
 

@@ -26,6 +26,25 @@ pub(super) struct Story {
     nodes: usize,
     /// Of each cluster: how it is, and whether it was ever fenced.
     clusters: Vec<(State, bool)>,
+    fences: Fences,
+}
+
+/// How many fences there were.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Fences {
+    pub(super) all: usize,
+    /// Of them those after the deadline.
+    pub(super) late: usize,
+}
+
+impl Fences {
+    /// Without a margin there was no deadline: nodes are back already, or lost already.
+    fn add(&mut self, margin: Option<f64>, unknown: usize) {
+        self.all += 1;
+        if margin.map_or(unknown > 0, |margin| margin < 0.0) {
+            self.late += 1;
+        }
+    }
 }
 
 impl Story {
@@ -34,6 +53,7 @@ impl Story {
             incidents: plot.scenario.incidents.clone(),
             nodes: plot.plan.nodes,
             clusters: vec![(State::Healthy, false); plot.plan.clusters],
+            fences: Fences::default(),
         }
     }
 
@@ -71,7 +91,9 @@ impl Story {
                 (State::Fenced(_), State::Fenced(_)) | (State::Restored, State::Restored) => {}
                 (_, State::Fenced(margin)) => {
                     *was_fenced = true;
-                    tell(format!("{cluster}: {}", fenced(margin)), state.style());
+                    self.fences.add(margin, row.unknown);
+                    let text = format!("{cluster}: {}", fenced(margin, row.unknown));
+                    tell(text, state.style());
                 }
                 (_, State::Restored) => {
                     tell(format!("{cluster}: restored, all as it was"), state.style());
@@ -92,6 +114,11 @@ impl Story {
         self.states().any(State::is_tense)
     }
 
+    /// Those of which was told so far.
+    pub(super) fn fences(&self) -> Fences {
+        self.fences
+    }
+
     /// The landscape names incidents by their words.
     fn incident(&self, words: &str) -> Option<&Incident> {
         self.incidents.iter().find(|one| one.to_string() == words)
@@ -108,7 +135,10 @@ impl Story {
         }
         if !incident.fault.is_everywhere() {
             let meant = fleet.iter().filter(|row| row.faults.contains(&text));
-            text = format!("{text} in {} of {} clusters", meant.count(), fleet.len());
+            text = match (meant.count(), fleet.len()) {
+                (meant, all) if meant == all => format!("{text} in all clusters"),
+                (meant, all) => format!("{text} in {meant} of {all} clusters"),
+            };
         }
         format!("{text} for {}", span(incident.lasts.unwrap_or_default()))
     }
@@ -121,8 +151,9 @@ fn span(time: Duration) -> String {
     }
 }
 
-fn fenced(margin: Option<f64>) -> String {
+fn fenced(margin: Option<f64>, unknown: usize) -> String {
     match margin {
+        None if unknown > 0 => format!("fenced, too late for {unknown} nodes"),
         None => "fenced".to_owned(),
         Some(margin) if margin < 0.0 => format!("fenced, {:.1} s after its deadline", -margin),
         Some(margin) => format!("fenced, {margin:.1} s before its deadline"),
@@ -173,5 +204,33 @@ impl fmt::Display for Line {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { at, text, style } = self;
         write!(f, "{} {style}{text}{style:#}", Stamp(*at))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_fence_is_late_if_its_deadline_was_past_or_nodes_were_lost_already() {
+        let mut fences = Fences::default();
+        for (margin, unknown, words, late) in [
+            (Some(7.94), 0, "fenced, 7.9 s before its deadline", 0),
+            (Some(-1.2), 0, "fenced, 1.2 s after its deadline", 1),
+            (None, 3, "fenced, too late for 3 nodes", 2),
+            (None, 0, "fenced", 2),
+        ] {
+            fences.add(margin, unknown);
+            assert_eq!(fenced(margin, unknown), words);
+            assert_eq!(fences.late, late, "{words}");
+        }
+        assert_eq!(fences.all, 4);
+    }
+
+    #[test]
+    fn times_are_told_as_people_do() {
+        let text = |seconds| span(Duration::from_secs(seconds));
+        assert_eq!([text(20), text(90), text(900)], ["20 s", "90 s", "15 min"]);
+        assert_eq!(Stamp(Duration::from_millis(91_999)).to_string(), "t+01:31");
     }
 }

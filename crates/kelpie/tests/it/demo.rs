@@ -72,6 +72,14 @@ fn the_story_is_told_line_by_line_and_ends_with_the_damage() {
 }
 
 #[test]
+fn the_readme_shows_what_is_told() {
+    let readme = include_str!("../../../../README.md");
+    let output = Program::new("demo").command(&["demo", "--once"]).output();
+    let story = String::from_utf8(output.unwrap().stdout).unwrap();
+    assert!(readme.contains(&story), "README.md has not:\n{story}");
+}
+
+#[test]
 fn the_story_depends_on_the_seed_and_not_on_the_speed() {
     let told = |arguments: &[&str]| Program::new("demo").run(&[&SMALL[..], arguments].concat());
     let quick = told(&["--once"]);
@@ -83,11 +91,11 @@ fn the_story_depends_on_the_seed_and_not_on_the_speed() {
 fn a_scenario_of_ones_own_is_played() {
     let program = Program::new("demo-file").with_file(
         "own.yaml",
-        "summary: the watchdog dies, and its successor has to see what is going on
+        "summary: the watchdog dies, and its successor does what has to be done
 length: 10m
 incidents:
 - {at: 1m, lasts: 4m, only: [0], fault: partition}
-- {at: 1m10s, lasts: 5s, fault: crash}
+- {at: 20s, lasts: 5s, fault: crash}
 - {at: 3m, fault: latency, by: 200ms}
 ",
     );
