@@ -47,17 +47,26 @@ impl State {
         matches!(self, Self::CutOff(Some(_)) | Self::Restoring)
     }
 
-    pub(super) fn words(self) -> String {
+    /// In one word or two.
+    pub(super) fn name(self) -> &'static str {
         match self {
-            Self::Healthy => "healthy".to_owned(),
-            Self::CutOff(None) => "cut off".to_owned(),
-            Self::CutOff(Some(left)) => format!("cut off, {left:.0} s left"),
-            Self::Fenced(None) => "fenced".to_owned(),
-            Self::Fenced(Some(margin)) if margin < 0.0 => format!("fenced, {:.1} s late", -margin),
-            Self::Fenced(Some(margin)) => format!("fenced, {margin:.1} s to spare"),
-            Self::Restoring => "being restored".to_owned(),
-            Self::Restored => "restored".to_owned(),
-            Self::Damaged => "damaged".to_owned(),
+            Self::Healthy => "healthy",
+            Self::CutOff(_) => "cut off",
+            Self::Fenced(_) => "fenced",
+            Self::Restoring => "being restored",
+            Self::Restored => "restored",
+            Self::Damaged => "damaged",
+        }
+    }
+
+    /// With the seconds that there are, or were.
+    pub(super) fn words(self) -> String {
+        let name = self.name();
+        match self {
+            Self::CutOff(Some(left)) => format!("{name}, {left:.0} s left"),
+            Self::Fenced(Some(margin)) if margin < 0.0 => format!("{name}, {:.1} s late", -margin),
+            Self::Fenced(Some(margin)) => format!("{name}, {margin:.1} s to spare"),
+            _ => name.to_owned(),
         }
     }
 

@@ -1,5 +1,7 @@
 //! The fleet as a table.
 
+use std::collections::BTreeMap;
+
 use anstyle::Style;
 use kelpie_sim::{Controller, Row};
 
@@ -21,14 +23,14 @@ pub(super) fn lines(fleet: &[Row], states: impl Iterator<Item = State>) -> Vec<S
             .take(MOST)
             .map(|(row, state)| line(row, state)),
     );
-    let rest: Vec<State> = rows.map(|(_, state)| state).collect();
+    let mut rest = BTreeMap::<&str, usize>::new();
+    for (_, state) in rows {
+        *rest.entry(state.name()).or_default() += 1;
+    }
     if !rest.is_empty() {
-        let healthy = rest.iter().filter(|state| **state == State::Healthy);
-        let healthy = healthy.count();
-        lines.push(format!(
-            "and {} more, {healthy} of them healthy",
-            rest.len()
-        ));
+        let count = |(name, count): (&str, usize)| format!("{count} {name}");
+        let counts: Vec<String> = rest.into_iter().map(count).collect();
+        lines.push(format!("and {}", counts.join(", ")));
     }
     lines
 }
@@ -51,4 +53,39 @@ fn line(row: &Row, state: State) -> String {
         count(2),
         state.words()
     )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_large_fleet_fits_a_terminal_and_nobody_is_left_out() {
+        let controller = Controller {
+            wanted: 1,
+            present: 1,
+            usual: 1,
+        };
+        let row = Row {
+            cluster: "shoot--sim--c0000".to_owned(),
+            ready: 400,
+            unknown: 100,
+            cut_off: 0,
+            controllers: vec![controller; 3],
+            faults: Vec::new(),
+            deadline: None,
+            margin: None,
+        };
+        let fleet = vec![row; 40];
+        let states = (0..40).map(|number| match number {
+            0..30 => State::Fenced(Some(12.3)),
+            _ => State::Restoring,
+        });
+        let lines = lines(&fleet, states);
+        assert_eq!(lines.len(), 1 + MOST + 1);
+        let plain = lines.iter().map(|line| anstream::adapter::strip_str(line));
+        let plain: Vec<String> = plain.map(|line| line.to_string()).collect();
+        assert!(plain.iter().all(|line| line.len() <= 80), "{plain:#?}");
+        assert_eq!(plain[1 + MOST], "and 10 being restored, 17 fenced");
+    }
 }
