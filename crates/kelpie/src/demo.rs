@@ -21,10 +21,10 @@ use clap::{Args, ValueEnum};
 use kelpie_sim::{Damage, Plan};
 
 use self::interrupt::Interrupt;
-use self::pace::Pace;
+use self::pace::{Mood, Pace};
 use self::plot::Plot;
 use self::report::Report;
-use self::screen::Screen;
+use self::screen::{Scene, Screen};
 use self::stage::Stage;
 use self::story::{Fences, Story};
 use crate::exit::Outcome;
@@ -136,16 +136,29 @@ impl Demo {
         let mut story = Story::new(plot);
         while !stage.is_over() {
             stage.play()?;
-            let (at, fleet) = (stage.elapsed(), stage.fleet());
-            let lines = story.go_on(at, &stage.take_happenings(), &fleet);
-            pace.step(stage::FRAME, story.is_tense());
+            let fleet = stage.fleet();
+            let lines = story.go_on(stage.elapsed(), &stage.take_happenings(), &fleet);
+            pace.step(stage::FRAME, mood(&stage, &story));
             screen
-                .show(&story, lines, &fleet, (at, pace.due()))
+                .show(&Scene::of(&stage, &story, &fleet), lines, pace.due())
                 .context("cannot write the story")?;
             if interrupt.is_told_within(pace.wait()) {
                 return Ok(None);
             }
         }
+        screen
+            .close(&Scene::of(&stage, &story, &stage.fleet()))
+            .context("cannot write the story")?;
         Ok(Some((stage.damage(), story.fences())))
+    }
+}
+
+fn mood(stage: &Stage, story: &Story) -> Mood {
+    if stage.is_normal() {
+        Mood::Over
+    } else if story.is_tense() {
+        Mood::Tense
+    } else {
+        Mood::Calm
     }
 }

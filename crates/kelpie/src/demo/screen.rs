@@ -10,6 +10,7 @@ use anstyle::Style;
 use kelpie_sim::Row;
 
 use super::plot::Plot;
+use super::stage::Stage;
 use super::story::{Line, Stamp, Story};
 use super::table;
 use crate::terminal;
@@ -28,6 +29,13 @@ pub(super) enum Screen {
     Lines,
     /// On a terminal, drawn over and over.
     Live(Canvas),
+}
+
+/// What there is to see.
+pub(super) struct Scene<'a> {
+    at: Duration,
+    story: &'a Story,
+    fleet: &'a [Row],
 }
 
 /// What is on the terminal.
@@ -62,13 +70,12 @@ impl Screen {
         terminal::stdout(&format!("{bold}{title}{bold:#}\n{summary}\n\n"))
     }
 
-    /// A frame was played; `due` is the wall's time.
+    /// A frame was played that gave these lines; `due` is the wall's time.
     pub(super) fn show(
         &mut self,
-        story: &Story,
+        scene: &Scene<'_>,
         lines: Vec<Line>,
-        fleet: &[Row],
-        (at, due): (Duration, Duration),
+        due: Duration,
     ) -> io::Result<()> {
         match self {
             Self::Dark => Ok(()),
@@ -79,26 +86,44 @@ impl Screen {
                 Ok(())
             }
             Self::Live(canvas) => {
-                canvas.recent.extend(lines);
-                while canvas.recent.len() > RECENT {
-                    canvas.recent.pop_front();
-                }
+                canvas.remember(lines);
                 if canvas.height > 0 && due < canvas.drawn + REDRAW {
                     return Ok(());
                 }
                 canvas.drawn = due;
-                terminal::stdout(&canvas.draw(story, fleet, at))
+                terminal::stdout(&canvas.draw(scene))
             }
+        }
+    }
+
+    /// That was the last frame.
+    pub(super) fn close(&mut self, scene: &Scene<'_>) -> io::Result<()> {
+        match self {
+            Self::Dark | Self::Lines => Ok(()),
+            Self::Live(canvas) => terminal::stdout(&canvas.draw(scene)),
         }
     }
 }
 
+impl<'a> Scene<'a> {
+    pub(super) fn of(stage: &Stage, story: &'a Story, fleet: &'a [Row]) -> Self {
+        let at = stage.elapsed();
+        Self { at, story, fleet }
+    }
+}
+
 impl Canvas {
+    fn remember(&mut self, lines: Vec<Line>) {
+        self.recent.extend(lines);
+        let many = self.recent.len().saturating_sub(RECENT);
+        self.recent.drain(..many);
+    }
+
     /// Everything in one piece, over what was drawn before.
-    fn draw(&mut self, story: &Story, fleet: &[Row], at: Duration) -> String {
-        let mut lines = table::lines(fleet, story.states());
+    fn draw(&mut self, scene: &Scene<'_>) -> String {
+        let mut lines = table::lines(scene.fleet, scene.story.states());
         lines.push(String::new());
-        lines.push(format!("{} now", Stamp(at)));
+        lines.push(format!("{} now", Stamp(scene.at)));
         lines.extend(self.recent.iter().map(Line::to_string));
         let mut text = String::new();
         if self.height > 0 {

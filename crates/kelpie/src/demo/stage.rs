@@ -80,7 +80,8 @@ impl Stage {
 
     /// Plays a frame.
     pub(super) fn play(&mut self) -> Result<()> {
-        self.runtime.block_on(sleep_frame());
+        // The timer has to be made inside.
+        self.runtime.block_on(async { sleep(FRAME).await });
         self.elapsed += FRAME;
         let _inside = self.runtime.enter();
         match &mut self.watchdog {
@@ -96,8 +97,12 @@ impl Stage {
 
     /// It was played to its end, and everything is as before if it ever will be.
     pub(super) fn is_over(&self) -> bool {
-        let is_normal = || self.damage().seconds_to_normal.is_some();
-        self.elapsed >= self.length + PATIENCE || self.elapsed >= self.length && is_normal()
+        self.elapsed >= self.length + PATIENCE || self.elapsed >= self.length && self.is_normal()
+    }
+
+    /// Something was wrong, and everything is as before.
+    pub(super) fn is_normal(&self) -> bool {
+        self.damage().seconds_to_normal.is_some()
     }
 
     /// The fleet as it is.
@@ -116,9 +121,4 @@ impl Stage {
     pub(super) fn damage(&self) -> Damage {
         self.landscape.damage()
     }
-}
-
-/// The timer belongs to the runtime in which it is made.
-async fn sleep_frame() {
-    sleep(FRAME).await;
 }
