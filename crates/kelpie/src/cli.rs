@@ -13,6 +13,7 @@ use crate::check::Check;
 use crate::check_config::CheckConfig;
 use crate::completions::Completions;
 use crate::crd::Crd;
+use crate::demo::Demo;
 use crate::etcd::Etcd;
 use crate::exit::Outcome;
 use crate::explain::Explain;
@@ -35,6 +36,7 @@ It takes the configuration files of Gardener's dependency-watchdog as they are."
 
 const AFTER_HELP: &str = "\
 Examples:
+  kelpie demo                                what it does, in a minute, on a simulated fleet
   kelpie explain shoot--dev--one             what the prober last decided about a cluster, and why
   kelpie check prober --config-file f.yaml   would the prober work here: permissions, every cluster
   kelpie check weeder --config-file f.yaml   would the weeder: permissions, services
@@ -52,6 +54,7 @@ Exit codes:
   1  it did not
   2  the command line was wrong
   3  addon report: the report was refused, and nothing written
+  130  demo: it was ended by Ctrl-C before its end
 
 Started under the name dependency-watchdog, unknown keys in configuration files only warn.";
 
@@ -71,6 +74,7 @@ pub(crate) struct Cli {
 
 #[derive(Subcommand)]
 enum Command {
+    Demo(Demo),
     Prober(Box<Prober>),
     Weeder(Box<Weeder>),
     Explain(Explain),
@@ -131,6 +135,7 @@ pub(crate) fn run(arguments: Vec<OsString>) -> Result<Outcome> {
         arguments
     };
     match Cli::try_parse_from(arguments)?.command {
+        Command::Demo(command) => command.run(),
         Command::Prober(command) => command.run(guise),
         Command::Weeder(command) => command.run(guise),
         Command::Explain(command) => command.run(guise),

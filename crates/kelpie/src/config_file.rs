@@ -1,8 +1,9 @@
-//! The configuration file of a component that is to run.
+//! The configuration file of a component that is to run, or of the demo.
 
 use std::path::Path;
 
 use anyhow::{Context, Result, bail};
+use kelpie_config::scenario::Scenario;
 use kelpie_config::{Parsed, ProberConfig, Report, Strictness, WeederConfig, prober, weeder};
 use tracing::warn;
 
@@ -10,9 +11,24 @@ use crate::cli::Guise;
 use crate::source::Source;
 use crate::{problems, terminal};
 
+const GARDENERS: &str = include_str!("../../../docs/examples/prober.yaml");
+
 /// The prober's, or every problem it has.
 pub(crate) fn prober(file: &Path, guise: Guise) -> Result<ProberConfig> {
     read(file, guise, prober::parse)
+}
+
+/// Gardener's own of the prober, which most people use.
+pub(crate) fn gardeners(guise: Guise) -> Result<ProberConfig> {
+    match prober::parse(GARDENERS.as_bytes(), guise.strictness()) {
+        Ok(parsed) => Ok(parsed.value),
+        Err(_) => bail!("the built-in configuration cannot be used"),
+    }
+}
+
+/// A scenario of the demo, or every problem it has.
+pub(crate) fn scenario(file: &Path) -> Result<Scenario> {
+    read(file, Guise::Kelpie, |bytes, _| Scenario::parse(bytes))
 }
 
 /// The weeder's, or every problem it has.

@@ -16,17 +16,23 @@ pub(crate) enum Outcome {
     Failure,
     /// The rules forbid it; why has been told.
     Refused,
+    /// Somebody ended it before it was done.
+    Interrupted,
 }
 
 /// 3: what was asked for is against the rules.
 const REFUSED: u8 = 3;
 
-/// 0: success, help, version. 1: failure. 2: a wrong command line. 3: refused. Errors are printed here.
+/// What shells say of a program that Ctrl-C has ended.
+const INTERRUPTED: u8 = 130;
+
+/// 0: success, help, version. 1: failure. 2: a wrong command line. 3: refused. 130: interrupted. Errors are printed here.
 pub(crate) fn code(result: Result<Outcome>) -> ExitCode {
     match result {
         Ok(Outcome::Success) => ExitCode::SUCCESS,
         Ok(Outcome::Failure) => ExitCode::FAILURE,
         Ok(Outcome::Refused) => ExitCode::from(REFUSED),
+        Ok(Outcome::Interrupted) => ExitCode::from(INTERRUPTED),
         Err(error) => match error.downcast::<clap::Error>() {
             Ok(usage) => {
                 // Nobody is left to tell if this fails.

@@ -6,7 +6,7 @@ mod rbac;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result};
 use clap::{Args, ValueEnum, ValueHint};
 use kelpie_addon::{AddonRef, OperatorOptions};
 use kelpie_config::ProberConfig;
@@ -18,9 +18,6 @@ use crate::addon::Part;
 use crate::cli::Guise;
 use crate::exit::Outcome;
 use crate::{config_file, prober, terminal, weeder};
-
-/// Gardener's own settings, which most people use.
-const GARDENERS: &str = include_str!("../../../docs/examples/prober.yaml");
 
 /// Print a file that is made from the code
 #[derive(Args)]
@@ -83,12 +80,9 @@ impl Generate {
     }
 
     fn config(&self, guise: Guise) -> Result<ProberConfig> {
-        if let Some(file) = &self.config_file {
-            return config_file::prober(file, guise);
-        }
-        match kelpie_config::prober::parse(GARDENERS.as_bytes(), guise.strictness()) {
-            Ok(parsed) => Ok(parsed.value),
-            Err(_) => bail!("the built-in configuration cannot be used"),
+        match &self.config_file {
+            Some(file) => config_file::prober(file, guise),
+            None => config_file::gardeners(guise),
         }
     }
 }

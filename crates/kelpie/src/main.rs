@@ -12,6 +12,7 @@ mod completions;
 mod component;
 mod config_file;
 mod crd;
+mod demo;
 mod etcd;
 mod exit;
 mod explain;

@@ -1,6 +1,7 @@
 //! Incidents in words.
 
 use std::fmt;
+use std::time::Duration;
 
 use super::{Clusters, Fault, Incident, Nodes, Site};
 use crate::GoDuration;
@@ -37,8 +38,8 @@ impl fmt::Display for Fault {
             } => write!(f, "{status} from the {site} for {share} of all requests"),
             Self::WatchDrop => f.write_str("watches break off"),
             Self::StaleReads(site) => write!(f, "stale reads from the {site}"),
-            Self::NodeClock(nodes, by) => write!(f, "clocks of {nodes} ahead by {by} ms"),
-            Self::WatchdogClock(by) => write!(f, "the watchdog's clock ahead by {by} ms"),
+            Self::NodeClock(nodes, by) => write!(f, "clocks of {nodes} {}", Ahead(*by)),
+            Self::WatchdogClock(by) => write!(f, "the watchdog's clock {}", Ahead(*by)),
             Self::Rotation => f.write_str("the kubeconfig is rotated"),
             Self::SlowPods(by) => write!(f, "pods take {}", GoDuration(*by)),
             Self::Scale {
@@ -49,6 +50,17 @@ impl fmt::Display for Fault {
             Self::Crash => f.write_str("the leading watchdog crashes"),
             Self::Pause => f.write_str("the leading watchdog is paused"),
         }
+    }
+}
+
+/// By how many milliseconds a clock is ahead, or behind if that is below zero.
+struct Ahead(i64);
+
+impl fmt::Display for Ahead {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let direction = if self.0 < 0 { "behind" } else { "ahead" };
+        let by = Duration::from_millis(self.0.unsigned_abs());
+        write!(f, "{direction} by {}", GoDuration(by))
     }
 }
 

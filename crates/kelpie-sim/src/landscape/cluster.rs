@@ -39,6 +39,8 @@ pub(super) struct Cluster {
     next_tick: Time,
     /// How the watchdog reaches it.
     url: String,
+    /// How long before its deadline it was fenced the last time, in seconds, if there was one.
+    pub(super) margin: Option<f64>,
     rotations: u32,
     pace: Pace,
     pods_per_node: u64,
@@ -90,6 +92,7 @@ impl Cluster {
             down_since: None,
             next_tick: now.after(phase),
             url,
+            margin: None,
             rotations: 0,
             pace,
             pods_per_node: plan.pods_per_node,

@@ -126,11 +126,13 @@ impl World {
         if is_kcm
             && wanted == 0
             && before > 0
-            && let Some(cluster) = self.numbers.get(&key.0).and_then(|n| self.clusters.get(*n))
-            && cluster.cut_off() > 0
-            && let Some(deadline) = cluster.deadline(self.plan.grace)
+            && let Some(number) = self.numbers.get(&key.0)
+            && let Some(cluster) = self.clusters.get_mut(*number)
         {
-            self.damage.margins.push(signed(deadline, now));
+            let deadline = cluster.deadline(self.plan.grace);
+            let deadline = deadline.filter(|_| cluster.cut_off() > 0);
+            cluster.margin = deadline.map(|deadline| signed(deadline, now));
+            self.damage.margins.extend(cluster.margin);
         }
         self.deployments.see(key, wanted, now);
         if let Some(at) = self.deployments.next() {
@@ -347,6 +349,7 @@ impl World {
                 deadline: cluster
                     .deadline(self.plan.grace)
                     .map(|deadline| signed(deadline, now)),
+                margin: cluster.margin,
             }
         };
         self.clusters.iter().enumerate().map(row).collect()

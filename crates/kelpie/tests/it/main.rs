@@ -5,6 +5,7 @@
 
 mod check;
 mod check_config;
+mod demo;
 mod deploy;
 mod etcd;
 mod explain;

@@ -1,0 +1,124 @@
+//! Where it is played: a simulated landscape in a time of its own.
+
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use anyhow::{Context, Result};
+use kelpie_core::Time;
+use kelpie_sim::{Clock, Damage, Happening, Landscape, Row, What};
+use tokio::runtime::{Builder, Runtime};
+use tokio::time::sleep;
+
+use super::plot::Plot;
+use super::watchdog::Watchdog;
+
+/// Time goes on by so much at once.
+pub(super) const FRAME: Duration = Duration::from_millis(250);
+
+/// What is not normal so long after the end of a scenario will not be.
+const PATIENCE: Duration = Duration::from_hours(1);
+
+/// Some day; what happens depends on the seed alone.
+const START: Time = Time::from_unix(1_800_000_000, 0);
+
+/// A landscape with what goes wrong in it, and who watches over it.
+pub(super) struct Stage {
+    /// Its time stands still but for the frames that are played.
+    runtime: Runtime,
+    landscape: Landscape,
+    watchdog: Option<Watchdog>,
+    happened: Arc<Mutex<Vec<Happening>>>,
+    length: Duration,
+    elapsed: Duration,
+}
+
+impl Stage {
+    /// The prober watches over it.
+    pub(super) fn watched(plot: &Plot) -> Result<Self> {
+        let mut stage = Self::unwatched(plot)?;
+        let _inside = stage.runtime.enter();
+        stage.watchdog = Some(Watchdog::start(&stage.landscape)?);
+        let happened = Arc::clone(&stage.happened);
+        stage.landscape.observe(move |happening: &Happening| {
+            if !matches!(happening.what, What::Call { .. }) {
+                let mut happened = happened.lock().unwrap_or_else(PoisonError::into_inner);
+                happened.push(happening.clone());
+            }
+        });
+        Ok(stage)
+    }
+
+    /// Nobody does.
+    pub(super) fn unwatched(plot: &Plot) -> Result<Self> {
+        // The watchdog draws from the thread's dice.
+        fastrand::seed(plot.plan.seed);
+        kelpie_net::install_crypto();
+        let runtime = Builder::new_current_thread()
+            .enable_time()
+            .start_paused(true)
+            .build()
+            .context("cannot start the runtime")?;
+        let landscape = {
+            let _inside = runtime.enter();
+            Landscape::inside(&plot.plan, &Clock::starting_at(START))?
+        };
+        let driven = landscape.clone();
+        runtime.spawn(async move { driven.run().await });
+        {
+            let _inside = runtime.enter();
+            landscape.play(&plot.scenario);
+        }
+        Ok(Self {
+            runtime,
+            landscape,
+            watchdog: None,
+            happened: Arc::default(),
+            length: plot.scenario.length,
+            elapsed: Duration::ZERO,
+        })
+    }
+
+    /// Plays a frame.
+    pub(super) fn play(&mut self) -> Result<()> {
+        // The timer has to be made inside.
+        self.runtime.block_on(async { sleep(FRAME).await });
+        self.elapsed += FRAME;
+        let _inside = self.runtime.enter();
+        match &mut self.watchdog {
+            Some(watchdog) => watchdog.follow_orders(),
+            None => Ok(()),
+        }
+    }
+
+    /// Since the scenario began.
+    pub(super) fn elapsed(&self) -> Duration {
+        self.elapsed
+    }
+
+    /// It was played to its end, and everything is as before if it ever will be.
+    pub(super) fn is_over(&self) -> bool {
+        self.elapsed >= self.length + PATIENCE || self.elapsed >= self.length && self.is_normal()
+    }
+
+    /// Something was wrong, and everything is as before.
+    pub(super) fn is_normal(&self) -> bool {
+        self.damage().seconds_to_normal.is_some()
+    }
+
+    /// The fleet as it is.
+    pub(super) fn fleet(&self) -> Vec<Row> {
+        let _inside = self.runtime.enter();
+        self.landscape.fleet()
+    }
+
+    /// What happened since the last time.
+    pub(super) fn take_happenings(&self) -> Vec<Happening> {
+        let mut happened = self.happened.lock().unwrap_or_else(PoisonError::into_inner);
+        std::mem::take(&mut *happened)
+    }
+
+    /// What was broken so far.
+    pub(super) fn damage(&self) -> Damage {
+        self.landscape.damage()
+    }
+}

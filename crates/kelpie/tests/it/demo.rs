@@ -1,0 +1,142 @@
+//! `kelpie demo`: the story, the report, and what cannot be played.
+
+use std::io::{BufRead, BufReader};
+use std::process::Command;
+
+use kelpie_config::scenario::Scenario;
+use serde_json::Value;
+
+use crate::program::Program;
+
+const SMALL: [&str; 5] = ["demo", "--clusters", "3", "--nodes", "3"];
+
+/// What a script gets to see of a small fleet.
+fn report(test: &str, scenario: &str) -> Value {
+    let mut command = Program::new(test).command(&SMALL);
+    let command = command.args(["--once", "--output", "json", "--scenario", scenario]);
+    let output = command.output().unwrap();
+    assert!(output.status.success(), "{output:?}");
+    assert!(output.stderr.is_empty(), "{output:?}");
+    serde_json::from_slice(&output.stdout).unwrap()
+}
+
+fn count(report: &Value, side: &str, what: &str) -> u64 {
+    let count = report[side][what].as_u64();
+    count.unwrap_or_else(|| panic!("no {what} in {report}"))
+}
+
+#[test]
+fn no_scenario_breaks_more_with_kelpie_than_without() {
+    for name in Scenario::built_in_names() {
+        let report = report("demo-scenarios", name);
+        for what in ["nodesUnknown", "machinesReplaced", "podsEvicted"] {
+            let (with, without) = (
+                count(&report, "with", what),
+                count(&report, "without", what),
+            );
+            assert!(with <= without, "{name}: {report}");
+        }
+        for side in ["with", "without"] {
+            assert!(
+                report[side]["secondsToNormal"].is_number(),
+                "{name}: {report}"
+            );
+        }
+        assert_eq!(report["without"]["margins"].as_array().unwrap().len(), 0);
+    }
+}
+
+#[test]
+fn a_partition_costs_nothing_with_kelpie_and_machines_without() {
+    let report = report("demo-partition", "partition");
+    for what in ["nodesUnknown", "machinesReplaced", "podsEvicted"] {
+        assert_eq!(count(&report, "with", what), 0, "{report}");
+        assert!(count(&report, "without", what) > 0, "{report}");
+    }
+    let margins = report["with"]["margins"].as_array().unwrap();
+    // A third of three clusters and a bit is two.
+    assert_eq!(margins.len(), 2, "{report}");
+    let in_time = |margin: &Value| margin.as_f64().unwrap() > 0.0;
+    assert!(margins.iter().all(in_time), "{report}");
+}
+
+#[test]
+fn an_outage_of_api_servers_fences_nothing() {
+    let report = report("demo-outage", "api-outage");
+    assert_eq!(report["with"]["margins"].as_array().unwrap().len(), 0);
+}
+
+#[test]
+fn the_story_is_told_line_by_line_and_ends_with_the_damage() {
+    insta::assert_snapshot!(Program::new("demo").run(&["demo", "--once"]));
+}
+
+#[test]
+fn the_readme_shows_what_is_told() {
+    let readme = include_str!("../../../../README.md");
+    let output = Program::new("demo").command(&["demo", "--once"]).output();
+    let story = String::from_utf8(output.unwrap().stdout).unwrap();
+    assert!(readme.contains(&story), "README.md has not:\n{story}");
+}
+
+#[test]
+fn the_story_depends_on_the_seed_and_not_on_the_speed() {
+    let told = |arguments: &[&str]| Program::new("demo").run(&[&SMALL[..], arguments].concat());
+    let quick = told(&["--once"]);
+    assert_eq!(told(&["--speed", "10000"]), quick);
+    assert_ne!(told(&["--once", "--seed", "7"]), quick);
+}
+
+#[test]
+fn a_scenario_of_ones_own_is_played() {
+    let program = Program::new("demo-file").with_file(
+        "own.yaml",
+        "summary: the watchdog dies, and its successor does what has to be done
+length: 10m
+incidents:
+- {at: 1m, lasts: 4m, only: [0], fault: partition}
+- {at: 20s, lasts: 5s, fault: crash}
+- {at: 3m, fault: latency, by: 200ms}
+",
+    );
+    let arguments = ["--once", "--scenario", "own.yaml"];
+    insta::assert_snapshot!(program.run(&[&SMALL[..], &arguments].concat()));
+}
+
+#[test]
+fn what_cannot_be_played_is_told_with_what_can() {
+    let program = Program::new("demo-wrong").with_file(
+        "wrong.yaml",
+        "length: 10m\nincidents:\n- {at: 1m, fault: earthquake}\n- {at: 11m, fault: partition, zone: first}\n",
+    );
+    let told = [
+        &["demo", "--scenario", "earthquake"][..],
+        &["demo", "--scenario", "wrong.yaml"],
+        &["demo", "--scenario", "."],
+        &["demo", "--speed", "fast"],
+        &["demo", "--clusters", "0"],
+    ]
+    .map(|arguments| {
+        let transcript = program.run(arguments);
+        format!("$ kelpie {}\n{transcript}", arguments.join(" "))
+    });
+    insta::assert_snapshot!(told.join("\n"));
+}
+
+#[test]
+fn ctrl_c_ends_it_at_once() {
+    let mut child = Program::new("demo-interrupted")
+        .command(&["demo", "--speed", "0.1"])
+        .spawn()
+        .unwrap();
+    let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
+    // It listens before it says anything.
+    let title = lines.next().unwrap().unwrap();
+    assert!(title.starts_with("kelpie demo: partition"), "{title}");
+    let kill = Command::new("kill")
+        .args(["-INT", &child.id().to_string()])
+        .status();
+    assert!(kill.unwrap().success());
+    // At this speed the story takes hours.
+    assert_eq!(child.wait().unwrap().code(), Some(130));
+}
