@@ -13,7 +13,6 @@ mod dice;
 mod fault;
 mod kind;
 mod landscape;
-mod pace;
 mod patch;
 mod refusal;
 pub mod resource;
@@ -27,7 +26,6 @@ pub use kelpie_config::scenario;
 pub use landscape::{
     Controller, Damage, Happening, Landscape, LandscapeError, Link, Order, Plan, Row, Truth, What,
 };
-pub use pace::keep_pace;
 pub use refusal::{Reason, Refusal};
 pub use resource::Resource;
 pub use selection::Selection;
