@@ -2,7 +2,7 @@
 //! the product itself.
 //!
 //! Read in this order: [`ControlPlane`] is what most tests start; it is an [`Etcd`] and an
-//! [`ApiServer`] on it. [`Credentials`] say who a client is. An etcd [`Cluster`] has several members
+//! [`ApiServer`] on it; a [`ControllerManager`] acts on its objects. [`Credentials`] say who a client is. An etcd [`Cluster`] has several members
 //! that can be paused, killed and replaced. [`Simulated`] is an API server of the simulator. A [`landscape`] is a seed with shoots. [`Kelpie`] is the
 //! built binary. Under them, [`process`] runs a server
 //! and ends it with its test, [`pki`] makes keys and certificates, [`poll`] waits for an event with
@@ -13,6 +13,7 @@
 
 mod api_server;
 mod control_plane;
+mod controller_manager;
 mod credentials;
 pub mod disk;
 mod etcd;
@@ -29,6 +30,7 @@ pub mod wire;
 
 pub use api_server::{Answer, ApiServer, get};
 pub use control_plane::ControlPlane;
+pub use controller_manager::ControllerManager;
 pub use credentials::Credentials;
 pub use etcd::{Cluster, Etcd, Keys, LINES, Setup};
 pub use kelpie::Kelpie;
