@@ -1,4 +1,4 @@
-//! A real kube-controller-manager, with the controllers that a test is about and no others.
+//! A real kube-controller-manager on a real API server.
 
 use std::fs;
 use std::time::Duration;
@@ -17,7 +17,7 @@ const PATIENCE: Duration = Duration::from_mins(1);
 /// What it logs when a controller has read what it needs to know.
 const SYNCED: &str = "Caches are synced";
 
-/// Running controllers. They end when dropped.
+/// A running controller manager. It ends when dropped.
 pub struct ControllerManager {
     process: Process,
     // After the process: it must be gone before its folder goes.
@@ -25,40 +25,43 @@ pub struct ControllerManager {
 }
 
 impl ControllerManager {
-    /// Starts these controllers, as in `["garbage-collector-controller"]`, as the admin of `api`, and
-    /// waits until each knows the cluster. Kinds that are defined later may be noticed late: define
-    /// them first.
-    pub async fn start(api: &ApiServer, controllers: &[&str], flags: &[&str]) -> Result<Self> {
-        Self::start_as(&api.kubeconfig(&api.admin()), controllers, flags).await
-    }
-
-    /// The same with somebody else's rights, or by way of another address.
-    pub async fn start_as(kubeconfig: &str, controllers: &[&str], flags: &[&str]) -> Result<Self> {
-        let program = cache::find("kube-controller-manager")?;
+    /// Starts one with these controllers and no others, and some flags more. It acts at once: nobody
+    /// is elected, and it listens nowhere.
+    pub fn start(api: &ApiServer, controllers: &[&str], flags: &[&str]) -> Result<Self> {
         let folder = Folder::new("kube-controller-manager")?;
-        let file = folder.path().join("kubeconfig");
-        fs::write(&file, kubeconfig)?;
-        let mut arguments = vec![
-            format!("--kubeconfig={}", file.display()),
+        let kubeconfig = folder.path().join("kubeconfig");
+        fs::write(&kubeconfig, api.kubeconfig(&api.admin()))?;
+        let fixed = [
+            format!("--kubeconfig={}", kubeconfig.display()),
             format!("--controllers={}", controllers.join(",")),
             "--leader-elect=false".to_owned(),
-            // Nobody asks it anything.
             "--secure-port=0".to_owned(),
         ];
-        arguments.extend(flags.iter().map(ToString::to_string));
-        let mut process = Process::start(&program, &arguments, &folder.path().join("log"))?;
-        poll::until_serving(&mut process, "controllers", PATIENCE, async |process| {
-            process.log().matches(SYNCED).count() >= controllers.len()
-        })
-        .await?;
+        let flags = flags.iter().map(|flag| (*flag).to_owned());
+        let arguments: Vec<String> = fixed.into_iter().chain(flags).collect();
+        let program = cache::find("kube-controller-manager")?;
+        let log = folder.path().join("log");
         Ok(Self {
-            process,
+            process: Process::start(&program, &arguments, &log)?,
             _folder: folder,
         })
     }
 
-    /// The process behind it: its log, its end.
-    pub fn process(&mut self) -> &mut Process {
-        &mut self.process
+    /// Waits until so many controllers know the cluster. Kinds that are defined later may be noticed
+    /// late: define them before the start.
+    pub async fn until_synced(&mut self, controllers: usize) -> Result<()> {
+        poll::until_serving(
+            &mut self.process,
+            "controllers",
+            PATIENCE,
+            async |process| process.log().matches(SYNCED).count() >= controllers,
+        )
+        .await?;
+        Ok(())
+    }
+
+    /// The process behind it.
+    pub fn process(&self) -> &Process {
+        &self.process
     }
 }

@@ -2,19 +2,13 @@
 
 use std::time::Duration;
 
-use futures_util::future::BoxFuture;
-use kelpie_kube::leader::{Leadership, Part, announce};
+use kelpie_kube::leader::{Candidacy, Leadership, Part};
 use kelpie_kube::seed::{Events, Note, NoteKind, ObjectRef, Seed};
 use prometheus_client::metrics::gauge::Gauge;
 use tokio::sync::watch;
-use tokio::time::{Instant, timeout};
-use tokio_util::sync::CancellationToken;
-use tokio_util::task::TaskTracker;
+use tokio::time::Instant;
 
 use crate::addon::{ADDON, AddonRef};
-
-/// The Lease gets this long to be given back, and Events to be posted.
-const HANDOVER: Duration = Duration::from_secs(2);
 
 /// What the command line says about a controller.
 #[derive(Clone, Debug)]
@@ -36,9 +30,7 @@ pub(crate) struct Post {
     pub(crate) spoke: Seed,
     pub(crate) options: Options,
     pub(crate) voice: Voice,
-    leadership: watch::Receiver<Leadership>,
-    election: BoxFuture<'static, ()>,
-    election_over: CancellationToken,
+    candidacy: Candidacy,
 }
 
 /// Tells what happened to the addon, as Events. Clones are the same.
@@ -56,9 +48,7 @@ pub(crate) struct Say(watch::Receiver<Leadership>);
 impl Post {
     /// `component` signs the Events.
     pub(crate) fn new(spoke: Seed, component: &str, options: Options) -> Self {
-        let election_over = CancellationToken::new();
-        let part = options.part.clone();
-        let (leadership, election) = part.play(&spoke, election_over.clone());
+        let candidacy = options.part.clone().play(&spoke);
         let events = (!options.dry_run).then(|| spoke.events(component, &options.identity));
         Self {
             voice: Voice {
@@ -67,34 +57,24 @@ impl Post {
             },
             spoke,
             options,
-            leadership,
-            election,
-            election_over,
+            candidacy,
         }
     }
 
     pub(crate) fn say(&self) -> Say {
-        Say(self.leadership.clone())
+        Say(self.candidacy.leadership())
     }
 
     /// Does the work while the election and the Events go on; afterwards the Lease is given back.
     pub(crate) async fn during(self, leader: Gauge, work: impl Future<Output = ()>) {
-        let background = TaskTracker::new();
-        let over = CancellationToken::new();
-        let election = background.spawn(self.election);
-        let tell = move |leads: bool| {
+        let office = self.candidacy.begin(move |leads| {
             leader.set(leads.into());
-        };
-        background.spawn(announce(self.leadership, tell));
+        });
         if let Some(events) = self.voice.events {
-            background.spawn(events.run(over.clone()));
+            office.beside(|over| events.run(over));
         }
         work.await;
-        self.election_over.cancel();
-        let _ = timeout(HANDOVER, election).await;
-        over.cancel();
-        background.close();
-        let _ = timeout(HANDOVER, background.wait()).await;
+        office.leave().await;
     }
 }
 

@@ -7,11 +7,10 @@ use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
 use axum::{Json, Router};
-use futures_util::future::BoxFuture;
 use kelpie_config::ProberConfig;
 use kelpie_health::{Pulse, ReadyHandle};
 use kelpie_kube::Clock;
-use kelpie_kube::leader::{ElectionSettings, Leadership, Part, announce};
+use kelpie_kube::leader::{Candidacy, ElectionSettings, Leadership, Part};
 use kelpie_kube::seed::{Events, LostEvents, Seed, SeedNumbers};
 use kelpie_kube::tenant::Keeping;
 use prometheus_client::registry::Registry;
@@ -20,7 +19,7 @@ use tokio::sync::watch;
 use tokio::time::{Instant, timeout};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
-use tracing::{info, warn};
+use tracing::warn;
 
 use crate::board::{Board, State};
 use crate::fleet::{Common, Fleet};
@@ -32,8 +31,6 @@ use crate::scribe::EventLog;
 const COMPONENT: &str = "kelpie-prober";
 /// Probes get this long to come to a step boundary.
 const DRAIN: Duration = Duration::from_secs(3);
-/// The Lease gets this long to be given back.
-const HANDOVER: Duration = Duration::from_secs(1);
 
 /// What the command line says beside the configuration.
 #[derive(Clone, Debug)]
@@ -60,10 +57,7 @@ pub struct Prober {
     events: Option<Events>,
     board: Board,
     clock: Clock,
-    leadership: watch::Receiver<Leadership>,
-    /// Ends when `election_over` is cancelled and the Lease is given back.
-    election: BoxFuture<'static, ()>,
-    election_over: CancellationToken,
+    candidacy: Candidacy,
 }
 
 impl Prober {
@@ -74,9 +68,8 @@ impl Prober {
         seed: Seed,
         registry: &mut Registry,
     ) -> Self {
-        let election_over = CancellationToken::new();
         let part = Part::new(options.election.clone(), options.dry_run);
-        let (leadership, election) = part.play(&seed, election_over.clone());
+        let candidacy = part.play(&seed);
         let events = (!options.dry_run).then(|| seed.events(COMPONENT, &options.identity));
         let clock = Clock::anchored(seed.wall_clock());
         let metrics = Metrics::new(registry, clock);
@@ -91,9 +84,7 @@ impl Prober {
             config,
             options,
             seed,
-            leadership,
-            election,
-            election_over,
+            candidacy,
         }
     }
 
@@ -103,7 +94,7 @@ impl Prober {
             board: self.board.clone(),
             clock: self.clock,
             dry_run: self.options.dry_run,
-            leadership: self.leadership.clone(),
+            leadership: self.candidacy.leadership(),
         };
         Router::new()
             .route("/debug/state", get(state))
@@ -113,23 +104,16 @@ impl Prober {
     /// Runs until `shutdown`. Then probes come to a step boundary, and the Lease is given back.
     /// `pulse` beats while it turns; `ready` is ready once the seed is known.
     pub async fn run(self, shutdown: CancellationToken, pulse: Pulse, ready: ReadyHandle) {
-        let background = TaskTracker::new();
-        let background_over = CancellationToken::new();
-        let election = background.spawn(self.election);
-        if self.options.dry_run {
-            info!("dry run: this replica decides and writes nothing");
-        } else {
-            let leader = self.metrics.leader.clone();
-            background.spawn(announce(self.leadership.clone(), move |leads| {
-                leader.set(leads.into());
-            }));
-        }
+        let leader = self.metrics.leader.clone();
+        let leadership = self.candidacy.leadership();
+        let office = self.candidacy.begin(move |leads| {
+            leader.set(leads.into());
+        });
         if let Some(events) = self.events.clone() {
-            background.spawn(events.run(background_over.clone()));
+            office.beside(|over| events.run(over));
         }
-
         let (survey, answering) = self.seed.survey();
-        background.spawn(background_over.clone().run_until_cancelled_owned(answering));
+        office.beside(|over| over.run_until_cancelled_owned(answering));
 
         let probes = TaskTracker::new();
         let common = Common {
@@ -142,7 +126,7 @@ impl Prober {
                 Keeping::Kept
             },
             network: self.seed.network().clone(),
-            reach: Reach::new(&self.seed, survey, self.leadership, self.options.dry_run),
+            reach: Reach::new(&self.seed, survey, leadership, self.options.dry_run),
             metrics: self.metrics,
             board: self.board,
             events: self.events.map(|events| EventLog {
@@ -158,14 +142,7 @@ impl Prober {
         if timeout(DRAIN, probes.wait()).await.is_err() {
             warn!("some calls to the seed are still out; what they did is found at the next start");
         }
-        // Only now: who hands over must have stopped acting.
-        self.election_over.cancel();
-        if timeout(HANDOVER, election).await.is_err() {
-            warn!("the Lease could not be given back in time; it runs out by itself");
-        }
-        background_over.cancel();
-        background.close();
-        let _ = timeout(HANDOVER, background.wait()).await;
+        office.leave().await;
     }
 }
 

@@ -6,12 +6,11 @@ use std::time::Duration;
 use axum::extract::{Query, State as Shared};
 use axum::routing::get;
 use axum::{Json, Router};
-use futures_util::future::BoxFuture;
 use kelpie_config::WeederConfig;
 use kelpie_core::weeder::{Readiness, Rules};
 use kelpie_health::{Pulse, ReadyHandle};
 use kelpie_kube::Clock;
-use kelpie_kube::leader::{ElectionSettings, Leadership, Part, announce};
+use kelpie_kube::leader::{Candidacy, ElectionSettings, Leadership, Part};
 use kelpie_kube::seed::{LostEvents, Seed, SeedNumbers};
 use prometheus_client::registry::Registry;
 use serde::Deserialize;
@@ -32,8 +31,6 @@ use crate::scribe::Audience;
 const COMPONENT: &str = "kelpie-weeder";
 /// Deletions that are under way get this long.
 const DRAIN: Duration = Duration::from_secs(3);
-/// The Lease gets this long to be given back.
-const HANDOVER: Duration = Duration::from_secs(1);
 
 /// What the command line says beside the configuration.
 #[derive(Clone, Debug)]
@@ -53,9 +50,7 @@ pub struct Weeder {
     common: Arc<Common>,
     namespace: Option<String>,
     readiness: Readiness,
-    /// Ends when `election_over` is cancelled and the Lease is given back.
-    election: BoxFuture<'static, ()>,
-    election_over: CancellationToken,
+    candidacy: Candidacy,
 }
 
 impl Weeder {
@@ -68,9 +63,7 @@ impl Weeder {
         shutdown: CancellationToken,
     ) -> Self {
         let dry_run = options.dry_run || config.dry_run;
-        let election_over = CancellationToken::new();
-        let part = Part::new(options.election, dry_run);
-        let (leadership, election) = part.play(&seed, election_over.clone());
+        let candidacy = Part::new(options.election, dry_run).play(&seed);
         let events = (!dry_run).then(|| seed.urgent_events(COMPONENT, &options.identity));
         let services = config.services.keys().map(String::as_str);
         let metrics = Metrics::new(registry, services);
@@ -91,7 +84,7 @@ impl Weeder {
             },
             selectors: selectors.collect(),
             pacer: Pacer::default(),
-            leadership,
+            leadership: candidacy.leadership(),
             audience: Audience {
                 metrics,
                 board: Board::default(),
@@ -103,8 +96,7 @@ impl Weeder {
             common: Arc::new(common),
             namespace: options.namespace,
             readiness: config.readiness,
-            election,
-            election_over,
+            candidacy,
         }
     }
 
@@ -124,16 +116,12 @@ impl Weeder {
     /// Runs until the shutdown. Then deletions that are under way may end, and the Lease is given
     /// back. `pulse` beats while it turns; `ready` is ready once the services are known.
     pub async fn run(self, pulse: Pulse, ready: ReadyHandle) {
-        let background = TaskTracker::new();
-        let background_over = CancellationToken::new();
-        let election = background.spawn(self.election);
         let leader = self.common.audience.metrics.leader.clone();
-        let leadership = self.common.leadership.clone();
-        background.spawn(announce(leadership, move |leads| {
+        let office = self.candidacy.begin(move |leads| {
             leader.set(leads.into());
-        }));
+        });
         if let Some(events) = self.common.audience.events.clone() {
-            background.spawn(events.run(background_over.clone()));
+            office.beside(|over| events.run(over));
         }
 
         let plots = TaskTracker::new();
@@ -145,14 +133,7 @@ impl Weeder {
         if timeout(DRAIN, plots.wait()).await.is_err() {
             warn!("some deletions are still out; what they did is found at the next start");
         }
-        // Only now: who hands over must have stopped acting.
-        self.election_over.cancel();
-        if timeout(HANDOVER, election).await.is_err() {
-            warn!("the Lease could not be given back in time; it runs out by itself");
-        }
-        background_over.cancel();
-        background.close();
-        let _ = timeout(HANDOVER, background.wait()).await;
+        office.leave().await;
     }
 }
 

@@ -11,7 +11,7 @@ use tokio::runtime;
 pub(crate) use election::{ElectionFlags, identity};
 pub(crate) use logging::LoggingFlags;
 pub(crate) use seed::SeedFlags;
-pub(crate) use serving::{ServingFlags, checks, checks_of};
+pub(crate) use serving::{Loop, ServingFlags};
 
 /// Runs a component to its end, on one thread: what it does at once takes well under a millisecond, and
 /// handing it from thread to thread would cost as much again.

@@ -9,12 +9,11 @@ use kelpie_kube::leader::ElectionSettings;
 use kelpie_kube::seed::Seed;
 use kelpie_prober::Options;
 use prometheus_client::registry::Registry;
-use tokio_util::sync::CancellationToken;
 use tracing::info;
 
 use crate::cli::Guise;
 use crate::component::{
-    self, ElectionFlags, LoggingFlags, SeedFlags, ServingFlags, checks, identity,
+    self, ElectionFlags, LoggingFlags, Loop, SeedFlags, ServingFlags, identity,
 };
 use crate::exit::Outcome;
 use crate::go_flags::boolean;
@@ -23,7 +22,7 @@ use crate::{config_file, signals};
 /// The Lease of the leader, as dependency-watchdog calls it: the two never act at the same time.
 pub(crate) const LEASE: &str = "dwd-prober-leader-election";
 /// The loop that must not stop.
-pub(crate) const TURNING: &str = "fleet";
+pub(crate) const TURNING: Loop = Loop::of_seed("fleet");
 
 /// Fence the controllers of clusters whose nodes are cut off, and restore them afterwards
 ///
@@ -104,20 +103,15 @@ impl Prober {
         };
         let clusters = config.namespace.clone();
         let prober = kelpie_prober::Prober::new(config, options, seed, &mut registry);
-        let (health, pulse, ready) = checks(&mut registry, TURNING)?;
-        // Answers are given until the very end: the probes drain first.
-        let answered_to_the_end = CancellationToken::new();
-        self.serving
-            .start(registry, prober.routes(), health, &answered_to_the_end)
-            .await?;
+        let served = self.serving.open(registry, prober.routes(), &TURNING);
+        let served = served.await?;
         info!(
             dry_run = self.dry_run,
             "watching over {}",
             clusters.as_deref().unwrap_or("all clusters of the seed")
         );
-        prober.run(shutdown, pulse, ready).await;
-        answered_to_the_end.cancel();
-        info!("ended");
+        let run = |pulse, ready| prober.run(shutdown, pulse, ready);
+        served.during(run).await;
         Ok(())
     }
 }

@@ -9,12 +9,11 @@ use kelpie_kube::leader::ElectionSettings;
 use kelpie_kube::seed::Seed;
 use kelpie_weeder::Options;
 use prometheus_client::registry::Registry;
-use tokio_util::sync::CancellationToken;
 use tracing::info;
 
 use crate::cli::Guise;
 use crate::component::{
-    self, ElectionFlags, LoggingFlags, SeedFlags, ServingFlags, checks, identity,
+    self, ElectionFlags, LoggingFlags, Loop, SeedFlags, ServingFlags, identity,
 };
 use crate::exit::Outcome;
 use crate::go_flags::boolean;
@@ -23,7 +22,7 @@ use crate::{config_file, signals};
 /// The Lease of the leader, as dependency-watchdog calls it: the two never act at the same time.
 pub(crate) const LEASE: &str = "dwd-weeder-leader-election";
 /// The loop that must not stop.
-pub(crate) const TURNING: &str = "lookout";
+pub(crate) const TURNING: Loop = Loop::of_seed("lookout");
 
 /// Restart crashing pods as soon as the service they need is back
 ///
@@ -95,17 +94,12 @@ impl Weeder {
         };
         let services = config.services.len();
         let weeder = kelpie_weeder::Weeder::new(config, options, seed, &mut registry, shutdown);
-        let (health, pulse, ready) = checks(&mut registry, TURNING)?;
-        // Answers are given until the very end: deletions drain first.
-        let answered_to_the_end = CancellationToken::new();
-        self.serving
-            .start(registry, weeder.routes(), health, &answered_to_the_end)
-            .await?;
+        let served = self.serving.open(registry, weeder.routes(), &TURNING);
+        let served = served.await?;
         let namespaces = self.namespace.as_deref().unwrap_or("all namespaces");
         info!(dry_run, services, "watching services in {namespaces}");
-        weeder.run(pulse, ready).await;
-        answered_to_the_end.cancel();
-        info!("ended");
+        let run = |pulse, ready| weeder.run(pulse, ready);
+        served.during(run).await;
         Ok(())
     }
 }

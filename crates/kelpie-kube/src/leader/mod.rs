@@ -3,6 +3,7 @@
 //! The rules stand in `elector`; here are the calls. They need `get`, `create` and `update` on leases.
 
 mod elector;
+mod office;
 mod part;
 
 use std::mem;
@@ -21,7 +22,8 @@ use crate::seed::{Fault, Seed, quietly};
 use crate::wall::WallClock;
 use elector::{Act, Elector, Record, Seen};
 
-pub use part::{Part, announce};
+pub use office::{Candidacy, Office};
+pub use part::Part;
 
 /// Longer than any process lives.
 const FOR_GOOD: Duration = Duration::from_hours(100 * 365 * 24);

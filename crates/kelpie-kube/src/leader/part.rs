@@ -7,7 +7,7 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use tracing::info;
 
-use super::{ElectionSettings, Leadership, elect};
+use super::{Candidacy, ElectionSettings, Leadership, elect};
 use crate::seed::Seed;
 
 /// Who decides whether this replica acts.
@@ -31,32 +31,43 @@ impl Part {
         }
     }
 
-    /// Whether we may act, from now on. The future has to be spawned; it ends after `over`, when the
-    /// Lease is given back.
-    pub fn play(
-        self,
-        seed: &Seed,
-        over: CancellationToken,
-    ) -> (watch::Receiver<Leadership>, BoxFuture<'static, ()>) {
-        let leadership = match self {
-            Self::Observer => Leadership::Standby,
-            Self::Alone => Leadership::alone(),
+    /// Makes ready to play it on this seed; nothing runs yet.
+    pub fn play(self, seed: &Seed) -> Candidacy {
+        let observes = self == Self::Observer;
+        let election_over = CancellationToken::new();
+        let over = election_over.clone();
+        let (leadership, election) = match self {
+            Self::Observer => hold(Leadership::Standby, over),
+            Self::Alone => hold(Leadership::alone(), over),
             Self::Candidate(settings) => {
                 let (leadership, run) = elect(seed, settings, over);
-                return (leadership, run.boxed());
+                (leadership, run.boxed())
             }
         };
-        let (sender, leadership) = watch::channel(leadership);
-        let hold = async move {
-            over.cancelled().await;
-            drop(sender);
-        };
-        (leadership, hold.boxed())
+        Candidacy {
+            leadership,
+            observes,
+            election,
+            election_over,
+        }
     }
 }
 
+/// The same until the end.
+fn hold(
+    leadership: Leadership,
+    over: CancellationToken,
+) -> (watch::Receiver<Leadership>, BoxFuture<'static, ()>) {
+    let (sender, leadership) = watch::channel(leadership);
+    let hold = async move {
+        over.cancelled().await;
+        drop(sender);
+    };
+    (leadership, hold.boxed())
+}
+
 /// Tells when this replica begins or stops to act, until the election is over.
-pub async fn announce(mut leadership: watch::Receiver<Leadership>, tell: impl Fn(bool)) {
+pub(super) async fn announce(mut leadership: watch::Receiver<Leadership>, tell: impl Fn(bool)) {
     let mut led = None;
     loop {
         let leads = leadership.borrow_and_update().may_act(Instant::now());

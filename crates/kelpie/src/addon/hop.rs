@@ -5,9 +5,10 @@ use clap::Args;
 use kelpie_addon::Hop as Controller;
 use prometheus_client::registry::Registry;
 
-use super::server::ServerFlags;
+use super::server::{ServerFlags, TURNING};
 use super::spoke::SpokeFlags;
 use crate::exit::Outcome;
+use crate::signals;
 
 /// The Lease of the leader.
 pub(super) const LEASE: &str = "kelpie-addon-hop";
@@ -37,15 +38,17 @@ impl Hop {
     }
 
     async fn serve(&self) -> Result<()> {
+        let shutdown = signals::shutdown()?;
         let hub = self.hub.connect_as("hub", "hop").await?;
         let mut registry = Registry::default();
         let options = self.server.options(self.hub.addon(), LEASE);
         let controller = Controller::new(hub, options, &mut registry);
-        let running = self.server.open(registry, controller.routes()).await?;
-        controller
-            .run(running.shutdown, running.pulse, running.ready)
-            .await;
-        running.over.cancel();
+        let served = self
+            .server
+            .serving
+            .open(registry, controller.routes(), &TURNING);
+        let run = |pulse, ready| controller.run(shutdown, pulse, ready);
+        served.await?.during(run).await;
         Ok(())
     }
 }

@@ -6,9 +6,10 @@ use kelpie_addon::{Operator as Controller, OperatorOptions};
 use prometheus_client::registry::Registry;
 
 use super::collectors::CollectorFlags;
-use super::server::ServerFlags;
+use super::server::{ServerFlags, TURNING};
 use super::spoke::SpokeFlags;
 use crate::exit::Outcome;
+use crate::signals;
 
 /// The Lease of the leader.
 pub(super) const LEASE: &str = "kelpie-addon-operator";
@@ -41,15 +42,17 @@ impl Operator {
     }
 
     async fn serve(&self, operator: OperatorOptions) -> Result<()> {
+        let shutdown = signals::shutdown()?;
         let spoke = self.spoke.connect("operator").await?;
         let mut registry = Registry::default();
         let options = self.server.options(self.spoke.addon(), LEASE);
         let controller = Controller::new(spoke, options, operator, &mut registry);
-        let running = self.server.open(registry, controller.routes()).await?;
-        controller
-            .run(running.shutdown, running.pulse, running.ready)
-            .await;
-        running.over.cancel();
+        let served = self
+            .server
+            .serving
+            .open(registry, controller.routes(), &TURNING);
+        let run = |pulse, ready| controller.run(shutdown, pulse, ready);
+        served.await?.during(run).await;
         Ok(())
     }
 }

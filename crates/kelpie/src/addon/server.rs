@@ -3,26 +3,23 @@
 use std::time::Duration;
 
 use anyhow::Result;
-use axum::Router;
 use clap::Args;
 use kelpie_addon::{AddonRef, Options};
 use kelpie_config::GoDuration;
-use kelpie_health::{Pulse, ReadyHandle};
 use kelpie_kube::leader::{ElectionSettings, Part};
-use prometheus_client::registry::Registry;
-use tokio_util::sync::CancellationToken;
-use tracing::info;
 
-use crate::component::{self, ServingFlags, checks_of, identity};
+use crate::component::{self, Loop, ServingFlags, identity};
 use crate::exit::Outcome;
 use crate::go_flags::boolean;
 use crate::log::{self, LogFormat, LogLevel};
-use crate::signals;
 
-/// A turn writes to a spoke that may be slow; it is well within this.
-const LONGEST_TURN: Duration = Duration::from_mins(3);
 /// The loop that must not stop.
-pub(crate) const TURNING: &str = "loop";
+pub(super) const TURNING: Loop = Loop {
+    name: "loop",
+    // A turn writes to a spoke that may be slow; it is well within this.
+    longest_turn: Duration::from_mins(3),
+    cluster: "spoke",
+};
 /// As Kubernetes' own controllers have them.
 const LEASE_DURATION: Duration = Duration::from_secs(15);
 const RENEW_DEADLINE: Duration = Duration::from_secs(10);
@@ -62,7 +59,7 @@ pub(super) struct ServerFlags {
     enable_leader_election: bool,
 
     #[command(flatten)]
-    serving: ServingFlags,
+    pub(super) serving: ServingFlags,
 
     /// How a line looks
     #[arg(
@@ -83,14 +80,6 @@ pub(super) struct ServerFlags {
     log_level: LogLevel,
 }
 
-/// A server's parts, and when it is over.
-pub(super) struct Running {
-    pub(super) shutdown: CancellationToken,
-    pub(super) pulse: Pulse,
-    pub(super) ready: ReadyHandle,
-    pub(super) over: CancellationToken,
-}
-
 impl ServerFlags {
     /// Runs `serve` in a runtime of its own until it ends.
     pub(super) fn run(&self, serve: impl Future<Output = Result<()>>) -> Result<Outcome> {
@@ -99,7 +88,6 @@ impl ServerFlags {
         }
         log::start(self.log_format, self.log_level);
         component::run(serve)?;
-        info!("ended");
         Ok(Outcome::Success)
     }
 
@@ -113,22 +101,6 @@ impl ServerFlags {
             resync: self.resync.0,
             dry_run: self.dry_run,
         }
-    }
-
-    /// Serves metrics, health and the debug pages from now on.
-    pub(super) async fn open(&self, mut registry: Registry, debug: Router) -> Result<Running> {
-        let shutdown = signals::shutdown()?;
-        let checks = checks_of(&mut registry, TURNING, LONGEST_TURN, "spoke");
-        let (health, pulse, ready) = checks?;
-        // Answers are given until the very end.
-        let over = CancellationToken::new();
-        self.serving.start(registry, debug, health, &over).await?;
-        Ok(Running {
-            shutdown,
-            pulse,
-            ready,
-            over,
-        })
     }
 }
 

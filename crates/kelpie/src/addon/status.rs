@@ -6,9 +6,10 @@ use kelpie_addon::StatusController;
 use prometheus_client::registry::Registry;
 
 use super::hub::HubFlags;
-use super::server::ServerFlags;
+use super::server::{ServerFlags, TURNING};
 use super::spoke::SpokeFlags;
 use crate::exit::Outcome;
+use crate::signals;
 
 /// The Lease of the leader.
 pub(super) const LEASE: &str = "kelpie-addon-status";
@@ -40,16 +41,18 @@ impl Status {
     }
 
     async fn serve(&self) -> Result<()> {
+        let shutdown = signals::shutdown()?;
         let spoke = self.spoke.connect("status").await?;
         let hub = self.hub.options("status");
         let mut registry = Registry::default();
         let options = self.server.options(self.spoke.addon(), LEASE);
         let controller = StatusController::new(spoke, options, hub, &mut registry);
-        let running = self.server.open(registry, controller.routes()).await?;
-        controller
-            .run(running.shutdown, running.pulse, running.ready)
-            .await;
-        running.over.cancel();
+        let served = self
+            .server
+            .serving
+            .open(registry, controller.routes(), &TURNING);
+        let run = |pulse, ready| controller.run(shutdown, pulse, ready);
+        served.await?.during(run).await;
         Ok(())
     }
 }

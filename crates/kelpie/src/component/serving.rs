@@ -41,19 +41,71 @@ pub(crate) struct ServingFlags {
     _pprof: Option<String>,
 }
 
+/// The loop of a component that must not stop, and the cluster that it has to know.
+pub(crate) struct Loop {
+    /// As livez calls it.
+    pub(crate) name: &'static str,
+    pub(crate) longest_turn: Duration,
+    /// What the cluster is to the component.
+    pub(crate) cluster: &'static str,
+}
+
+/// A component that is served, before it runs.
+pub(crate) struct Served {
+    pulse: Pulse,
+    ready: ReadyHandle,
+    over: CancellationToken,
+}
+
 impl ServingFlags {
-    /// Serves in the background until `over`: metrics and `state`, and the health checks.
-    pub(crate) async fn start(
+    /// Serves in the background: metrics and `state`, and the health checks.
+    pub(crate) async fn open(
         &self,
-        registry: Registry,
+        mut registry: Registry,
         state: Router,
-        health: Health,
-        over: &CancellationToken,
-    ) -> Result<()> {
+        turning: &Loop,
+    ) -> Result<Served> {
+        let (health, pulse, ready) = turning.checks(&mut registry)?;
         let numbers = kelpie_health::metrics(Arc::new(registry)).merge(state);
         let checks = kelpie_health::routes(health.clone()).merge(kelpie_health::healthz(health));
-        serve(&self.metrics, "metrics", numbers, over).await?;
-        serve(&self.health, "health", checks, over).await
+        let over = CancellationToken::new();
+        serve(&self.metrics, "metrics", numbers, &over).await?;
+        serve(&self.health, "health", checks, &over).await?;
+        Ok(Served { pulse, ready, over })
+    }
+}
+
+impl Served {
+    /// Runs the component to its end: answers are given until then.
+    pub(crate) async fn during<F: Future<Output = ()>>(
+        self,
+        component: impl FnOnce(Pulse, ReadyHandle) -> F,
+    ) {
+        component(self.pulse, self.ready).await;
+        self.over.cancel();
+        info!("ended");
+    }
+}
+
+impl Loop {
+    /// One that follows the seed.
+    pub(crate) const fn of_seed(name: &'static str) -> Self {
+        Self {
+            name,
+            longest_turn: LONGEST_TURN,
+            cluster: "seed",
+        }
+    }
+
+    /// The checks of livez and readyz, with their handles.
+    pub(crate) fn checks(&self, registry: &mut Registry) -> Result<(Health, Pulse, ReadyHandle)> {
+        let mut checks = Health::builder(Settings::default(), registry);
+        let pulse = Pulse::new(self.longest_turn);
+        let readiness = Readiness::new();
+        let ready = readiness.handle(self.cluster);
+        checks.livez(self.name, pulse.clone());
+        checks.readyz("components", readiness);
+        Ok((checks.build()?, pulse, ready))
     }
 }
 
@@ -70,28 +122,4 @@ async fn serve(
         tokio::spawn(kelpie_health::serve(listener, pages, over));
     }
     Ok(())
-}
-
-/// The checks of livez and readyz, with their handles; `turning`: the loop that must not stop.
-pub(crate) fn checks(
-    registry: &mut Registry,
-    turning: &str,
-) -> Result<(Health, Pulse, ReadyHandle)> {
-    checks_of(registry, turning, LONGEST_TURN, "seed")
-}
-
-/// The same for a loop that turns at its own pace, on another cluster than a seed.
-pub(crate) fn checks_of(
-    registry: &mut Registry,
-    turning: &str,
-    longest_turn: Duration,
-    cluster: &str,
-) -> Result<(Health, Pulse, ReadyHandle)> {
-    let mut checks = Health::builder(Settings::default(), registry);
-    let pulse = Pulse::new(longest_turn);
-    let readiness = Readiness::new();
-    let ready = readiness.handle(cluster);
-    checks.livez(turning, pulse.clone());
-    checks.readyz("components", readiness);
-    Ok((checks.build()?, pulse, ready))
 }

@@ -7,7 +7,6 @@ use anyhow::{Context, Result};
 use prometheus_client::encoding::text::encode;
 use prometheus_client::registry::Registry;
 
-use crate::component::checks;
 use crate::prober::TURNING;
 
 const HEAD: &str = "\
@@ -34,7 +33,7 @@ pub(super) fn page() -> Result<String> {
     let _prober = kelpie_prober::Exhibit::new(&mut registry);
     let _weeder = kelpie_weeder::Exhibit::new(&mut registry);
     kelpie_addon::exhibit(&mut registry);
-    let _health = checks(&mut registry, TURNING)?;
+    let _health = TURNING.checks(&mut registry)?;
     let mut text = String::new();
     encode(&mut text, &registry).context("the metrics cannot be written")?;
     let families = read(&text);
