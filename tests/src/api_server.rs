@@ -139,9 +139,11 @@ impl ApiServer {
     /// Installs custom resource definitions by name, as in `machines.machine.sapcloud.io`, and
     /// waits until the server serves them.
     pub async fn install_definitions(&self, names: &[&str]) -> Result<()> {
-        let folder = cache::find("crds")?;
-        let file = |name: &&str| format!("--filename={}/{name}.yaml", folder.display());
-        let files: Vec<String> = names.iter().map(file).collect();
+        let file = |name: &&str| {
+            let path = cache::definition(name)?;
+            Ok(format!("--filename={}", path.display()))
+        };
+        let files = names.iter().map(file).collect::<Result<Vec<String>>>()?;
         for command in [
             ["create", "--output=name"].as_slice(),
             &["wait", "--for=condition=Established", "--timeout=30s"],

@@ -13,7 +13,7 @@ use anyhow::{Context, Result, bail};
 pub const PROVIDE: &str = "cargo xtask tools";
 
 /// What a complete folder holds: the servers, the folder of custom resource definitions, and a client.
-pub const CONTENT: [&str; 11] = [
+pub const CONTENT: [&str; 12] = [
     "kube-apiserver",
     "kube-controller-manager",
     "kubectl",
@@ -24,8 +24,13 @@ pub const CONTENT: [&str; 11] = [
     "etcd",
     "promtool",
     "crds",
+    OPEN_CLUSTER,
     PYTHON,
 ];
+
+/// The definitions of open-cluster-management, with their version in the name like that of Python's
+/// client.
+pub const OPEN_CLUSTER: &str = "open-cluster-management-crds-v1.1.0";
 
 /// Python's client for Kubernetes: a folder for `PYTHONPATH`. Its version is in its name and not in the
 /// folder's, so that another one builds no server again.
@@ -65,6 +70,17 @@ pub fn find(name: &str) -> Result<PathBuf> {
         );
     }
     Ok(path)
+}
+
+/// The file with a custom resource definition, as in `machines.machine.sapcloud.io`.
+pub fn definition(name: &str) -> Result<PathBuf> {
+    for folder in ["crds", OPEN_CLUSTER] {
+        let file = find(folder)?.join(format!("{name}.yaml"));
+        if file.exists() {
+            return Ok(file);
+        }
+    }
+    bail!("there is no definition of {name} among those that `{PROVIDE}` fetches")
 }
 
 /// The folder named by `KUBEBUILDER_ASSETS`, if it holds an API server and an etcd.

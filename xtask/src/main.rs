@@ -13,6 +13,7 @@ mod coverage;
 mod fuzz;
 mod generate;
 mod instructions;
+mod open_cluster;
 mod packages;
 mod sim;
 mod stopwatch;

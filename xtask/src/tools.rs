@@ -10,15 +10,15 @@ use serde_json::Value;
 use xtask::cache;
 
 use crate::command::{self, program};
-use crate::packages;
 use crate::stopwatch::Stopwatch;
+use crate::{open_cluster, packages};
 
 /// Provide the real servers the tests run.
 ///
 /// Builds kube-apiserver, kube-controller-manager, kubectl and etcd 3.5, 3.6 and 3.7 with Go from
 /// the pins in tools/, takes etcd 3.4 and promtool out of Debian's packages (nothing is installed,
-/// no service starts), and fetches Gardener's custom resource definitions and Python's client for
-/// Kubernetes. The first time takes
+/// no service starts), and fetches the custom resource definitions of Gardener and of
+/// open-cluster-management, and Python's client for Kubernetes. The first time takes
 /// about eight minutes on two cores; what is there is kept. The folder stands in `KELPIE_CACHE`,
 /// else `XDG_CACHE_HOME/kelpie`, else `~/.cache/kelpie`. If `KUBEBUILDER_ASSETS` names a folder
 /// with a kube-apiserver and an etcd, its binaries are taken instead of built.
@@ -145,6 +145,10 @@ fn provide_one(name: &str, folder: &Path) -> Result<&'static str> {
     }
     if name == "crds" {
         fetch_definitions(folder)?;
+        return Ok("fetched");
+    }
+    if name == cache::OPEN_CLUSTER {
+        open_cluster::fetch(folder, go_in(folder, &["mod", "download"])?)?;
         return Ok("fetched");
     }
     if name == cache::PYTHON {
@@ -302,7 +306,12 @@ fn definition_of<'a>(group: &str, file: &'a str) -> Option<&'a str> {
     name.strip_prefix(group)?.strip_prefix('_')
 }
 
+/// Go in a module under `tools/`.
 fn go(module: &str, args: &[&str]) -> Result<Command> {
+    go_in(&cache::repository().join("tools").join(module), args)
+}
+
+fn go_in(folder: &Path, args: &[&str]) -> Result<Command> {
     if !command::is_installed("go") {
         bail!(
             "Go is missing: install Go 1.26 or newer (https://go.dev/dl), it builds the real \
@@ -310,7 +319,7 @@ fn go(module: &str, args: &[&str]) -> Result<Command> {
         );
     }
     let mut go = program("go", args);
-    go.current_dir(cache::repository().join("tools").join(module));
+    go.current_dir(folder);
     // The toolchain that is installed: no download of another one behind the user's back.
     go.env("GOTOOLCHAIN", "local").env("GOWORK", "off");
     Ok(go)
@@ -337,8 +346,9 @@ mod tests {
     fn every_promised_thing_has_a_way_to_be_made() {
         for name in cache::CONTENT {
             let built = SERVERS.iter().any(|server| server.name == name);
-            let special = ["etcd", DEBIANS_ETCD, PROMTOOL, "crds", cache::PYTHON].contains(&name);
-            assert!(built || special, "{name}");
+            let special = ["etcd", DEBIANS_ETCD, PROMTOOL, "crds"].contains(&name);
+            let fetched = [cache::OPEN_CLUSTER, cache::PYTHON].contains(&name);
+            assert!(built || special || fetched, "{name}");
         }
         assert!(SERVERS.iter().any(|server| server.name == DEFAULT_ETCD));
     }

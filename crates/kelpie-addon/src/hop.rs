@@ -180,16 +180,28 @@ impl Lookout {
         }
     }
 
-    /// One after the other; who fails stays in the list.
+    /// One after the other; who fails stays in the list, and keeps nobody else from being shown
+    /// unless it is the hub that fails.
     async fn show_all(&mut self, objects: &Objects, pulse: &Pulse) -> Result<(), CallError> {
-        while let Some(namespace) = self.waiting.first().cloned() {
+        let mut failed = Ok(());
+        for namespace in self.waiting.clone() {
             pulse.beat();
-            if let Some(status) = self.clusters.get(&namespace) {
-                self.show(objects, &namespace, status).await?;
+            if !(self.say.may_act() || self.dry_run) {
+                break;
             }
-            self.waiting.remove(&namespace);
+            let shown = match self.clusters.get(&namespace) {
+                Some(status) => self.show(objects, &namespace, status).await,
+                None => Ok(()),
+            };
+            match shown {
+                Ok(()) => {
+                    self.waiting.remove(&namespace);
+                }
+                Err(error) if is_of_all(&error.cause) => return Err(error),
+                Err(error) => failed = Err(error),
+            }
         }
-        Ok(())
+        failed
     }
 
     async fn show(
@@ -199,7 +211,9 @@ impl Lookout {
         status: &Status,
     ) -> Result<(), CallError> {
         let place = MANAGED.named(namespace, MANAGED_NAME);
-        for _ in 0..AGAIN {
+        let mut attempts = 0;
+        loop {
+            attempts += 1;
             let Some(object) = objects.get(&place).await? else {
                 debug!(namespace, "there is no ManagedClusterAddOn to show it in");
                 return Ok(());
@@ -219,12 +233,19 @@ impl Lookout {
                     self.metrics.written.inc();
                     return Ok(());
                 }
-                Err(error) if error.cause == Cause::Conflict => {}
+                Err(error) if error.cause == Cause::Conflict && attempts < AGAIN => {}
                 Err(error) if error.cause == Cause::NotFound => return Ok(()),
                 Err(error) => return Err(error),
             }
         }
-        Ok(())
+    }
+}
+
+/// Whether every other cluster would fare the same now.
+fn is_of_all(cause: &Cause) -> bool {
+    match cause {
+        Cause::Unauthorized(_) | Cause::Throttled(_) | Cause::Unavailable(_) => true,
+        Cause::Forbidden(_) | Cause::NotFound | Cause::Conflict | Cause::Invalid(_) => false,
     }
 }
 

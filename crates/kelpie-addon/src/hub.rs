@@ -23,6 +23,8 @@ use crate::post::{Say, Voice};
 
 const FIRST_PAUSE: Duration = Duration::from_secs(1);
 const LONGEST_PAUSE: Duration = Duration::from_mins(1);
+/// A hub that says when to come back is believed up to this.
+const LONGEST_WAIT: Duration = Duration::from_mins(10);
 /// When somebody was faster on the hub.
 const AGAIN: usize = 5;
 
@@ -161,10 +163,11 @@ impl Replication {
             Failure::Call(error) => &error.cause,
         };
         match cause {
-            Cause::Throttled(Some(after)) => Some((*after).min(LONGEST_PAUSE)),
+            // One that asks to be asked again at once would be asked without end.
+            Cause::Throttled(Some(after)) if !after.is_zero() => Some((*after).min(LONGEST_WAIT)),
             // The same would be refused again.
             Cause::Invalid(_) => None,
-            Cause::Throttled(None) | Cause::Conflict | Cause::NotFound => Some(pause),
+            Cause::Throttled(_) | Cause::Conflict | Cause::NotFound => Some(pause),
             Cause::Unauthorized(_) | Cause::Forbidden(_) | Cause::Unavailable(_) => {
                 self.link.renew().await;
                 Some(pause)

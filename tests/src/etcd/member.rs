@@ -1,7 +1,7 @@
 //! One real etcd member.
 
 use std::fs;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
@@ -18,6 +18,9 @@ const PATIENCE: Duration = Duration::from_secs(30);
 
 /// What every etcd logs once it has its ports: an answer before that comes from somebody else.
 const SERVING: &str = "ready to serve client requests";
+
+/// Where a copy of its data is, beside the data.
+const BACKUP: &str = "backup";
 
 /// A member with its ports, flags and data, running or not. It ends when dropped.
 pub struct Etcd {
@@ -73,7 +76,7 @@ impl Etcd {
         let (cluster, state) = &self.told;
         let mut arguments = vec![
             format!("--name={}", self.name),
-            format!("--data-dir={}", self.folder.path().join("data").display()),
+            format!("--data-dir={}", self.data().display()),
             format!("--listen-client-urls={}", self.url),
             format!("--advertise-client-urls={}", self.url),
             format!("--listen-peer-urls={}", self.peer_url),
@@ -153,10 +156,28 @@ impl Etcd {
         Ok(())
     }
 
+    /// Takes a copy of its data, for which it is down for a moment.
+    pub async fn back_up(&mut self) -> Result<()> {
+        self.kill();
+        copy(&self.data(), &self.folder.path().join(BACKUP))?;
+        self.restart().await
+    }
+
+    /// Has the data of its [`back_up`](Self::back_up) again; what came after that never was.
+    pub async fn restore(&mut self) -> Result<()> {
+        self.wipe()?;
+        copy(&self.folder.path().join(BACKUP), &self.data())?;
+        self.restart().await
+    }
+
+    fn data(&self) -> PathBuf {
+        self.folder.path().join("data")
+    }
+
     /// Forgets all it had, for a member that is to be replaced.
     pub(crate) fn wipe(&mut self) -> Result<()> {
         self.kill();
-        Ok(fs::remove_dir_all(self.folder.path().join("data"))?)
+        Ok(fs::remove_dir_all(self.data())?)
     }
 
     /// What it answers on `path`, as JSON.
@@ -210,6 +231,21 @@ impl Etcd {
         })
         .await
     }
+}
+
+/// Copies a folder with all that is in it.
+fn copy(from: &Path, to: &Path) -> Result<()> {
+    fs::create_dir_all(to)?;
+    for entry in fs::read_dir(from)? {
+        let entry = entry?;
+        let to = to.join(entry.file_name());
+        if entry.file_type()?.is_dir() {
+            copy(&entry.path(), &to)?;
+        } else {
+            fs::copy(entry.path(), to)?;
+        }
+    }
+    Ok(())
 }
 
 /// The value of a series in Prometheus' text.

@@ -258,7 +258,7 @@ fn pokes_of(
 fn essence(kind: Kind, object: &Value) -> Value {
     let metadata = &object["metadata"];
     if kind == DEPLOYMENT {
-        let ready = &object["status"]["readyReplicas"];
+        let ready = readiness::is_ready(object);
         json!([metadata["uid"], metadata["generation"], ready])
     } else if kind == ADDON {
         let going = metadata["deletionTimestamp"].is_string();

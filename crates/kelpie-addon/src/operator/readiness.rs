@@ -53,10 +53,14 @@ pub(super) enum Wait {
     Overdue,
 }
 
-/// Whether a Deployment has a ready pod of its newest template.
+/// Whether a Deployment has a ready pod of its newest template. The pod before it may be ready all the
+/// while, but has no say any more: if only that one is, nothing goes on.
 pub(super) fn is_ready(deployment: &Value) -> bool {
     let count = |field: &str| deployment["status"][field].as_u64().unwrap_or(0);
-    count("readyReplicas") > 0
+    let generation = deployment["metadata"]["generation"].as_u64();
+    let is_seen = count("observedGeneration") >= generation.unwrap_or(0);
+    let older = count("replicas").saturating_sub(count("updatedReplicas"));
+    is_seen && count("readyReplicas") > older
 }
 
 /// Why the first pod that waits does so.
@@ -104,6 +108,33 @@ mod tests {
             look(false, 12),
             Wait::Until(start + Duration::from_mins(22))
         );
+    }
+
+    #[test]
+    fn a_pod_of_the_template_before_does_not_count() {
+        let deployment = |observed, replicas, updated, ready| {
+            json!({
+                "metadata": { "generation": 2 },
+                "status": {
+                    "observedGeneration": observed,
+                    "replicas": replicas,
+                    "updatedReplicas": updated,
+                    "readyReplicas": ready,
+                },
+            })
+        };
+        for (observed, replicas, updated, ready, wanted) in [
+            (2, 1, 1, 1, true),
+            (2, 2, 1, 2, true),
+            (2, 2, 1, 1, false),
+            (2, 1, 0, 1, false),
+            (2, 1, 1, 0, false),
+            (1, 1, 1, 1, false),
+        ] {
+            let deployment = deployment(observed, replicas, updated, ready);
+            assert_eq!(is_ready(&deployment), wanted, "{deployment}");
+        }
+        assert!(!is_ready(&json!({ "metadata": { "generation": 1 } })));
     }
 
     #[test]

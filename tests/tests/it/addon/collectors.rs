@@ -22,8 +22,12 @@ pub(super) fn core(kind: &str) -> String {
     format!("/api/v1/namespaces/{NAMESPACE}/{kind}")
 }
 
+pub(super) fn hub_info_data(text: &str) -> Value {
+    json!({ "hub-info.yaml": BASE64_STANDARD.encode(text) })
+}
+
 pub(super) async fn hub_info(spoke: &Cluster, text: &str) {
-    let data = json!({ "hub-info.yaml": BASE64_STANDARD.encode(text) });
+    let data = hub_info_data(text);
     let secret = json!({ "metadata": { "name": "hub-info-secret" }, "data": data });
     rest::create(&spoke.client, &core("secrets"), &secret)
         .await
@@ -75,7 +79,12 @@ pub(super) async fn uwl_prometheus(spoke: &Cluster) {
 /// A spoke with the kind, an addon and everything that collectors need, but no user workloads.
 pub(super) async fn spoke() -> Alone {
     let stage = Alone::bare().await;
-    let spoke = &stage.spoke;
+    furnish(&stage.spoke).await;
+    stage
+}
+
+/// The same for a spoke that has nothing yet.
+pub(super) async fn furnish(spoke: &Cluster) {
     spoke.install(&definition().await).await;
     for namespace in ["openshift-monitoring", "openshift-user-workload-monitoring"] {
         spoke.namespace(namespace).await;
@@ -84,7 +93,6 @@ pub(super) async fn spoke() -> Alone {
     allowlist(spoke).await;
     prometheus(spoke).await;
     spoke.create_addon(&json!({})).await;
-    stage
 }
 
 pub(super) async fn find(spoke: &Cluster, name: &str) -> Option<Value> {

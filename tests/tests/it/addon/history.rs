@@ -61,10 +61,9 @@ impl History {
     pub(super) async fn until_seen(&self, addon: &Value) {
         let version = &addon["metadata"]["resourceVersion"];
         let seen = poll::until("the watcher to catch up", PATIENCE, async || {
-            let states = self.states();
-            let mut versions = states
-                .iter()
-                .map(|state| &state["metadata"]["resourceVersion"]);
+            let states = self.states.lock().unwrap();
+            let versions = states.iter().rev();
+            let mut versions = versions.map(|state| &state["metadata"]["resourceVersion"]);
             Ok(versions.any(|seen| seen == version).then_some(()))
         });
         seen.await.unwrap();

@@ -1,53 +1,45 @@
 //! `kelpie addon hop`: the hub's own kind shows every cluster's addon.
 
-use kelpie_e2e::landscape::rest;
+use kelpie_e2e::landscape::{Doorman, Ruling, rest};
 use kelpie_e2e::poll;
 use serde_json::{Value, json};
 
-use super::stage::{Cluster, PATIENCE, Stage, condition, report, server};
+use super::stage::{Cluster, PATIENCE, Stage, component, condition, report, server, server_as};
 
-/// As far as its schema is published, what matters of it.
-const DEFINITION: &str = "\
-apiVersion: apiextensions.k8s.io/v1
-kind: CustomResourceDefinition
-metadata:
-  name: managedclusteraddons.addon.open-cluster-management.io
-spec:
-  group: addon.open-cluster-management.io
-  names: {kind: ManagedClusterAddOn, listKind: ManagedClusterAddOnList, plural: managedclusteraddons, singular: managedclusteraddon}
-  scope: Namespaced
-  versions:
-  - name: v1alpha1
-    served: true
-    storage: true
-    subresources: {status: {}}
-    schema:
-      openAPIV3Schema:
-        type: object
-        properties:
-          spec: {type: object, x-kubernetes-preserve-unknown-fields: true}
-          status:
-            type: object
-            properties:
-              healthCheck: {type: object, properties: {mode: {type: string, enum: [Lease, Customized]}}}
-              conditions:
-                type: array
-                x-kubernetes-list-type: map
-                x-kubernetes-list-map-keys: [type]
-                items:
-                  type: object
-                  required: [lastTransitionTime, message, reason, status, type]
-                  properties:
-                    lastTransitionTime: {type: string, format: date-time}
-                    message: {type: string, maxLength: 32768}
-                    observedGeneration: {type: integer, format: int64, minimum: 0}
-                    reason: {type: string, minLength: 1, maxLength: 1024, pattern: '^[A-Za-z]([A-Za-z0-9_,:]*[A-Za-z0-9_])?$'}
-                    status: {type: string, enum: ['True', 'False', Unknown]}
-                    type: {type: string, maxLength: 316}
-";
+/// The hub's own kinds, as they are published.
+const DEFINITIONS: [&str; 2] = [
+    "managedclusters.cluster.open-cluster-management.io",
+    "managedclusteraddons.addon.open-cluster-management.io",
+];
 
 const PATH: &str =
     "/apis/addon.open-cluster-management.io/v1alpha1/namespaces/spoke-1/managedclusteraddons";
+
+/// A cluster that the hub knows, and its `ManagedClusterAddOn`.
+async fn make(hub: &Cluster, name: &str) {
+    let cluster = json!({
+        "apiVersion": "cluster.open-cluster-management.io/v1",
+        "kind": "ManagedCluster",
+        "metadata": { "name": name },
+        "spec": { "hubAcceptsClient": true },
+    });
+    let add_on = json!({
+        "apiVersion": "addon.open-cluster-management.io/v1alpha1",
+        "kind": "ManagedClusterAddOn",
+        "metadata": { "name": "observability-controller" },
+        "spec": { "installNamespace": "open-cluster-management-addon-observability" },
+    });
+    let clusters = "/apis/cluster.open-cluster-management.io/v1/managedclusters";
+    let add_ons = PATH.replace("spoke-1", name);
+    for (path, object) in [(clusters, &cluster), (&add_ons, &add_on)] {
+        // A definition is served by all parts of the server a moment after it is established.
+        poll::until("the kind", PATIENCE, async || {
+            Ok(rest::create(&hub.client, path, object).await.ok())
+        })
+        .await
+        .unwrap();
+    }
+}
 
 async fn shown(hub: &Cluster) -> Value {
     let path = format!("{PATH}/observability-controller");
@@ -72,18 +64,8 @@ async fn until(hub: &Cluster, states: &[(&str, &str)]) -> Value {
 async fn reason_and_message_reach_the_hubs_own_kind_and_available_is_left_to_its_owner() {
     let stage = Stage::start().await;
     let hub = &stage.hub;
-    hub.install(DEFINITION).await;
-    let add_on = json!({
-        "apiVersion": "addon.open-cluster-management.io/v1alpha1",
-        "kind": "ManagedClusterAddOn",
-        "metadata": { "name": "observability-controller" },
-        "spec": {},
-    });
-    poll::until("the kind", PATIENCE, async || {
-        Ok(rest::create(&hub.client, PATH, &add_on).await.ok())
-    })
-    .await
-    .unwrap();
+    hub.api.install_definitions(&DEFINITIONS).await.unwrap();
+    make(hub, "spoke-1").await;
     let status_path = format!("{PATH}/observability-controller/status");
     let leased = json!({ "status": { "conditions": [{
         "type": "Available",
@@ -144,4 +126,55 @@ async fn reason_and_message_reach_the_hubs_own_kind_and_available_is_left_to_its
     until(hub, &[("Degraded", "True"), ("Available", "False")]).await;
     report(&stage.spoke, "platform", "ForwardSuccessful", &[]).await;
     until(hub, &[("Degraded", "False"), ("Available", "True")]).await;
+}
+
+#[tokio::test]
+async fn a_cluster_that_cannot_be_written_keeps_no_other_from_being_shown() {
+    let stage = Stage::start().await;
+    let hub = &stage.hub;
+    hub.api.install_definitions(&DEFINITIONS).await.unwrap();
+    let settled = json!({ "conditions": [
+        component("MetricsCollectorStatus", "ForwardFailure"),
+        component("Degraded", "ForwardFailure"),
+    ] });
+    // The first of all by name.
+    hub.namespace("another").await;
+    let addon = rest::read(&hub.client, &hub.path()).await.unwrap();
+    let addon = json!({
+        "apiVersion": addon["apiVersion"],
+        "kind": addon["kind"],
+        "metadata": { "name": addon["metadata"]["name"] },
+    });
+    let addons = hub.addons().replace("spoke-1", "another");
+    rest::create(&hub.client, &addons, &addon).await.unwrap();
+    for path in [hub.path(), hub.path().replace("spoke-1", "another")] {
+        let patch = json!({ "status": settled });
+        rest::merge(&hub.client, &format!("{path}/status"), &patch)
+            .await
+            .unwrap();
+    }
+    for name in ["another", "spoke-1"] {
+        make(hub, name).await;
+    }
+    let door = Doorman::start(&hub.api).await.unwrap();
+    door.rule(|asked| match asked.method.as_str() {
+        "PUT" if asked.path.contains("/another/") => Ruling::Refuse(403, vec![]),
+        _ => Ruling::Pass,
+    });
+    let way = hub.keep("door.kubeconfig", &door.kubeconfig(&hub.api.admin()));
+    let _hop = server_as(&way, "hop", &[]).await;
+    until(hub, &[("Degraded", "True")]).await;
+
+    let since = door.asked().len();
+    door.rule(|_| Ruling::Pass);
+    poll::until("the other to be shown", PATIENCE, async || {
+        let path = PATH.replace("spoke-1", "another");
+        let object = rest::read(&hub.client, &format!("{path}/observability-controller")).await?;
+        Ok((condition(&object, "Degraded")["status"] == "True").then_some(()))
+    })
+    .await
+    .unwrap();
+    let asked = door.asked().split_off(since);
+    let writes = asked.iter().filter(|asked| asked.method == "PUT").count();
+    assert_eq!(writes, 1, "who is shown is left alone: {asked:?}");
 }

@@ -2,11 +2,16 @@
 
 mod collectors;
 mod definition;
+mod deletion;
 mod history;
 mod hop;
 mod hub;
+mod killed;
 mod operator;
+mod quiet;
 mod reports;
 mod rights;
 mod settling;
 mod stage;
+mod trouble;
+mod unready;

@@ -118,20 +118,27 @@ fn word(component: Component, forward: Forward, message: String) -> Report {
     }
 }
 
-/// How often each of three writers writes.
-const WRITES: usize = 300;
-
-/// Three writers and the aggregation, all at once, on one object: nobody's last word is lost, and no
-/// state in between is wrong.
 #[tokio::test(flavor = "multi_thread")]
 async fn three_writers_on_one_status_lose_nothing_and_never_write_nonsense() {
+    hammer(300).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+#[ignore = "minutes of hammering"]
+async fn three_writers_who_write_ten_thousand_times_each_lose_nothing_either() {
+    hammer(10_000).await;
+}
+
+/// Three writers and the aggregation, all at once, on one object, each so often: nobody's last word is
+/// lost, and no state in between is wrong.
+async fn hammer(writes: usize) {
     let stage = Alone::start().await;
     let history = stage.spoke.history().await;
     let mut tasks = tokio::task::JoinSet::new();
     for component in Component::ALL {
         let mut reporter = Reporter::new(writer(&stage.spoke).await, None);
         tasks.spawn(async move {
-            for round in 0..WRITES {
+            for round in 0..writes {
                 let forward = if round % 3 == 0 {
                     Forward::Failure
                 } else {
@@ -149,7 +156,7 @@ async fn three_writers_on_one_status_lose_nothing_and_never_write_nonsense() {
     }
     let operator = writer(&stage.spoke).await;
     tasks.spawn(async move {
-        for round in 0..WRITES {
+        for round in 0..writes {
             let component = Component::ALL[round % 2];
             let reason = match round % 5 {
                 0 => Reason::UpdateFailure,
@@ -186,7 +193,7 @@ async fn three_writers_on_one_status_lose_nothing_and_never_write_nonsense() {
     });
     let settler = writer(&stage.spoke).await;
     tasks.spawn(async move {
-        for _ in 0..WRITES {
+        for _ in 0..writes {
             let settle = |status: &mut Status, now| {
                 status.settle(now);
                 Ok(())

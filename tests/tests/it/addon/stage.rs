@@ -175,12 +175,26 @@ pub(super) struct Stage {
 impl Stage {
     /// Both clusters with the kind, and an addon on each.
     pub(super) async fn start() -> Self {
-        let stage = Self::bare().await;
-        for cluster in [&stage.spoke, &stage.hub] {
+        Self::bare().await.furnished().await
+    }
+
+    /// The same with a hub whose store is at hand.
+    pub(super) async fn with_hub_on(etcd: &Etcd) -> Self {
+        let alone = Alone::bare().await;
+        let stage = Self {
+            spoke: alone.spoke,
+            hub: Cluster::start(etcd, "hub", CLUSTER).await,
+            _etcd: alone.etcd,
+        };
+        stage.furnished().await
+    }
+
+    async fn furnished(self) -> Self {
+        for cluster in [&self.spoke, &self.hub] {
             cluster.install(&definition().await).await;
             cluster.create_addon(&json!({})).await;
         }
-        stage
+        self
     }
 
     /// Both clusters, without the kind.
