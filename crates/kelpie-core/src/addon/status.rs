@@ -117,7 +117,8 @@ impl Status {
                 condition.message.clone_from(&aggregate.message);
             } else if flips {
                 condition.reason.clone_from(&aggregate.reason);
-                condition.message = format!("the addon is {}", aggregate.standard);
+                // What stays true whatever comes: it is not written again before it flips back.
+                condition.message = format!("the addon turned {}", aggregate.standard);
             }
         }
     }

@@ -52,7 +52,7 @@ fn a_flip_moves_the_time_of_both_and_a_new_reason_moves_none() {
     assert_eq!(time(&status, "Degraded"), Stamp::at(at(3)));
     assert_eq!(
         find(&status, "Available")[0].message,
-        "the addon is Degraded"
+        "the addon turned Degraded"
     );
     status
         .report(&report(M, Forward::Failure, "timeout"), at(4))

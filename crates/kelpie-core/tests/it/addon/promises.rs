@@ -4,7 +4,7 @@ use kelpie_core::addon::{Component, Condition, Forward, Reason, Standard, Status
 use proptest::collection::vec;
 use proptest::prelude::*;
 
-use super::{at, condition, report, update};
+use super::{at, condition, report, status, update};
 
 #[derive(Clone, Debug)]
 enum Deed {
@@ -41,6 +41,25 @@ fn foreign() -> impl Strategy<Value = Condition> {
         status: status[truth].to_owned(),
         ..condition(kinds[kind], reasons[reason])
     })
+}
+
+/// Those that count the same whichever collector has them.
+fn weighed() -> impl Strategy<Value = String> {
+    let known = [
+        "ForwardFailure",
+        "ForwardFailed",
+        "UpdateFailure",
+        "UpdateFailed",
+        "UpdateSuccessful",
+        "UpdateSuccesful",
+        "ForwardSuccessful",
+    ];
+    let known = (0..known.len()).prop_map(move |index| known[index].to_owned());
+    let is_weighed = |reason: &String| {
+        let reason = Reason::read(reason);
+        reason != Reason::DisabledMetrics && reason != Reason::NotSupported
+    };
+    prop_oneof![known, "[A-Z][A-Za-z]{0,6}"].prop_filter("weighed", is_weighed)
 }
 
 fn message() -> impl Strategy<Value = &'static str> {
@@ -140,6 +159,16 @@ proptest! {
         let before = woken_by(&status);
         status.settle(at(100));
         prop_assert_eq!(woken_by(&status), before);
+    }
+
+    #[test]
+    fn which_collector_says_which_does_not_matter(one in weighed(), other in weighed()) {
+        let came_to = |platform: &str, uwl: &str| {
+            let aggregate = status(platform, uwl).aggregate().unwrap();
+            (aggregate.standard, aggregate.reason)
+        };
+        prop_assert_eq!(came_to(&one, &other), came_to(&other, &one));
+        prop_assert_eq!(came_to(&one, &one).0, Reason::read(&one).standard());
     }
 
     #[test]
