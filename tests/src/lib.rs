@@ -3,9 +3,10 @@
 //!
 //! Read in this order: [`ControlPlane`] is what most tests start; it is an [`Etcd`] and an
 //! [`ApiServer`] on it. [`Credentials`] say who a client is. An etcd [`Cluster`] has several members
-//! that can be paused, killed and replaced. [`Simulated`] is an API server of the simulator. A [`landscape`] is a seed with shoots. [`Kelpie`] is the
-//! built binary. Under them, [`process`] runs a server
-//! and ends it with its test, [`pki`] makes keys and certificates, [`poll`] waits for an event with
+//! that can be paused, killed and replaced. A [`ControllerManager`] acts on an API server.
+//! [`Simulated`] is an API server of the simulator. A [`landscape`] is a seed with shoots, in a
+//! [`race`] kube-controller-managers run there as well. [`Kelpie`] is the built binary. Under them,
+//! [`process`] runs a server and ends it with its test, [`pki`] makes keys and certificates, [`poll`] waits for an event with
 //! a deadline.
 //!
 //! Every test starts its own servers: that costs two seconds and makes tests independent of each
@@ -13,6 +14,7 @@
 
 mod api_server;
 mod control_plane;
+mod controller_manager;
 mod credentials;
 pub mod disk;
 mod etcd;
@@ -24,11 +26,13 @@ pub mod pki;
 pub mod poll;
 mod port;
 pub mod process;
+pub mod race;
 mod simulated;
 pub mod wire;
 
 pub use api_server::{Answer, ApiServer, get};
 pub use control_plane::ControlPlane;
+pub use controller_manager::ControllerManager;
 pub use credentials::Credentials;
 pub use etcd::{Cluster, Etcd, Keys, LINES, Setup};
 pub use kelpie::Kelpie;

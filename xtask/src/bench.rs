@@ -23,11 +23,17 @@ struct Bench {
     run: fn(&[String]) -> Result<()>,
 }
 
-const BENCHES: [Bench; 4] = [
+const BENCHES: [Bench; 5] = [
     Bench {
         name: "race-model",
         about: "how far a fixed poll and Kelpie's schedule are from the node controller's deadline",
         run: |arguments| cargo_bench("kelpie-core", "race_model", arguments),
+    },
+    Bench {
+        name: "race",
+        about: "partitions on real servers: how many nodes real kube-controller-managers give up before \
+                a prober stops them; any prober's command line with --prober",
+        run: |arguments| cargo_bench("kelpie-e2e", "race", arguments),
     },
     Bench {
         name: "fleet",

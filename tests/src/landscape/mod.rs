@@ -7,14 +7,15 @@
 //! ready, a [`Timeline`] keeps every change of the controllers. A [`Proxy`] stands in the way of
 //! somebody's connections, a [`Doorman`] sees and judges every request, an [`Impostor`] answers as no API
 //! server would, a [`Canary`] tells how slow the machine is. A [`Prober`] is the product, run on a
-//! [`ProberConfig`]; its times follow from one [`Pace`]. [`Dependants`] are services and the pods that
+//! [`ProberConfig`]; its times follow from one [`Pace`]. A [`Contender`] is any prober, to be measured. [`Dependants`] are services and the pods that
 //! crash without them, for the [`Weeder`].
 
 mod canary;
 mod command_line;
 mod config;
+mod contender;
 pub mod dependants;
-mod deployments;
+pub(crate) mod deployments;
 mod doorman;
 mod impostor;
 mod kubelets;
@@ -32,6 +33,7 @@ mod weeder;
 
 pub use canary::Canary;
 pub use config::{ProberConfig, ScaleRule, Target};
+pub use contender::Contender;
 pub use dependants::{Dependants, PodSpec};
 pub use doorman::{Asked, Doorman, Ruling};
 pub use impostor::{Impostor, Play};

@@ -16,6 +16,7 @@ mod flow;
 mod latency;
 mod pages;
 mod partition;
+mod race;
 mod rights;
 mod scaling;
 mod seed_trouble;
