@@ -5,7 +5,7 @@
 //! [`ApiServer`] on it. [`Credentials`] say who a client is. An etcd [`Cluster`] has several members
 //! that can be paused, killed and replaced. A [`ControllerManager`] acts on an API server.
 //! [`Simulated`] is an API server of the simulator. A [`landscape`] is a seed with shoots, in a
-//! [`race`] kube-controller-managers run there as well. [`Kelpie`] is the built binary. Under them,
+//! [`race`] kube-controller-managers run there as well, in an [`outage`] all shoots go at once. [`Kelpie`] is the built binary. Under them,
 //! [`process`] runs a server and ends it with its test, [`pki`] makes keys and certificates, [`poll`] waits for an event with
 //! a deadline.
 //!
@@ -22,11 +22,13 @@ mod folder;
 pub mod kelpie;
 mod kubectl;
 pub mod landscape;
+pub mod outage;
 pub mod pki;
 pub mod poll;
 mod port;
 pub mod process;
 pub mod race;
+mod seconds;
 mod simulated;
 pub mod wire;
 

@@ -23,7 +23,7 @@ struct Bench {
     run: fn(&[String]) -> Result<()>,
 }
 
-const BENCHES: [Bench; 5] = [
+const BENCHES: [Bench; 6] = [
     Bench {
         name: "race-model",
         about: "how far a fixed poll and Kelpie's schedule are from the node controller's deadline",
@@ -34,6 +34,12 @@ const BENCHES: [Bench; 5] = [
         about: "partitions on real servers: how many nodes real kube-controller-managers give up before \
                 a prober stops them; any prober's command line with --prober",
         run: |arguments| cargo_bench("kelpie-e2e", "race", arguments),
+    },
+    Bench {
+        name: "outage",
+        about: "hundreds of clusters on real servers trip in the same second: how long a prober takes to \
+                fence them all, and to restore them; any prober's command line with --prober",
+        run: |arguments| cargo_bench("kelpie-e2e", "outage", arguments),
     },
     Bench {
         name: "fleet",

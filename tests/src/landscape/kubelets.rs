@@ -206,22 +206,24 @@ impl Kubelets {
         self.all.iter().take(count)
     }
 
+    /// When each node has renewed last.
+    pub async fn renewals(&self) -> Vec<Instant> {
+        let mut renewals = Vec::new();
+        for kubelet in &self.all {
+            renewals.push(kubelet.state.lock().await.renewed);
+        }
+        renewals
+    }
+
     /// The first instant at which a node may turn Unknown if nobody renews any more.
     pub async fn deadline(&self, grace: Duration) -> Option<Instant> {
-        let mut first = None;
-        for kubelet in &self.all {
-            let deadline = kubelet.state.lock().await.renewed + grace;
-            first = Some(first.map_or(deadline, |first: Instant| first.min(deadline)));
-        }
-        first
+        let first = self.renewals().await.into_iter().min();
+        first.map(|first| first + grace)
     }
 
     /// When this share of the leases is expired (0.75 G) if nobody renews any more.
     pub async fn trip(&self, grace: Duration, share: f64) -> Option<Instant> {
-        let mut renewed = Vec::new();
-        for kubelet in &self.all {
-            renewed.push(kubelet.state.lock().await.renewed);
-        }
+        let mut renewed = self.renewals().await;
         renewed.sort();
         let count = self.share(share).count();
         let last = renewed.get(count.checked_sub(1)?)?;

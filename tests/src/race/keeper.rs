@@ -49,8 +49,8 @@ pub(super) struct Charge {
 impl Keeper {
     /// Starts it, and follows its Deployment from then on.
     pub(super) fn start(seed: &Client, charge: Charge) -> Result<Self> {
-        let process = charge.launch()?;
-        let (tell, state) = watch::channel(Life::Since(Instant::now()));
+        let (start, process) = charge.launch()?;
+        let (tell, state) = watch::channel(Life::Since(start));
         let mut keeping = JoinSet::new();
         let changes = deployments::changes(seed);
         keeping.spawn(async move { charge.keep(process, pin!(changes), &tell).await });
@@ -77,9 +77,13 @@ impl Keeper {
 }
 
 impl Charge {
-    fn launch(&self) -> Result<ControllerManager> {
+    /// The process, and when it was started: it knows nothing of what was before.
+    fn launch(&self) -> Result<(Instant, ControllerManager)> {
+        let start = Instant::now();
         let grace = format!("--node-monitor-grace-period={}s", self.grace.as_secs());
-        ControllerManager::start(&self.api, &[CONTROLLER], &[&grace])
+        let kubeconfig = self.api.kubeconfig(&self.api.admin());
+        let process = ControllerManager::launch(&kubeconfig, &[CONTROLLER], &[&grace])?;
+        Ok((start, process))
     }
 
     async fn keep(
@@ -94,12 +98,12 @@ impl Charge {
             sleep(self.stop).await;
             drop(process);
             self.until(&mut changes, |replicas| replicas > 0).await;
-            process = match self.launch() {
-                Ok(process) => process,
-                // Nobody is told that it runs; whoever waits for it gives up.
-                Err(_) => return,
+            // Nobody is told that it runs if it does not; whoever waits for it gives up.
+            let Ok((start, next)) = self.launch() else {
+                return;
             };
-            tell.send_replace(Life::Since(Instant::now()));
+            process = next;
+            tell.send_replace(Life::Since(start));
         }
     }
 

@@ -6,6 +6,7 @@ use std::time::Duration;
 use serde_json::{Value, json};
 
 use super::Trial;
+use crate::seconds::Seconds;
 
 /// A row for each size of clusters, and one for all.
 pub fn table(trials: &[Trial]) -> String {
@@ -60,48 +61,21 @@ fn row(name: &str, trials: &[&Trial]) -> String {
     let lost: usize = trials.iter().map(|trial| trial.lost()).sum();
     let nodes: usize = trials.iter().map(|trial| trial.nodes).sum();
     let fences = trials.iter().filter_map(|trial| trial.fence_after());
-    let fences = Times::of(fences.map(|time| time.as_secs_f64()));
-    let margins = Times::of(trials.iter().filter_map(|trial| trial.margin()));
+    let fences = Seconds::of(fences.map(|time| time.as_secs_f64()));
+    let margins = Seconds::of(trials.iter().filter_map(|trial| trial.margin()));
     let restores = trials.iter().filter_map(|trial| trial.restore);
-    let restores = Times::of(restores.map(|time| time.as_secs_f64()));
+    let restores = Seconds::of(restores.map(|time| time.as_secs_f64()));
     format!(
         "| {name} | {} | {} | {lost} of {nodes} | {}, {} | {}, {} | {}, {} |",
         trials.len(),
         stops(pod_stop).map(without).join(" / "),
-        seconds(fences.mean()),
-        seconds(fences.at(100)),
-        seconds(margins.at(50)),
-        seconds(margins.at(0)),
-        seconds(restores.at(50)),
-        seconds(restores.at(100)),
+        fences.mean(),
+        fences.at(100),
+        margins.at(50),
+        margins.at(0),
+        restores.at(50),
+        restores.at(100),
     )
-}
-
-fn seconds(value: Option<f64>) -> String {
-    value.map_or_else(|| "-".to_owned(), |value| format!("{value:.1} s"))
-}
-
-/// Some seconds, in order.
-struct Times(Vec<f64>);
-
-impl Times {
-    fn of(values: impl Iterator<Item = f64>) -> Self {
-        let mut values: Vec<f64> = values.collect();
-        values.sort_by(f64::total_cmp);
-        Self(values)
-    }
-
-    fn at(&self, percent: usize) -> Option<f64> {
-        let place = (self.0.len() * percent).div_ceil(100);
-        self.0.get(place.saturating_sub(1)).copied()
-    }
-
-    fn mean(&self) -> Option<f64> {
-        let count = u32::try_from(self.0.len())
-            .ok()
-            .filter(|count| *count > 0)?;
-        Some(self.0.iter().sum::<f64>() / f64::from(count))
-    }
 }
 
 #[cfg(test)]

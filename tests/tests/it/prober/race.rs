@@ -60,7 +60,8 @@ async fn without_a_fence_every_node_is_given_up_and_comes_back_with_its_kubelet(
     let controllers = ["node-lifecycle-controller"];
     let start = Instant::now();
     let roll = Roll::start(&client);
-    let _manager = ControllerManager::start(&plane.api, &controllers, &flags).unwrap();
+    let manager = ControllerManager::start(&plane.api, &controllers, &flags);
+    let _manager = manager.await.unwrap();
     let known = poll::until("nodes that are known", PATIENCE, async || {
         let events = "/api/v1/namespaces/default/events?fieldSelector=reason=RegisteredNode";
         let events = rest::read(&client, events).await?;
