@@ -2,12 +2,12 @@
 //! the product itself.
 //!
 //! Read in this order: [`ControlPlane`] is what most tests start; it is an [`Etcd`] and an
-//! [`ApiServer`] on it. [`Credentials`] say who a client is. An etcd [`Cluster`] has several members
-//! that can be paused, killed and replaced. A [`ControllerManager`] acts on an API server.
-//! [`Simulated`] is an API server of the simulator. A [`landscape`] is a seed with shoots, in a
-//! [`race`] kube-controller-managers run there as well, in an [`outage`] all shoots go at once. [`Kelpie`] is the built binary. Under them,
-//! [`process`] runs a server and ends it with its test, [`pki`] makes keys and certificates, [`poll`] waits for an event with
-//! a deadline.
+//! [`ApiServer`] on it; a [`ControllerManager`] acts on its objects. [`Credentials`] say who a client
+//! is. An etcd [`Cluster`] has several members that can be paused, killed and replaced. [`Simulated`]
+//! is an API server of the simulator. A [`landscape`] is a seed with shoots; in a [`race`]
+//! kube-controller-managers run there as well, in an [`outage`] all shoots go at once. [`Kelpie`] is
+//! the built binary. Under them, [`process`] runs a server and ends it with its test, [`pki`] makes
+//! keys and certificates, [`poll`] waits for an event with a deadline.
 //!
 //! Every test starts its own servers: that costs two seconds and makes tests independent of each
 //! other. `KELPIE_KEEP=1` keeps the folders with logs and keys.

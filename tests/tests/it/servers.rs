@@ -3,10 +3,12 @@
 use std::path::Path;
 use std::process::Command;
 use std::thread;
+use std::time::Duration;
 
 use k8s_openapi::api::core::v1::ConfigMap;
-use kelpie_e2e::{ApiServer, ControlPlane, Etcd};
-use kube::api::{Api, ListParams, PostParams};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
+use kelpie_e2e::{ApiServer, ControlPlane, ControllerManager, Etcd, poll};
+use kube::api::{Api, DeleteParams, ListParams, PostParams};
 use tokio::runtime::Builder;
 use xtask::cache;
 
@@ -73,6 +75,42 @@ async fn two_api_servers_on_one_etcd_are_two_clusters() {
     };
     assert!(names(of_one).await.contains(&"only-in-one".to_owned()));
     assert!(!names(of_other).await.contains(&"only-in-one".to_owned()));
+}
+
+#[tokio::test]
+async fn the_garbage_collector_takes_what_belongs_to_nobody_any_more() {
+    let plane = ControlPlane::start().await.unwrap();
+    let controllers = ["garbage-collector-controller"];
+    let _manager = ControllerManager::start(&plane.api, &controllers, &[])
+        .await
+        .unwrap();
+    let maps = Api::<ConfigMap>::namespaced(plane.client().await.unwrap(), "default");
+    let make = async |name: &str, owner: Option<OwnerReference>| {
+        let mut map = ConfigMap::default();
+        map.metadata.name = Some(name.into());
+        map.metadata.owner_references = owner.map(|owner| vec![owner]);
+        maps.create(&PostParams::default(), &map).await.unwrap()
+    };
+    let owner = make("owner", None).await;
+    let reference = OwnerReference {
+        api_version: "v1".into(),
+        kind: "ConfigMap".into(),
+        name: "owner".into(),
+        uid: owner.metadata.uid.unwrap(),
+        ..OwnerReference::default()
+    };
+    make("owned", Some(reference)).await;
+    make("free", None).await;
+
+    let now = DeleteParams::default();
+    maps.delete("owner", &now).await.unwrap();
+
+    poll::until("it to go", Duration::from_mins(1), async || {
+        Ok(maps.get_opt("owned").await?.is_none().then_some(()))
+    })
+    .await
+    .unwrap();
+    assert!(maps.get_opt("free").await.unwrap().is_some());
 }
 
 #[test]
