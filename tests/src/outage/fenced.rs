@@ -46,13 +46,15 @@ impl Fences {
         self.all.iter().filter(in_time).count()
     }
 
-    /// From the first trip until everything was down.
-    pub fn took(&self) -> Duration {
-        let first = self.all.iter().map(|fenced| fenced.due.trip).min();
-        let last = self.all.iter().map(|fenced| fenced.last).max();
-        let took = first.zip(last);
-        took.map(|(first, last)| last.saturating_duration_since(first))
-            .unwrap_or_default()
+    /// By how much the worst one missed its deadline; nothing if none did.
+    pub fn worst_delay(&self) -> Duration {
+        let late = |fenced: &Fenced| fenced.kcm.saturating_duration_since(fenced.due.deadline);
+        self.all.iter().map(late).max().unwrap_or_default()
+    }
+
+    /// When the last target of all was down.
+    pub fn end(&self) -> Option<Instant> {
+        self.all.iter().map(|fenced| fenced.last).max()
     }
 
     /// Of all pairs of clusters with different deadlines, the share in which the more urgent one's

@@ -27,9 +27,6 @@ const HANDS: usize = 16;
 /// How long anything may take that is expected to happen.
 const PATIENCE: Duration = Duration::from_mins(4);
 
-/// A cut comes so long before the oldest lease would have been renewed.
-const BEFORE_RENEWAL: Duration = Duration::from_millis(150);
-
 /// So many of the oldest leases are no concern of some clusters: their deadlines differ.
 const STAGGERED: usize = 10;
 
@@ -60,7 +57,8 @@ pub struct Outage {
     extent: Extent,
     shoots: Vec<Plane>,
     kubelets: Kubelets,
-    timeline: Timeline,
+    /// What happened to the targets.
+    pub timeline: Timeline,
     _pods: Pods,
     api: ApiServer,
 }
@@ -126,9 +124,13 @@ impl Outage {
         &self.api
     }
 
-    /// The shoots.
-    pub fn shoots(&self) -> impl Iterator<Item = &Shoot> {
-        self.shoots.iter().map(|plane| &plane.shoot)
+    /// The shoots, with what their targets had at first.
+    pub fn shoots(&self) -> impl Iterator<Item = (&Shoot, [(&'static str, u32); 3])> {
+        self.shoots.iter().map(|plane| {
+            let [kcm, mcm, ca] = plane.counts;
+            let [first, second, third] = TARGETS;
+            (&plane.shoot, [(first, kcm), (second, mcm), (third, ca)])
+        })
     }
 
     /// Cuts all nodes off, the first of them when it has renewed longest ago.
@@ -140,7 +142,9 @@ impl Outage {
         let renewed = poll::until("a renewal", PATIENCE, async || {
             Ok(first().await.filter(|renewed| *renewed > before))
         });
-        sleep_until(renewed.await? + renewal - BEFORE_RENEWAL).await;
+        // The last node renews this much before the first does again; the cut is in between.
+        let gap = renewal.div_f64(f64::from(u32::try_from(self.extent.nodes)?));
+        sleep_until(renewed.await? + renewal - gap / 2).await;
         self.kubelets.cut(1.0).await;
         let renewals = self.kubelets.renewals().await;
         let due = |plane: &Plane| {
