@@ -5,8 +5,8 @@
 //! [`ApiServer`] on it; a [`ControllerManager`] acts on its objects. [`Credentials`] say who a client
 //! is. An etcd [`Cluster`] has several members that can be paused, killed and replaced. [`Simulated`]
 //! is an API server of the simulator. A [`landscape`] is a seed with shoots; in a [`race`]
-//! kube-controller-managers run there as well, in an [`outage`] all shoots go at once. [`Kelpie`] is
-//! the built binary. Under them, [`process`] runs a server and ends it with its test, [`pki`] makes
+//! kube-controller-managers run there as well, in an [`outage`] all shoots go at once,
+//! in a [`soak`] everything goes wrong for a while. [`Kelpie`] is the built binary. Under them, [`process`] runs a server and ends it with its test, [`pki`] makes
 //! keys and certificates, [`poll`] waits for an event with a deadline.
 //!
 //! Every test starts its own servers: that costs two seconds and makes tests independent of each
@@ -30,6 +30,7 @@ pub mod process;
 pub mod race;
 mod seconds;
 mod simulated;
+pub mod soak;
 pub mod wire;
 
 pub use api_server::{Answer, ApiServer, get};

@@ -79,7 +79,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
     (bench.run)(&arguments.arguments)
 }
 
-fn cargo_bench(package: &str, target: &str, arguments: &[String]) -> Result<()> {
+pub(crate) fn cargo_bench(package: &str, target: &str, arguments: &[String]) -> Result<()> {
     let mut bench = cargo(&["bench", "--quiet", "--package", package, "--bench", target]);
     run_command(bench.arg("--").args(arguments))
 }

@@ -86,7 +86,7 @@ impl Outage {
             let name = format!("shoot--outage--{number:04}");
             let nodes = names.get(without..).context("too few nodes")?;
             let shoot = seed.shoot(&name, &kubeconfig, nodes).await?;
-            let counts = if number % 2 == 0 {
+            let counts = if number.is_multiple_of(2) {
                 [1, 1, 2]
             } else {
                 [3, 1, 1]

@@ -22,6 +22,7 @@ mod race;
 mod rights;
 mod scaling;
 mod seed_trouble;
+mod soak;
 mod stage;
 mod telling;
 mod tenants;
