@@ -23,7 +23,7 @@ struct Bench {
     run: fn(&[String]) -> Result<()>,
 }
 
-const BENCHES: [Bench; 6] = [
+const BENCHES: [Bench; 7] = [
     Bench {
         name: "race-model",
         about: "how far a fixed poll and Kelpie's schedule are from the node controller's deadline",
@@ -50,11 +50,12 @@ const BENCHES: [Bench; 6] = [
     Bench {
         name: "landscape",
         about: "how fast time goes by in a simulated landscape, and how large one may be",
-        run: |_| {
-            let mut test = cargo(&["test", "--release", "--quiet", "--package", "kelpie-prober"]);
-            test.args(["--test", "it", "--", "--ignored", "--nocapture"]);
-            run_command(test.args(["--test-threads", "1", "scale::"]))
-        },
+        run: |_| long_tests("scale::"),
+    },
+    Bench {
+        name: "endurance",
+        about: "a simulated day of faults: memory, tasks and series of a prober after each hour",
+        run: |_| long_tests("endurance::"),
     },
     Bench {
         name: "decision",
@@ -77,6 +78,13 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
     let bench = bench
         .with_context(|| format!("no benchmark is named {name}: `cargo xtask bench` lists them"))?;
     (bench.run)(&arguments.arguments)
+}
+
+/// The prober's tests of this name that take minutes, one after the other.
+fn long_tests(name: &str) -> Result<()> {
+    let mut test = cargo(&["test", "--release", "--quiet", "--package", "kelpie-prober"]);
+    test.args(["--test", "it", "--", "--ignored", "--nocapture"]);
+    run_command(test.args(["--test-threads", "1", name]))
 }
 
 pub(crate) fn cargo_bench(package: &str, target: &str, arguments: &[String]) -> Result<()> {
