@@ -28,7 +28,7 @@ struct Arguments {
     #[arg(long, default_value_t = 2)]
     pod_stop: u64,
     /// How long the prober settles before the outage, in seconds
-    #[arg(long, default_value_t = 60)]
+    #[arg(long, default_value_t = 75)]
     settle: u64,
     /// Another prober's command line instead of ours
     #[arg(long, value_name = "COMMAND")]
@@ -51,7 +51,7 @@ async fn main() -> Result<()> {
     let outage = Outage::prepare(extent).await?;
     let command = arguments.prober.unwrap_or_default();
     let command: Vec<String> = command.split_whitespace().map(str::to_owned).collect();
-    let config = ProberConfig::shipped(extent.pace);
+    let config = ProberConfig::gardeners();
     let prober = Contender::start(&command, &config, &outage.kubeconfig()?, None).await?;
     println!("settling for {} s", arguments.settle);
     sleep(Duration::from_secs(arguments.settle)).await;

@@ -31,7 +31,7 @@ struct Arguments {
     #[arg(long, default_value_t = 2)]
     pod_stop: u64,
     /// How long the prober settles at the start, in seconds
-    #[arg(long, default_value_t = 45)]
+    #[arg(long, default_value_t = 75)]
     settle: u64,
     /// What is random follows from it
     #[arg(long, default_value_t = 1)]
@@ -62,7 +62,7 @@ async fn main() -> Result<()> {
     let command: Vec<String> = command.split_whitespace().map(str::to_owned).collect();
     println!("starting a seed and {} shoots", arguments.shoots);
     let race = Race::prepare(&course).await?;
-    let config = ProberConfig::shipped(course.pace);
+    let config = ProberConfig::gardeners();
     let log = arguments.out.with_extension("log");
     let kubeconfig = race.kubeconfig()?;
     let prober = Contender::start(&command, &config, &kubeconfig, Some(&log)).await?;
