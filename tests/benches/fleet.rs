@@ -6,24 +6,15 @@
 
 #![expect(clippy::print_stdout, reason = "a benchmark prints its result")]
 
-use std::path::Path;
 use std::time::Duration;
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Result, ensure};
 use clap::Parser;
 use futures_util::{StreamExt, TryStreamExt, stream};
-use kelpie_e2e::landscape::{self, Kubelets, Pace, ProberConfig, Seed};
+use kelpie_e2e::landscape::{self, Contender, Kubelets, Pace, ProberConfig, Seed};
 use kelpie_e2e::process::Process;
-use kelpie_e2e::{ApiServer, kelpie, poll, wire};
+use kelpie_e2e::{ApiServer, wire};
 use tokio::time::{Instant, sleep};
-
-/// As Gardener has it.
-const PACE: Pace = Pace {
-    grace: Duration::from_secs(40),
-    renewal: Duration::from_secs(10),
-    reserve: Duration::from_secs(3),
-    interval: Duration::from_secs(10),
-};
 
 /// Objects are made by so many hands.
 const HANDS: usize = 16;
@@ -72,7 +63,7 @@ async fn main() -> Result<()> {
     let seed = Seed::start().await?;
     let shoot = ApiServer::start(&seed.plane.etcd, "shoot").await?;
     let client = shoot.client(&shoot.admin()).await?;
-    let kubelets = Kubelets::start(&client, nodes, PACE).await?;
+    let kubelets = Kubelets::start(&client, nodes, Pace::REAL).await?;
     let tenant = landscape::tenant(&client, &shoot, "dwd").await?;
     let kubeconfig = shoot.kubeconfig(&tenant);
     let names = kubelets.nodes();
@@ -84,55 +75,17 @@ async fn main() -> Result<()> {
     let made = stream::iter(0..clusters).map(make).buffer_unordered(HANDS);
     made.try_collect::<()>().await?;
 
-    let config = ProberConfig::shipped(PACE);
+    let config = ProberConfig::shipped(Pace::REAL);
     let admin = seed.kubeconfig(&seed.plane.api.admin())?;
-    let folder = tempfile::tempdir()?;
-    let file = folder.path().join("config.yaml");
-    std::fs::write(&file, config.yaml())?;
-    let log = folder.path().join("log");
-    let is_ours = arguments.peer.is_empty();
-    let process = start(&arguments.peer, &file, &admin, &log)?;
-    let url = if is_ours {
-        let found = poll::until(
-            "the prober to listen",
-            Duration::from_secs(20),
-            async || Ok(kelpie::listens_at(&process.log())),
-        );
-        Some(found.await.with_context(|| process.log_tail())?)
-    } else {
-        None
-    };
+    let prober = Contender::start(&arguments.peer, &config, &admin, None).await?;
+    let (process, url) = (&prober.process, prober.url.as_deref());
     println!("settling for {} s", arguments.settle);
     sleep(Duration::from_secs(arguments.settle)).await;
-    let before = Meter::read(&process, url.as_deref()).await?;
+    let before = Meter::read(process, url).await?;
     println!("measuring for {} s", arguments.seconds);
     sleep(Duration::from_secs(arguments.seconds)).await;
-    let after = Meter::read(&process, url.as_deref()).await?;
-    report(&arguments, &process, &before, &after)
-}
-
-/// Ours, built for speed, or somebody else's.
-fn start(peer: &[String], config: &Path, kubeconfig: &Path, log: &Path) -> Result<Process> {
-    let (program, words) = if let Some((program, words)) = peer.split_first() {
-        (program.into(), words.to_vec())
-    } else {
-        let flags = [
-            "prober",
-            "--config-file={config}",
-            "--kubeconfig={kubeconfig}",
-            "--kube-api-qps=20",
-            "--kube-api-burst=100",
-            "--metrics-bind-addr=127.0.0.1:0",
-            "--health-bind-addr=127.0.0.1:0",
-        ];
-        (kelpie::release()?, flags.map(str::to_owned).to_vec())
-    };
-    let fill = |word: String| {
-        word.replace("{config}", &config.display().to_string())
-            .replace("{kubeconfig}", &kubeconfig.display().to_string())
-    };
-    let words: Vec<String> = words.into_iter().map(fill).collect();
-    Process::start(&program, &words, log)
+    let after = Meter::read(process, url).await?;
+    report(&arguments, process, &before, &after)
 }
 
 impl Meter {

@@ -4,7 +4,7 @@ use std::fs;
 use std::path::Path;
 use std::time::Duration;
 
-use anyhow::{Result, bail, ensure};
+use anyhow::{Context, Result, bail, ensure};
 use http::{Request, StatusCode, header};
 use kube::Client;
 use kube::client::Body;
@@ -20,6 +20,8 @@ use crate::{kubectl, poll, port};
 
 /// From the start to ready; it takes two seconds on an idle machine.
 const PATIENCE: Duration = Duration::from_mins(1);
+
+const AUDIT_LOG: &str = "audit.log";
 
 /// A running API server. It ends when dropped.
 pub struct ApiServer {
@@ -45,6 +47,15 @@ impl ApiServer {
     /// Starts a server that keeps its objects in `etcd` under `prefix`. Servers with different
     /// prefixes are different clusters.
     pub async fn start(etcd: &Etcd, prefix: &str) -> Result<Self> {
+        Self::start_with(etcd, prefix, None).await
+    }
+
+    /// The same with an audit log of what `policy` says.
+    pub async fn start_audited(etcd: &Etcd, prefix: &str, policy: &str) -> Result<Self> {
+        Self::start_with(etcd, prefix, Some(policy)).await
+    }
+
+    async fn start_with(etcd: &Etcd, prefix: &str, policy: Option<&str>) -> Result<Self> {
         // Only the first one of the process counts; they are all the same.
         let _ = aws_lc_rs::default_provider().install_default();
         let program = cache::find("kube-apiserver")?;
@@ -54,6 +65,9 @@ impl ApiServer {
             let port = port::free()?;
             let mut arguments = key_files(folder.path(), &authority)?;
             arguments.extend(flags(etcd.url(), prefix, port));
+            if let Some(policy) = policy {
+                arguments.extend(audit(folder.path(), policy)?);
+            }
             let log = folder.path().join("log");
             let mut server = Self {
                 process: Process::start(&program, &arguments, &log)?,
@@ -87,6 +101,18 @@ impl ApiServer {
         self.process = Process::start(&program, &self.arguments, &log)?;
         ensure!(self.is_ready().await?, "kube-apiserver lost its port");
         Ok(())
+    }
+
+    /// The audit log so far, a line of JSON for each request.
+    pub fn audit_log(&self) -> Result<String> {
+        let path = self.folder.path().join(AUDIT_LOG);
+        fs::read_to_string(&path).with_context(|| path.display().to_string())
+    }
+
+    /// Asks it to end, and lets it finish what it is at; its objects stay in etcd.
+    pub fn shut_down(&mut self) {
+        self.process.end();
+        self.process.kill();
     }
 
     /// May do everything.
@@ -206,6 +232,17 @@ fn key_files(folder: &Path, authority: &Authority) -> Result<Vec<String>> {
             Ok(format!("--{flag}={}", path.display()))
         })
         .collect()
+}
+
+/// Writes the policy, and gives the flags for a log by it.
+fn audit(folder: &Path, policy: &str) -> Result<[String; 2]> {
+    let file = folder.join("audit-policy-file");
+    fs::write(&file, policy)?;
+    let log = folder.join(AUDIT_LOG);
+    Ok([
+        format!("--audit-policy-file={}", file.display()),
+        format!("--audit-log-path={}", log.display()),
+    ])
 }
 
 /// A lone API server that is useful: nobody else has to run for objects to be kept and guarded.

@@ -1,4 +1,4 @@
-//! A real kube-controller-manager on a real API server.
+//! A real kube-controller-manager, with the controllers that a test is about and no others.
 
 use std::fs;
 use std::time::Duration;
@@ -17,7 +17,7 @@ const PATIENCE: Duration = Duration::from_mins(1);
 /// What it logs when a controller has read what it needs to know.
 const SYNCED: &str = "Caches are synced";
 
-/// A running controller manager. It ends when dropped.
+/// Running controllers. They end when dropped.
 pub struct ControllerManager {
     process: Process,
     // After the process: it must be gone before its folder goes.
@@ -25,43 +25,46 @@ pub struct ControllerManager {
 }
 
 impl ControllerManager {
-    /// Starts one with these controllers and no others, and some flags more. It acts at once: nobody
-    /// is elected, and it listens nowhere.
-    pub fn start(api: &ApiServer, controllers: &[&str], flags: &[&str]) -> Result<Self> {
+    /// Starts these controllers, as in `["garbage-collector-controller"]`, as the admin of `api`, and
+    /// waits until each knows the cluster. Kinds that are defined later may be noticed late: define
+    /// them first.
+    pub async fn start(api: &ApiServer, controllers: &[&str], flags: &[&str]) -> Result<Self> {
+        Self::start_as(&api.kubeconfig(&api.admin()), controllers, flags).await
+    }
+
+    /// The same with somebody else's rights, or by way of another address.
+    pub async fn start_as(kubeconfig: &str, controllers: &[&str], flags: &[&str]) -> Result<Self> {
+        let mut manager = Self::launch(kubeconfig, controllers, flags)?;
+        let process = &mut manager.process;
+        poll::until_serving(process, "controllers", PATIENCE, async |process| {
+            process.log().matches(SYNCED).count() >= controllers.len()
+        })
+        .await?;
+        Ok(manager)
+    }
+
+    /// The same without waiting for anything.
+    pub fn launch(kubeconfig: &str, controllers: &[&str], flags: &[&str]) -> Result<Self> {
+        let program = cache::find("kube-controller-manager")?;
         let folder = Folder::new("kube-controller-manager")?;
-        let kubeconfig = folder.path().join("kubeconfig");
-        fs::write(&kubeconfig, api.kubeconfig(&api.admin()))?;
-        let fixed = [
-            format!("--kubeconfig={}", kubeconfig.display()),
+        let file = folder.path().join("kubeconfig");
+        fs::write(&file, kubeconfig)?;
+        let mut arguments = vec![
+            format!("--kubeconfig={}", file.display()),
             format!("--controllers={}", controllers.join(",")),
             "--leader-elect=false".to_owned(),
+            // Nobody asks it anything.
             "--secure-port=0".to_owned(),
         ];
-        let flags = flags.iter().map(|flag| (*flag).to_owned());
-        let arguments: Vec<String> = fixed.into_iter().chain(flags).collect();
-        let program = cache::find("kube-controller-manager")?;
-        let log = folder.path().join("log");
+        arguments.extend(flags.iter().map(ToString::to_string));
         Ok(Self {
-            process: Process::start(&program, &arguments, &log)?,
+            process: Process::start(&program, &arguments, &folder.path().join("log"))?,
             _folder: folder,
         })
     }
 
-    /// Waits until so many controllers know the cluster. Kinds that are defined later may be noticed
-    /// late: define them before the start.
-    pub async fn until_synced(&mut self, controllers: usize) -> Result<()> {
-        poll::until_serving(
-            &mut self.process,
-            "controllers",
-            PATIENCE,
-            async |process| process.log().matches(SYNCED).count() >= controllers,
-        )
-        .await?;
-        Ok(())
-    }
-
-    /// The process behind it.
-    pub fn process(&self) -> &Process {
-        &self.process
+    /// The process behind it: its log, its end.
+    pub fn process(&mut self) -> &mut Process {
+        &mut self.process
     }
 }

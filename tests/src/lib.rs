@@ -2,11 +2,12 @@
 //! the product itself.
 //!
 //! Read in this order: [`ControlPlane`] is what most tests start; it is an [`Etcd`] and an
-//! [`ApiServer`] on it; a [`ControllerManager`] acts on its objects. [`Credentials`] say who a client is. An etcd [`Cluster`] has several members
-//! that can be paused, killed and replaced. [`Simulated`] is an API server of the simulator. A [`landscape`] is a seed with shoots. [`Kelpie`] is the
-//! built binary. Under them, [`process`] runs a server
-//! and ends it with its test, [`pki`] makes keys and certificates, [`poll`] waits for an event with
-//! a deadline.
+//! [`ApiServer`] on it; a [`ControllerManager`] acts on its objects. [`Credentials`] say who a client
+//! is. An etcd [`Cluster`] has several members that can be paused, killed and replaced. [`Simulated`]
+//! is an API server of the simulator. A [`landscape`] is a seed with shoots; in a [`race`]
+//! kube-controller-managers run there as well, in an [`outage`] all shoots go at once,
+//! in a [`soak`] everything goes wrong for a while. [`Kelpie`] is the built binary. Under them, [`process`] runs a server and ends it with its test, [`pki`] makes
+//! keys and certificates, [`poll`] waits for an event with a deadline.
 //!
 //! Every test starts its own servers: that costs two seconds and makes tests independent of each
 //! other. `KELPIE_KEEP=1` keeps the folders with logs and keys.
@@ -21,11 +22,15 @@ mod folder;
 pub mod kelpie;
 mod kubectl;
 pub mod landscape;
+pub mod outage;
 pub mod pki;
 pub mod poll;
 mod port;
 pub mod process;
+pub mod race;
+mod seconds;
 mod simulated;
+pub mod soak;
 pub mod wire;
 
 pub use api_server::{Answer, ApiServer, get};

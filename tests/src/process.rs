@@ -146,17 +146,7 @@ impl Process {
 
     /// The processor time it has used so far.
     pub fn processor_time(&self) -> Result<Duration> {
-        let path = format!("/proc/{}/stat", self.id());
-        let text = fs::read_to_string(&path).context(path)?;
-        // The name in brackets may hold anything; fields are counted after it.
-        let (_, fields) = text.rsplit_once(") ").context("no name")?;
-        let fields: Vec<&str> = fields.split(' ').collect();
-        let ticks = |index: usize| -> Result<f64> {
-            let field = fields.get(index).context("a short line")?;
-            Ok(field.parse()?)
-        };
-        let seconds = (ticks(11)? + ticks(12)?) / TICKS_PER_SECOND;
-        Ok(Duration::from_secs_f64(seconds))
+        processor_time(&self.id().to_string())
     }
 
     /// All the server has logged so far.
@@ -172,6 +162,25 @@ impl Process {
         let tail = lines[lines.len().saturating_sub(TAIL)..].join("\n");
         format!("--- end of the log of {}\n{tail}\n---", self.name)
     }
+}
+
+/// The processor time that this process has used so far.
+pub(crate) fn own_processor_time() -> Result<Duration> {
+    processor_time("self")
+}
+
+fn processor_time(id: &str) -> Result<Duration> {
+    let path = format!("/proc/{id}/stat");
+    let text = fs::read_to_string(&path).context(path)?;
+    // The name in brackets may hold anything; fields are counted after it.
+    let (_, fields) = text.rsplit_once(") ").context("no name")?;
+    let fields: Vec<&str> = fields.split(' ').collect();
+    let ticks = |index: usize| -> Result<f64> {
+        let field = fields.get(index).context("a short line")?;
+        Ok(field.parse()?)
+    };
+    let seconds = (ticks(11)? + ticks(12)?) / TICKS_PER_SECOND;
+    Ok(Duration::from_secs_f64(seconds))
 }
 
 /// Where the coverage of our own binary is collected, if it is.

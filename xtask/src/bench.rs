@@ -23,11 +23,23 @@ struct Bench {
     run: fn(&[String]) -> Result<()>,
 }
 
-const BENCHES: [Bench; 4] = [
+const BENCHES: [Bench; 7] = [
     Bench {
         name: "race-model",
         about: "how far a fixed poll and Kelpie's schedule are from the node controller's deadline",
         run: |arguments| cargo_bench("kelpie-core", "race_model", arguments),
+    },
+    Bench {
+        name: "race",
+        about: "partitions on real servers: how many nodes real kube-controller-managers give up before \
+                a prober stops them; any prober's command line with --prober",
+        run: |arguments| cargo_bench("kelpie-e2e", "race", arguments),
+    },
+    Bench {
+        name: "outage",
+        about: "hundreds of clusters on real servers trip in the same second: how long a prober takes to \
+                fence them all, and to restore them; any prober's command line with --prober",
+        run: |arguments| cargo_bench("kelpie-e2e", "outage", arguments),
     },
     Bench {
         name: "fleet",
@@ -38,11 +50,12 @@ const BENCHES: [Bench; 4] = [
     Bench {
         name: "landscape",
         about: "how fast time goes by in a simulated landscape, and how large one may be",
-        run: |_| {
-            let mut test = cargo(&["test", "--release", "--quiet", "--package", "kelpie-prober"]);
-            test.args(["--test", "it", "--", "--ignored", "--nocapture"]);
-            run_command(test.args(["--test-threads", "1", "scale::"]))
-        },
+        run: |_| long_tests("scale::"),
+    },
+    Bench {
+        name: "endurance",
+        about: "a simulated day of faults: memory, tasks and series of a prober after each hour",
+        run: |_| long_tests("endurance::"),
     },
     Bench {
         name: "decision",
@@ -67,7 +80,14 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
     (bench.run)(&arguments.arguments)
 }
 
-fn cargo_bench(package: &str, target: &str, arguments: &[String]) -> Result<()> {
+/// The prober's tests of this name that take minutes, one after the other.
+fn long_tests(name: &str) -> Result<()> {
+    let mut test = cargo(&["test", "--release", "--quiet", "--package", "kelpie-prober"]);
+    test.args(["--test", "it", "--", "--ignored", "--nocapture"]);
+    run_command(test.args(["--test-threads", "1", name]))
+}
+
+pub(crate) fn cargo_bench(package: &str, target: &str, arguments: &[String]) -> Result<()> {
     let mut bench = cargo(&["bench", "--quiet", "--package", package, "--bench", target]);
     run_command(bench.arg("--").args(arguments))
 }

@@ -16,6 +16,7 @@ mod instructions;
 mod open_cluster;
 mod packages;
 mod sim;
+mod soak;
 mod stopwatch;
 mod test;
 mod tidy;
@@ -52,6 +53,7 @@ enum Commands {
     Bench(bench::Arguments),
     Fuzz(fuzz::Arguments),
     Sim(sim::Arguments),
+    Soak(soak::Arguments),
     /// Measure which lines the tests run
     ///
     /// Installs cargo-llvm-cov if it is missing. Prints the share per crate and fails under 85 % of
@@ -82,6 +84,7 @@ fn run(command: Commands) -> Result<()> {
         Commands::Bench(arguments) => bench::run(&arguments),
         Commands::Fuzz(arguments) => fuzz::run(&arguments),
         Commands::Sim(arguments) => sim::run(&arguments),
+        Commands::Soak(arguments) => soak::run(&arguments),
         Commands::Coverage => coverage::run(),
         Commands::Audit => audit::run(),
     }

@@ -91,6 +91,21 @@ impl ProberConfig {
         )
     }
 
+    /// All that Gardener ships, in the pace of the real world: the interval and the delays, too.
+    pub fn gardeners() -> Self {
+        let mcm = Target::deployment("machine-controller-manager", 0, 1);
+        let targets = vec![
+            Target::deployment("kube-controller-manager", 1, 0),
+            mcm.up(|rule| rule.delay = Some("30s")),
+            Target::deployment("cluster-autoscaler", 0, 2).optional(),
+        ];
+        Self::of(Pace::REAL, targets)
+            .line("probeInterval: 30s")
+            .line("initialDelay: 30s")
+            .line("probeTimeout: 30s")
+            .line("internalProbeFailureBackoffDuration: 30s")
+    }
+
     /// Other targets.
     pub fn of(pace: Pace, targets: Vec<Target>) -> Self {
         Self {

@@ -10,13 +10,16 @@ use kube::Client;
 use serde_json::{Value, json};
 use tokio::sync::Mutex;
 use tokio::task::JoinSet;
-use tokio::time::{Instant, MissedTickBehavior, interval_at, sleep};
+use tokio::time::{Instant, sleep, sleep_until};
 
 use super::pace::Pace;
 use super::{rest, wall_clock};
 
 const NODES: &str = "/api/v1/nodes";
 const LEASES: &str = "/apis/coordination.k8s.io/v1/namespaces/kube-node-lease/leases";
+
+/// By how much later each time a real kubelet renews, at most.
+const JITTER: f64 = 0.04;
 
 /// After a renewal that failed.
 const RETRY: Duration = Duration::from_millis(200);
@@ -41,12 +44,34 @@ struct State {
     offset: SignedDuration,
     /// When its last renewal was written.
     renewed: Instant,
+    /// It has to say that its node is ready.
+    owes_status: bool,
+}
+
+/// How kubelets go about it.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Manner {
+    /// Evenly spread over the period, which they keep; leases are all they write.
+    Even,
+    /// Each at a phase of its own that drifts, and with the status of its node: a node controller may
+    /// look at them.
+    Real,
+}
+
+/// What a landscape's nodes begin with.
+struct Beginning<'a> {
+    name: &'a str,
+    count: usize,
+    pace: Pace,
+    manner: Manner,
+    /// They are cut off already, for so long.
+    silent_for: Option<Duration>,
 }
 
 impl Kubelets {
     /// Nodes with fresh leases, renewed from now on, evenly spread over the period.
     pub async fn start(client: &Client, count: usize, pace: Pace) -> Result<Self> {
-        Self::begin(client, "node", count, pace, None).await
+        Self::start_named(client, "node", count, pace).await
     }
 
     /// The same beside others: the names of these nodes begin like this.
@@ -56,21 +81,37 @@ impl Kubelets {
         count: usize,
         pace: Pace,
     ) -> Result<Self> {
-        Self::begin(client, name, count, pace, None).await
+        let beginning = Beginning::even(name, count, pace);
+        Self::begin(client, &beginning).await
+    }
+
+    /// As real kubelets do it: a node controller that looks at these nodes finds them ready. Each
+    /// renews up to 4 % later than the period says, at a phase of its own.
+    pub async fn start_real(client: &Client, count: usize, pace: Pace) -> Result<Self> {
+        let beginning = Beginning {
+            manner: Manner::Real,
+            ..Beginning::even("node", count, pace)
+        };
+        Self::begin(client, &beginning).await
     }
 
     /// Nodes that are cut off already: their leases were last renewed before the grace period.
     pub async fn start_cut(client: &Client, count: usize, pace: Pace) -> Result<Self> {
-        Self::begin(client, "node", count, pace, Some(pace.grace * 2)).await
+        let beginning = Beginning {
+            silent_for: Some(pace.grace * 2),
+            ..Beginning::even("node", count, pace)
+        };
+        Self::begin(client, &beginning).await
     }
 
-    async fn begin(
-        client: &Client,
-        name: &str,
-        count: usize,
-        pace: Pace,
-        silent_for: Option<Duration>,
-    ) -> Result<Self> {
+    async fn begin(client: &Client, beginning: &Beginning<'_>) -> Result<Self> {
+        let &Beginning {
+            name,
+            count,
+            pace,
+            manner,
+            silent_for,
+        } = beginning;
         let age = silent_for.unwrap_or_default();
         let make = async |number: usize| {
             let node = format!("{name}-{number:03}");
@@ -82,10 +123,14 @@ impl Kubelets {
                 rest::create(client, LEASES, &lease),
             );
             made.with_context(|| format!("making {node}"))?;
+            if manner == Manner::Real {
+                post_status(client, &node).await?;
+            }
             let state = State {
                 is_cut: silent_for.is_some(),
                 offset: SignedDuration::ZERO,
                 renewed: Instant::now(),
+                owes_status: false,
             };
             Ok::<_, anyhow::Error>(Arc::new(Kubelet {
                 node,
@@ -95,14 +140,18 @@ impl Kubelets {
         let kubelets = try_join_all((0..count).map(make)).await?;
         let mut renewing = JoinSet::new();
         for (number, kubelet) in (0u32..).zip(&kubelets) {
-            let share = f64::from(number) / f64::from(u32::try_from(count)?);
+            let share = match manner {
+                Manner::Even => f64::from(number) / f64::from(u32::try_from(count)?),
+                Manner::Real => fastrand::f64(),
+            };
+            let renewal = Renewal {
+                client: client.clone(),
+                kubelet: Arc::clone(kubelet),
+                period: pace.renewal,
+                manner,
+            };
             let first = Instant::now() + pace.renewal.mul_f64(share);
-            renewing.spawn(renew(
-                client.clone(),
-                Arc::clone(kubelet),
-                first,
-                pace.renewal,
-            ));
+            renewing.spawn(renewal.go_on(first));
         }
         Ok(Self {
             client: client.clone(),
@@ -120,7 +169,9 @@ impl Kubelets {
     /// Cuts this share of the nodes off; when it returns, none of them is renewing any more.
     pub async fn cut(&self, share: f64) {
         for kubelet in self.share(share) {
-            kubelet.state.lock().await.is_cut = true;
+            let mut state = kubelet.state.lock().await;
+            state.is_cut = true;
+            state.owes_status = true;
         }
     }
 
@@ -155,22 +206,24 @@ impl Kubelets {
         self.all.iter().take(count)
     }
 
+    /// When each node has renewed last.
+    pub async fn renewals(&self) -> Vec<Instant> {
+        let mut renewals = Vec::new();
+        for kubelet in &self.all {
+            renewals.push(kubelet.state.lock().await.renewed);
+        }
+        renewals
+    }
+
     /// The first instant at which a node may turn Unknown if nobody renews any more.
     pub async fn deadline(&self, grace: Duration) -> Option<Instant> {
-        let mut first = None;
-        for kubelet in &self.all {
-            let deadline = kubelet.state.lock().await.renewed + grace;
-            first = Some(first.map_or(deadline, |first: Instant| first.min(deadline)));
-        }
-        first
+        let first = self.renewals().await.into_iter().min();
+        first.map(|first| first + grace)
     }
 
     /// When this share of the leases is expired (0.75 G) if nobody renews any more.
     pub async fn trip(&self, grace: Duration, share: f64) -> Option<Instant> {
-        let mut renewed = Vec::new();
-        for kubelet in &self.all {
-            renewed.push(kubelet.state.lock().await.renewed);
-        }
+        let mut renewed = self.renewals().await;
         renewed.sort();
         let count = self.share(share).count();
         let last = renewed.get(count.checked_sub(1)?)?;
@@ -190,30 +243,85 @@ impl Kubelets {
     }
 }
 
-async fn renew(client: Client, kubelet: Arc<Kubelet>, first: Instant, period: Duration) {
-    let path = format!("{LEASES}/{}", kubelet.node);
-    let mut times = interval_at(first, period);
-    times.set_missed_tick_behavior(MissedTickBehavior::Skip);
-    loop {
-        times.tick().await;
-        loop {
-            let mut state = kubelet.state.lock().await;
-            if state.is_cut {
-                break;
-            }
-            let written = Instant::now();
-            let time = wall_clock::now()
-                .checked_add(state.offset)
-                .unwrap_or(Timestamp::MAX);
-            let patch = json!({ "spec": { "renewTime": wall_clock::micro(time) } });
-            if rest::merge(&client, &path, &patch).await.is_ok() {
-                state.renewed = written;
-                break;
-            }
-            drop(state);
-            sleep(RETRY).await;
+impl<'a> Beginning<'a> {
+    fn even(name: &'a str, count: usize, pace: Pace) -> Self {
+        Self {
+            name,
+            count,
+            pace,
+            manner: Manner::Even,
+            silent_for: None,
         }
     }
+}
+
+/// What a kubelet does all day.
+struct Renewal {
+    client: Client,
+    kubelet: Arc<Kubelet>,
+    period: Duration,
+    manner: Manner,
+}
+
+impl Renewal {
+    async fn go_on(self, first: Instant) {
+        let mut next = first;
+        loop {
+            sleep_until(next).await;
+            while !self.is_done().await {
+                sleep(RETRY).await;
+            }
+            next = self.after(next);
+        }
+    }
+
+    fn after(&self, last: Instant) -> Instant {
+        let now = Instant::now();
+        match self.manner {
+            // What was missed is left out.
+            Manner::Even => {
+                let missed =
+                    now.saturating_duration_since(last).as_nanos() / self.period.as_nanos();
+                last + self.period * u32::try_from(missed + 1).unwrap_or(1)
+            }
+            Manner::Real => now + self.period.mul_f64(1.0 + JITTER * fastrand::f64()),
+        }
+    }
+
+    /// Renews once, unless it is cut off; false if that failed.
+    async fn is_done(&self) -> bool {
+        let mut state = self.kubelet.state.lock().await;
+        if state.is_cut {
+            return true;
+        }
+        let written = Instant::now();
+        let time = wall_clock::now()
+            .checked_add(state.offset)
+            .unwrap_or(Timestamp::MAX);
+        let path = format!("{LEASES}/{}", self.kubelet.node);
+        let patch = json!({ "spec": { "renewTime": wall_clock::micro(time) } });
+        if rest::merge(&self.client, &path, &patch).await.is_err() {
+            return false;
+        }
+        state.renewed = written;
+        if self.manner == Manner::Real && state.owes_status {
+            state.owes_status = post_status(&self.client, &self.kubelet.node).await.is_err();
+        }
+        true
+    }
+}
+
+/// Says that a node is ready.
+async fn post_status(client: &Client, node: &str) -> Result<()> {
+    let now = wall_clock::now();
+    let now = now.strftime("%Y-%m-%dT%H:%M:%SZ").to_string();
+    let ready = json!({
+        "type": "Ready", "status": "True", "reason": "KubeletReady",
+        "lastHeartbeatTime": now, "lastTransitionTime": now,
+    });
+    let path = format!("{NODES}/{node}/status");
+    let patch = json!({ "status": { "conditions": [ready] } });
+    rest::merge(client, &path, &patch).await.map(|_| ())
 }
 
 fn lease(node: &str, renewed: Timestamp, seconds: u64) -> Value {

@@ -7,19 +7,22 @@
 //! ready, a [`Timeline`] keeps every change of the controllers. A [`Proxy`] stands in the way of
 //! somebody's connections, a [`Doorman`] sees and judges every request, an [`Impostor`] answers as no API
 //! server would, a [`Canary`] tells how slow the machine is. A [`Prober`] is the product, run on a
-//! [`ProberConfig`]; its times follow from one [`Pace`]. [`Dependants`] are services and the pods that
+//! [`ProberConfig`]; its times follow from one [`Pace`]. A [`Contender`] is any prober, to be measured, a
+//! [`Predecessor`] writes what dependency-watchdog writes. [`Dependants`] are services and the pods that
 //! crash without them, for the [`Weeder`].
 
 mod canary;
 mod command_line;
 mod config;
+mod contender;
 pub mod dependants;
-mod deployments;
+pub(crate) mod deployments;
 mod doorman;
 mod impostor;
 mod kubelets;
 mod pace;
 mod pods;
+mod predecessor;
 mod prober;
 mod proxy;
 mod rbac;
@@ -32,12 +35,14 @@ mod weeder;
 
 pub use canary::Canary;
 pub use config::{ProberConfig, ScaleRule, Target};
+pub use contender::Contender;
 pub use dependants::{Dependants, PodSpec};
 pub use doorman::{Asked, Doorman, Ruling};
 pub use impostor::{Impostor, Play};
 pub use kubelets::Kubelets;
 pub use pace::Pace;
 pub use pods::Pods;
+pub use predecessor::Predecessor;
 pub use prober::Prober;
 pub use proxy::{Fault, Proxy};
 pub use rbac::{grant_gardeners_rights, grant_gardeners_weeder_rights, tenant};

@@ -16,6 +16,14 @@ pub struct Pace {
 }
 
 impl Pace {
+    /// As Gardener has it.
+    pub const REAL: Self = Self {
+        grace: Duration::from_secs(40),
+        renewal: Duration::from_secs(10),
+        reserve: Duration::from_secs(3),
+        interval: Duration::from_secs(10),
+    };
+
     /// For tests in which a fence comes sooner or later: from cut to trip 6 s.
     pub const QUICK: Self = Self {
         grace: Duration::from_secs(8),

@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use super::shoot::Shoot;
 use super::{Doorman, Proxy, rest};
 use crate::folder::Folder;
-use crate::{ControlPlane, Credentials};
+use crate::{ApiServer, ControlPlane, Credentials, Etcd};
 
 /// Gardener's kinds that the prober knows.
 const KINDS: [&str; 2] = [
@@ -35,11 +35,23 @@ impl Seed {
         Ok(seed)
     }
 
+    /// The same with an audit log of what `policy` says.
+    pub async fn start_audited(policy: &str) -> Result<Self> {
+        let etcd = Etcd::start("etcd").await?;
+        let api = ApiServer::start_audited(&etcd, "registry", policy).await?;
+        let seed = Self::on(ControlPlane { api, etcd }).await?;
+        seed.install_kinds().await?;
+        Ok(seed)
+    }
+
     /// Without Gardener's kinds.
     pub async fn bare() -> Result<Self> {
+        Self::on(ControlPlane::start().await?).await
+    }
+
+    async fn on(plane: ControlPlane) -> Result<Self> {
         // Built before anything has to be on time.
         crate::kelpie::program()?;
-        let plane = ControlPlane::start().await?;
         let client = plane.client().await?;
         let seed = Self {
             plane,

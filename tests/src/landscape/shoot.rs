@@ -182,10 +182,14 @@ impl Shoot {
         format!("/apis/apps/v1/namespaces/{}/deployments/{name}", self.name)
     }
 
+    /// A Deployment, as it is.
+    pub async fn object(&self, name: &str) -> Result<Value> {
+        rest::read(&self.client, &self.deployment(name)).await
+    }
+
     /// What stands in a Deployment.
     pub async fn controller(&self, name: &str) -> Result<Controller> {
-        let object = rest::read(&self.client, &self.deployment(name)).await?;
-        Controller::of(&object)
+        Controller::of(&self.object(name).await?)
     }
 
     /// Scales a Deployment as a person would.

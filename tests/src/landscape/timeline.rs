@@ -1,5 +1,6 @@
 //! What happened to the controllers, in order.
 
+use std::collections::BTreeMap;
 use std::pin::pin;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -32,16 +33,19 @@ pub struct Entry {
     pub recorded: Option<String>,
 }
 
+/// By control namespace, each in the order it was seen.
+type Entries = Arc<Mutex<BTreeMap<String, Vec<Entry>>>>;
+
 /// Keeps every state of every Deployment of a seed that differs from the one before.
 pub struct Timeline {
-    entries: Arc<Mutex<Vec<Entry>>>,
+    entries: Entries,
     _watch: JoinSet<()>,
 }
 
 impl Timeline {
     /// Begins with what is there.
     pub fn start(client: &Client) -> Self {
-        let entries = Arc::<Mutex<Vec<Entry>>>::default();
+        let entries = Entries::default();
         let mut watch = JoinSet::new();
         watch.spawn(keep(client.clone(), Arc::clone(&entries)));
         Self {
@@ -54,8 +58,7 @@ impl Timeline {
     pub fn of(&self, shoot: &str) -> Vec<Entry> {
         let entries = self.entries.lock();
         let entries = entries.unwrap_or_else(PoisonError::into_inner);
-        let entries = entries.iter().filter(|entry| entry.shoot == shoot);
-        entries.cloned().collect()
+        entries.get(shoot).cloned().unwrap_or_default()
     }
 
     /// What happened there since `start`.
@@ -83,13 +86,14 @@ impl Timeline {
     }
 }
 
-async fn keep(client: Client, entries: Arc<Mutex<Vec<Entry>>>) {
+async fn keep(client: Client, entries: Entries) {
     let mut changes = pin!(deployments::changes(&client));
     while let Some(deployment) = changes.next().await {
         let entry = Entry::of(&deployment);
         let mut entries = entries.lock().unwrap_or_else(PoisonError::into_inner);
+        let entries = entries.entry(entry.shoot.clone()).or_default();
         let mut earlier = entries.iter().rev();
-        let before = earlier.find(|before| before.is_about(&entry));
+        let before = earlier.find(|before| before.name == entry.name);
         if before.is_none_or(|before| !before.says_the_same_as(&entry)) {
             entries.push(entry);
         }
@@ -108,10 +112,6 @@ impl Entry {
             marked: annotation(MARKER).is_some(),
             recorded: annotation(RECORD),
         }
-    }
-
-    fn is_about(&self, other: &Self) -> bool {
-        (&self.shoot, &self.name) == (&other.shoot, &other.name)
     }
 
     fn says_the_same_as(&self, other: &Self) -> bool {

@@ -81,8 +81,8 @@ async fn two_api_servers_on_one_etcd_are_two_clusters() {
 async fn the_garbage_collector_takes_what_belongs_to_nobody_any_more() {
     let plane = ControlPlane::start().await.unwrap();
     let controllers = ["garbage-collector-controller"];
-    let mut manager = ControllerManager::start(&plane.api, &controllers, &[]).unwrap();
-    manager.until_synced(controllers.len()).await.unwrap();
+    let manager = ControllerManager::start(&plane.api, &controllers, &[]).await;
+    let _manager = manager.unwrap();
     let maps = Api::<ConfigMap>::namespaced(plane.client().await.unwrap(), "default");
     let make = async |name: &str, owner: Option<OwnerReference>| {
         let mut map = ConfigMap::default();

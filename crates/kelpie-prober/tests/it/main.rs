@@ -12,6 +12,7 @@
 mod auditor;
 mod chaos;
 mod crew;
+mod endurance;
 mod fence;
 mod run;
 mod scale;

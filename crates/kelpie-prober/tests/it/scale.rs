@@ -11,7 +11,7 @@ use tokio::time::sleep;
 use crate::crew::Watchdog;
 
 /// Megabytes that this process has in memory.
-fn resident() -> u64 {
+pub(crate) fn resident() -> u64 {
     let status = std::fs::read_to_string("/proc/self/status").unwrap();
     let line = status.lines().find(|line| line.starts_with("VmRSS:"));
     let kilobytes = line.and_then(|line| line.split_whitespace().nth(1)?.parse::<u64>().ok());

@@ -118,8 +118,8 @@ async fn the_garbage_collector_alone_and_beside_the_operator_leaves_nothing_but_
         "deployment-controller",
         "replicaset-controller",
     ];
-    let mut manager = ControllerManager::start(&spoke.api, &controllers, &[]).unwrap();
-    manager.until_synced(controllers.len()).await.unwrap();
+    let manager = ControllerManager::start(&spoke.api, &controllers, &[]).await;
+    let _manager = manager.unwrap();
     let first = operator(spoke, &[]).await;
     until_deployed(spoke).await;
     // Two collectors with a Service, a Deployment, a ReplicaSet and a pod each.

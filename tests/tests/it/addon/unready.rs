@@ -53,8 +53,8 @@ async fn a_collector_without_a_ready_pod_fails_with_the_pods_reason_until_it_is_
     let stage = spoke().await;
     let spoke = &stage.spoke;
     let controllers = ["deployment-controller", "replicaset-controller"];
-    let mut manager = ControllerManager::start(&spoke.api, &controllers, &[]).unwrap();
-    manager.until_synced(controllers.len()).await.unwrap();
+    let manager = ControllerManager::start(&spoke.api, &controllers, &[]).await;
+    let _manager = manager.unwrap();
     let patch = json!({ "spec": { "interval": INTERVAL } });
     rest::merge(&spoke.client, &spoke.path(), &patch)
         .await
