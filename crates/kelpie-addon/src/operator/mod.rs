@@ -106,6 +106,7 @@ impl Operator {
             addon: options.addon.clone(),
             options: self.options,
             voice: self.post.voice.clone(),
+            say: self.post.say(),
             dry_run: options.dry_run,
             unready: Unready::default(),
             objects,

@@ -17,7 +17,7 @@ use super::settings::OperatorOptions;
 use super::world::{POD, World};
 use crate::addon::{Addon, AddonRef};
 use crate::made::{DEPLOYMENT, LABEL, MADE, MANAGER, is_owned_by};
-use crate::post::Voice;
+use crate::post::{Say, Voice};
 use crate::writer::{StatusWriter, WriteError, Written};
 
 /// Nobody tells when the last pod is gone: it is looked for.
@@ -30,6 +30,7 @@ pub(super) struct Operation {
     pub(super) addon: AddonRef,
     pub(super) options: OperatorOptions,
     pub(super) voice: Voice,
+    pub(super) say: Say,
     pub(super) dry_run: bool,
     pub(super) unready: Unready,
 }
@@ -56,6 +57,8 @@ pub(super) enum PassError {
     Call(#[from] CallError),
     #[error("the status cannot be written: {0}")]
     Write(#[from] WriteError),
+    #[error("another replica acts by now")]
+    Superseded,
 }
 
 /// What became of a collector.
@@ -98,10 +101,12 @@ impl Operation {
             rehearse(&aims);
             return Ok(Findings::default());
         }
+        self.check_say()?;
         self.say_before(&addon, &world, &aims).await?;
         let mut result = Findings::default();
         let mut words = Vec::new();
         for ((component, aim), found) in aims.iter().zip(&world.deployments) {
+            self.check_say()?;
             let deed = self
                 .carry_out(*component, aim, found.as_ref(), &addon)
                 .await;
@@ -111,8 +116,19 @@ impl Operation {
                 .await;
             words.extend(word);
         }
+        self.check_say()?;
         self.say(&addon, &words).await?;
         Ok(result)
+    }
+
+    /// A process that was paused in the middle of a pass does not know it: what it is about to apply may
+    /// be older than what the next one has applied meanwhile.
+    fn check_say(&self) -> Result<(), PassError> {
+        if self.say.may_act() {
+            Ok(())
+        } else {
+            Err(PassError::Superseded)
+        }
     }
 
     async fn prepare(&self, addon: &Addon) -> Result<World, CallError> {
