@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use super::draft::{FIRST, SECOND, TIMESTAMP, VALUE};
+use super::series::{FIRST, SECOND, TIMESTAMP, VALUE};
 use super::varint;
 
 /// A sample as the hub reads it.
