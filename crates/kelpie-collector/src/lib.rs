@@ -15,7 +15,7 @@
 //!
 //! assert_eq!((pipeline.tally().read, pipeline.tally().sent), (1, 1));
 //! let sent = batches[0].samples();
-//! assert_eq!(sent[0].to_string(), r#"{__name__="up",cluster="spoke-1",job="api"} 1 1699999999000"#);
+//! assert_eq!(sent[0].to_string(), r#"up{cluster="spoke-1",job="api"} 1 1699999999000"#);
 //! seen.acknowledge(&batches[0]); // after the hub's 2xx: not sent again
 //! ```
 //!
@@ -24,6 +24,7 @@
 //! into each [`Batch`]. A [`Tally`] says what became of all of them.
 
 mod label;
+mod name;
 mod pipeline;
 mod seen;
 mod tally;

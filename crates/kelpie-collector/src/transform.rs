@@ -6,11 +6,9 @@ use std::collections::HashMap;
 use thiserror::Error;
 
 use crate::label::{Identity, Prefix};
+use crate::name::{self, METRIC_NAME};
 use crate::tally::Cause;
 use crate::wire::{Series, encoded_label};
-
-/// The label that holds the name of the metric.
-const NAME: &str = "__name__";
 
 const MAX_AGE_MS: i64 = 24 * 60 * 60 * 1000;
 const MAX_AHEAD_MS: i64 = 5 * 60 * 1000;
@@ -79,7 +77,7 @@ impl Rules {
             fates: Vec::new(),
             renames: HashMap::new(),
         };
-        rules.fates.push(Fated::new(NAME, Fate::Name));
+        rules.fates.push(Fated::new(METRIC_NAME, Fate::Name));
         rules
     }
 
@@ -98,7 +96,7 @@ impl Rules {
 
     /// The metric gets another name.
     pub fn rename(mut self, from: &str, to: &str) -> Result<Self, RuleError> {
-        if let Some(wrong) = [from, to].into_iter().find(|name| !is_metric_name(name)) {
+        if let Some(wrong) = [from, to].into_iter().find(|name| !name::is_metric(name)) {
             return Err(RuleError::MetricName(wrong.into()));
         }
         if self.renames.insert(from.into(), to.into()).is_some() {
@@ -108,7 +106,7 @@ impl Rules {
     }
 
     fn decide(mut self, name: &str, fate: Fate) -> Result<Self, RuleError> {
-        if !is_label_name(name) || name == NAME {
+        if !name::is_label(name) || name == METRIC_NAME {
             return Err(RuleError::LabelName(name.into()));
         }
         let place = self
@@ -195,15 +193,4 @@ impl Fated {
             Fate::Name => series.label(&self.name, metric),
         }
     }
-}
-
-fn is_label_name(name: &str) -> bool {
-    let is_part = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'_';
-    !name.starts_with(|first: char| first.is_ascii_digit())
-        && !name.is_empty()
-        && name.bytes().all(is_part)
-}
-
-fn is_metric_name(name: &str) -> bool {
-    is_label_name(&name.replace(':', "_"))
 }

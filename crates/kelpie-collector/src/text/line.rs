@@ -7,6 +7,7 @@ use memchr::memchr2;
 use super::error::Fault;
 use super::number;
 use crate::label::{Identity, Span};
+use crate::name::{LABEL_BYTES, METRIC_BYTES};
 
 /// What a line says besides the identity of its series.
 #[derive(Clone, Copy, Debug)]
@@ -33,7 +34,7 @@ pub(crate) fn read(
         at: error.valid_up_to(),
     })?;
     identity.clear();
-    identity.name = cursor.word(METRIC);
+    identity.name = cursor.word(&METRIC_BYTES);
     if !identity.name.is_empty() {
         cursor.skip_blanks();
     }
@@ -91,7 +92,7 @@ fn read_labels(
         let name = if is_quoted {
             quoted(cursor, scratch)?
         } else {
-            cursor.word(LABEL)
+            cursor.word(&LABEL_BYTES)
         };
         if name.is_empty() {
             return Err(cursor.expected("the name of a label, or }"));
@@ -193,16 +194,14 @@ impl Cursor<'_> {
         matches!(first, None | Some(b'#'))
     }
 
-    /// A name. Its first byte must be of this class, the others may be digits.
-    fn word(&mut self, class: u8) -> Span {
-        let rest = &self.line[self.at..];
-        let is_part = |byte: &u8| CLASSES[usize::from(*byte)] & class != 0;
-        let length = match rest.first() {
-            Some(first) if !first.is_ascii_digit() => rest.iter().position(|byte| !is_part(byte)),
-            _ => Some(0),
-        };
+    /// A name of these bytes; none begins with a digit.
+    fn word(&mut self, is_part: &[bool; 256]) -> Span {
         let start = self.at;
-        self.at += length.unwrap_or(rest.len());
+        if !self.peek().is_some_and(|first| first.is_ascii_digit()) {
+            while self.peek().is_some_and(|byte| is_part[usize::from(byte)]) {
+                self.at += 1;
+            }
+        }
         Span::new(start..self.at)
     }
 
@@ -222,22 +221,3 @@ impl Cursor<'_> {
         }
     }
 }
-
-/// Bytes in the name of a metric.
-const METRIC: u8 = 1;
-/// Bytes in the name of a label.
-const LABEL: u8 = 2;
-
-/// Which names a byte may be in.
-const CLASSES: [u8; 256] = {
-    let mut classes = [0; 256];
-    let mut byte: u8 = 0;
-    while byte < 128 {
-        if byte.is_ascii_alphanumeric() || byte == b'_' {
-            classes[byte as usize] = METRIC | LABEL;
-        }
-        byte += 1;
-    }
-    classes[b':' as usize] = METRIC;
-    classes
-};

@@ -1,9 +1,16 @@
-//! Behaviour of the collector.
+//! Behaviour of the collector: text in, batches out.
 #![allow(
     missing_docs,
     unreachable_pub,
     clippy::unwrap_used,
-    reason = "test code"
+    reason = "test code fails loudly"
 )]
 
-mod pipeline;
+mod batches;
+mod corpus;
+mod pieces;
+mod promises;
+mod rig;
+mod seen;
+mod text;
+mod transform;
