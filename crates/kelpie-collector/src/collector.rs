@@ -55,33 +55,21 @@ pub struct Collector {
 }
 
 impl Collector {
-    /// `clock` tells the wall's time: samples are judged by it.
+    /// `clock` tells the wall's time: samples are judged by it. Without a hub in the settings, `show` is
+    /// given what would be sent.
     pub fn new(
         settings: Settings,
         clock: impl Fn() -> Time + Send + Sync + 'static,
-        registry: &mut Registry,
-    ) -> Result<Self, SettingsError> {
-        let hub = Hub::new(&settings.to, &settings.network).map_err(SettingsError::To)?;
-        Self::with_outlet(settings, Outlet::Hub(Box::new(hub)), clock, registry)
-    }
-
-    /// One that shows what it would send, and knows no hub.
-    pub fn dry(
-        settings: Settings,
         show: impl Fn(&Sample) + Send + Sync + 'static,
-        clock: impl Fn() -> Time + Send + Sync + 'static,
         registry: &mut Registry,
     ) -> Result<Self, SettingsError> {
-        let outlet = Outlet::Shown(Box::new(show));
-        Self::with_outlet(settings, outlet, clock, registry)
-    }
-
-    fn with_outlet(
-        settings: Settings,
-        outlet: Outlet,
-        clock: impl Fn() -> Time + Send + Sync + 'static,
-        registry: &mut Registry,
-    ) -> Result<Self, SettingsError> {
+        let outlet = match &settings.to {
+            None => Outlet::Shown(Box::new(show)),
+            Some(to) => {
+                let hub = Hub::new(to, &settings.network).map_err(SettingsError::To)?;
+                Outlet::Hub(Box::new(hub))
+            }
+        };
         let hands = deal(&settings.matchers, settings.workers)?;
         let source = Source::new(
             &settings.from,

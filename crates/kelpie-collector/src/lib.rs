@@ -26,6 +26,7 @@
 mod board;
 mod collector;
 mod escape;
+mod exposition;
 mod hub;
 mod label;
 mod metrics;
@@ -46,6 +47,7 @@ mod transform;
 mod wire;
 
 pub use collector::{Collector, Word};
+pub use exposition::exposition;
 pub use metrics::exhibit;
 pub use outcome::{Outcome, Success};
 pub use pipeline::Pipeline;

@@ -13,8 +13,8 @@ use crate::source::{RecordingRule, TooLong};
 pub struct Settings {
     /// The Prometheus to read from.
     pub from: Access,
-    /// The hub to write to.
-    pub to: Access,
+    /// The hub to write to; `None`: what would be sent is only shown.
+    pub to: Option<Access>,
     /// Which series: selectors, as `{job="api"}`.
     pub matchers: Vec<String>,
     /// Queries whose results are sent as well.
