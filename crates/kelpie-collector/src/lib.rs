@@ -23,17 +23,37 @@
 //! what becomes of each sample, [`Seen`] which ones the hub has already, and `wire` packs the rest
 //! into each [`Batch`]. A [`Tally`] says what became of all of them.
 
+mod board;
+mod collector;
+mod escape;
+mod hub;
 mod label;
+mod metrics;
 mod name;
+mod outcome;
+mod outlet;
 mod pipeline;
+mod queue;
+mod said;
+mod schedule;
 mod seen;
+mod settings;
+mod site;
+mod source;
 mod tally;
 mod text;
+mod tick;
 mod transform;
 mod wire;
 
+pub use collector::{Collector, Word};
+pub use metrics::exhibit;
+pub use outcome::{Outcome, Success};
 pub use pipeline::Pipeline;
 pub use seen::Seen;
+pub use settings::{Settings, SettingsError};
+pub use site::{Access, SiteError};
+pub use source::{RecordingRule, TooLong};
 pub use tally::{Cause, Tally};
 pub use text::TextError;
 pub use transform::{RuleError, Rules};
