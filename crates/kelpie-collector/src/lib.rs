@@ -15,7 +15,7 @@
 //!
 //! assert_eq!((pipeline.tally().read, pipeline.tally().sent), (1, 1));
 //! let sent = batches[0].samples();
-//! assert_eq!(sent[0].to_string(), r#"{__name__="up",cluster="spoke-1",job="api"} 1 1699999999000"#);
+//! assert_eq!(sent[0].to_string(), r#"up{cluster="spoke-1",job="api"} 1 1699999999000"#);
 //! seen.acknowledge(&batches[0]); // after the hub's 2xx: not sent again
 //! ```
 //!
@@ -26,10 +26,10 @@
 mod board;
 mod collector;
 mod escape;
-mod exposition;
 mod hub;
 mod label;
 mod metrics;
+mod name;
 mod outcome;
 mod outlet;
 mod pipeline;
@@ -47,7 +47,6 @@ mod transform;
 mod wire;
 
 pub use collector::{Collector, Word};
-pub use exposition::exposition;
 pub use metrics::exhibit;
 pub use outcome::{Outcome, Success};
 pub use pipeline::Pipeline;

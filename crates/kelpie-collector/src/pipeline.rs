@@ -5,7 +5,7 @@ use std::sync::Arc;
 use crate::label::Identity;
 use crate::seen::{Offer, Seen};
 use crate::tally::{Cause, Tally};
-use crate::text::{Lines, TextError, read};
+use crate::text::{Lines, TextError, read, text_of};
 use crate::transform::Rules;
 use crate::wire::{Batch, Draft};
 
@@ -67,7 +67,7 @@ impl Pipeline {
         lines.feed(bytes, |line| {
             scratch.clear();
             if let Some(reading) = read(line, identity, scratch)? {
-                let text = if scratch.is_empty() { line } else { &*scratch };
+                let text = text_of(line, scratch);
                 let timestamp_ms = reading.timestamp_ms.unwrap_or(stage.now_ms);
                 stage.offer(text, identity, reading.value, timestamp_ms, out);
             }

@@ -1,15 +1,14 @@
 //! What becomes of a sample on its way: labels injected and elided, metrics renamed, times judged.
 
-use std::collections::{BTreeMap, HashMap};
+use std::cmp::Ordering;
+use std::collections::HashMap;
 
 use thiserror::Error;
 
-use crate::label::Identity;
+use crate::label::{Identity, Prefix};
+use crate::name::{self, METRIC_NAME};
 use crate::tally::Cause;
-use crate::wire::Series;
-
-/// The label that holds the name of the metric.
-const NAME: &str = "__name__";
+use crate::wire::{Series, encoded_label};
 
 const MAX_AGE_MS: i64 = 24 * 60 * 60 * 1000;
 const MAX_AHEAD_MS: i64 = 5 * 60 * 1000;
@@ -18,14 +17,22 @@ const MAX_AHEAD_MS: i64 = 5 * 60 * 1000;
 #[derive(Clone, Debug)]
 pub struct Rules {
     /// Sorted by name, as labels are on the wire: the two are merged in one walk.
-    fates: BTreeMap<Vec<u8>, Fate>,
+    fates: Vec<Fated>,
     renames: HashMap<Vec<u8>, Vec<u8>>,
+}
+
+/// A label whose fate does not depend on the source.
+#[derive(Clone, Debug)]
+struct Fated {
+    prefix: Prefix,
+    name: Vec<u8>,
+    fate: Fate,
 }
 
 /// What becomes of a label, whatever the source says.
 #[derive(Clone, Debug)]
 enum Fate {
-    /// Has this value.
+    /// Is this one, as it stands on the wire.
     Injected(Vec<u8>),
     /// Is left out.
     Elided,
@@ -66,9 +73,12 @@ impl Default for Rules {
 impl Rules {
     /// Everything stays as it is, but for what no hub takes.
     pub fn new() -> Self {
-        let fates = BTreeMap::from([(NAME.into(), Fate::Name)]);
-        let renames = HashMap::new();
-        Self { fates, renames }
+        let mut rules = Self {
+            fates: Vec::new(),
+            renames: HashMap::new(),
+        };
+        rules.fates.push(Fated::new(METRIC_NAME, Fate::Name));
+        rules
     }
 
     /// Every series gets this label; one that it has under this name is overridden.
@@ -76,7 +86,7 @@ impl Rules {
         if value.is_empty() {
             return Err(RuleError::EmptyValue(name.into()));
         }
-        self.decide(name, Fate::Injected(value.into()))
+        self.decide(name, Fate::Injected(encoded_label(name, value)))
     }
 
     /// No series keeps this label.
@@ -86,7 +96,7 @@ impl Rules {
 
     /// The metric gets another name.
     pub fn rename(mut self, from: &str, to: &str) -> Result<Self, RuleError> {
-        if let Some(wrong) = [from, to].into_iter().find(|name| !is_metric_name(name)) {
+        if let Some(wrong) = [from, to].into_iter().find(|name| !name::is_metric(name)) {
             return Err(RuleError::MetricName(wrong.into()));
         }
         if self.renames.insert(from.into(), to.into()).is_some() {
@@ -96,13 +106,19 @@ impl Rules {
     }
 
     fn decide(mut self, name: &str, fate: Fate) -> Result<Self, RuleError> {
-        if !is_label_name(name) || name == NAME {
+        if !name::is_label(name) || name == METRIC_NAME {
             return Err(RuleError::LabelName(name.into()));
         }
-        if self.fates.insert(name.into(), fate).is_some() {
-            return Err(RuleError::Twice(name.into()));
+        let place = self
+            .fates
+            .binary_search_by(|fated| fated.name.as_slice().cmp(name.as_bytes()));
+        match place {
+            Ok(_) => Err(RuleError::Twice(name.into())),
+            Err(place) => {
+                self.fates.insert(place, Fated::new(name, fate));
+                Ok(self)
+            }
         }
-        Ok(self)
     }
 
     /// Why a sample of this time is not sent, if so.
@@ -125,54 +141,56 @@ impl Rules {
         identity: &mut Identity,
         series: &mut Series<'_>,
     ) -> Result<(), Cause> {
-        let name = identity.name.of(text);
-        let name = self.renames.get(name).map_or(name, Vec::as_slice);
-        let labels = &mut identity.labels;
-        labels.retain(|label| !label.value.is_empty());
-        labels.sort_unstable_by(|a, b| a.name.of(text).cmp(b.name.of(text)));
+        let mut metric = identity.name.of(text);
+        if let Some(other) = self.renames.get(metric) {
+            metric = other;
+        }
+        identity.sort(text);
         let mut fates = self.fates.iter().peekable();
         let mut last: &[u8] = &[];
-        for label in &*labels {
-            let own = label.name.of(text);
-            while let Some((fated, fate)) = fates.next_if(|(fated, _)| fated.as_slice() < own) {
-                fate.write(fated, name, series);
-            }
-            if fates
-                .peek()
-                .is_some_and(|(fated, _)| fated.as_slice() == own)
-            {
+        for label in &identity.labels {
+            let is_fated = loop {
+                let Some(fated) = fates.peek() else {
+                    break false;
+                };
+                match label.compare(text, fated.prefix, &fated.name) {
+                    Ordering::Less => break false,
+                    Ordering::Equal => break true,
+                    Ordering::Greater => fated.write(metric, series),
+                }
+                fates.next();
+            };
+            if is_fated || label.value.is_empty() {
                 continue;
             }
-            if own == last {
+            let name = label.name.of(text);
+            if name == last {
                 return Err(Cause::DuplicateLabel);
             }
-            last = own;
-            series.label(own, label.value.of(text));
+            last = name;
+            series.label(name, label.value.of(text));
         }
-        for (fated, fate) in fates {
-            fate.write(fated, name, series);
+        for fated in fates {
+            fated.write(metric, series);
         }
         Ok(())
     }
 }
 
-impl Fate {
-    fn write(&self, label: &[u8], metric: &[u8], series: &mut Series<'_>) {
-        match self {
-            Self::Injected(value) => series.label(label, value),
-            Self::Elided => {}
-            Self::Name => series.label(label, metric),
+impl Fated {
+    fn new(name: &str, fate: Fate) -> Self {
+        Self {
+            prefix: Prefix::of(name.as_bytes()),
+            name: name.into(),
+            fate,
         }
     }
-}
 
-fn is_label_name(name: &str) -> bool {
-    let is_part = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'_';
-    !name.starts_with(|first: char| first.is_ascii_digit())
-        && !name.is_empty()
-        && name.bytes().all(is_part)
-}
-
-fn is_metric_name(name: &str) -> bool {
-    is_label_name(&name.replace(':', "_"))
+    fn write(&self, metric: &[u8], series: &mut Series<'_>) {
+        match &self.fate {
+            Fate::Injected(label) => series.encoded_label(label),
+            Fate::Elided => {}
+            Fate::Name => series.label(&self.name, metric),
+        }
+    }
 }

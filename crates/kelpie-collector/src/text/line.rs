@@ -2,9 +2,12 @@
 
 use std::str;
 
+use memchr::memchr2;
+
 use super::error::Fault;
 use super::number;
-use crate::label::{Identity, Label, Span};
+use crate::label::{Identity, Span};
+use crate::name::{LABEL_BYTES, METRIC_BYTES};
 
 /// What a line says besides the identity of its series.
 #[derive(Clone, Copy, Debug)]
@@ -23,8 +26,7 @@ pub(crate) fn read(
     scratch: &mut Vec<u8>,
 ) -> Result<Option<Reading>, Fault> {
     let mut cursor = Cursor { line, at: 0 };
-    cursor.skip_blanks();
-    if matches!(cursor.peek(), None | Some(b'#')) {
+    if cursor.is_comment() {
         return Ok(None);
     }
     let text = str::from_utf8(line).map_err(|error| Fault {
@@ -32,13 +34,15 @@ pub(crate) fn read(
         at: error.valid_up_to(),
     })?;
     identity.clear();
-    identity.name = cursor.word(is_name);
-    cursor.skip_blanks();
+    identity.name = cursor.word(&METRIC_BYTES);
+    if !identity.name.is_empty() {
+        cursor.skip_blanks();
+    }
     if cursor.take(b'{') {
         read_labels(&mut cursor, identity, scratch)?;
     }
     if identity.name.is_empty() {
-        return Err(cursor.expected("a metric name"));
+        return Err(cursor.expected("the name of a metric"));
     }
     cursor.skip_blanks();
     let (start, end) = cursor.token();
@@ -47,18 +51,17 @@ pub(crate) fn read(
         at: start,
     })?;
     cursor.skip_blanks();
-    let timestamp_ms = if cursor.peek().is_none() {
+    let (start, end) = cursor.token();
+    let timestamp_ms = if start == end {
         None
     } else {
-        let (start, end) = cursor.token();
-        let expected = "a timestamp in milliseconds or the end of the line";
-        let fault = Fault {
-            expected,
+        let timestamp = number::timestamp(&line[start..end]).ok_or(Fault {
+            expected: "a timestamp in milliseconds, or the end of the line",
             at: start,
-        };
-        Some(number::timestamp(&line[start..end]).ok_or(fault)?)
+        })?;
+        cursor.skip_blanks();
+        Some(timestamp)
     };
-    cursor.skip_blanks();
     if cursor.peek().is_some() {
         return Err(cursor.expected("the end of the line"));
     }
@@ -66,6 +69,11 @@ pub(crate) fn read(
         value,
         timestamp_ms,
     }))
+}
+
+/// What the places of an identity are in.
+pub(crate) fn text_of<'a>(line: &'a [u8], scratch: &'a [u8]) -> &'a [u8] {
+    if scratch.is_empty() { line } else { scratch }
 }
 
 /// From behind the opening brace to behind the closing one.
@@ -84,10 +92,10 @@ fn read_labels(
         let name = if is_quoted {
             quoted(cursor, scratch)?
         } else {
-            cursor.word(is_label)
+            cursor.word(&LABEL_BYTES)
         };
         if name.is_empty() {
-            return Err(cursor.expected("a label name or }"));
+            return Err(cursor.expected("the name of a label, or }"));
         }
         cursor.skip_blanks();
         if is_quoted && identity.name.is_empty() && matches!(cursor.peek(), Some(b',' | b'}')) {
@@ -98,12 +106,14 @@ fn read_labels(
             }
             cursor.skip_blanks();
             if !cursor.take(b'"') {
-                return Err(cursor.expected("a quoted label value"));
+                return Err(cursor.expected("the value of a label, in double quotes"));
             }
             let value = quoted(cursor, scratch)?;
-            identity.labels.push(Label { name, value });
+            let text = text_of(cursor.line, scratch);
+            identity.push(text, name, value);
             cursor.skip_blanks();
         }
+        // Like Prometheus: one may follow the last label, and none is missed between two.
         cursor.take(b',');
     }
 }
@@ -113,15 +123,19 @@ fn quoted(cursor: &mut Cursor<'_>, scratch: &mut Vec<u8>) -> Result<Span, Fault>
     let start = cursor.at;
     let mut has_escapes = false;
     loop {
-        match cursor.peek() {
-            Some(b'"') => break,
-            Some(b'\\') => {
-                has_escapes = true;
-                cursor.at += 2;
-            }
-            Some(_) => cursor.at += 1,
-            None => return Err(cursor.expected("a closing quote")),
+        let rest = cursor.line.get(cursor.at..).unwrap_or_default();
+        let Some(found) = memchr2(b'"', b'\\', rest) else {
+            return Err(Fault {
+                expected: "a closing quote",
+                at: cursor.line.len(),
+            });
+        };
+        cursor.at += found;
+        if rest[found] == b'"' {
+            break;
         }
+        has_escapes = true;
+        cursor.at += 2;
     }
     let raw = start..cursor.at;
     cursor.at += 1;
@@ -172,11 +186,19 @@ impl Cursor<'_> {
         }
     }
 
-    /// Bytes of a name, which does not begin with a digit.
-    fn word(&mut self, is_part: fn(u8) -> bool) -> Span {
+    /// Whether the line says nothing about samples. Blanks may come before a comment, but not, in
+    /// Prometheus' eyes, before a name.
+    fn is_comment(&self) -> bool {
+        let mut bytes = self.line.iter();
+        let first = bytes.find(|byte| !matches!(byte, b' ' | b'\t'));
+        matches!(first, None | Some(b'#'))
+    }
+
+    /// A name of these bytes; none begins with a digit.
+    fn word(&mut self, is_part: &[bool; 256]) -> Span {
         let start = self.at;
-        if !self.peek().is_some_and(|byte| byte.is_ascii_digit()) {
-            while self.peek().is_some_and(is_part) {
+        if !self.peek().is_some_and(|first| first.is_ascii_digit()) {
+            while self.peek().is_some_and(|byte| is_part[usize::from(byte)]) {
                 self.at += 1;
             }
         }
@@ -193,15 +215,9 @@ impl Cursor<'_> {
     }
 
     fn expected(&self, expected: &'static str) -> Fault {
-        let at = self.at.min(self.line.len());
-        Fault { expected, at }
+        Fault {
+            expected,
+            at: self.at,
+        }
     }
-}
-
-fn is_name(byte: u8) -> bool {
-    is_label(byte) || byte == b':'
-}
-
-fn is_label(byte: u8) -> bool {
-    byte.is_ascii_alphanumeric() || byte == b'_'
 }

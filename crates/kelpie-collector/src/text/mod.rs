@@ -10,5 +10,5 @@ mod number;
 
 pub use error::TextError;
 
-pub(crate) use line::read;
+pub(crate) use line::{read, text_of};
 pub(crate) use lines::Lines;

@@ -38,13 +38,19 @@ fn integer(token: &[u8]) -> Option<f64> {
 
 /// Milliseconds, or nothing if they are none. Prometheus takes digits only.
 pub(super) fn timestamp(token: &[u8]) -> Option<i64> {
-    let mut value: i64 = 0;
-    for byte in token {
+    /// As many digits as never overflow.
+    const SAFE_DIGITS: usize = 19;
+    let mut digits = token;
+    while digits.len() > SAFE_DIGITS {
+        digits = digits.strip_prefix(b"0")?;
+    }
+    let mut value: u64 = 0;
+    for byte in digits {
         let digit = byte.wrapping_sub(b'0');
         if digit > 9 {
             return None;
         }
-        value = value.checked_mul(10)?.checked_add(i64::from(digit))?;
+        value = value * 10 + u64::from(digit);
     }
-    (!token.is_empty()).then_some(value)
+    i64::try_from(value).ok().filter(|_| !token.is_empty())
 }

@@ -3,9 +3,11 @@
 mod batch;
 mod draft;
 mod sample;
+mod series;
 mod varint;
 
 pub use batch::Batch;
 pub use sample::Sample;
 
-pub(crate) use draft::{Draft, Series};
+pub(crate) use draft::Draft;
+pub(crate) use series::{Series, encoded_label};

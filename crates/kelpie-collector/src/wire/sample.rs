@@ -1,9 +1,10 @@
 //! Samples read back from a batch.
 
-use std::fmt;
+use std::fmt::{self, Write};
 
-use super::draft::{FIRST, SECOND, TIMESTAMP, VALUE};
+use super::series::{FIRST, SECOND, TIMESTAMP, VALUE};
 use super::varint;
+use crate::name::{self, METRIC_NAME};
 
 /// A sample as the hub reads it.
 #[derive(Clone, Debug, PartialEq)]
@@ -16,15 +17,51 @@ pub struct Sample {
     pub timestamp_ms: i64,
 }
 
+/// As a line of the text format. A name that is not of the old form is quoted, as in Prometheus 3.
 impl fmt::Display for Sample {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("{")?;
-        for (index, (name, value)) in self.labels.iter().enumerate() {
-            let comma = if index == 0 { "" } else { "," };
-            write!(f, "{comma}{name}={value:?}")?;
+        let (names, labels): (Vec<_>, Vec<_>) = self
+            .labels
+            .iter()
+            .partition(|(name, _)| name == METRIC_NAME);
+        let metric = names.first().map_or("", |(_, metric)| metric);
+        let is_plain = name::is_metric(metric);
+        f.write_str(if is_plain { metric } else { "" })?;
+        let mut comma = "";
+        if !labels.is_empty() || !is_plain {
+            f.write_char('{')?;
+            if !is_plain {
+                write_quoted(metric, f)?;
+                comma = ",";
+            }
+            for (name, value) in labels {
+                f.write_str(comma)?;
+                if name::is_label(name) {
+                    f.write_str(name)?;
+                } else {
+                    write_quoted(name, f)?;
+                }
+                f.write_char('=')?;
+                write_quoted(value, f)?;
+                comma = ",";
+            }
+            f.write_char('}')?;
         }
-        write!(f, "}} {} {}", self.value, self.timestamp_ms)
+        write!(f, " {} {}", self.value, self.timestamp_ms)
     }
+}
+
+fn write_quoted(text: &str, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+    f.write_char('"')?;
+    for character in text.chars() {
+        match character {
+            '\\' => f.write_str("\\\\")?,
+            '"' => f.write_str("\\\"")?,
+            '\n' => f.write_str("\\n")?,
+            other => f.write_char(other)?,
+        }
+    }
+    f.write_char('"')
 }
 
 /// Reads what a draft has written, nothing else.

@@ -11,7 +11,7 @@ use std::time::Duration;
 use anyhow::{Context, Result, bail};
 use clap::Args;
 use kelpie_addon::{Reporter, StatusWriter};
-use kelpie_collector::{Collector as Worker, Outcome as Tick, Settings, exposition};
+use kelpie_collector::{Collector as Worker, Outcome as Tick, Sample, Settings};
 use kelpie_kube::WallClock;
 use prometheus_client::registry::Registry;
 use tokio_util::sync::CancellationToken;
@@ -150,7 +150,7 @@ impl Collector {
         let wall = WallClock::default();
         let clock = move || wall.now();
         // Nobody is left to tell if this fails.
-        let show = |sample: &_| drop(terminal::stdout(&exposition(sample)));
+        let show = |sample: &Sample| drop(terminal::stdout(&format!("{sample}\n")));
         Ok(Worker::new(settings, clock, show, registry)?)
     }
 
