@@ -47,7 +47,12 @@ impl fmt::Display for Sample {
             }
             f.write_char('}')?;
         }
-        write!(f, " {} {}", self.value, self.timestamp_ms)
+        match self.value {
+            f64::INFINITY => f.write_str(" +Inf")?,
+            f64::NEG_INFINITY => f.write_str(" -Inf")?,
+            value => write!(f, " {value}")?,
+        }
+        write!(f, " {}", self.timestamp_ms)
     }
 }
 
