@@ -138,7 +138,9 @@ impl Collector {
 
     async fn tick_at(&mut self, instant: Instant) {
         sleep_until(instant).await;
-        self.tick().await;
+        let began = Instant::now();
+        let outcome = self.tick().await;
+        log(&outcome, self.debounce.failures(), began.elapsed());
     }
 
     /// One tick, now.
@@ -161,7 +163,7 @@ impl Collector {
         outcome
     }
 
-    /// The log, the numbers, the board and whoever listens.
+    /// The numbers, the board and whoever listens.
     fn tell(&mut self, outcome: &Outcome, now: Time, took: Duration) {
         let judged = outcome.judge();
         let age = Time::from_micros(0).after(self.began.elapsed());
@@ -170,33 +172,39 @@ impl Collector {
         #[expect(clippy::cast_precision_loss, reason = "a time for people")]
         let at = judged.is_ok().then(|| now.as_micros() as f64 / 1e6);
         self.metrics.ticked(at, took, failures, self.seen.len());
-        let (accepted, refused) = (outcome.accepted, outcome.refused());
-        let unchanged = outcome.tally.unchanged;
         let message = match &judged {
-            Ok(success) => {
-                let said = success.message();
-                info!(accepted, unchanged, refused, ?took, "{said}");
-                said.to_owned()
-            }
-            Err(said) => {
-                let undelivered = outcome.undelivered;
-                warn!(
-                    accepted,
-                    unchanged,
-                    refused,
-                    undelivered,
-                    failures,
-                    ?took,
-                    "{said}"
-                );
-                said.clone()
-            }
+            Ok(success) => success.message().to_owned(),
+            Err(said) => said.clone(),
         };
         let word = forward.map(|forward| Word { forward, message });
         self.board
             .show(outcome, &judged, word.as_ref(), now, failures);
         if word.is_some() {
             self.words.send_replace(word);
+        }
+    }
+}
+
+/// A tick is worth a line.
+fn log(outcome: &Outcome, failures: u32, took: Duration) {
+    let (read, accepted, refused) = (outcome.tally.read, outcome.accepted, outcome.refused());
+    let (unchanged, undelivered) = (outcome.tally.unchanged, outcome.undelivered);
+    match outcome.judge() {
+        Ok(success) => {
+            let said = success.message();
+            info!(read, accepted, unchanged, refused, ?took, "{said}");
+        }
+        Err(said) => {
+            warn!(
+                read,
+                accepted,
+                unchanged,
+                refused,
+                undelivered,
+                failures,
+                ?took,
+                "{said}"
+            );
         }
     }
 }

@@ -1,4 +1,4 @@
-//! Behaviour of the collector: text in, batches out.
+//! Behaviour of the collector: text in, batches out, and on to the hub.
 #![allow(
     missing_docs,
     unreachable_pub,
@@ -8,6 +8,7 @@
 
 mod batches;
 mod corpus;
+mod forward;
 mod pieces;
 mod promises;
 mod rig;
