@@ -1,0 +1,4 @@
+//! The collector on real servers.
+
+mod pages;
+mod parser;
