@@ -1,0 +1,8 @@
+//! `kelpie addon collector` between real servers.
+
+mod arrival;
+mod lists;
+mod refusals;
+pub(crate) mod stage;
+mod tls;
+mod trouble;
