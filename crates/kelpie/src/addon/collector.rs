@@ -22,17 +22,17 @@ use self::voice::Voice;
 use super::report::Component;
 use super::spoke::SpokeFlags;
 use crate::bind::BindAddress;
-use crate::component::{self, checks_of};
+use crate::component::{self, Loop};
 use crate::exit::Outcome;
 use crate::log::{self, LogFormat, LogLevel};
 use crate::{signals, terminal};
 
-/// It beats every few seconds, also within a tick.
-const LONGEST_TURN: Duration = Duration::from_mins(1);
-
-/// What the loop is called in livez, and who is ready in readyz.
-const TURNING: &str = "loop";
-const READY: &str = "collector";
+/// The loop that must not stop: it beats every few seconds, also within a tick.
+const TURNING: Loop = Loop {
+    name: "loop",
+    longest_turn: Duration::from_mins(1),
+    ready: "collector",
+};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -171,7 +171,7 @@ impl Collector {
         let shutdown = signals::shutdown()?;
         let mut registry = Registry::default();
         let worker = Self::worker(settings, &mut registry)?;
-        let (health, pulse, ready) = checks_of(&mut registry, TURNING, LONGEST_TURN, READY)?;
+        let (health, pulse, ready) = TURNING.checks(&mut registry)?;
         // Answers are given until the very end.
         let over = CancellationToken::new();
         if let Some(listener) = self.listen.listen("--listen").await? {
