@@ -55,7 +55,9 @@ struct Meter {
 
 #[tokio::main]
 async fn main() -> Result<()> {
-    let arguments = Arguments::parse();
+    let mut arguments = Arguments::parse();
+    // `cargo bench` adds its flag at the end, where it would be a word of the peer's command line.
+    arguments.peer.retain(|word| word != "--bench");
     let Arguments {
         clusters, nodes, ..
     } = arguments;

@@ -5,9 +5,10 @@
 //! [`ApiServer`] on it; a [`ControllerManager`] acts on its objects. [`Credentials`] say who a client
 //! is. An etcd [`Cluster`] has several members that can be paused, killed and replaced. [`Simulated`]
 //! is an API server of the simulator. A [`landscape`] is a seed with shoots; in a [`race`]
-//! kube-controller-managers run there as well, in an [`outage`] all shoots go at once,
-//! in a [`soak`] everything goes wrong for a while. [`Kelpie`] is the built binary. Under them, [`process`] runs a server and ends it with its test, [`pki`] makes
-//! keys and certificates, [`poll`] waits for an event with a deadline.
+//! kube-controller-managers run there as well, in an [`outage`] all shoots go at once, in a [`soak`]
+//! everything goes wrong for a while. A [`MetricsServer`] is a Prometheus or a `VictoriaMetrics`.
+//! [`Kelpie`] is the built binary. Under them, [`process`] runs a server and ends it with its test,
+//! [`pki`] makes keys and certificates, [`poll`] waits for an event with a deadline.
 //!
 //! Every test starts its own servers: that costs two seconds and makes tests independent of each
 //! other. `KELPIE_KEEP=1` keeps the folders with logs and keys.
@@ -22,6 +23,7 @@ mod folder;
 pub mod kelpie;
 mod kubectl;
 pub mod landscape;
+mod metrics_server;
 pub mod outage;
 pub mod pki;
 pub mod poll;
@@ -39,4 +41,5 @@ pub use controller_manager::ControllerManager;
 pub use credentials::Credentials;
 pub use etcd::{Cluster, Etcd, Keys, LINES, Setup};
 pub use kelpie::Kelpie;
+pub use metrics_server::{ITSELF, Labels, MetricsServer, Samples};
 pub use simulated::Simulated;

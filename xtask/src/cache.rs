@@ -13,7 +13,7 @@ use anyhow::{Context, Result, bail};
 pub const PROVIDE: &str = "cargo xtask tools";
 
 /// What a complete folder holds: the servers, the folder of custom resource definitions, and a client.
-pub const CONTENT: [&str; 12] = [
+pub const CONTENT: [&str; 14] = [
     "kube-apiserver",
     "kube-controller-manager",
     "kubectl",
@@ -23,6 +23,8 @@ pub const CONTENT: [&str; 12] = [
     "etcd-3.7",
     "etcd",
     "promtool",
+    "prometheus",
+    "victoria-metrics",
     "crds",
     OPEN_CLUSTER,
     PYTHON,

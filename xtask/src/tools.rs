@@ -16,9 +16,9 @@ use crate::{open_cluster, packages};
 /// Provide the real servers the tests run.
 ///
 /// Builds kube-apiserver, kube-controller-manager, kubectl and etcd 3.5, 3.6 and 3.7 with Go from
-/// the pins in tools/, takes etcd 3.4 and promtool out of Debian's packages (nothing is installed,
-/// no service starts), and fetches the custom resource definitions of Gardener and of
-/// open-cluster-management, and Python's client for Kubernetes. The first time takes
+/// the pins in tools/, takes etcd 3.4, Prometheus, promtool and `VictoriaMetrics` out of Debian's
+/// packages (nothing is installed, no service starts), and fetches the custom resource definitions of
+/// Gardener and of open-cluster-management, and Python's client for Kubernetes. The first time takes
 /// about eight minutes on two cores; what is there is kept. The folder stands in `KELPIE_CACHE`,
 /// else `XDG_CACHE_HOME/kelpie`, else `~/.cache/kelpie`. If `KUBEBUILDER_ASSETS` names a folder
 /// with a kube-apiserver and an etcd, its binaries are taken instead of built.
@@ -54,8 +54,17 @@ const DEFAULT_ETCD: &str = "etcd-3.6";
 /// The line that no pin can build any more: it comes from a Debian package.
 const DEBIANS_ETCD: &str = "etcd-3.4";
 
-/// Prometheus' own judge of alert rules, from a Debian package too.
-const PROMTOOL: &str = "promtool";
+/// From Debian's packages too: a name, the package that has it, and the file it is there. Prometheus is
+/// what collectors read from and, like `VictoriaMetrics`, what they write to; promtool judges alert rules.
+const DEBIANS: [(&str, &str, &str); 3] = [
+    ("promtool", "prometheus", "usr/bin/promtool"),
+    ("prometheus", "prometheus", "usr/bin/prometheus"),
+    (
+        "victoria-metrics",
+        "victoria-metrics",
+        "usr/bin/victoria-metrics",
+    ),
+];
 
 /// A module of `tools/crds`, its folder of definitions, and the API group the tests need of it.
 const DEFINITIONS: [(&str, &str, &str); 2] = [
@@ -133,14 +142,9 @@ fn provide_one(name: &str, folder: &Path) -> Result<&'static str> {
         extract_etcd(folder)?;
         return Ok("taken out of Debian's package");
     }
-    if name == PROMTOOL {
-        let unpacked = folder.join(".promtool.unpacked");
-        packages::extract(
-            "prometheus",
-            "usr/bin/promtool",
-            &unpacked,
-            &folder.join(name),
-        )?;
+    if let Some((_, package, file)) = DEBIANS.iter().find(|(debians, ..)| *debians == name) {
+        let unpacked = folder.join(format!(".{name}.unpacked"));
+        packages::extract(package, file, &unpacked, &folder.join(name))?;
         return Ok("taken out of Debian's package");
     }
     if name == "crds" {
@@ -346,9 +350,10 @@ mod tests {
     fn every_promised_thing_has_a_way_to_be_made() {
         for name in cache::CONTENT {
             let built = SERVERS.iter().any(|server| server.name == name);
-            let special = ["etcd", DEBIANS_ETCD, PROMTOOL, "crds"].contains(&name);
+            let debians = DEBIANS.iter().any(|(debians, ..)| *debians == name);
+            let special = ["etcd", DEBIANS_ETCD, "crds"].contains(&name);
             let fetched = [cache::OPEN_CLUSTER, cache::PYTHON].contains(&name);
-            assert!(built || special || fetched, "{name}");
+            assert!(built || debians || special || fetched, "{name}");
         }
         assert!(SERVERS.iter().any(|server| server.name == DEFAULT_ETCD));
     }

@@ -31,7 +31,7 @@ pub use definition::definition;
 pub use hop::Hop;
 pub use link::HubOptions;
 pub use metrics::exhibit;
-pub use operator::{Operator, OperatorOptions, Source};
+pub use operator::{Allowlist, Operator, OperatorOptions, Rule, Source};
 pub use permissions::{collector_needs, hop_needs, hub_needs, operator_needs, status_needs};
 pub use post::Options;
 pub use reporter::Reporter;

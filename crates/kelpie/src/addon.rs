@@ -1,5 +1,6 @@
 //! `kelpie addon`.
 
+mod collector;
 mod collectors;
 mod hop;
 mod hub;
@@ -14,6 +15,7 @@ mod status;
 use anyhow::Result;
 use clap::{Args, Subcommand};
 
+use self::collector::Collector;
 use self::hop::Hop;
 use self::operator::Operator;
 use self::report::Report;
@@ -46,6 +48,7 @@ pub(crate) struct Addon {
 enum Command {
     Operator(Box<Operator>),
     Status(Box<Status>),
+    Collector(Box<Collector>),
     Hop(Box<Hop>),
     Report(Report),
     Show(Show),
@@ -56,6 +59,7 @@ impl Addon {
         match self.command {
             Command::Operator(operator) => operator.run(),
             Command::Status(status) => status.run(),
+            Command::Collector(collector) => collector.run(),
             Command::Hop(hop) => hop.run(),
             Command::Report(report) => report.run(),
             Command::Show(show) => show.run(),

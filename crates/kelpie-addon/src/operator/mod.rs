@@ -29,6 +29,7 @@ use tokio::time::{Instant, sleep, sleep_until};
 use tokio_util::sync::CancellationToken;
 use tracing::{debug, warn};
 
+pub use allowlist::{Allowlist, Rule};
 pub use settings::{OperatorOptions, Source};
 pub(crate) use world::{INPUTS, POD, STATEFUL_SET};
 

@@ -5,7 +5,7 @@ use kelpie_kube::objects::{CallError, Kind, Objects};
 use serde_json::Value;
 use tracing::warn;
 
-use super::allowlist::Allowlist;
+use super::allowlist::{Allowlist, key};
 use super::hub_info::HubInfo;
 use super::manifest::deployment_name;
 use super::settings::OperatorOptions;
@@ -91,7 +91,7 @@ impl World {
                 )),
                 Err(error) => Err(error.to_string()),
             },
-            lists: [list("metrics_list.yaml"), list("uwl_metrics_list.yaml")],
+            lists: Component::ALL.map(|component| list(key(component))),
             sources: [
                 is_there(SERVICE, &platform.namespace, &platform.name).await,
                 is_there(STATEFUL_SET, &uwl.namespace, &uwl.name).await,
@@ -126,6 +126,9 @@ fn allowlist(
     })?;
     if let Some(problem) = problem {
         warn!("{key} of the ConfigMap {CUSTOM_ALLOWLIST} is left out: {problem}");
+    }
+    if list.has_collect_rules {
+        warn!("collect_rules in {key} are left out: they are not supported");
     }
     Ok(list)
 }

@@ -18,7 +18,7 @@ pub(super) const TURNING: Loop = Loop {
     name: "loop",
     // A turn writes to a spoke that may be slow; it is well within this.
     longest_turn: Duration::from_mins(3),
-    cluster: "spoke",
+    ready: "spoke",
 };
 /// As Kubernetes' own controllers have them.
 const LEASE_DURATION: Duration = Duration::from_secs(15);

@@ -41,13 +41,13 @@ pub(crate) struct ServingFlags {
     _pprof: Option<String>,
 }
 
-/// The loop of a component that must not stop, and the cluster that it has to know.
+/// The loop of a component that must not stop, and what must be there before it is of use.
 pub(crate) struct Loop {
     /// As livez calls it.
     pub(crate) name: &'static str,
     pub(crate) longest_turn: Duration,
-    /// What the cluster is to the component.
-    pub(crate) cluster: &'static str,
+    /// As readyz calls what must be there: the cluster that it has to know, most often.
+    pub(crate) ready: &'static str,
 }
 
 /// A component that is served, before it runs.
@@ -93,7 +93,7 @@ impl Loop {
         Self {
             name,
             longest_turn: LONGEST_TURN,
-            cluster: "seed",
+            ready: "seed",
         }
     }
 
@@ -102,7 +102,7 @@ impl Loop {
         let mut checks = Health::builder(Settings::default(), registry);
         let pulse = Pulse::new(self.longest_turn);
         let readiness = Readiness::new();
-        let ready = readiness.handle(self.cluster);
+        let ready = readiness.handle(self.ready);
         checks.livez(self.name, pulse.clone());
         checks.readyz("components", readiness);
         Ok((checks.build()?, pulse, ready))

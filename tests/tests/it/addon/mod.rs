@@ -3,6 +3,7 @@
 mod collectors;
 mod definition;
 mod deletion;
+mod forwarding;
 mod history;
 mod hop;
 mod hub;

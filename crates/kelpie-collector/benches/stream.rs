@@ -1,0 +1,122 @@
+//! A federate body through the pipeline: read, transform, leave out, encode, compress.
+//!
+//! `cargo xtask bench collector`
+#![allow(
+    missing_docs,
+    unreachable_pub,
+    clippy::cast_precision_loss,
+    clippy::print_stdout,
+    clippy::unwrap_used,
+    reason = "a bench prints, and fails loudly"
+)]
+
+#[path = "../tests/body/mod.rs"]
+mod body;
+
+use std::fs;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use body::{Body, INTERVAL_MS, START_MS, stream};
+use kelpie_collector::Seen;
+
+/// What a pipeline may take beside the table, and what a series may take in it.
+const FIXED: u64 = 64_000_000;
+const PER_SERIES: u64 = 24;
+
+fn main() {
+    let (mut ticks, mut samples, mut mebibytes) = (20, 100_000, 0);
+    let mut arguments = std::env::args().skip(1);
+    while let Some(argument) = arguments.next() {
+        let number = match argument.as_str() {
+            "--ticks" => &mut ticks,
+            "--samples" => &mut samples,
+            "--mebibytes" => &mut mebibytes,
+            _ => continue, // cargo's own, such as --bench
+        };
+        *number = arguments.next().unwrap().parse().unwrap();
+    }
+    if mebibytes == 0 {
+        speed(ticks, samples);
+    } else {
+        memory(mebibytes << 20);
+    }
+}
+
+/// The same series tick after tick, each time with a new timestamp.
+fn speed(ticks: usize, samples: usize) {
+    let source = Body::recorded();
+    let instances = samples.div_ceil(source.samples());
+    let samples = instances * source.samples();
+    let mut text = String::new();
+    for instance in 0..instances {
+        source.write(instance, START_MS, &mut text);
+    }
+    let length = text.len();
+    let ends: Vec<usize> = text.match_indices('\n').map(|(at, _)| at).collect();
+    let mut text = text.into_bytes();
+
+    let seen = Arc::new(Seen::with_key(1));
+    let mut best = Duration::MAX;
+    let mut compressed = 0;
+    let nows = (START_MS..).step_by(INTERVAL_MS);
+    for now in nows.take(ticks) {
+        let stamp = now.to_string();
+        for end in &ends {
+            text[end - stamp.len()..*end].copy_from_slice(stamp.as_bytes());
+        }
+        compressed = 0;
+        let before = clock();
+        let tally = stream(&seen, now, [&*text], &mut |batch| {
+            compressed += batch.encoded().len();
+            seen.acknowledge(batch);
+        });
+        best = best.min(before.elapsed());
+        assert_eq!(tally.sent, samples as u64);
+        seen.turn();
+    }
+    let seconds = best.as_secs_f64();
+    println!(
+        "{samples} samples in lines of {} bytes, the best of {ticks} ticks: {:.2} million samples/s, \
+         {:.0} MB/s in, {} bytes per sample out",
+        length / samples,
+        samples as f64 / seconds / 1e6,
+        length as f64 / seconds / 1e6,
+        compressed / samples,
+    );
+}
+
+/// One body of many series, made as it is read.
+fn memory(bytes: usize) {
+    let source = Body::recorded();
+    let seen = Arc::new(Seen::with_key(1));
+    let before = clock();
+    let mut out = |batch: &_| seen.acknowledge(batch);
+    let tally = stream(&seen, START_MS, source.pieces(bytes), &mut out);
+    let series = seen.len() as u64;
+    assert_eq!(series, tally.sent);
+    let (peak, limit) = (resident_peak(), FIXED + PER_SERIES * series);
+    println!(
+        "{} MiB with {series} series in {:.1} s: {:.1} MB resident at most, the limit is {:.1} MB; \
+         the table takes {:.1} bytes per series",
+        bytes >> 20,
+        before.elapsed().as_secs_f64(),
+        peak as f64 / 1e6,
+        limit as f64 / 1e6,
+        seen.bytes() as f64 / series as f64,
+    );
+    assert!(peak <= limit, "too much memory");
+}
+
+/// The most memory this process has had.
+fn resident_peak() -> u64 {
+    let status = fs::read_to_string("/proc/self/status").unwrap();
+    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
+    let kilobytes = line.unwrap().trim().strip_suffix(" kB").unwrap();
+    kilobytes.parse::<u64>().unwrap() * 1024
+}
+
+#[expect(clippy::disallowed_methods, reason = "a bench reads the clock")]
+fn clock() -> Instant {
+    Instant::now()
+}

@@ -1,0 +1,26 @@
+//! Text in a URL's query.
+
+/// Appends `text` with all but letters, digits and `-._~` escaped.
+pub(crate) fn escape(text: &str, to: &mut String) {
+    const DIGITS: &[u8; 16] = b"0123456789ABCDEF";
+    for byte in text.bytes() {
+        if byte.is_ascii_alphanumeric() || b"-._~".contains(&byte) {
+            to.push(byte.into());
+        } else {
+            let digit = |value: u8| char::from(DIGITS[usize::from(value)]);
+            to.extend(['%', digit(byte >> 4), digit(byte & 15)]);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_could_mean_something_in_a_url_is_escaped() {
+        let mut escaped = String::new();
+        escape("aZ0-._~ &+=%ä", &mut escaped);
+        assert_eq!(escaped, "aZ0-._~%20%26%2B%3D%25%C3%A4");
+    }
+}

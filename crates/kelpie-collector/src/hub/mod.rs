@@ -1,0 +1,237 @@
+//! Where samples go.
+
+mod patience;
+mod verdict;
+
+use std::collections::VecDeque;
+use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
+
+use http::header::{
+    CONTENT_ENCODING, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue, RETRY_AFTER,
+};
+use http::{Method, StatusCode};
+use kelpie_net::{Network, RequestError};
+use tokio::time::{Instant, sleep, timeout};
+use tracing::debug;
+
+use self::patience::{Patience, request_timeout};
+pub(crate) use self::verdict::Refusal;
+use self::verdict::{Verdict, verdict};
+use crate::Batch;
+use crate::metrics::Metrics;
+use crate::queue::Queued;
+use crate::said::said;
+use crate::site::{Access, Site, SiteError, SiteFault};
+use crate::tick::Tick;
+
+/// Requests of a tick that only find out which samples the hub refuses.
+const MOST_EXTRA: u32 = 64;
+
+/// Of an answer's body.
+const LARGEST_ANSWER: usize = 64 * 1024;
+
+/// Where a URL without a path means to write.
+const USUAL_PATH: &str = "/api/v1/write";
+
+const VERSION: HeaderName = HeaderName::from_static("x-prometheus-remote-write-version");
+
+/// Takes batches by remote write.
+pub(crate) struct Hub {
+    site: Site,
+    path: String,
+    /// Samples in a request: fewer once the hub has said that a request is too large.
+    most: AtomicUsize,
+}
+
+/// What the deliveries of a tick share.
+pub(crate) struct Course {
+    began: Instant,
+    request_timeout: Duration,
+    patience: Mutex<Patience>,
+    extra: AtomicU32,
+}
+
+/// How an attempt to deliver a batch ended, and what there is to say about it.
+struct Attempt {
+    verdict: Verdict,
+    said: String,
+}
+
+impl Course {
+    pub(crate) fn new(interval: Duration) -> Self {
+        Self {
+            began: Instant::now(),
+            request_timeout: request_timeout(interval),
+            patience: Mutex::new(Patience::new(interval)),
+            extra: AtomicU32::new(MOST_EXTRA),
+        }
+    }
+
+    fn pause(&self, times: u32, after: Option<Duration>) -> Option<Duration> {
+        let mut patience = self.patience.lock().unwrap_or_else(PoisonError::into_inner);
+        patience.pause(self.began.elapsed(), times, after, fastrand::f64())
+    }
+
+    /// Whether two more requests may be made to find out what is refused.
+    fn may_halve(&self) -> bool {
+        let take = |left: u32| left.checked_sub(2);
+        let (read, set) = (Ordering::Relaxed, Ordering::Relaxed);
+        self.extra.fetch_update(set, read, take).is_ok()
+    }
+}
+
+impl Hub {
+    pub(crate) fn new(access: &Access, network: &Network) -> Result<Self, SiteError> {
+        let site = Site::new(access, network)?;
+        let path = match site.path() {
+            "" => USUAL_PATH.to_owned(),
+            path => path.to_owned(),
+        };
+        Ok(Self {
+            site,
+            path,
+            most: AtomicUsize::new(usize::MAX),
+        })
+    }
+
+    /// Delivers a batch, or finds out by halves which samples of it the hub refuses. The larger
+    /// halves go first, so that few requests clear many samples.
+    pub(crate) async fn deliver(&self, queued: Queued, tick: &Tick) {
+        let Tick {
+            course,
+            ledger,
+            metrics,
+            ..
+        } = tick;
+        // Its place in the queue is free when all of it is done.
+        let Queued {
+            batch,
+            place: _place,
+        } = queued;
+        let mut open = VecDeque::from([batch]);
+        while let Some(batch) = open.pop_front() {
+            if batch.len() > self.most.load(Ordering::Relaxed)
+                && let Some((first, second)) = batch.halves()
+            {
+                open.push_front(second);
+                open.push_front(first);
+                continue;
+            }
+            let samples = batch.len() as u64;
+            let Attempt { verdict, said } = self.attempt(&batch, course, metrics).await;
+            let refusal = match verdict {
+                Verdict::Delivered => {
+                    tick.seen.acknowledge(&batch);
+                    metrics.sent(samples);
+                    ledger.lock().accepted += samples;
+                    continue;
+                }
+                Verdict::Failed | Verdict::Retry(_) => {
+                    let mut outcome = ledger.lock();
+                    outcome.undelivered += samples;
+                    outcome.fail(format!("the hub: {said}"));
+                    continue;
+                }
+                Verdict::TooLarge => {
+                    self.most
+                        .fetch_min((batch.len() / 2).max(1), Ordering::Relaxed);
+                    Refusal::TooLarge
+                }
+                Verdict::Refused(refusal) => refusal,
+                Verdict::Superseded => Refusal::Conflict,
+            };
+            if samples > 1
+                && refusal != Refusal::Conflict
+                && course.may_halve()
+                && let Some((first, second)) = batch.halves()
+            {
+                open.extend([first, second]);
+            } else {
+                debug!(samples, reason = refusal.name(), "the hub refuses: {said}");
+                metrics.refused(refusal, samples);
+                ledger.lock().refuse(refusal, samples, &said);
+            }
+        }
+    }
+
+    /// Until there is a verdict other than to try again, or no time for that.
+    async fn attempt(&self, batch: &Batch, course: &Course, metrics: &Metrics) -> Attempt {
+        let mut times = 0;
+        loop {
+            let attempt = self.post(batch, course.request_timeout, metrics).await;
+            let Verdict::Retry(after) = attempt.verdict else {
+                return attempt;
+            };
+            let Some(pause) = course.pause(times, after) else {
+                return attempt;
+            };
+            debug!(?pause, "the hub is asked again: {}", attempt.said);
+            sleep(pause).await;
+            times += 1;
+        }
+    }
+
+    async fn post(&self, batch: &Batch, limit: Duration, metrics: &Metrics) -> Attempt {
+        match timeout(limit, self.exchange(batch)).await {
+            Ok(Ok((status, body, retry_after))) => {
+                metrics.wrote(Some(status.as_u16()));
+                Attempt {
+                    verdict: verdict(status.as_u16(), &body, retry_after.as_deref()),
+                    said: said(status, &body),
+                }
+            }
+            Ok(Err(fault)) => {
+                metrics.wrote(None);
+                Attempt {
+                    verdict: if fault.may_pass() {
+                        Verdict::Retry(None)
+                    } else {
+                        Verdict::Failed
+                    },
+                    said: fault.to_string(),
+                }
+            }
+            Err(_) => {
+                metrics.wrote(None);
+                Attempt {
+                    verdict: Verdict::Retry(None),
+                    said: format!("no answer within {limit:?}"),
+                }
+            }
+        }
+    }
+
+    /// Status, text and `Retry-After`.
+    async fn exchange(
+        &self,
+        batch: &Batch,
+    ) -> Result<(StatusCode, String, Option<String>), SiteFault> {
+        let headers = self.headers()?;
+        let mut lent = self.site.connect().await?;
+        let fault = |source| self.site.fault(source);
+        let connection = &mut lent.connection;
+        let answer = connection.send(Method::POST, &self.path, &headers, batch.encoded());
+        let answer = answer.await.map_err(fault)?;
+        let status = answer.status;
+        let retry_after = answer.header(&RETRY_AFTER).map(str::to_owned);
+        let body = match answer.collect(LARGEST_ANSWER).await {
+            Ok(body) => String::from_utf8_lossy(&body).into_owned(),
+            // The status is what counts.
+            Err(RequestError::BodyTooLarge { .. }) => String::new(),
+            Err(source) => return Err(fault(source)),
+        };
+        self.site.give_back(lent);
+        Ok((status, body, retry_after))
+    }
+
+    fn headers(&self) -> Result<HeaderMap, SiteFault> {
+        let mut headers = self.site.headers()?;
+        let fixed = HeaderValue::from_static;
+        headers.insert(CONTENT_TYPE, fixed("application/x-protobuf"));
+        headers.insert(CONTENT_ENCODING, fixed("snappy"));
+        headers.insert(VERSION, fixed("0.1.0"));
+        Ok(headers)
+    }
+}

@@ -1,0 +1,278 @@
+//! A source, a hub and a collector between them, in virtual time.
+
+use std::collections::BTreeMap;
+use std::fmt::Write;
+use std::io;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use bytes::Bytes;
+use futures_util::stream;
+use http::{Request, Response};
+use kelpie_collector::{Access, Collector, Outcome, RecordingRule, Rules, Settings};
+use kelpie_core::Time;
+use kelpie_net::{BrokenOff, Network, ServedBody, serve_connection};
+use prometheus_client::encoding::text::encode;
+use prometheus_client::registry::Registry;
+use tokio::io::duplex;
+use tokio::time::{Instant, sleep};
+
+use super::hub::{Hub, plain};
+
+pub const MINUTE: Duration = Duration::from_mins(1);
+pub const INTERVAL: Duration = Duration::from_mins(5);
+
+/// When every test begins, in milliseconds since 1970.
+pub const START: i64 = 1_700_000_000_000;
+
+/// What the source answers to a federate request.
+pub enum Body {
+    /// A whole body.
+    Text(String),
+    /// A body that breaks off after this.
+    Broken(String),
+    /// A body that never ends, of lines that do not compress.
+    Endless,
+    /// This, and then silence.
+    Stalled(String),
+    Status(u16, &'static str),
+    /// No answer at all.
+    Silence,
+}
+
+#[derive(Default)]
+pub struct Source {
+    /// By what the query must contain; the first that fits.
+    pub federate: Mutex<Vec<(&'static str, Arc<Body>)>>,
+    /// Answers to queries.
+    pub queries: Mutex<BTreeMap<String, (u16, String)>>,
+    pub requests: Mutex<Vec<String>>,
+    /// Bodies that somebody reads at the moment.
+    pub open: Arc<AtomicUsize>,
+}
+
+pub struct Stage {
+    pub source: Arc<Source>,
+    pub hub: Arc<Hub>,
+    /// Nobody listens at the hub's port.
+    pub hub_down: Arc<AtomicBool>,
+    pub source_down: Arc<AtomicBool>,
+    pub settings: Settings,
+    pub registry: Registry,
+    pub began: Instant,
+}
+
+impl Stage {
+    pub fn new() -> Self {
+        let source = Arc::new(Source::default());
+        let hub = Arc::new(Hub::default());
+        let (source_down, hub_down) = (Arc::<AtomicBool>::default(), Arc::<AtomicBool>::default());
+        let world = (
+            Arc::clone(&source),
+            Arc::clone(&hub),
+            Arc::clone(&source_down),
+            Arc::clone(&hub_down),
+        );
+        let network = Network::inside(move |host, _| {
+            let is_hub = host == "hub";
+            let is_down = if is_hub { &world.3 } else { &world.2 };
+            if is_down.load(Ordering::Relaxed) {
+                let refused = io::Error::from(io::ErrorKind::ConnectionRefused);
+                return Box::pin(std::future::ready(Err(refused)));
+            }
+            if is_hub {
+                world.1.lock().connections += 1;
+            }
+            let (client, server) = duplex(64 * 1024);
+            let (source, hub) = (Arc::clone(&world.0), Arc::clone(&world.1));
+            tokio::spawn(async move {
+                let served = serve_connection(server, |request| {
+                    let (source, hub) = (Arc::clone(&source), Arc::clone(&hub));
+                    async move {
+                        if is_hub {
+                            hub.answer(request).await
+                        } else {
+                            source.answer(&request).await
+                        }
+                    }
+                });
+                let _ = served.await;
+            });
+            Box::pin(std::future::ready(Ok(client)))
+        });
+        let access = |url: &str| Access {
+            url: url.to_owned(),
+            ..Access::default()
+        };
+        Self {
+            source,
+            hub,
+            hub_down,
+            source_down,
+            settings: Settings {
+                from: access("http://source"),
+                to: Some(access("http://hub")),
+                matchers: vec!["{a=\"b\"}".to_owned()],
+                recording_rules: Vec::new(),
+                rules: Rules::new(),
+                cluster: None,
+                interval: INTERVAL,
+                limit_bytes: 1 << 30,
+                workers: 1,
+                degrade_after: 5 * MINUTE,
+                network,
+            },
+            registry: Registry::default(),
+            began: Instant::now(),
+        }
+    }
+
+    /// What the source answers from now on, whatever is asked.
+    pub fn body(&self, body: Body) {
+        self.bodies(vec![("", body)]);
+    }
+
+    pub fn text(&self, text: impl Into<String>) {
+        self.body(Body::Text(text.into()));
+    }
+
+    /// By what the query contains.
+    pub fn bodies(&self, bodies: Vec<(&'static str, Body)>) {
+        let bodies = bodies.into_iter();
+        *self.source.federate.lock().unwrap() =
+            bodies.map(|(part, body)| (part, Arc::new(body))).collect();
+    }
+
+    pub fn rule(&mut self, name: &str, query: &str, status: u16, answer: &str) {
+        self.settings.recording_rules.push(RecordingRule {
+            name: name.to_owned(),
+            query: query.to_owned(),
+        });
+        let mut queries = self.source.queries.lock().unwrap();
+        queries.insert(query.to_owned(), (status, answer.to_owned()));
+    }
+
+    pub fn collector(&mut self) -> Collector {
+        let began = self.began;
+        let clock =
+            move || Time::from_micros(START * 1_000).after(Instant::now().duration_since(began));
+        let settings = self.settings.clone();
+        Collector::new(settings, clock, |_| {}, &mut self.registry).unwrap()
+    }
+
+    /// One tick of a new collector.
+    pub async fn tick(&mut self) -> Outcome {
+        self.collector().tick().await
+    }
+
+    pub fn metric(&self, name: &str) -> u64 {
+        let mut text = String::new();
+        encode(&mut text, &self.registry).unwrap();
+        let line = text.lines().find_map(|line| line.strip_prefix(name));
+        assert!(line.is_some(), "{name} is not in {text}");
+        line.unwrap().trim().parse().unwrap()
+    }
+
+    /// Samples of every request to the hub so far.
+    pub fn sent(&self) -> Vec<usize> {
+        let state = self.hub.lock();
+        state.requests.iter().map(|seen| seen.samples).collect()
+    }
+}
+
+impl Source {
+    async fn answer(&self, request: &Request<Bytes>) -> Option<Response<ServedBody>> {
+        let (path, query) = (request.uri().path(), request.uri().query().unwrap());
+        self.requests
+            .lock()
+            .unwrap()
+            .push(request.uri().to_string());
+        if path == "/api/v1/query" {
+            let queries = self.queries.lock().unwrap();
+            let (status, text) = &queries[query.strip_prefix("query=").unwrap()];
+            return Some(plain(*status, text));
+        }
+        assert_eq!(path, "/federate");
+        let body = {
+            let bodies = self.federate.lock().unwrap();
+            let found = bodies.iter().find(|(part, _)| query.contains(part));
+            Arc::clone(&found.unwrap().1)
+        };
+        match &*body {
+            Body::Text(text) => Some(plain(200, text)),
+            Body::Status(status, text) => Some(plain(*status, text)),
+            Body::Silence => std::future::pending().await,
+            Body::Broken(text) => {
+                let pieces = stream::unfold(Some(Bytes::from(text.clone())), |first| async {
+                    // What comes with the end is lost with it.
+                    sleep(Duration::from_secs(1)).await;
+                    match first {
+                        Some(first) => Some((Ok(first), None)),
+                        None => Some((Err(BrokenOff), None)),
+                    }
+                });
+                Some(Response::new(ServedBody::pieces(pieces)))
+            }
+            Body::Stalled(text) => {
+                let open = Open::new(&self.open);
+                let first = Bytes::from(text.clone());
+                let pieces = stream::unfold((Some(first), open), |(first, open)| async move {
+                    match first {
+                        Some(first) => Some((Ok(first), (None, open))),
+                        None => std::future::pending().await,
+                    }
+                });
+                Some(Response::new(ServedBody::pieces(pieces)))
+            }
+            Body::Endless => {
+                let open = Open::new(&self.open);
+                let pieces = stream::unfold((0_u32, open), |(number, open)| async move {
+                    Some((Ok(piece(number)), (number + 1, open)))
+                });
+                Some(Response::new(ServedBody::pieces(pieces)))
+            }
+        }
+    }
+}
+
+/// Counts as open until it is dropped.
+struct Open(Arc<AtomicUsize>);
+
+impl Open {
+    fn new(count: &Arc<AtomicUsize>) -> Self {
+        count.fetch_add(1, Ordering::Relaxed);
+        Self(Arc::clone(count))
+    }
+}
+
+impl Drop for Open {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+/// Some lines with a lot in their labels.
+fn piece(number: u32) -> Bytes {
+    let mut text = String::new();
+    for line in 0..8 {
+        let noise: String = std::iter::repeat_with(fastrand::alphanumeric)
+            .take(2_000)
+            .collect();
+        let _ = writeln!(
+            text,
+            "m{{n=\"{number}-{line}\",noise=\"{noise}\"}} 1 {START}"
+        );
+    }
+    text.into()
+}
+
+/// `count` series with a sample of this age each, in a family of this name.
+pub fn lines(name: &str, count: usize, age: Duration) -> String {
+    let time = START - i64::try_from(age.as_millis()).unwrap();
+    let mut text = String::new();
+    for number in 0..count {
+        let _ = writeln!(text, "{name}{{n=\"{number}\"}} {number} {time}");
+    }
+    text
+}
