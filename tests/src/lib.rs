@@ -3,8 +3,8 @@
 //!
 //! Read in this order: [`ControlPlane`] is what most tests start; it is an [`Etcd`] and an
 //! [`ApiServer`] on it. [`Credentials`] say who a client is. An etcd [`Cluster`] has several members
-//! that can be paused, killed and replaced. [`Simulated`] is an API server of the simulator. A [`landscape`] is a seed with shoots. [`Kelpie`] is the
-//! built binary. Under them, [`process`] runs a server
+//! that can be paused, killed and replaced. [`Simulated`] is an API server of the simulator. A [`landscape`] is a seed with shoots. A [`MetricsServer`]
+//! is a Prometheus or a `VictoriaMetrics`. [`Kelpie`] is the built binary. Under them, [`process`] runs a server
 //! and ends it with its test, [`pki`] makes keys and certificates, [`poll`] waits for an event with
 //! a deadline.
 //!
@@ -20,6 +20,7 @@ mod folder;
 pub mod kelpie;
 mod kubectl;
 pub mod landscape;
+mod metrics_server;
 pub mod pki;
 pub mod poll;
 mod port;
@@ -32,4 +33,5 @@ pub use control_plane::ControlPlane;
 pub use credentials::Credentials;
 pub use etcd::{Cluster, Etcd, Keys, LINES, Setup};
 pub use kelpie::Kelpie;
+pub use metrics_server::{ITSELF, Labels, MetricsServer, Samples};
 pub use simulated::Simulated;

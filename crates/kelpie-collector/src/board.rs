@@ -47,7 +47,6 @@ impl Board {
                 "filtered": counts(filtered.to_vec()),
                 "unchanged": tally.unchanged,
                 "accepted": outcome.accepted,
-                "superseded": outcome.superseded,
                 "refused": counts(refused.to_vec()),
                 "undelivered": outcome.undelivered,
             },

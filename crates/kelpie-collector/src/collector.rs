@@ -192,7 +192,17 @@ fn log(outcome: &Outcome, failures: u32, took: Duration) {
     match outcome.judge() {
         Ok(success) => {
             let said = success.message();
-            info!(read, accepted, unchanged, refused, ?took, "{said}");
+            match outcome.objection() {
+                None => info!(read, accepted, unchanged, ?took, "{said}"),
+                Some(why) => warn!(
+                    read,
+                    accepted,
+                    unchanged,
+                    refused,
+                    ?took,
+                    "{said}, but it refuses some: {why}"
+                ),
+            }
         }
         Err(said) => {
             warn!(

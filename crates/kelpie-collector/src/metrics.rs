@@ -129,7 +129,8 @@ impl Metrics {
         );
         registry.register(
             "samples_refused",
-            "Samples that the hub has refused, by cause; it has the out_of_order and duplicate ones, or newer",
+            "Samples that the hub has refused, by cause; those out_of_order, duplicate or in conflict \
+             it has, or newer ones",
             self.refused.clone(),
         );
         registry.register("ticks", "Ticks, by result", self.ticks.clone());

@@ -19,13 +19,11 @@ pub struct Outcome {
     pub tally: Tally,
     /// Samples that the hub has taken.
     pub accepted: u64,
-    /// Samples that it has something else for, without saying what.
-    pub superseded: u64,
     /// Samples that could not be delivered.
     pub undelivered: u64,
     refused: [u64; Refusal::ALL.len()],
-    /// What the hub said to the first sample that it refused and does not have.
-    objection: Option<String>,
+    /// What the hub said to the first sample that it refused; rather to one that it does not have.
+    objection: Option<(Refusal, String)>,
     /// Each once, in the order in which they happened.
     failures: Vec<String>,
     /// Failures beyond those.
@@ -67,8 +65,12 @@ impl Outcome {
 
     pub(crate) fn refuse(&mut self, refusal: Refusal, samples: u64, said: &str) {
         self.refused[refusal as usize] += samples;
-        if !refusal.is_there() {
-            self.objection.get_or_insert_with(|| said.to_owned());
+        let is_worse = match &self.objection {
+            None => true,
+            Some((before, _)) => before.is_there() && !refusal.is_there(),
+        };
+        if is_worse {
+            self.objection = Some((refusal, said.to_owned()));
         }
     }
 
@@ -79,6 +81,11 @@ impl Outcome {
     /// Samples that the hub has refused, for whatever reason.
     pub fn refused(&self) -> u64 {
         self.refused.iter().sum()
+    }
+
+    /// What the hub said about the samples that it refused.
+    pub fn objection(&self) -> Option<&str> {
+        self.objection.as_ref().map(|(_, said)| said.as_str())
     }
 
     /// What failed, each once.
@@ -99,10 +106,10 @@ impl Outcome {
             .into_iter()
             .filter(|refusal| refusal.is_there());
         let there: u64 = there.map(|refusal| self.refused_for(refusal)).sum();
-        let known = self.tally.unchanged + self.accepted + self.superseded + there;
+        let known = self.tally.unchanged + self.accepted + there;
         let missing = self.refused() - there;
         if missing > known {
-            let said = self.objection.as_deref().unwrap_or_default();
+            let said = self.objection().unwrap_or_default();
             return Err(format!(
                 "the hub refuses more than half of the samples: {said}"
             ));
@@ -166,8 +173,9 @@ mod tests {
         let mut outcome = outcome(0, &[(Refusal::OutOfBounds, 5)]);
         outcome.tally.unchanged = 4;
         assert!(outcome.judge().is_err());
-        outcome.superseded = 1;
+        outcome.refuse(Refusal::Conflict, 1, "conflict");
         assert_eq!(outcome.judge(), Ok(Success::Sent));
+        assert_eq!(outcome.objection(), Some("the hub's text"));
     }
 
     #[test]

@@ -46,6 +46,7 @@ Examples:
   kelpie etcd --listen :2378                 livez and readyz for the etcd member on this host
   kelpie etcd check                          the same checks once, as a table
   kelpie addon show                          how the observability addon is, and why
+  kelpie addon collector --help              forward metrics from a Prometheus to a hub
   source <(kelpie completions bash)          completion for this shell
 
 Exit codes:

@@ -13,6 +13,7 @@ mod access;
 mod addon;
 mod alerts;
 mod check;
+mod collector;
 mod conformance;
 mod definitions;
 mod etcd;

@@ -128,10 +128,6 @@ impl Hub {
                     ledger.lock().accepted += samples;
                     continue;
                 }
-                Verdict::Superseded => {
-                    ledger.lock().superseded += samples;
-                    continue;
-                }
                 Verdict::Failed | Verdict::Retry(_) => {
                     let mut outcome = ledger.lock();
                     outcome.undelivered += samples;
@@ -144,8 +140,10 @@ impl Hub {
                     Refusal::TooLarge
                 }
                 Verdict::Refused(refusal) => refusal,
+                Verdict::Superseded => Refusal::Conflict,
             };
             if samples > 1
+                && refusal != Refusal::Conflict
                 && course.may_halve()
                 && let Some((first, second)) = batch.halves()
             {

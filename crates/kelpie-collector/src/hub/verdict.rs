@@ -15,15 +15,18 @@ pub(crate) enum Refusal {
     TooOld,
     /// The request with only this sample is too large for it.
     TooLarge,
+    /// It has something else there, and does not say what.
+    Conflict,
 }
 
 impl Refusal {
-    pub(crate) const ALL: [Self; 5] = [
+    pub(crate) const ALL: [Self; 6] = [
         Self::OutOfOrder,
         Self::Duplicate,
         Self::OutOfBounds,
         Self::TooOld,
         Self::TooLarge,
+        Self::Conflict,
     ];
 
     /// As metrics and logs name it.
@@ -34,12 +37,13 @@ impl Refusal {
             Self::OutOfBounds => "out_of_bounds",
             Self::TooOld => "too_old",
             Self::TooLarge => "too_large",
+            Self::Conflict => "conflict",
         }
     }
 
     /// The hub has a sample of that series for that time or a later one: nothing is missing there.
     pub(crate) const fn is_there(self) -> bool {
-        matches!(self, Self::OutOfOrder | Self::Duplicate)
+        matches!(self, Self::OutOfOrder | Self::Duplicate | Self::Conflict)
     }
 
     /// Of what a text may name, the worst for us: who sends several samples gets
@@ -171,6 +175,6 @@ mod tests {
         let there = Refusal::ALL
             .into_iter()
             .filter(|refusal| refusal.is_there());
-        assert!(there.eq([Refusal::OutOfOrder, Refusal::Duplicate]));
+        assert!(there.eq([Refusal::OutOfOrder, Refusal::Duplicate, Refusal::Conflict]));
     }
 }

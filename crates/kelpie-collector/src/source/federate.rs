@@ -2,17 +2,14 @@
 
 use std::sync::Arc;
 
-use http::header::{ACCEPT, ACCEPT_ENCODING, HeaderValue};
 use kelpie_net::Response;
 
-use super::{Source, SourceFault, push};
+use super::{FEDERATE, Source, SourceFault, push};
 use crate::Pipeline;
 use crate::queue::Inlet;
-use crate::said::said;
 use crate::tick::Tick;
 
-/// Of an answer that is no success.
-pub(super) const LARGEST_COMPLAINT: usize = 64 * 1024;
+const TEXT: &str = "text/plain;version=0.0.4";
 
 impl Source {
     pub(super) async fn federate(
@@ -21,24 +18,11 @@ impl Source {
         tick: &Tick,
         inlet: &Inlet,
     ) -> Result<(), SourceFault> {
-        let fault = |source| self.site.fault(source);
-        let mut headers = self.site.headers()?;
-        let fixed = HeaderValue::from_static;
-        headers.insert(ACCEPT, fixed("text/plain;version=0.0.4"));
-        headers.insert(ACCEPT_ENCODING, fixed("identity"));
-        let path = format!("{}{}?{query}", self.base, super::FEDERATE);
-        let mut lent = self
-            .site
-            .connect()
-            .await
-            .inspect_err(|_| tick.metrics.federated(None))?;
-        let asked = lent.connection.get(&path, &headers).await;
-        let code = asked.as_ref().ok().map(|answer| answer.status.as_u16());
-        tick.metrics.federated(code);
-        let answer = asked.map_err(fault)?;
-        if !answer.status.is_success() {
-            return Err(complaint(answer).await);
-        }
+        let count = |status| tick.metrics.federated(status);
+        let connected = self.site.connect().await;
+        let mut lent = connected.inspect_err(|_| count(None))?;
+        let path = format!("{}{FEDERATE}?{query}", self.base);
+        let answer = self.ask(&mut lent, &path, TEXT, count).await?;
         self.stream(answer, tick, inlet).await?;
         self.site.give_back(lent);
         Ok(())
@@ -77,15 +61,4 @@ impl Source {
         // A body that broke off ends in the middle of a line as well: the first fault says why.
         read.and_then(|()| Ok(ended?))
     }
-}
-
-/// An answer that is no success, in words.
-pub(super) async fn complaint(answer: Response<'_>) -> SourceFault {
-    let status = answer.status;
-    let body = answer.collect(LARGEST_COMPLAINT).await.unwrap_or_default();
-    let said = said(status, &String::from_utf8_lossy(&body));
-    SourceFault::Status(match status.as_u16() {
-        401 | 403 => format!("{said} (look at --from-token-file)"),
-        _ => said,
-    })
 }

@@ -4,21 +4,27 @@ mod federate;
 mod matchers;
 mod rule;
 
+use std::ops::ControlFlow;
 use std::time::Duration;
 
-use kelpie_net::Network;
+use http::header::{ACCEPT, ACCEPT_ENCODING, HeaderValue};
+use kelpie_net::{Network, Response};
 
 pub use self::matchers::TooLong;
 pub(crate) use self::matchers::deal;
 pub use self::rule::RecordingRule;
 
 use crate::queue::{Inlet, Stuck};
-use crate::site::{Access, Site, SiteError, SiteFault};
+use crate::said::said;
+use crate::site::{Access, Lent, Site, SiteError, SiteFault};
 use crate::text::TextError;
 use crate::tick::Tick;
 
 /// Where a Prometheus federates. A URL that names it means the server.
 const FEDERATE: &str = "/federate";
+
+/// Of an answer that is no success.
+const LARGEST_COMPLAINT: usize = 64 * 1024;
 
 /// A Prometheus, and what is wanted of it.
 pub(crate) struct Source {
@@ -95,9 +101,7 @@ impl Source {
             Part::Hand(worker) => {
                 for query in &self.hands[worker] {
                     let read = self.federate(query, tick, inlet).await;
-                    if let Err(fault) = read
-                        && self.failed("/federate", &fault, tick)
-                    {
+                    if note(tick, FEDERATE, read).is_break() {
                         return;
                     }
                 }
@@ -106,9 +110,7 @@ impl Source {
                 for rule in &self.rules {
                     let read = self.evaluate(rule, tick, inlet).await;
                     let name = format!("recording rule {}", rule.name);
-                    if let Err(fault) = read
-                        && self.failed(&name, &fault, tick)
-                    {
+                    if note(tick, &name, read).is_break() {
                         return;
                     }
                 }
@@ -116,17 +118,52 @@ impl Source {
         }
     }
 
-    /// True if there is no point in going on.
-    #[expect(clippy::unused_self, reason = "the source is who has failed")]
-    fn failed(&self, what: &str, fault: &SourceFault, tick: &Tick) -> bool {
-        if let SourceFault::Stuck(_) = fault {
-            tick.abort(fault.to_string());
-            return true;
+    /// An answer that is a success.
+    async fn ask<'c>(
+        &self,
+        lent: &'c mut Lent,
+        path: &str,
+        accept: &'static str,
+        count: impl Fn(Option<u16>),
+    ) -> Result<Response<'c>, SourceFault> {
+        let mut headers = self.site.headers()?;
+        headers.insert(ACCEPT, HeaderValue::from_static(accept));
+        headers.insert(ACCEPT_ENCODING, HeaderValue::from_static("identity"));
+        let asked = lent.connection.get(path, &headers).await;
+        count(asked.as_ref().ok().map(|answer| answer.status.as_u16()));
+        let answer = asked.map_err(|source| self.site.fault(source))?;
+        if answer.status.is_success() {
+            return Ok(answer);
         }
-        tick.ledger
-            .lock()
-            .fail(format!("the source: {what}: {fault}"));
-        matches!(fault, SourceFault::TooMuch(_))
+        Err(complaint(answer).await)
+    }
+}
+
+/// An answer that is no success, in words.
+async fn complaint(answer: Response<'_>) -> SourceFault {
+    let status = answer.status;
+    let body = answer.collect(LARGEST_COMPLAINT).await.unwrap_or_default();
+    let said = said(status, &String::from_utf8_lossy(&body));
+    SourceFault::Status(match status.as_u16() {
+        401 | 403 => format!("{said} (look at --from-token-file)"),
+        _ => said,
+    })
+}
+
+/// Names what has failed; breaks if there is no point in going on.
+fn note(tick: &Tick, what: &str, read: Result<(), SourceFault>) -> ControlFlow<()> {
+    let Err(fault) = read else {
+        return ControlFlow::Continue(());
+    };
+    if let SourceFault::Stuck(_) = fault {
+        tick.abort(fault.to_string());
+        return ControlFlow::Break(());
+    }
+    let failure = format!("the source: {what}: {fault}");
+    tick.ledger.lock().fail(failure);
+    match fault {
+        SourceFault::TooMuch(_) => ControlFlow::Break(()),
+        _ => ControlFlow::Continue(()),
     }
 }
 

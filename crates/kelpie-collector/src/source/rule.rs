@@ -3,11 +3,9 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use http::header::{ACCEPT_ENCODING, HeaderValue};
 use kelpie_net::RequestError;
 use serde::Deserialize;
 
-use super::federate::complaint;
 use super::{Source, SourceFault, push};
 use crate::Pipeline;
 use crate::escape::escape;
@@ -16,6 +14,8 @@ use crate::tick::Tick;
 
 /// Of a rule's answer, which is held as a whole: tens of thousands of series.
 const LARGEST_ANSWER: usize = 8 << 20;
+
+const JSON: &str = "application/json";
 
 /// A query whose result is sent under a name.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
@@ -75,30 +75,19 @@ impl Source {
     }
 
     async fn query(&self, query: &str, tick: &Tick) -> Result<bytes::Bytes, SourceFault> {
-        let fault = |source| self.site.fault(source);
-        let mut headers = self.site.headers()?;
-        headers.insert(ACCEPT_ENCODING, HeaderValue::from_static("identity"));
+        let count = |status| tick.metrics.queried(status);
+        let connected = self.site.connect().await;
+        let mut lent = connected.inspect_err(|_| count(None))?;
         let mut path = format!("{}/api/v1/query?query=", self.base);
         escape(query, &mut path);
-        let mut lent = self
-            .site
-            .connect()
-            .await
-            .inspect_err(|_| tick.metrics.queried(None))?;
-        let asked = lent.connection.get(&path, &headers).await;
-        let code = asked.as_ref().ok().map(|answer| answer.status.as_u16());
-        tick.metrics.queried(code);
-        let answer = asked.map_err(fault)?;
-        if !answer.status.is_success() {
-            return Err(complaint(answer).await);
-        }
+        let answer = self.ask(&mut lent, &path, JSON, count).await?;
         let body = match answer.collect(LARGEST_ANSWER).await {
             Ok(body) => body,
             Err(RequestError::BodyTooLarge { limit }) => {
                 let text = format!("its result is larger than {limit} bytes: aggregate more");
                 return Err(SourceFault::Answer(text));
             }
-            Err(source) => return Err(fault(source).into()),
+            Err(source) => return Err(self.site.fault(source).into()),
         };
         self.site.give_back(lent);
         Ok(body)

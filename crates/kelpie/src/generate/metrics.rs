@@ -16,7 +16,7 @@ const HEAD: &str = "\
 <!-- Made by `cargo xtask gen` from what the components serve. Edit the descriptions in the code instead. -->
 
 `kelpie prober`, `kelpie weeder`, `kelpie addon status` and `kelpie addon operator` serve these on
-`--metrics-bind-addr`, path `/metrics`, as OpenMetrics. The series of a cluster come with its probe and go with it. A histogram `x` is the series `x_bucket`, `x_sum` and `x_count`.
+`--metrics-bind-addr`, `kelpie addon collector` on `--listen`, path `/metrics`, as OpenMetrics. The series of a cluster come with its probe and go with it. A histogram `x` is the series `x_bucket`, `x_sum` and `x_count`.
 ";
 
 /// One family.
@@ -34,6 +34,7 @@ pub(super) fn page() -> Result<String> {
     let _prober = kelpie_prober::Exhibit::new(&mut registry);
     let _weeder = kelpie_weeder::Exhibit::new(&mut registry);
     kelpie_addon::exhibit(&mut registry);
+    kelpie_collector::exhibit(&mut registry);
     let _health = checks(&mut registry, TURNING)?;
     let mut text = String::new();
     encode(&mut text, &registry).context("the metrics cannot be written")?;
@@ -47,15 +48,19 @@ pub(super) fn page() -> Result<String> {
     let (weeder, others): (Vec<_>, Vec<_>) = others
         .into_iter()
         .partition(|family| is_of(family, "kelpie_weeder"));
-    let (addon, health): (Vec<_>, Vec<_>) = others
+    let (addon, others): (Vec<_>, Vec<_>) = others
         .into_iter()
         .partition(|family| is_of(family, "kelpie_addon"));
+    let (collector, health): (Vec<_>, Vec<_>) = others
+        .into_iter()
+        .partition(|family| is_of(family, "kelpie_collector"));
     let mut page = HEAD.to_owned();
     for (title, families) in [
         ("The prober as a whole", whole),
         ("Each cluster of the prober", clusters),
         ("The weeder", weeder),
         ("The addon's status controller and operator", addon),
+        ("The addon's collectors", collector),
         ("Checks behind `/livez` and `/readyz`", health),
     ] {
         // Writing to a String cannot fail.

@@ -2,6 +2,7 @@
 
 mod collectors;
 mod definition;
+mod forwarding;
 mod history;
 mod hop;
 mod hub;

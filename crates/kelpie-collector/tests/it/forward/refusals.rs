@@ -103,7 +103,8 @@ async fn a_409_without_details_is_delivered_or_superseded() {
     stage.hub.lock().always = Some(Reply::Status(409, "conflict"));
     let outcome = stage.tick().await;
     assert_eq!(outcome.judge(), Ok(Success::Sent));
-    assert_eq!((outcome.superseded, stage.sent().len()), (4, 1));
+    assert_eq!((outcome.refused(), stage.sent().len()), (4, 1));
+    assert_eq!(stage.metric(&format!("{REFUSED}{{cause=\"conflict\"}}")), 4);
 }
 
 #[tokio::test(start_paused = true)]

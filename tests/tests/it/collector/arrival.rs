@@ -1,0 +1,168 @@
+//! Every sample that matched arrives once, as it is at the source.
+
+use std::collections::BTreeMap;
+
+use kelpie_e2e::{ITSELF, Labels, MetricsServer, Samples, poll};
+
+use super::stage::{PATIENCE, Scripted, collector, until_ticks};
+
+/// Values and labels that are hard to carry; `N` becomes the number of the scrape.
+const EXPOSED: &str = r#"
+values{kind="tenth"} 0.1
+values{kind="third"} 0.3333333333333333
+values{kind="huge"} 1.7976931348623157e308
+values{kind="tiny"} 5e-324
+values{kind="odd"} 9007199254740991
+values{kind="minus"} -0.000061642
+values{kind="zero"} -0
+values{kind="nan"} NaN
+values{kind="more"} +Inf
+values{kind="less"} -Inf
+labels{text="back\\slash \"quoted\" line\nfeed ü 🐎",empty=""} 1
+spoofed{cluster="another",prometheus_replica="a"} 1
+scrapes N
+"#;
+
+async fn exporter() -> Scripted {
+    let mut scrape = 0;
+    Scripted::start(move |_| {
+        scrape += 1;
+        (200, EXPOSED.replace('N', &scrape.to_string()))
+    })
+    .await
+}
+
+/// A Prometheus that scrapes itself and the exporter.
+pub(super) async fn source(exporter: &Scripted) -> MetricsServer {
+    let configuration = format!(
+        "global: {{ scrape_interval: 1s, external_labels: {{ prometheus: k8s, region: eu }} }}
+scrape_configs:
+- job_name: self
+  static_configs: [{{ targets: ['{ITSELF}'] }}]
+- job_name: exporter
+  honor_labels: true
+  static_configs: [{{ targets: ['{}'] }}]
+",
+        exporter.host()
+    );
+    let source = MetricsServer::prometheus(&configuration, &[])
+        .await
+        .unwrap();
+    poll::until("both targets", PATIENCE, async || {
+        let up = source.query("up == 1").await?;
+        Ok((up.len() == 2).then_some(()))
+    })
+    .await
+    .unwrap();
+    source
+}
+
+const EVERYTHING: &str = "{job=~\".+\"}";
+
+#[tokio::test]
+async fn every_sample_that_matched_arrives_once_with_its_labels_time_and_value() {
+    let exporter = exporter().await;
+    let source = source(&exporter).await;
+    let prometheus = MetricsServer::hub(&[]).await.unwrap();
+    let victoria = MetricsServer::victoria_metrics().await.unwrap();
+    let flags = [
+        "--match",
+        EVERYTHING,
+        "--label=cluster=spoke-1",
+        "--label=clusterID=spoke-1",
+        "--interval=2s",
+    ];
+    let many = [&flags[..], &["--worker-number=3", "--match=values"]].concat();
+    let to_prometheus = collector(&source.url(), &prometheus.url(), &flags).await;
+    let to_victoria = collector(&source.url(), &victoria.url(), &many).await;
+
+    for collector in [&to_prometheus, &to_victoria] {
+        until_ticks(collector, "success", 3.0).await;
+        let failures = "kelpie_collector_ticks_total{result=\"failure\"}";
+        assert_eq!(collector.metric(failures).await.unwrap().to_bits(), 0);
+        let log = collector.log();
+        assert!(!log.contains("the hub refuses"), "{log}");
+    }
+    // The counters say what is there: read while no tick is under way.
+    assert_eq!(to_prometheus.stop().await.unwrap().code, Some(0));
+    assert_eq!(to_victoria.stop().await.unwrap().code, Some(0));
+
+    let everything = format!("{EVERYTHING}[1h]");
+    let ours = "{cluster=\"spoke-1\"}[1h]";
+    let arrived = prometheus.query(ours).await.unwrap();
+    let there = expected(source.query(&everything).await.unwrap());
+    compare(
+        &arrived,
+        &there,
+        |_| true,
+        |sent, found| sent.to_bits() == found.to_bits() || sent.is_nan() && found.is_nan(),
+    );
+    let arrived = poll::until("samples at VictoriaMetrics", PATIENCE, async || {
+        let found = victoria.query(ours).await?;
+        Ok((found.len() > 300).then_some(found))
+    });
+    let arrived = arrived.await.unwrap();
+    // It keeps no NaN, no minus zero and no denormals, and rounds to about 15 digits.
+    compare(
+        &arrived,
+        &there,
+        |value| value.is_finite() && value.abs() > 1e-300,
+        |sent, found| (sent - found).abs() <= sent.abs() * 1e-13,
+    );
+}
+
+/// What the source has, with the labels that are sent.
+fn expected(stored: Samples) -> Samples {
+    let labels = |mut labels: Labels| {
+        labels.remove("prometheus_replica");
+        labels.insert("region".into(), "eu".into());
+        labels.insert("cluster".into(), "spoke-1".into());
+        labels.insert("clusterID".into(), "spoke-1".into());
+        labels
+    };
+    let stored = stored.into_iter();
+    stored
+        .map(|(found, samples)| (labels(found), samples))
+        .collect()
+}
+
+/// Every sample that arrived is at the source, and every series of the source has arrived.
+fn compare(
+    arrived: &Samples,
+    there: &Samples,
+    is_kept: impl Fn(f64) -> bool,
+    is_equal: impl Fn(f64, f64) -> bool,
+) {
+    let mut count = 0;
+    for (labels, samples) in arrived {
+        let Some(stored) = there.get(labels) else {
+            panic!("nobody has sent {labels:?}");
+        };
+        let stored: BTreeMap<i64, f64> = stored.iter().copied().collect();
+        let mut times: Vec<i64> = samples.iter().map(|(time, _)| *time).collect();
+        times.dedup();
+        assert_eq!(times.len(), samples.len(), "{labels:?} arrived twice");
+        for (time, value) in samples.iter().filter(|(_, value)| is_kept(*value)) {
+            let sent = stored.get(time);
+            assert!(
+                sent.is_some_and(|sent| is_equal(*sent, *value)),
+                "{labels:?} at {time}: {value} arrived, {sent:?} was there"
+            );
+            count += 1;
+        }
+    }
+    let last = |samples: &Samples| samples.values().flatten().map(|(time, _)| *time).max();
+    let last = last(arrived).unwrap();
+    for (labels, samples) in there {
+        let (first_there, last_there) = (samples[0].0, samples[samples.len() - 1].0);
+        let was_there_all_along = first_there < last - 6_000 && last_there > last;
+        if was_there_all_along && is_kept(samples[0].1) {
+            assert!(arrived.contains_key(labels), "{labels:?} did not arrive");
+        }
+    }
+    let scrapes = arrived
+        .iter()
+        .find(|(labels, _)| labels["__name__"] == "scrapes");
+    assert!(scrapes.unwrap().1.len() >= 3, "{scrapes:?}");
+    assert!(count > 900, "only {count} samples");
+}
