@@ -1,6 +1,7 @@
 //! The same pages to a real Prometheus and to our reader: every difference is meant.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::fmt::Write;
 use std::fs;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::Arc;
@@ -17,7 +18,7 @@ use xtask::cache;
 use super::pages::{DIFFERENT, Difference, SAME};
 
 /// Prometheus looks every three seconds; on a busy machine some looks fail.
-const PATIENCE: Duration = Duration::from_secs(120);
+const PATIENCE: Duration = Duration::from_mins(2);
 
 /// What Prometheus adds to everything that it reads; `PAGE` tells which page it was.
 const JOB: &str = "pages";
@@ -127,9 +128,12 @@ async fn verdicts(
     });
     let stored = stored.await?;
     let mut samples = by_page(stored, &address.to_string(), stamps)?;
-    let verdict = |(page, accepted)| match accepted {
-        true => Verdict::Read(samples.remove(&page).unwrap_or_default()),
-        false => Verdict::Refused,
+    let verdict = |(page, accepted)| {
+        if accepted {
+            Verdict::Read(samples.remove(&page).unwrap_or_default())
+        } else {
+            Verdict::Refused
+        }
     };
     Ok(judged.into_iter().map(verdict).collect())
 }
@@ -151,12 +155,17 @@ async fn accepted(prometheus: &MetricsServer) -> Result<Vec<(usize, bool)>> {
         let error = target["lastError"].as_str().unwrap_or_default();
         match target["health"].as_str() {
             Some("up") => judged.push((page, true)),
-            // It could not get it: the next look decides.
-            Some("down") if !error.starts_with("Get ") => judged.push((page, false)),
+            Some("down") if !is_about_the_way(error) => judged.push((page, false)),
             _ => {}
         }
     }
     Ok(judged)
+}
+
+/// Whether Prometheus could not get the page: then the next look decides.
+fn is_about_the_way(error: &str) -> bool {
+    let troubles = ["Get ", "deadline exceeded", "timeout", "EOF", "connection"];
+    troubles.iter().any(|trouble| error.contains(trouble))
 }
 
 /// Without what Prometheus itself has added.
@@ -198,10 +207,8 @@ fn configuration(address: SocketAddr, pages: usize) -> String {
          - job_name: {JOB}\n  honor_labels: true\n  static_configs:\n"
     );
     for page in 0..pages {
-        text.push_str(&format!(
-            "  - targets: ['{address}']\n    \
-             labels: {{{PAGE}: '{page}', __metrics_path__: /{page}}}\n"
-        ));
+        let labels = format!("{PAGE}: '{page}', __metrics_path__: /{page}");
+        writeln!(text, "  - {{targets: ['{address}'], labels: {{{labels}}}}}").unwrap();
     }
     text
 }
