@@ -3,7 +3,7 @@
 use anyhow::{Context, Result, ensure};
 
 use crate::command::{cargo, run as run_command};
-use crate::instructions;
+use crate::instructions::{DECISION, STREAM};
 
 /// Run a benchmark; without a name, list them.
 ///
@@ -23,7 +23,7 @@ struct Bench {
     run: fn(&[String]) -> Result<()>,
 }
 
-const BENCHES: [Bench; 4] = [
+const BENCHES: [Bench; 5] = [
     Bench {
         name: "race-model",
         about: "how far a fixed poll and Kelpie's schedule are from the node controller's deadline",
@@ -49,7 +49,25 @@ const BENCHES: [Bench; 4] = [
         about: "instructions per lease of a decision over 5,000 leases (valgrind), held to a budget",
         run: |arguments| {
             ensure!(arguments.is_empty(), "this benchmark takes no arguments");
-            instructions::check().map(|_| ())
+            DECISION.check().map(|_| ())
+        },
+    },
+    Bench {
+        name: "collector",
+        about: "samples a second of a collector on a real federate body, its memory under a body of \
+                1 GiB, and instructions per sample (valgrind), held to a budget; with -- --process \
+                the cost of the whole process, with -- --peer of any collector's command line",
+        run: |arguments| match arguments {
+            [] => {
+                cargo_bench("kelpie-collector", "stream", &[])?;
+                let large = ["--mebibytes".into(), "1024".into()];
+                cargo_bench("kelpie-collector", "stream", &large)?;
+                STREAM.check().map(|_| ())
+            }
+            [first, rest @ ..] if first == "--process" => {
+                cargo_bench("kelpie-e2e", "collector", rest)
+            }
+            _ => cargo_bench("kelpie-e2e", "collector", arguments),
         },
     },
 ];

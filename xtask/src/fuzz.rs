@@ -9,7 +9,8 @@ use xtask::cache;
 use crate::command::{self, is_installed, program};
 
 /// The files in `fuzz/fuzz_targets`.
-const TARGETS: [&str; 6] = [
+const TARGETS: [&str; 7] = [
+    "federate",
     "health_query",
     "kubeconfig",
     "leases",

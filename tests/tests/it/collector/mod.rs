@@ -1,7 +1,9 @@
-//! `kelpie addon collector` between real servers.
+//! `kelpie addon collector` between real servers, and its reader beside theirs.
 
 mod arrival;
 mod lists;
+mod pages;
+mod parser;
 mod refusals;
 pub(crate) mod stage;
 mod tls;
