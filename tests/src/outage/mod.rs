@@ -1,12 +1,13 @@
 //! An outage of a whole seed: all of its shoots are cut off in the same second.
 //!
-//! An [`Outage`] has a real seed with many shoots, whose nodes live on one real API server. What becomes
+//! An [`Outage`] has a real seed with many shoots, whose nodes live on one API server. What becomes
 //! of each when it is struck is a [`Fenced`], and when it is over a [`Restored`]; [`load`] tells who was
 //! busy meanwhile.
 
 mod fenced;
 pub mod load;
 mod restored;
+mod shoots;
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -18,8 +19,9 @@ use tokio::time::{Instant, sleep_until};
 pub use fenced::{Fenced, Fences};
 pub use restored::{Restored, Restores};
 
-use crate::landscape::{self, Entry, Kubelets, Pace, Pods, Seed, Shoot, Timeline};
-use crate::{ApiServer, poll};
+use crate::landscape::{Entry, Kubelets, Pace, Pods, Seed, Shoot, Timeline};
+use crate::poll;
+use shoots::ShootServer;
 
 /// Objects are made by so many hands.
 const HANDS: usize = 16;
@@ -48,6 +50,8 @@ pub struct Extent {
     pub pace: Pace,
     /// A pod is gone, or ready, so long after its Deployment was scaled.
     pub pod_stop: Duration,
+    /// The shoots' API server is simulated: it takes less of a machine that all servers share.
+    pub simulated: bool,
 }
 
 /// A seed that waits to be struck.
@@ -60,7 +64,7 @@ pub struct Outage {
     /// What happened to the targets.
     pub timeline: Timeline,
     _pods: Pods,
-    api: ApiServer,
+    server: ShootServer,
 }
 
 /// A shoot and what it had at first.
@@ -75,11 +79,10 @@ impl Outage {
     /// Starts the servers and makes the clusters.
     pub async fn prepare(extent: Extent) -> Result<Self> {
         let seed = Seed::start().await?;
-        let api = ApiServer::start(&seed.plane.etcd, "shoot").await?;
-        let client = api.client(&api.admin()).await?;
+        let server = ShootServer::start(&seed, extent.simulated).await?;
+        let client = server.client().await?;
         let kubelets = Kubelets::start(&client, extent.nodes, extent.pace).await?;
-        let tenant = landscape::tenant(&client, &api, "dwd").await?;
-        let kubeconfig = api.kubeconfig(&tenant);
+        let kubeconfig = server.kubeconfig(&client).await?;
         let names = kubelets.nodes();
         let make = async |number: usize| {
             let without = number % STAGGERED.min(extent.nodes);
@@ -110,18 +113,13 @@ impl Outage {
             extent,
             shoots,
             kubelets,
-            api,
+            server,
         })
     }
 
     /// A way to the seed with all rights, for the prober.
     pub fn kubeconfig(&self) -> Result<PathBuf> {
         self.seed.kubeconfig(&self.seed.plane.api.admin())
-    }
-
-    /// The API server of all shoots.
-    pub fn api(&self) -> &ApiServer {
-        &self.api
     }
 
     /// The shoots, with what their targets had at first.
