@@ -32,13 +32,6 @@ const PATIENCE: Duration = Duration::from_mins(4);
 /// So many of the oldest leases are no concern of some clusters: their deadlines differ.
 const STAGGERED: usize = 10;
 
-/// What Gardener fences, in the order of the counts of a [`Shoot`].
-const TARGETS: [&str; 3] = [
-    "kube-controller-manager",
-    "machine-controller-manager",
-    "cluster-autoscaler",
-];
-
 /// How large it is.
 #[derive(Debug, Clone, Copy)]
 pub struct Extent {
@@ -126,7 +119,7 @@ impl Outage {
     pub fn shoots(&self) -> impl Iterator<Item = (&Shoot, [(&'static str, u32); 3])> {
         self.shoots.iter().map(|plane| {
             let [kcm, mcm, ca] = plane.counts;
-            let [first, second, third] = TARGETS;
+            let [first, second, third] = Shoot::TARGETS;
             (&plane.shoot, [(first, kcm), (second, mcm), (third, ca)])
         })
     }
@@ -164,8 +157,8 @@ impl Outage {
     pub async fn fenced(&self, struck: &Struck) -> Result<Fences> {
         let mut fences = Vec::new();
         for (plane, due) in self.shoots.iter().zip(&struck.due) {
-            let mut at = [struck.cut; TARGETS.len()];
-            for (at, target) in at.iter_mut().zip(TARGETS) {
+            let mut at = [struck.cut; Shoot::TARGETS.len()];
+            for (at, target) in at.iter_mut().zip(Shoot::TARGETS) {
                 let is_down = |entry: &Entry| entry.name == target && entry.replicas == 0;
                 *at = self.seen(plane, target, struck.cut, is_down).await?;
             }
@@ -186,7 +179,7 @@ impl Outage {
         for plane in &self.shoots {
             let mut last = healed;
             let mut writes = Vec::new();
-            for (target, count) in TARGETS.into_iter().zip(plane.counts) {
+            for (target, count) in Shoot::TARGETS.into_iter().zip(plane.counts) {
                 let is_up = |entry: &Entry| {
                     entry.name == target
                         && !entry.marked

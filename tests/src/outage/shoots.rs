@@ -10,7 +10,7 @@ use crate::landscape::{Seed, tenant};
 use crate::{ApiServer, Credentials, Simulated};
 
 pub(super) enum ShootServer {
-    Real(ApiServer),
+    Real(Box<ApiServer>),
     Simulated(Box<Simulated>),
 }
 
@@ -19,7 +19,8 @@ impl ShootServer {
         Ok(if simulated {
             Self::Simulated(Box::new(Simulated::start(Hooks::default()).await?))
         } else {
-            Self::Real(ApiServer::start(&seed.plane.etcd, "shoot").await?)
+            let api = ApiServer::start(&seed.plane.etcd, "shoot").await?;
+            Self::Real(Box::new(api))
         })
     }
 
