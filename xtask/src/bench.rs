@@ -68,15 +68,19 @@ const BENCHES: [Bench; 8] = [
     Bench {
         name: "collector",
         about: "samples a second of a collector on a real federate body, its memory under a body of \
-                1 GiB, and instructions per sample (valgrind), held to a budget",
-        run: |arguments| {
-            cargo_bench("kelpie-collector", "stream", arguments)?;
-            if arguments.is_empty() {
+                1 GiB, and instructions per sample (valgrind), held to a budget; with -- --process \
+                the cost of the whole process, with -- --peer of any collector's command line",
+        run: |arguments| match arguments {
+            [] => {
+                cargo_bench("kelpie-collector", "stream", &[])?;
                 let large = ["--mebibytes".into(), "1024".into()];
                 cargo_bench("kelpie-collector", "stream", &large)?;
-                STREAM.check()?;
+                STREAM.check().map(|_| ())
             }
-            Ok(())
+            [first, rest @ ..] if first == "--process" => {
+                cargo_bench("kelpie-e2e", "collector", rest)
+            }
+            _ => cargo_bench("kelpie-e2e", "collector", arguments),
         },
     },
 ];

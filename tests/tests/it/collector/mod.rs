@@ -1,4 +1,4 @@
-//! `kelpie addon collector` between real servers.
+//! `kelpie addon collector` between real servers, and its reader beside theirs.
 
 mod arrival;
 mod lists;
