@@ -171,7 +171,8 @@ impl<'a> Theatre<'a> {
     async fn writer(&self) -> StatusWriter {
         let options = SeedOptions {
             kubeconfig: Some(self.spoke.kubeconfig()),
-            qps: 0.0,
+            // No limit.
+            qps: -1.0,
             burst: 0,
             user_agent: "test".into(),
         };
