@@ -52,8 +52,8 @@ Exit codes:
 /// Forward metrics: from a Prometheus, by remote write, to a hub
 ///
 /// At every interval it federates what the selectors match, evaluates the recording rules, injects
-/// labels, renames and elides, and writes to the hub. A sample that the hub has is not sent again. What is
-/// read is streamed: memory depends on the number of series, and never on the size of a body.
+/// labels, renames and elides, and writes to the hub. A sample that the hub has is not sent again.
+/// What is read is streamed: memory depends on the number of series, never on the size of a body.
 ///
 /// The operator deploys it with --component; then it also reports in the addon's status whether
 /// forwarding works: a success at once, a failure after three in a row and --degrade-after. Without
