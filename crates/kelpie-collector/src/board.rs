@@ -41,7 +41,7 @@ impl Board {
             },
             "failures": outcome.failures(),
             "failuresInARow": failures,
-            "reported": word.map(|word| word.forward.reason().to_string()),
+            "word": word.map(|word| word.forward.reason().to_string()),
             "samples": {
                 "read": tally.read,
                 "filtered": counts(filtered.to_vec()),

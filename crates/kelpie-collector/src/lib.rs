@@ -22,6 +22,11 @@
 //! Reading order: a [`Pipeline`] takes a body as it comes, `text` reads its lines, [`Rules`] say
 //! what becomes of each sample, [`Seen`] which ones the hub has already, and `wire` packs the rest
 //! into each [`Batch`]. A [`Tally`] says what became of all of them.
+//!
+//! A [`Collector`] does that tick by tick, as its [`Settings`] say: a `source` is read into a `queue`
+//! bounded by bytes, from which the `hub` is written; both are a `site`, whose certificates and
+//! tokens may change. What became of a `tick` is an [`Outcome`], and what there is to say about it a
+//! [`Word`].
 
 mod board;
 mod collector;

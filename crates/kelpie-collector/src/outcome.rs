@@ -22,8 +22,10 @@ pub struct Outcome {
     /// Samples that could not be delivered.
     pub undelivered: u64,
     refused: [u64; Refusal::ALL.len()],
-    /// What the hub said to the first sample that it refused; rather to one that it does not have.
-    objection: Option<(Refusal, String)>,
+    /// Of those that were refused: it has them, or newer ones.
+    there: u64,
+    /// What the hub said when it refused first; rather to samples that it may not have.
+    objection: Option<(bool, String)>,
     /// Each once, in the order in which they happened.
     failures: Vec<String>,
     /// Failures beyond those.
@@ -63,14 +65,20 @@ impl Outcome {
         }
     }
 
+    /// The hub has refused a request with so many samples. What is true of one of several need not
+    /// be of the others, which it has not taken either.
     pub(crate) fn refuse(&mut self, refusal: Refusal, samples: u64, said: &str) {
         self.refused[refusal as usize] += samples;
+        let is_there = refusal.is_there() && (samples == 1 || refusal == Refusal::Conflict);
+        if is_there {
+            self.there += samples;
+        }
         let is_worse = match &self.objection {
             None => true,
-            Some((before, _)) => before.is_there() && !refusal.is_there(),
+            Some((was_there, _)) => *was_there && !is_there,
         };
         if is_worse {
-            self.objection = Some((refusal, said.to_owned()));
+            self.objection = Some((is_there, said.to_owned()));
         }
     }
 
@@ -102,12 +110,8 @@ impl Outcome {
             }
             return Err(text);
         }
-        let there = Refusal::ALL
-            .into_iter()
-            .filter(|refusal| refusal.is_there());
-        let there: u64 = there.map(|refusal| self.refused_for(refusal)).sum();
-        let known = self.tally.unchanged + self.accepted + there;
-        let missing = self.refused() - there;
+        let known = self.tally.unchanged + self.accepted + self.there;
+        let missing = self.refused() - self.there;
         if missing > known {
             let said = self.objection().unwrap_or_default();
             return Err(format!(
@@ -143,7 +147,9 @@ mod tests {
             ..Outcome::default()
         };
         for (refusal, samples) in refused {
-            outcome.refuse(*refusal, *samples, "the hub's text");
+            for _ in 0..*samples {
+                outcome.refuse(*refusal, 1, "the hub's text");
+            }
         }
         outcome
     }
@@ -166,6 +172,14 @@ mod tests {
                 assert!(text.contains("the hub's text"), "{text}");
             }
         }
+    }
+
+    #[test]
+    fn what_is_refused_with_others_is_not_known_to_be_there() {
+        let mut outcome = outcome(10, &[]);
+        outcome.refuse(Refusal::OutOfOrder, 11, "out of order sample");
+        let said = outcome.judge().unwrap_err();
+        assert!(said.contains("out of order sample"), "{said}");
     }
 
     #[test]

@@ -35,10 +35,11 @@ impl Schedule {
     }
 
     /// The tick after the one that began at `last`, at `now`. One whose time has passed is skipped:
-    /// ticks neither overlap nor pile up.
+    /// ticks neither overlap nor pile up. A moment does not count, or a tick that takes all of its
+    /// time would cost the next one.
     pub(crate) fn next(&self, last: Duration, now: Duration) -> Next {
         let next = last + self.interval;
-        let late = now.saturating_sub(next);
+        let late = now.saturating_sub(next + self.interval / 10);
         let interval = self.interval.as_nanos().max(1);
         let missed = late.as_nanos().div_ceil(interval);
         let missed = u32::try_from(missed).unwrap_or(u32::MAX);
@@ -89,7 +90,8 @@ mod tests {
         };
         assert_eq!(next(21), (30, 0));
         assert_eq!(next(30), (30, 0), "a tick that took all of its time");
-        assert_eq!(next(31), (40, 1));
+        assert_eq!(next(31), (30, 0), "a moment more");
+        assert_eq!(next(32), (40, 1));
         assert_eq!(next(59), (60, 3));
     }
 }

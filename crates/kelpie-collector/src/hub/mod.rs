@@ -77,8 +77,10 @@ impl Course {
     /// Whether two more requests may be made to find out what is refused.
     fn may_halve(&self) -> bool {
         let take = |left: u32| left.checked_sub(2);
-        let (read, set) = (Ordering::Relaxed, Ordering::Relaxed);
-        self.extra.fetch_update(set, read, take).is_ok()
+        let taken = self
+            .extra
+            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, take);
+        taken.is_ok()
     }
 }
 

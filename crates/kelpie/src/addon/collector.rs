@@ -52,8 +52,8 @@ Exit codes:
 /// Forward metrics: from a Prometheus, by remote write, to a hub
 ///
 /// At every interval it federates what the selectors match, evaluates the recording rules, injects
-/// labels, renames and elides, and writes to the hub. A sample that the hub has is not sent again. What is
-/// read is streamed: memory depends on the number of series, and never on the size of a body.
+/// labels, renames and elides, and writes to the hub. A sample that the hub has is not sent again.
+/// What is read is streamed: memory depends on the number of series, never on the size of a body.
 ///
 /// The operator deploys it with --component; then it also reports in the addon's status whether
 /// forwarding works: a success at once, a failure after three in a row and --degrade-after. Without
@@ -214,5 +214,66 @@ fn summary(tick: &Tick) -> String {
         (0, 0) => "nothing matched: there was nothing to send\n".to_owned(),
         (accepted, 0) => format!("{accepted} samples sent\n"),
         (accepted, refused) => format!("{accepted} samples sent, {refused} refused by the hub\n"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser;
+
+    use super::*;
+
+    #[derive(Parser)]
+    struct Alone {
+        #[command(flatten)]
+        collector: Collector,
+    }
+
+    fn parse(flags: &[&str]) -> Collector {
+        Alone::parse_from([&["kelpie"], flags].concat()).collector
+    }
+
+    #[test]
+    fn what_the_operator_writes_is_understood() {
+        let collector = parse(&[
+            "--component=uwl",
+            "--namespace=n",
+            "--name=observability-addon",
+            "--from=https://prometheus.example:9092",
+            "--to-upload=https://hub.example/api/v1/receive",
+            "--to-upload-cert=/tls/client/tls.crt",
+            "--to-upload-key=/tls/client/tls.key",
+            "--to-upload-ca=/tls/hub/ca.crt",
+            "--interval=300s",
+            "--limit-bytes=1073741824",
+            "--worker-number=2",
+            "--listen=:8080",
+            "--label=cluster=spoke-1",
+            "--label=clusterID=spoke-1",
+            "--no-status",
+            "--rename=old=new",
+            "--recordingrule={\"name\":\"r\",\"query\":\"sum(up)\"}",
+            "--match={__name__=\"up\"}",
+            "--match={__name__=~\"a.*\"}",
+        ]);
+        assert!(collector.no_status);
+        let settings = collector.forwarding.settings(collector.component, false);
+        let settings = settings.unwrap();
+        assert_eq!(settings.cluster.as_deref(), Some("spoke-1"));
+        assert_eq!(settings.interval, Duration::from_mins(5));
+        assert_eq!((settings.workers, settings.matchers.len()), (2, 2));
+        assert_eq!(settings.recording_rules[0].query, "sum(up)");
+        let to = settings.to.unwrap();
+        assert_eq!(to.url, "https://hub.example/api/v1/receive");
+        assert!(to.identity.is_some() && to.roots.is_some());
+    }
+
+    #[test]
+    fn a_label_that_is_given_is_not_elided() {
+        let flags = ["--from=http://a", "--to=http://b", "--match=up"];
+        for more in ["--label=prometheus=p", "--elide-label="] {
+            let collector = parse(&[&flags[..], &[more]].concat());
+            assert!(collector.forwarding.settings(None, false).is_ok(), "{more}");
+        }
     }
 }

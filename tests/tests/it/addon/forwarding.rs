@@ -20,7 +20,7 @@ async fn start(spoke: &Cluster, deployment: &Value, rollout: &str) -> Kelpie {
         .collect();
     arguments.extend([
         "--listen=127.0.0.1:0".to_owned(),
-        "--degrade-after=0s".to_owned(),
+        "--degrade-after=4s".to_owned(),
         "--log-level=debug".to_owned(),
         format!("--kubeconfig={}", spoke.kubeconfig().display()),
         format!("--rollout={rollout}"),
@@ -29,7 +29,7 @@ async fn start(spoke: &Cluster, deployment: &Value, rollout: &str) -> Kelpie {
     // A pod's interval is 15 s at least.
     for argument in &mut arguments {
         if argument.starts_with("--interval=") {
-            "--interval=1s".clone_into(argument);
+            "--interval=2s".clone_into(argument);
         }
     }
     Kelpie::start(&arguments).await.unwrap()

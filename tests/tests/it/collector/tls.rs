@@ -49,7 +49,7 @@ async fn certificates_may_change_under_a_running_collector() {
         file("to-cert-file", "client.crt"),
         file("to-key-file", "client.key"),
     );
-    let flags = ["--match=m", "--interval=1s", &ca, &certificate, &key];
+    let flags = ["--match=m", "--interval=2s", &ca, &certificate, &key];
     let collector = collector(source.url(), &hub.url(), &flags).await;
     until_ticks(&collector, "success", 1.0).await;
 

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use kelpie_e2e::{MetricsServer, poll};
+use serde_json::Value;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpListener;
 
@@ -17,16 +18,19 @@ async fn fresh() -> Scripted {
 async fn a_hub_that_was_down_gets_samples_again_and_health_does_not_suffer() {
     let source = fresh().await;
     let mut hub = MetricsServer::hub(&[]).await.unwrap();
-    let collector = collector(source.url(), &hub.url(), &["--match=m", "--interval=1s"]).await;
+    let collector = collector(source.url(), &hub.url(), &["--match=m", "--interval=2s"]).await;
     until_ticks(&collector, "success", 1.0).await;
     hub.kill();
     until_ticks(&collector, "failure", 2.0).await;
-    let state = collector.get("/debug/state").await.unwrap().body;
-    let state: serde_json::Value = serde_json::from_str(&state).unwrap();
-    let last = &state["lastTick"];
-    assert_eq!(last["succeeded"], false, "{state}");
-    let why = last["said"].as_str().unwrap();
-    assert!(why.starts_with("the hub: 127.0.0.1:"), "{why}");
+    poll::until("the reason on the page", PATIENCE, async || {
+        let state: Value = serde_json::from_str(&collector.get("/debug/state").await?.body)?;
+        let last = &state["lastTick"];
+        assert_eq!(last["succeeded"], false, "{state}");
+        let why = last["said"].as_str().unwrap();
+        Ok(why.starts_with("the hub: 127.0.0.1:").then_some(()))
+    })
+    .await
+    .unwrap();
     // A hub that is down is for the status to tell: a restart of the collector would not help.
     for page in ["/livez", "/readyz", "/healthz"] {
         assert_eq!(collector.get(page).await.unwrap().status, 200, "{page}");

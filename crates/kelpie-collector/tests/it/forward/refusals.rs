@@ -46,6 +46,21 @@ async fn what_the_hub_has_newer_is_not_missing_there() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn what_was_refused_together_is_not_known_to_be_there() {
+    let mut stage = Stage::new();
+    stage.text(lines("m", 5_000, Duration::ZERO));
+    newer(&stage, "m", 5_000, 1_000);
+    let outcome = stage.tick().await;
+    assert_eq!((outcome.accepted, outcome.refused()), (0, 5_000));
+    let said = outcome.judge().unwrap_err();
+    assert!(
+        said.ends_with("it answered 400: out of order sample"),
+        "{said}"
+    );
+    assert_eq!(stage.sent().len(), 65);
+}
+
+#[tokio::test(start_paused = true)]
 async fn another_value_for_the_same_time_is_refused_and_counted() {
     let mut stage = Stage::new();
     stage.text(lines("m", 20, Duration::ZERO));
