@@ -9,7 +9,9 @@ use k8s_openapi::api::core::v1::Node;
 use kube::runtime::watcher::{self, Event, watcher};
 use kube::{Api, Client};
 use tokio::task::JoinSet;
-use tokio::time::Instant;
+use tokio::time::{Instant, sleep};
+
+use crate::landscape::deployments;
 
 #[derive(Default)]
 struct Seen {
@@ -54,9 +56,14 @@ async fn keep(client: Client, seen: Arc<Mutex<Seen>>) {
     let nodes: Api<Node> = Api::all(client);
     let mut changes = pin!(watcher(nodes, watcher::Config::default()));
     while let Some(event) = changes.next().await {
-        // A broken watch is begun again, with all there is.
-        let Ok(Event::Apply(node) | Event::InitApply(node)) = event else {
-            continue;
+        let node = match event {
+            Ok(Event::Apply(node) | Event::InitApply(node)) => node,
+            Ok(_) => continue,
+            // A broken watch is begun again, with all there is.
+            Err(_) => {
+                sleep(deployments::PAUSE).await;
+                continue;
+            }
         };
         let name = node.metadata.name.clone().unwrap_or_default();
         let mut seen = lock(&seen);
