@@ -13,7 +13,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, SystemTime};
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, ensure};
 use clap::Parser;
 use kelpie_e2e::process::Process;
 use kelpie_e2e::{kelpie, poll};
@@ -53,12 +53,14 @@ async fn main() -> Result<()> {
     let fill = |word: String| word.replace("{from}", &from).replace("{to}", &to);
     let words: Vec<String> = words.map(fill).collect();
     let log = folder.path().join("log");
-    let process = Process::start(program.as_ref(), &words, &log)?;
+    let mut process = Process::start(program.as_ref(), &words, &log)?;
     let wait = poll::until("all samples to arrive", PATIENCE, async || {
         let is_done = arrived.load(Ordering::Relaxed) >= samples;
+        ensure!(is_done || !process.has_ended(), "it ended");
         Ok(is_done.then_some(()))
     });
-    wait.await.with_context(|| process.log_tail())?;
+    let waited = wait.await;
+    waited.with_context(|| process.log_tail())?;
 
     let processor = process.processor_time()?.as_secs_f64();
     let millions = f64::from(u32::try_from(samples)?) / 1e6;
@@ -81,7 +83,7 @@ fn ours() -> Result<Vec<String>> {
         "--to={to}",
         "--match={__name__!=\"\"}",
         "--label=cluster=spoke-1",
-        "--interval=15s",
+        "--interval=60s",
         "--listen=127.0.0.1:0",
     ];
     let words = words.map(str::to_owned);
@@ -138,7 +140,7 @@ impl Stub {
             let mut head = String::new();
             while !head.ends_with("\r\n\r\n") {
                 let read = stream.read_line(&mut head).await?;
-                anyhow::ensure!(read > 0, "closed");
+                ensure!(read > 0, "closed");
             }
             let head = head.to_ascii_lowercase();
             let length = head

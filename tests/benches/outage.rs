@@ -30,6 +30,10 @@ struct Arguments {
     /// How long the prober settles before the outage, in seconds
     #[arg(long, default_value_t = 75)]
     settle: u64,
+    /// Simulate the shoots' API server: a real one, asked by all clusters every second, takes more of a
+    /// small machine than the seed's
+    #[arg(long)]
+    simulated_shoots: bool,
     /// Another prober's command line instead of ours
     #[arg(long, value_name = "COMMAND")]
     prober: Option<String>,
@@ -46,6 +50,7 @@ async fn main() -> Result<()> {
         nodes: arguments.nodes,
         pace: Pace::REAL,
         pod_stop: Duration::from_secs(arguments.pod_stop),
+        simulated: arguments.simulated_shoots,
     };
     println!("starting a seed with {} clusters", arguments.clusters);
     let outage = Outage::prepare(extent).await?;

@@ -52,9 +52,11 @@ async fn main() -> Result<()> {
     let mut soak = Soak::prepare(plan).await?;
     let findings = soak.run(|what| println!("{what}")).await?;
     println!(
-        "{} targets were scaled down, {} up; {} things are wrong",
+        "{} targets were scaled down, {} up; a replica has {} files and sockets open; {} things are \
+         wrong",
         findings.down,
         findings.up,
+        soak.open_files()?,
         findings.wrong.len()
     );
     if findings.wrong.is_empty() {

@@ -116,16 +116,19 @@ impl MetricsServer {
 
     /// True once it answers, false if it lost its port.
     async fn is_serving(&mut self) -> Result<bool> {
-        let (address, is_tls) = (self.address.clone(), self.is_tls);
-        let url = format!("http://{address}");
+        let url = self.url();
+        let kind = self.kind;
         let process = self.process.as_mut().context("it was not started")?;
-        poll::until_serving(process, "a metrics server", PATIENCE, async |_| {
-            match wire::get(&url, "/metrics").await {
-                // A server for TLS says so without.
-                Ok(reply) => reply.status == 200 || is_tls,
-                Err(_) => false,
-            }
-        })
+        poll::until_serving(
+            process,
+            "a metrics server",
+            PATIENCE,
+            async |process| match kind {
+                // It answers some requests before that.
+                Kind::Prometheus => process.log().contains("Server is ready to receive"),
+                Kind::VictoriaMetrics => wire::get(&url, "/health").await.is_ok(),
+            },
+        )
         .await
     }
 

@@ -155,6 +155,12 @@ impl Process {
         Ok(kilobytes.parse::<u64>()? * 1024)
     }
 
+    /// Files and sockets that it has open.
+    pub fn open_files(&self) -> Result<usize> {
+        let path = format!("/proc/{}/fd", self.id());
+        Ok(fs::read_dir(&path).context(path)?.count())
+    }
+
     /// The processor time it has used so far.
     pub fn processor_time(&self) -> Result<Duration> {
         processor_time(&self.id().to_string())

@@ -1,5 +1,9 @@
 //! `cargo xtask test`: the one test command.
 
+use std::num::NonZero;
+use std::process::Command;
+use std::{env, thread};
+
 use anyhow::{Result, bail};
 
 use crate::command::{cargo, run as run_command};
@@ -22,6 +26,9 @@ pub(crate) struct Arguments {
     #[arg(long, conflicts_with = "fast")]
     long: bool,
 }
+
+/// How many tests of a program run at once.
+const THREADS: &str = "RUST_TEST_THREADS";
 
 /// What a step has to say in the summary.
 type Note = String;
@@ -80,11 +87,21 @@ fn tests(arguments: &Arguments) -> Result<Note> {
     if arguments.fast {
         tests.args(["--exclude", "kelpie-e2e"]);
     }
-    run_command(&mut tests)?;
+    run_command(with_threads(&mut tests))?;
     if arguments.long {
         run_cargo(&["test", "--package", "kelpie-e2e", "--", "--ignored"])?;
     }
     Ok(Note::new())
+}
+
+/// One thread more than there are cores, unless somebody says otherwise: most tests on real servers
+/// wait most of the time. With many more, those that are about time would wait for each other.
+fn with_threads(tests: &mut Command) -> &mut Command {
+    if env::var_os(THREADS).is_none() {
+        let cores = thread::available_parallelism().map_or(1, NonZero::get);
+        tests.env(THREADS, (cores + 1).to_string());
+    }
+    tests
 }
 
 /// What a collector needs takes minutes to build with all optimisations: before a release only.

@@ -6,7 +6,7 @@ use crate::label::Identity;
 use crate::seen::{Offer, Seen};
 use crate::tally::{Cause, Tally};
 use crate::text::{Lines, TextError, read, text_of};
-use crate::transform::Rules;
+use crate::transform::{Rules, judge_time};
 use crate::wire::{Batch, Draft};
 
 /// One stream of samples on its way to the hub: the answer to one federate request, or to one rule.
@@ -115,7 +115,7 @@ impl Stage {
         out: &mut impl FnMut(Batch),
     ) {
         self.tally.read += 1;
-        if let Some(cause) = self.rules.judge_time(timestamp_ms, self.now_ms) {
+        if let Some(cause) = judge_time(timestamp_ms, self.now_ms) {
             return self.tally.count(cause);
         }
         let mut series = self.draft.begin();

@@ -121,19 +121,6 @@ impl Rules {
         }
     }
 
-    /// Why a sample of this time is not sent, if so.
-    pub(crate) fn judge_time(&self, timestamp_ms: i64, now_ms: i64) -> Option<Cause> {
-        let _ = self;
-        let ahead = timestamp_ms.saturating_sub(now_ms);
-        if ahead > MAX_AHEAD_MS {
-            Some(Cause::Future)
-        } else if ahead < -MAX_AGE_MS {
-            Some(Cause::Old)
-        } else {
-            None
-        }
-    }
-
     /// Writes the labels as they are sent: sorted, unique, none without a value.
     pub(crate) fn write(
         &self,
@@ -192,5 +179,17 @@ impl Fated {
             Fate::Elided => {}
             Fate::Name => series.label(&self.name, metric),
         }
+    }
+}
+
+/// Why a sample of this time is not sent, if so.
+pub(crate) fn judge_time(timestamp_ms: i64, now_ms: i64) -> Option<Cause> {
+    let ahead = timestamp_ms.saturating_sub(now_ms);
+    if ahead > MAX_AHEAD_MS {
+        Some(Cause::Future)
+    } else if ahead < -MAX_AGE_MS {
+        Some(Cause::Old)
+    } else {
+        None
     }
 }

@@ -56,5 +56,8 @@ fn a_line_allocates_nothing_and_a_large_body_stays_within_the_bound() {
     assert_eq!(series as u64, tally.sent);
     assert!(series > 300_000, "{series} series");
     let limit = FIXED + 24 * series;
-    assert!(peak <= limit, "{peak} bytes for {series} series, limit {limit}");
+    assert!(
+        peak <= limit,
+        "{peak} bytes for {series} series, limit {limit}"
+    );
 }

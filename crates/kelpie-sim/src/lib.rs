@@ -21,10 +21,12 @@ pub mod server;
 mod store;
 mod wire;
 
+pub use actor::Turn;
 pub use clock::Clock;
 pub use kelpie_config::scenario;
 pub use landscape::{
-    Controller, Damage, Happening, Landscape, LandscapeError, Link, Order, Plan, Row, Truth, What,
+    Controller, Damage, Doors, Happening, Landscape, LandscapeError, Link, Order, Plan, Row, Truth,
+    What,
 };
 pub use refusal::{Reason, Refusal};
 pub use resource::Resource;

@@ -11,16 +11,33 @@ use crate::cli::Guise;
 use crate::source::Source;
 use crate::{problems, terminal};
 
-const GARDENERS: &str = include_str!("../../../docs/examples/prober.yaml");
+/// What Gardener ships, which most people use.
+const GARDENERS_PROBER: &str = include_str!("../../../docs/examples/prober.yaml");
+const GARDENERS_WEEDER: &str = include_str!("../../../docs/examples/weeder.yaml");
 
 /// The prober's, or every problem it has.
 pub(crate) fn prober(file: &Path, guise: Guise) -> Result<ProberConfig> {
     read(file, guise, prober::parse)
 }
 
-/// Gardener's own of the prober, which most people use.
-pub(crate) fn gardeners(guise: Guise) -> Result<ProberConfig> {
-    match prober::parse(GARDENERS.as_bytes(), guise.strictness()) {
+/// Gardener's own of the prober.
+pub(crate) fn gardeners_prober(guise: Guise) -> Result<ProberConfig> {
+    built_in(prober::parse(
+        GARDENERS_PROBER.as_bytes(),
+        guise.strictness(),
+    ))
+}
+
+/// Gardener's own of the weeder.
+pub(crate) fn gardeners_weeder(guise: Guise) -> Result<WeederConfig> {
+    built_in(weeder::parse(
+        GARDENERS_WEEDER.as_bytes(),
+        guise.strictness(),
+    ))
+}
+
+fn built_in<T>(parsed: Result<Parsed<T>, Report>) -> Result<T> {
+    match parsed {
         Ok(parsed) => Ok(parsed.value),
         Err(_) => bail!("the built-in configuration cannot be used"),
     }

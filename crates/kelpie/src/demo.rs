@@ -1,11 +1,12 @@
 //! `kelpie demo`.
 //!
 //! Reading order: a [`stage`] is a simulated landscape with a scenario and, if somebody watches over
-//! it, the real prober in a [`watchdog`]; a [`pace`] says how fast it is played. What happens there
+//! it, the real prober and weeder as a [`watchdog`]; a [`pace`] says how fast it is played. What happens there
 //! becomes a [`story`], by the [`state`] of each cluster; a [`screen`] shows it, on a terminal
-//! with the fleet as a [`table`]. What it came to is the [`report`].
+//! with the fleet as a [`table`]. What it came to is the [`report`]. Then one may [`keep`] the stage.
 
 mod interrupt;
+mod keep;
 mod pace;
 mod plot;
 mod report;
@@ -18,7 +19,7 @@ mod watchdog;
 
 use anyhow::{Context, Result};
 use clap::{Args, ValueEnum};
-use kelpie_sim::{Damage, Plan};
+use kelpie_sim::Plan;
 
 use self::interrupt::Interrupt;
 use self::pace::{Mood, Pace};
@@ -26,26 +27,27 @@ use self::plot::Plot;
 use self::report::Report;
 use self::screen::{Scene, Screen};
 use self::stage::Stage;
-use self::story::{Fences, Story};
+use self::story::{Deeds, Story};
 use crate::exit::Outcome;
 use crate::terminal;
 
 /// Show in a minute what Kelpie does, on a simulated fleet: no cluster, no network
 ///
-/// The real prober watches over simulated clusters, in the same process and faster than real time.
-/// Something goes wrong there, by the script of a scenario; the terminal shows how the clusters
-/// that are cut off are fenced, how long before their deadlines, and restored. Then the same is
-/// played once more without Kelpie, and the damage is compared. The figures come from what happened
-/// there; the same seed gives the same story.
+/// The real prober and weeder watch over simulated clusters, in the same process and faster than
+/// real time. Something goes wrong there, by the script of a scenario; the terminal shows how the
+/// clusters that are cut off are fenced, how long before their deadlines, and restored. Then the
+/// same is played once more without Kelpie, and the damage is compared. The figures come from what
+/// happened there; the same seed gives the same story.
 ///
 /// Scenarios are files, which docs/scenarios.md describes. These come with Kelpie:
-///   partition   nodes of a third of the clusters are cut off
-///   zone        two of three zones are
-///   flapping    nodes come and go
-///   api-outage  API servers are gone; nothing is to be fenced
-///   clock-step  clocks are wrong, and a partition
-///   rotation    kubeconfigs are rotated, and a partition
-///   seed-wide   nodes of all clusters are cut off at once
+///   partition    nodes of a third of the clusters are cut off
+///   zone         two of three zones are
+///   flapping     nodes come and go
+///   api-outage   API servers are gone; nothing is to be fenced
+///   clock-step   clocks are wrong, and a partition
+///   rotation     kubeconfigs are rotated, and a partition
+///   etcd-outage  etcds are gone, API servers crash; the weeder gets them back
+///   seed-wide    nodes of all clusters are cut off at once
 #[derive(Args)]
 #[command(verbatim_doc_comment)]
 pub(crate) struct Demo {
@@ -73,6 +75,10 @@ pub(crate) struct Demo {
     #[arg(long)]
     once: bool,
 
+    /// Stay up when the story is over, with a kubeconfig for kubectl, until Ctrl-C
+    #[arg(long)]
+    keep: bool,
+
     /// How to answer; json is one object, and played as with --once
     #[arg(short, long, value_name = "FORMAT", default_value = "text")]
     output: Output,
@@ -88,9 +94,20 @@ enum Output {
 
 impl Demo {
     pub(crate) fn run(&self) -> Result<Outcome> {
+        if self.keep && self.output == Output::Json {
+            let wrong = "--keep has more to say than the one object of --output json";
+            return Err(crate::cli::usage_error(wrong));
+        }
+        match self.play() {
+            Err(error) if terminal::has_left(&error) => Ok(Outcome::Success),
+            result => result,
+        }
+    }
+
+    fn play(&self) -> Result<Outcome> {
         let plot = self.plot()?;
         let interrupt = Interrupt::listen()?;
-        let Some(with) = self.tell(&plot, &interrupt)? else {
+        let Some((stage, deeds)) = self.tell(&plot, &interrupt)? else {
             return Ok(Outcome::Interrupted);
         };
         let mut unwatched = Stage::unwatched(&plot)?;
@@ -100,12 +117,16 @@ impl Demo {
                 return Ok(Outcome::Interrupted);
             }
         }
-        let report = Report::new(&plot, with, unwatched.damage());
+        let damage = (stage.damage(), unwatched.damage());
+        let report = Report::new(&plot, deeds, damage);
         let text = match self.output {
             Output::Text => report.text(),
             Output::Json => report.json()?,
         };
-        terminal::stdout(&text).context("cannot write the report")?;
+        terminal::stdout_while_read(&text).context("cannot write the report")?;
+        if self.keep {
+            keep::keep(&stage, interrupt.token())?;
+        }
         Ok(Outcome::Success)
     }
 
@@ -117,9 +138,9 @@ impl Demo {
         Ok(Plot::new(plan, plot::find(&self.scenario)?))
     }
 
-    /// Plays it with the prober and shows it; gives the damage and the fences. `None`: somebody
-    /// has seen enough.
-    fn tell(&self, plot: &Plot, interrupt: &Interrupt) -> Result<Option<(Damage, Fences)>> {
+    /// Plays it with Kelpie and shows it; gives the stage as it is then, and what Kelpie did. `None`:
+    /// somebody has seen enough.
+    fn tell(&self, plot: &Plot, interrupt: &Interrupt) -> Result<Option<(Stage, Deeds)>> {
         let is_silent = self.output == Output::Json;
         let mut pace = match self.speed {
             _ if self.once || is_silent => Pace::unbounded(),
@@ -149,7 +170,8 @@ impl Demo {
         screen
             .close(&Scene::of(&stage, &story, &stage.fleet()))
             .context("cannot write the story")?;
-        Ok(Some((stage.damage(), story.fences())))
+        let deeds = story.deeds();
+        Ok(Some((stage, deeds)))
     }
 }
 

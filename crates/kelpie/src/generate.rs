@@ -82,7 +82,7 @@ impl Generate {
     fn config(&self, guise: Guise) -> Result<ProberConfig> {
         match &self.config_file {
             Some(file) => config_file::prober(file, guise),
-            None => config_file::gardeners(guise),
+            None => config_file::gardeners_prober(guise),
         }
     }
 }

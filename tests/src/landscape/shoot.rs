@@ -43,6 +43,13 @@ pub struct Controller {
 }
 
 impl Shoot {
+    /// The controllers that Gardener fences, in the order in which counts of them are given.
+    pub const TARGETS: [&str; 3] = [
+        "kube-controller-manager",
+        "machine-controller-manager",
+        "cluster-autoscaler",
+    ];
+
     pub(super) async fn make(
         client: &Client,
         name: &str,
@@ -146,7 +153,7 @@ impl Shoot {
     /// The three controllers that Gardener fences, with these counts: kube-controller-manager,
     /// machine-controller-manager, cluster-autoscaler.
     pub async fn deploy(&self, counts: [u32; 3]) -> Result<()> {
-        for (name, count) in NAMES.into_iter().zip(counts) {
+        for (name, count) in Self::TARGETS.into_iter().zip(counts) {
             self.add("deployments", name, count).await?;
         }
         Ok(())
@@ -218,7 +225,7 @@ impl Shoot {
     /// The counts of the three controllers.
     pub async fn counts(&self) -> Result<[u64; 3]> {
         let mut counts = [0; 3];
-        for (count, name) in counts.iter_mut().zip(NAMES) {
+        for (count, name) in counts.iter_mut().zip(Self::TARGETS) {
             *count = self.controller(name).await?.replicas;
         }
         Ok(counts)
@@ -242,7 +249,7 @@ impl Shoot {
         self.until_counts(counts, patience).await?;
         let what = format!("no marker in {}", self.name);
         poll::until(&what, patience, async || {
-            for name in NAMES {
+            for name in Self::TARGETS {
                 if self.controller(name).await?.marked {
                     return Ok(None);
                 }
@@ -252,13 +259,6 @@ impl Shoot {
         .await
     }
 }
-
-/// Those that Gardener fences.
-const NAMES: [&str; 3] = [
-    "kube-controller-manager",
-    "machine-controller-manager",
-    "cluster-autoscaler",
-];
 
 impl Controller {
     /// From any object with replicas.

@@ -1,14 +1,17 @@
 //! Who is busy: processor time of the servers, and what the seed's API server says of itself.
 
+use std::collections::BTreeMap;
 use std::fmt;
 use std::time::Duration;
 
 use anyhow::Result;
-use kube::Client;
 use tokio::time::Instant;
 
 use super::Outage;
 use crate::process::{self, Process};
+
+/// So many kinds of requests are told.
+const MOST: usize = 6;
 
 /// What everybody has used up to now.
 #[derive(Debug, Clone)]
@@ -16,6 +19,8 @@ pub struct Meter {
     at: Instant,
     processor: Vec<(&'static str, Duration)>,
     requests: Requests,
+    /// By verb and resource.
+    kinds: BTreeMap<String, f64>,
 }
 
 /// Requests to the seed's API server, by its own metrics.
@@ -41,26 +46,25 @@ impl Meter {
     pub async fn read(outage: &Outage, prober: &Process) -> Result<Self> {
         let plane = &outage.seed.plane;
         let at = Instant::now();
-        let processor = vec![
+        let servers = [
             (
                 "the seed's API server",
                 plane.api.process().processor_time()?,
             ),
             ("etcd", plane.etcd.process().processor_time()?),
-            (
-                "the shoots' API server",
-                outage.api().process().processor_time()?,
-            ),
             ("the prober", prober.processor_time()?),
-            (
-                "pods and watches of this benchmark",
-                process::own_processor_time()?,
-            ),
+            ("this benchmark itself", process::own_processor_time()?),
         ];
+        let shoots = outage.server.processor_time()?;
+        let shoots = shoots.map(|time| ("the shoots' API server", time));
+        let processor = servers.into_iter().chain(shoots).collect();
+        let answer = crate::get(&outage.seed.client, "/metrics", "text/plain").await?;
+        let text = String::from_utf8_lossy(&answer.body);
         Ok(Self {
             at,
             processor,
-            requests: Requests::read(&outage.seed.client).await?,
+            requests: Requests::of(&text),
+            kinds: kinds(&text),
         })
     }
 
@@ -81,17 +85,9 @@ impl Load {
 }
 
 impl Requests {
-    async fn read(client: &Client) -> Result<Self> {
-        let answer = crate::get(client, "/metrics", "text/plain").await?;
-        let text = String::from_utf8_lossy(&answer.body);
+    fn of(text: &str) -> Self {
         let mut all = Self::default();
-        for line in text.lines() {
-            let Some((labels, value)) = line.rsplit_once(' ') else {
-                continue;
-            };
-            let Ok(value) = value.parse::<f64>() else {
-                continue;
-            };
+        for (labels, value) in samples(text) {
             let is = |label: &str| labels.contains(label);
             let is_write =
                 is(r#"resource="deployments""#) && is(r#"verb="PATCH""#) && !is("status");
@@ -108,8 +104,33 @@ impl Requests {
                 }
             }
         }
-        Ok(all)
+        all
     }
+}
+
+/// How many requests of each kind there have been.
+fn kinds(text: &str) -> BTreeMap<String, f64> {
+    let mut kinds = BTreeMap::new();
+    for (labels, value) in samples(text) {
+        if let Some(labels) = labels.strip_prefix("apiserver_request_total{") {
+            let label = |name: &str| {
+                let (_, rest) = labels.split_once(&format!("{name}=\""))?;
+                rest.split('"').next().filter(|value| !value.is_empty())
+            };
+            let words = ["verb", "resource", "subresource"].map(label);
+            let kind = words.into_iter().flatten().collect::<Vec<_>>().join(" ");
+            *kinds.entry(kind).or_insert(0.0) += value;
+        }
+    }
+    kinds
+}
+
+/// Names with their labels, and values.
+fn samples(text: &str) -> impl Iterator<Item = (&str, f64)> {
+    text.lines().filter_map(|line| {
+        let (labels, value) = line.rsplit_once(' ')?;
+        Some((labels, value.parse().ok()?))
+    })
 }
 
 impl fmt::Display for Load {
@@ -134,6 +155,16 @@ impl fmt::Display for Load {
             "| the API server held each for (its own metric) | {mean:.0} ms |"
         )?;
         writeln!(f, "| Events posted | {:.0} |", to.events - from.events)?;
-        writeln!(f, "| answered with 429 | {:.0} |", self.throttled())
+        writeln!(f, "| answered with 429 | {:.0} |", self.throttled())?;
+        let more = |(kind, count): (&String, &f64)| {
+            let before = before.kinds.get(kind).copied().unwrap_or_default();
+            (kind.clone(), count - before)
+        };
+        let mut kinds: Vec<(String, f64)> = after.kinds.iter().map(more).collect();
+        kinds.sort_by(|one, other| other.1.total_cmp(&one.1));
+        let most = kinds.iter().take(MOST);
+        let most = most.map(|(kind, count)| format!("{kind} {count:.0}"));
+        let most = most.collect::<Vec<_>>().join(", ");
+        writeln!(f, "| the most frequent requests | {most} |")
     }
 }

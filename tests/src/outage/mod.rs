@@ -1,12 +1,13 @@
 //! An outage of a whole seed: all of its shoots are cut off in the same second.
 //!
-//! An [`Outage`] has a real seed with many shoots, whose nodes live on one real API server. What becomes
+//! An [`Outage`] has a real seed with many shoots, whose nodes live on one API server. What becomes
 //! of each when it is struck is a [`Fenced`], and when it is over a [`Restored`]; [`load`] tells who was
 //! busy meanwhile.
 
 mod fenced;
 pub mod load;
 mod restored;
+mod shoots;
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -18,8 +19,9 @@ use tokio::time::{Instant, sleep_until};
 pub use fenced::{Fenced, Fences};
 pub use restored::{Restored, Restores};
 
-use crate::landscape::{self, Entry, Kubelets, Pace, Pods, Seed, Shoot, Timeline};
-use crate::{ApiServer, poll};
+use crate::landscape::{Entry, Kubelets, Pace, Pods, Seed, Shoot, Timeline};
+use crate::poll;
+use shoots::ShootServer;
 
 /// Objects are made by so many hands.
 const HANDS: usize = 16;
@@ -29,13 +31,6 @@ const PATIENCE: Duration = Duration::from_mins(4);
 
 /// So many of the oldest leases are no concern of some clusters: their deadlines differ.
 const STAGGERED: usize = 10;
-
-/// What Gardener fences, in the order of the counts of a [`Shoot`].
-const TARGETS: [&str; 3] = [
-    "kube-controller-manager",
-    "machine-controller-manager",
-    "cluster-autoscaler",
-];
 
 /// How large it is.
 #[derive(Debug, Clone, Copy)]
@@ -48,6 +43,8 @@ pub struct Extent {
     pub pace: Pace,
     /// A pod is gone, or ready, so long after its Deployment was scaled.
     pub pod_stop: Duration,
+    /// The shoots' API server is simulated: it takes less of a machine that all servers share.
+    pub simulated: bool,
 }
 
 /// A seed that waits to be struck.
@@ -60,7 +57,7 @@ pub struct Outage {
     /// What happened to the targets.
     pub timeline: Timeline,
     _pods: Pods,
-    api: ApiServer,
+    server: ShootServer,
 }
 
 /// A shoot and what it had at first.
@@ -75,11 +72,10 @@ impl Outage {
     /// Starts the servers and makes the clusters.
     pub async fn prepare(extent: Extent) -> Result<Self> {
         let seed = Seed::start().await?;
-        let api = ApiServer::start(&seed.plane.etcd, "shoot").await?;
-        let client = api.client(&api.admin()).await?;
+        let server = ShootServer::start(&seed, extent.simulated).await?;
+        let client = server.client().await?;
         let kubelets = Kubelets::start(&client, extent.nodes, extent.pace).await?;
-        let tenant = landscape::tenant(&client, &api, "dwd").await?;
-        let kubeconfig = api.kubeconfig(&tenant);
+        let kubeconfig = server.kubeconfig(&client).await?;
         let names = kubelets.nodes();
         let make = async |number: usize| {
             let without = number % STAGGERED.min(extent.nodes);
@@ -110,7 +106,7 @@ impl Outage {
             extent,
             shoots,
             kubelets,
-            api,
+            server,
         })
     }
 
@@ -119,16 +115,11 @@ impl Outage {
         self.seed.kubeconfig(&self.seed.plane.api.admin())
     }
 
-    /// The API server of all shoots.
-    pub fn api(&self) -> &ApiServer {
-        &self.api
-    }
-
     /// The shoots, with what their targets had at first.
     pub fn shoots(&self) -> impl Iterator<Item = (&Shoot, [(&'static str, u32); 3])> {
         self.shoots.iter().map(|plane| {
             let [kcm, mcm, ca] = plane.counts;
-            let [first, second, third] = TARGETS;
+            let [first, second, third] = Shoot::TARGETS;
             (&plane.shoot, [(first, kcm), (second, mcm), (third, ca)])
         })
     }
@@ -166,8 +157,8 @@ impl Outage {
     pub async fn fenced(&self, struck: &Struck) -> Result<Fences> {
         let mut fences = Vec::new();
         for (plane, due) in self.shoots.iter().zip(&struck.due) {
-            let mut at = [struck.cut; TARGETS.len()];
-            for (at, target) in at.iter_mut().zip(TARGETS) {
+            let mut at = [struck.cut; Shoot::TARGETS.len()];
+            for (at, target) in at.iter_mut().zip(Shoot::TARGETS) {
                 let is_down = |entry: &Entry| entry.name == target && entry.replicas == 0;
                 *at = self.seen(plane, target, struck.cut, is_down).await?;
             }
@@ -188,7 +179,7 @@ impl Outage {
         for plane in &self.shoots {
             let mut last = healed;
             let mut writes = Vec::new();
-            for (target, count) in TARGETS.into_iter().zip(plane.counts) {
+            for (target, count) in Shoot::TARGETS.into_iter().zip(plane.counts) {
                 let is_up = |entry: &Entry| {
                     entry.name == target
                         && !entry.marked

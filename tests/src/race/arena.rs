@@ -13,13 +13,6 @@ use super::trial::Trial;
 use crate::landscape::{self, Canary, Entry, Kubelets, Seed, Shoot, Timeline};
 use crate::{ApiServer, poll};
 
-/// What Gardener fences, in the order of the counts of a [`Shoot`].
-const TARGETS: [&str; 3] = [
-    "kube-controller-manager",
-    "machine-controller-manager",
-    "cluster-autoscaler",
-];
-
 /// A fence that has not come by then does not come, in grace periods after the cut.
 const HOPELESS: u32 = 4;
 
@@ -142,7 +135,7 @@ impl Arena {
     /// Waits until all targets are as they were, and gives when that was seen.
     async fn restored(&self, timeline: &Timeline, healed: Instant) -> Result<Instant> {
         let mut last = healed;
-        for target in TARGETS {
+        for target in Shoot::TARGETS {
             // A fence of only one level may have been all there was.
             let is_up =
                 |entry: &Entry| entry.name == target && entry.replicas == 1 && !entry.marked;

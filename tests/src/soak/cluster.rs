@@ -7,13 +7,6 @@ use super::Plan;
 use super::servers::Servers;
 use crate::landscape::{Kubelets, Seed, Shoot};
 
-/// What is fenced, in the order of the counts of a [`Shoot`].
-pub(super) const TARGETS: [&str; 3] = [
-    "kube-controller-manager",
-    "machine-controller-manager",
-    "cluster-autoscaler",
-];
-
 pub(super) struct Cluster {
     pub(super) shoot: Shoot,
     pub(super) kubelets: Kubelets,
@@ -59,7 +52,7 @@ impl Cluster {
 
     /// Every target is as people have left it, and unmarked.
     pub(super) async fn is_restored(&self) -> Result<bool> {
-        for (name, count) in TARGETS.into_iter().zip(self.counts) {
+        for (name, count) in Shoot::TARGETS.into_iter().zip(self.counts) {
             let controller = self.shoot.controller(name).await?;
             if controller.marked || controller.replicas != u64::from(count) {
                 return Ok(false);

@@ -103,6 +103,17 @@ impl Crew {
         Ok(true)
     }
 
+    /// The most files and sockets that one of them has open.
+    pub(super) fn open_files(&self) -> Result<usize> {
+        let mut most = 0;
+        for replica in &self.replicas {
+            if let Replica::Runs(prober) = replica {
+                most = most.max(prober.kelpie.process().open_files()?);
+            }
+        }
+        Ok(most)
+    }
+
     /// What those that are there have logged.
     pub(super) fn log(&self) -> String {
         let logs = self.replicas.iter().map(|replica| match replica {

@@ -7,8 +7,7 @@ use k8s_openapi::jiff::SignedDuration;
 use tokio::time::Instant;
 
 use super::Soak;
-use super::cluster::TARGETS;
-use crate::landscape::wall_clock;
+use crate::landscape::{Shoot, wall_clock};
 
 /// Something that goes wrong, or that somebody does.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -68,12 +67,12 @@ impl Soak {
                 format!("{} is cut off for {time:.1?}", cluster.shoot.name)
             }
             Fault::Person if seed_is_here => {
-                let which = self.random.usize(0..TARGETS.len());
+                let which = self.random.usize(0..Shoot::TARGETS.len());
                 let count = self.random.u32(1..6);
                 let cluster = &mut self.clusters[number];
-                cluster.shoot.scale(TARGETS[which], count).await?;
+                cluster.shoot.scale(Shoot::TARGETS[which], count).await?;
                 cluster.counts[which] = count;
-                let (name, target) = (&cluster.shoot.name, TARGETS[which]);
+                let (name, target) = (&cluster.shoot.name, Shoot::TARGETS[which]);
                 format!("somebody scales {target} of {name} to {count}")
             }
             Fault::Rotation if seed_is_here => {

@@ -121,6 +121,11 @@ impl Soak {
         self.seed.plane.api.audit_log()
     }
 
+    /// The most files and sockets that a replica has open.
+    pub fn open_files(&self) -> Result<usize> {
+        self.crew.open_files()
+    }
+
     /// What was logged by the replicas that are there.
     pub fn log(&self) -> String {
         self.crew.log()

@@ -21,7 +21,7 @@ const SHARDS: usize = 256;
 /// sent again.
 ///
 /// One per process, shared by all streams. Takes less than 24 bytes per series. A series is known
-/// by a 64-bit hash with a key of this process, so that nobody can make two of them collide.
+/// by a 64-bit hash with a key of this process: who names series cannot aim at the hash of others.
 /// Intervals of more than a day are too long for it.
 pub struct Seen {
     hasher: SeedableRandomState,
@@ -43,15 +43,20 @@ pub(crate) enum Offer {
 
 impl Default for Seen {
     fn default() -> Self {
-        Self::with_key(RandomState::new().build_hasher().finish())
+        let key = RandomState::new().build_hasher().finish();
+        Self::with_seeds(key, SharedSeed::global_random())
     }
 }
 
 impl Seen {
     /// A table with a known key: runs can be compared.
     pub fn with_key(key: u64) -> Self {
+        Self::with_seeds(key, SharedSeed::global_fixed())
+    }
+
+    fn with_seeds(key: u64, shared: &'static SharedSeed) -> Self {
         Self {
-            hasher: SeedableRandomState::with_seed(key, SharedSeed::global_fixed()),
+            hasher: SeedableRandomState::with_seed(key, shared),
             shards: (0..SHARDS).map(|_| Mutex::default()).collect(),
             turn: AtomicU32::new(0),
         }

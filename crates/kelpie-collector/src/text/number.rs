@@ -1,8 +1,5 @@
 //! Values and timestamps, as Prometheus' own reader takes them.
 
-/// Prometheus' ordinary NaN. Others mean something: one is its stale marker.
-pub(crate) const NAN: f64 = f64::from_bits(0x7ff8_0000_0000_0001);
-
 /// A value, or nothing if it is none.
 ///
 /// Prometheus reads with Go's `ParseFloat`: unlike Rust it refuses a NaN with a sign and a number
@@ -13,7 +10,7 @@ pub(super) fn value(token: &str) -> Option<f64> {
     }
     let value: f64 = token.parse().ok()?;
     if value.is_nan() {
-        return token.starts_with(['n', 'N']).then_some(NAN);
+        return token.starts_with(['n', 'N']).then_some(value);
     }
     let is_spelled_out = || token.bytes().any(|byte| byte.eq_ignore_ascii_case(&b'i'));
     (value.is_finite() || is_spelled_out()).then_some(value)

@@ -12,6 +12,9 @@ pub(super) const VALUE: u8 = 0x09;
 /// `Sample.timestamp`: field 2, an integer.
 pub(super) const TIMESTAMP: u8 = 0x10;
 
+/// Prometheus' ordinary NaN. Others mean something: one is its stale marker.
+const NAN: f64 = f64::from_bits(0x7ff8_0000_0000_0001);
+
 /// What stands before the labels: a tag and the length, of two bytes in most cases.
 const HEAD: [u8; 3] = [FIRST, 0, 0];
 
@@ -55,6 +58,7 @@ impl<'a> Series<'a> {
             marks,
             start,
         } = self;
+        let value = if value.is_nan() { NAN } else { value };
         let timestamp = timestamp_ms.cast_unsigned();
         let length = 1 + size_of::<f64>() + 1 + varint::size(timestamp);
         request.push(SECOND);

@@ -82,12 +82,19 @@ fn samples_of_recording_rules_go_the_same_way() {
     let labels = [("x", "\"\n"), ("cluster", "me"), ("empty", "")];
     pipeline.sample("rule:a", labels, 0.5, 1_699_999_990_000, &mut out);
     pipeline.sample("rule:a", [("cluster", "me")], 1.0, 0, &mut out);
+    pipeline.sample("rule:b", [], f64::NAN, NOW, &mut out);
     pipeline.finish(&mut out).unwrap();
     assert_eq!(
         texts(&batches[0]),
-        [r#"rule:a{cluster="spoke",x="\"\n"} 0.5 1699999990000"#]
+        [
+            r#"rule:a{cluster="spoke",x="\"\n"} 0.5 1699999990000"#,
+            r#"rule:b{cluster="spoke"} NaN 1700000000000"#
+        ]
     );
-    assert_eq!(pipeline.tally().read, 2);
+    // As Prometheus has it, not as this machine has it.
+    let bits = batches[0].samples()[1].value.to_bits();
+    assert_eq!(bits, 0x7ff8_0000_0000_0001);
+    assert_eq!(pipeline.tally().read, 3);
 }
 
 /// Against the bytes that the protobuf definition demands, written by hand.

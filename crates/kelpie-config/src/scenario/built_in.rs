@@ -3,7 +3,7 @@
 use super::Scenario;
 
 /// Names and files.
-const FILES: [(&str, &str); 7] = [
+const FILES: [(&str, &str); 8] = [
     ("partition", include_str!("../../scenarios/partition.yaml")),
     ("zone", include_str!("../../scenarios/zone.yaml")),
     ("flapping", include_str!("../../scenarios/flapping.yaml")),
@@ -16,6 +16,10 @@ const FILES: [(&str, &str); 7] = [
         include_str!("../../scenarios/clock-step.yaml"),
     ),
     ("rotation", include_str!("../../scenarios/rotation.yaml")),
+    (
+        "etcd-outage",
+        include_str!("../../scenarios/etcd-outage.yaml"),
+    ),
     ("seed-wide", include_str!("../../scenarios/seed-wide.yaml")),
 ];
 

@@ -1,12 +1,13 @@
 //! Pods that crash while what they need is gone, and the etcd service that they need.
 
+use std::fmt;
 use std::time::Duration;
 
 use kelpie_core::Time;
 use serde_json::{Value, json};
 
-use crate::resource::{ENDPOINT_SLICES, PODS, SERVICES};
-use crate::store::{Deletion, Part, Store};
+use crate::resource::{ENDPOINT_SLICES, PODS, REPLICA_SETS, SERVICES};
+use crate::store::{Part, Store};
 
 /// The service that goes and comes.
 const SERVICE: &str = "etcd-main-client";
@@ -23,10 +24,17 @@ const WELL: Duration = Duration::from_mins(10);
 /// A container that misses what it needs crashes after so long.
 const LIFE: Duration = Duration::from_secs(2);
 
+/// The ReplicaSet that makes the pod anew when it is gone.
+const OWNER: &str = "kube-apiserver-6b5c8d7f9c";
+
 /// The etcd of a cluster as others see it, and the pod that depends on it.
 #[derive(Debug)]
 pub(crate) struct Dependants {
     namespace: String,
+    /// The uid of the ReplicaSet.
+    owner: Value,
+    /// A new pod takes so long to start.
+    boot: Duration,
     is_served: bool,
     state: State,
     back_off: Duration,
@@ -37,6 +45,8 @@ pub(crate) struct Dependants {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum State {
+    /// A new pod, which starts then.
+    New(Time),
     /// Since when.
     Runs(Time),
     /// Crashes then.
@@ -45,27 +55,43 @@ enum State {
     Waits(Time),
 }
 
-/// What happened to the pod.
+/// What happened to a pod that needs etcd.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Turn {
+pub enum Turn {
+    /// It runs.
     Started,
-    /// And it is not started before so long.
+    /// And it is not started again before so long.
     Crashed(Duration),
     /// Somebody deleted it, and there is a new one.
     Replaced,
 }
 
+impl fmt::Display for Turn {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Started => f.write_str("starts"),
+            Self::Crashed(wait) => write!(f, "crashes and waits for {wait:?}"),
+            Self::Replaced => f.write_str("was deleted and is made anew"),
+        }
+    }
+}
+
 impl Dependants {
-    /// Makes the service, its endpoints and the pod.
-    pub(crate) fn new(seed: &Store, namespace: &str, now: Time) -> Self {
+    /// Makes the service, its endpoints and the pod; a new one takes `boot` to start.
+    pub(crate) fn new(seed: &Store, namespace: &str, boot: Duration, now: Time) -> Self {
         let service = json!({
             "metadata": { "name": SERVICE },
             "spec": { "ports": [{ "name": "client", "port": 2379 }], "selector": { "app": "etcd" } },
         });
         let _ = seed.create(&SERVICES, namespace, service);
         let _ = seed.create(&ENDPOINT_SLICES, namespace, endpoints(true));
-        let mut dependants = Self {
+        let owner = seed.create(&REPLICA_SETS, namespace, replica_set());
+        let dependants = Self {
             namespace: namespace.to_owned(),
+            owner: owner
+                .map(|owner| owner["metadata"]["uid"].clone())
+                .unwrap_or_default(),
+            boot,
             is_served: true,
             state: State::Runs(now),
             back_off: BACK_OFF.0,
@@ -102,26 +128,35 @@ impl Dependants {
     pub(crate) fn next(&self) -> Option<Time> {
         match self.state {
             State::Runs(_) => None,
-            State::Dying(at) | State::Waits(at) => Some(at),
+            State::New(at) | State::Dying(at) | State::Waits(at) => Some(at),
         }
+    }
+
+    /// A pod is gone: if it is this one, its controller makes another.
+    pub(crate) fn miss(&mut self, seed: &Store, pod: &str, now: Time) -> Option<Turn> {
+        if pod != self.pod() {
+            return None;
+        }
+        self.back_off = BACK_OFF.0;
+        self.restarts = 0;
+        self.made += 1;
+        self.state = State::New(now.after(self.boot));
+        self.make(seed);
+        Some(Turn::Replaced)
     }
 
     /// Does what is due.
     pub(crate) fn step(&mut self, seed: &Store, now: Time) -> Option<Turn> {
-        if !self.is_up() && seed.get(&PODS, &self.namespace, &self.pod()).is_err() {
-            self.back_off = BACK_OFF.0;
-            self.restarts = 0;
-            self.made += 1;
-            self.make(seed);
-            self.start(now);
-            return Some(Turn::Replaced);
+        let pod = self.pod();
+        if !self.is_up() && seed.get(&PODS, &self.namespace, &pod).is_err() {
+            return self.miss(seed, &pod, now);
         }
         match self.state {
             State::Runs(since) if now >= since.after(WELL) => {
                 self.back_off = BACK_OFF.0;
                 None
             }
-            State::Waits(at) if now >= at => {
+            State::New(at) | State::Waits(at) if now >= at => {
                 self.start(now);
                 self.show(seed);
                 Some(Turn::Started)
@@ -150,27 +185,45 @@ impl Dependants {
         format!("{APP}-{}", self.made)
     }
 
-    fn make(&mut self, seed: &Store) {
+    fn make(&self, seed: &Store) {
         let pod = json!({
             "metadata": {
                 "name": self.pod(),
-                "labels": { "app": "kubernetes", "role": "apiserver" },
+                "labels": labels(),
+                "ownerReferences": [{
+                    "apiVersion": "apps/v1",
+                    "kind": "ReplicaSet",
+                    "name": OWNER,
+                    "uid": self.owner,
+                    "controller": true,
+                }],
             },
             "spec": { "containers": [{ "name": APP, "image": "none" }] },
         });
-        // Whoever took the name has to give it back first.
-        let _ = seed.delete(&PODS, &self.namespace, &self.pod(), &Deletion::now());
         let _ = seed.create(&PODS, &self.namespace, pod);
         self.show(seed);
     }
 
     fn show(&self, seed: &Store) {
         let state = match self.state {
+            State::New(_) => json!({ "waiting": { "reason": "ContainerCreating" } }),
             State::Waits(_) => json!({ "waiting": {
                 "reason": "CrashLoopBackOff",
                 "message": format!("back-off restarting failed container {APP}"),
             } }),
-            _ => json!({ "running": {} }),
+            State::Runs(_) | State::Dying(_) => json!({ "running": {} }),
+        };
+        let last = match self.restarts {
+            0 => json!({}),
+            _ => json!({ "terminated": {
+                "exitCode": 1,
+                "reason": "Error",
+                "message": format!("{SERVICE}:2379: connection refused"),
+            } }),
+        };
+        let phase = match self.state {
+            State::New(_) => "Pending",
+            _ => "Running",
         };
         let container = json!({
             "name": APP,
@@ -179,13 +232,33 @@ impl Dependants {
             "ready": self.is_up(),
             "restartCount": self.restarts,
             "state": state,
+            "lastState": last,
         });
         let pod = self.pod();
         let _ = seed.modify(&PODS, &self.namespace, &pod, Part::Status, |pod| {
-            pod["status"]["phase"] = "Running".into();
+            pod["status"]["phase"] = phase.into();
             pod["status"]["containerStatuses"] = json!([container]);
         });
     }
+}
+
+/// By which others know the pod.
+fn labels() -> Value {
+    json!({ "app": "kubernetes", "gardener.cloud/role": "controlplane", "role": "apiserver" })
+}
+
+fn replica_set() -> Value {
+    json!({
+        "metadata": { "name": OWNER },
+        "spec": {
+            "replicas": 1,
+            "selector": { "matchLabels": labels() },
+            "template": {
+                "metadata": { "labels": labels() },
+                "spec": { "containers": [{ "name": APP, "image": "none" }] },
+            },
+        },
+    })
 }
 
 fn endpoints(is_ready: bool) -> Value {
@@ -204,6 +277,7 @@ fn endpoints(is_ready: bool) -> Value {
 mod tests {
     use super::*;
     use crate::clock::Clock;
+    use crate::store::Deletion;
 
     fn at(seconds: u64) -> Time {
         Time::from_unix(1_700_000_000, 0).after(Duration::from_secs(seconds))
@@ -221,7 +295,8 @@ mod tests {
     #[test]
     fn the_back_off_doubles_until_somebody_deletes_the_pod() {
         let seed = Store::new(Clock::new(|| at(0)), 1);
-        let mut dependants = Dependants::new(&seed, "default", at(0));
+        let boot = Duration::from_secs(5);
+        let mut dependants = Dependants::new(&seed, "default", boot, at(0));
         dependants.serve(&seed, false, at(5));
         let turns_seen = turns(&mut dependants, &seed, 5..100);
         let crashed = |seconds| Turn::Crashed(Duration::from_secs(seconds));
@@ -239,9 +314,14 @@ mod tests {
         );
         dependants.serve(&seed, true, at(100));
         assert_eq!(turns(&mut dependants, &seed, 100..120), []);
-        seed.delete(&PODS, "default", "kube-apiserver-0", &Deletion::now())
+        let pod = "kube-apiserver-0";
+        seed.delete(&PODS, "default", pod, &Deletion::now())
             .unwrap();
-        assert_eq!(turns(&mut dependants, &seed, 120..122), [Turn::Replaced]);
+        assert_eq!(dependants.miss(&seed, "another", at(120)), None);
+        let missed = dependants.miss(&seed, pod, at(120));
+        assert_eq!(missed, Some(Turn::Replaced));
+        assert_eq!(turns(&mut dependants, &seed, 120..125), []);
+        assert_eq!(turns(&mut dependants, &seed, 125..127), [Turn::Started]);
         assert!(dependants.is_up());
     }
 }

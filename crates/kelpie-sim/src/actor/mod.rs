@@ -12,7 +12,8 @@ mod lifecycle;
 mod machines;
 mod node;
 
-pub(crate) use dependants::{Dependants, Turn};
+pub(crate) use dependants::Dependants;
+pub use dependants::Turn;
 pub(crate) use deployments::{Deployments, Key};
 pub(crate) use lifecycle::{Lifecycle, TICK};
 pub(crate) use machines::{Deed, MACHINES, MachineController, create as create_machine, node_name};

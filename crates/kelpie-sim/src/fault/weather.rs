@@ -10,14 +10,27 @@ use crate::server::{Deed, Fate};
 use crate::store::Store;
 
 /// The faults that act on one API server now, each with its number in the script.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Weather {
+    /// How long a request is under way, on the average, when nothing is wrong.
+    usual: Duration,
+    rng: Rng,
     faults: Vec<(usize, Fault)>,
     /// What stale lists are made from.
     past: Option<(usize, Store)>,
 }
 
 impl Weather {
+    /// Nothing is wrong.
+    pub(crate) fn new(usual: Duration, rng: Rng) -> Self {
+        Self {
+            usual,
+            rng,
+            faults: Vec::new(),
+            past: None,
+        }
+    }
+
     pub(crate) fn begin(&mut self, number: usize, fault: &Fault) {
         self.faults.push((number, fault.clone()));
     }
@@ -43,7 +56,7 @@ impl Weather {
     }
 
     /// How much longer the watchdog waits.
-    pub(crate) fn latency(&self) -> Duration {
+    fn latency(&self) -> Duration {
         let all = self.faults.iter().map(|(_, fault)| match fault {
             Fault::Latency(_, by) => *by,
             _ => Duration::ZERO,
@@ -52,20 +65,21 @@ impl Weather {
     }
 
     /// What becomes of a request of the watchdog.
-    pub(crate) fn fate(&self, rng: &mut Rng) -> Fate {
+    pub(crate) fn fate(&mut self) -> Fate {
         if self.is_down() {
             return Fate::reset();
         }
         if self.hangs() {
             return Fate::hang();
         }
-        let mut fate = Fate::delayed(self.latency());
+        let usual = self.usual.mul_f64(0.5 + self.rng.f64());
+        let mut fate = Fate::delayed(usual + self.latency());
         if let Some((_, past)) = &self.past {
             fate.deed = Deed::ServeFrom(past.clone());
         }
         for (_, fault) in &self.faults {
             if let Fault::Refusal { status, share, .. } = fault
-                && rng.f64() < *share
+                && self.rng.f64() < *share
             {
                 fate.deed = Deed::Refuse(refusal(*status));
             }

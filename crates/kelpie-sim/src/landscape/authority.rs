@@ -1,5 +1,7 @@
 //! Who vouches for the API servers.
 
+use std::fmt;
+
 use kelpie_net::{Identity, TlsServer};
 use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, IsCa, KeyPair};
 
@@ -39,5 +41,12 @@ impl Authority {
         let identity = Identity::from_pem(self.chain.as_bytes(), &key);
         let server = identity.and_then(|identity| TlsServer::new(&identity));
         server.map_err(|error| LandscapeError::Certificate(error.to_string()))
+    }
+}
+
+/// Its key is secret.
+impl fmt::Debug for Authority {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Authority").finish_non_exhaustive()
     }
 }

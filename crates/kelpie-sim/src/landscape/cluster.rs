@@ -11,7 +11,7 @@ use super::happening::What;
 use super::report::Damage;
 use super::{Plan, objects};
 use crate::actor::{
-    Deed, Dependants, Health, Lifecycle, MachineController, Node, Pace, TICK, Turn, create_machine,
+    Deed, Dependants, Health, Lifecycle, MachineController, Node, Pace, TICK, create_machine,
     node_name,
 };
 use crate::fault::{Weather, is_meant};
@@ -36,9 +36,11 @@ pub(super) struct Cluster {
     partitions: Vec<(usize, Nodes)>,
     clocks: Vec<(usize, Nodes, i64)>,
     down_since: Option<Time>,
+    /// For how long its API server was there for nobody, until `down_since`.
+    down: Duration,
     next_tick: Time,
     /// How the watchdog reaches it.
-    url: String,
+    pub(super) url: String,
     /// How long before its deadline it was fenced the last time, in seconds, if there was one.
     pub(super) margin: Option<f64>,
     rotations: u32,
@@ -83,13 +85,14 @@ impl Cluster {
             nodes,
             lifecycle: Lifecycle::new(plan.grace, plan.eviction),
             machines: MachineController::new(plan.machine_health, plan.machine_boot, plan.nodes),
-            dependants: Dependants::new(seed, &name, now),
+            dependants: Dependants::new(seed, &name, plan.pod_start, now),
             name,
             server,
-            weather: Weather::default(),
+            weather: Weather::new(plan.latency, rng.fork()),
             partitions: Vec::new(),
             clocks: Vec::new(),
             down_since: None,
+            down: Duration::ZERO,
             next_tick: now.after(phase),
             url,
             margin: None,
@@ -109,13 +112,19 @@ impl Cluster {
         self.rotations += 1;
         let token = token(&self.name, self.rotations);
         users.add_token(&token, User::new("watchdog", &["system:masters"]));
-        let kubeconfig = objects::kubeconfig(&self.url, authority, &token);
+        let kubeconfig = objects::kubeconfig(&[(&self.name, &self.url)], authority, &token);
         objects::secret(seed, &self.name, &kubeconfig);
     }
 
     /// Nobody reaches its API server.
     pub(super) fn is_down(&self) -> bool {
         self.weather.is_down() || !self.dependants.is_up()
+    }
+
+    /// For how long that was so.
+    pub(super) fn down(&self, now: Time) -> Duration {
+        let this_time = self.down_since.map(|since| now.since(since));
+        self.down + this_time.unwrap_or_default()
     }
 
     /// Lets the kubelets work until now: they are as far as anybody can see.
@@ -132,7 +141,7 @@ impl Cluster {
         if self.is_down() {
             return Fate::reset();
         }
-        self.weather.fate(&mut self.rng)
+        self.weather.fate()
     }
 
     pub(super) fn begin(&mut self, number: usize, fault: &Fault, seed: &Store, now: Time) {
@@ -169,6 +178,7 @@ impl Cluster {
             }
             (false, Some(since)) => {
                 self.down_since = None;
+                self.down += now.since(since);
                 if now >= since.after(ELECTION) {
                     self.lifecycle.forget(&mut self.nodes);
                 }
@@ -196,6 +206,15 @@ impl Cluster {
         }
     }
 
+    /// A pod of its control plane is gone.
+    pub(super) fn miss(&mut self, seed: &Store, pod: &str, now: Time) -> Option<What> {
+        let turn = self.dependants.miss(seed, pod, now)?;
+        self.settle(now);
+        self.adjust(now);
+        let cluster = Arc::clone(&self.name);
+        Some(What::Dependant { cluster, turn })
+    }
+
     /// When it next has to act.
     pub(super) fn next(&self) -> Time {
         let next = self.dependants.next().unwrap_or(Time::MAX);
@@ -208,11 +227,6 @@ impl Cluster {
         self.settle(now);
         if let Some(turn) = self.dependants.step(scene.seed, now) {
             self.adjust(now);
-            let turn = match turn {
-                Turn::Started => "starts again".to_owned(),
-                Turn::Crashed(wait) => format!("crashes and waits for {wait:?}"),
-                Turn::Replaced => "is replaced".to_owned(),
-            };
             let cluster = Arc::clone(&self.name);
             scene.happened.push(What::Dependant { cluster, turn });
         }

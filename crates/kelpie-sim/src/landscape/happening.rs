@@ -5,6 +5,8 @@ use std::sync::Arc;
 
 use kelpie_core::Time;
 
+use crate::actor::Turn;
+
 /// Something that happened.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Happening {
@@ -52,7 +54,7 @@ pub enum What {
         count: u32,
     },
     /// What depends on etcd crashed, or runs again.
-    Dependant { cluster: Arc<str>, turn: String },
+    Dependant { cluster: Arc<str>, turn: Turn },
 }
 
 impl fmt::Display for Happening {

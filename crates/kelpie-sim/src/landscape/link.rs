@@ -48,7 +48,7 @@ impl Link {
     /// For the process' clients.
     pub fn network(&self) -> Network {
         let (landscape, state) = (self.landscape.clone(), self.state.subscribe());
-        Network::inside(move |host, _| {
+        Network::inside(move |host, port| {
             let (landscape, mut state) = (landscape.clone(), state.clone());
             let host = host.to_owned();
             Box::pin(async move {
@@ -62,7 +62,7 @@ impl Link {
                 let shared = landscape
                     .upgrade()
                     .ok_or(io::ErrorKind::ConnectionRefused)?;
-                let server = shared.enter(&host).await?;
+                let server = shared.enter(&host, port).await?;
                 drop(shared);
                 let (ours, theirs) = duplex(WINDOW);
                 tokio::spawn(carry(server, theirs, state));

@@ -2,7 +2,7 @@
 //!
 //! A [`Plan`] says how large it is; [`Landscape::play`] puts a scenario's faults on its timeline;
 //! [`Landscape::run`] drives everybody. A watchdog reaches it over a [`Link`], inside the process and
-//! in whatever time the runtime has, or over TLS on loopback. [`Row`] and [`Damage`] say what it looks
+//! in whatever time the runtime has; [`Landscape::open`] lets others in over TLS. [`Row`] and [`Damage`] say what it looks
 //! like and what was broken; every [`Happening`] can be watched. `world` is where all of it changes;
 //! `cluster` is one cluster's part of that.
 
@@ -26,7 +26,7 @@ use kelpie_core::Time;
 use tokio::time::{Instant, sleep_until};
 
 use crate::clock::Clock;
-use crate::resource::DEPLOYMENTS;
+use crate::resource::{DEPLOYMENTS, PODS, Resource};
 use crate::selection::Selection;
 use crate::server::{Listening, Server, User};
 use authority::Authority;
@@ -57,6 +57,15 @@ pub enum Order {
     Resume,
 }
 
+/// API servers that listen on loopback, for as long as this is kept.
+#[derive(Debug)]
+pub struct Doors {
+    /// With a context for the `seed`, which is the current one, and one for each cluster, as somebody who
+    /// may do everything.
+    pub kubeconfig: String,
+    _listening: Vec<Listening>,
+}
+
 /// How a cluster's nodes really are.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Truth {
@@ -84,8 +93,7 @@ pub enum LandscapeError {
 impl Landscape {
     /// A landscape inside the process: who has a [`Link`] reaches it, without sockets.
     pub fn inside(plan: &Plan, clock: &Clock) -> Result<Self, LandscapeError> {
-        let authority = Authority::new()?;
-        let landscape = Self::empty(plan, clock, &authority);
+        let landscape = Self::empty(plan, clock, Authority::new()?);
         for number in 0..plan.clusters {
             let url = format!("https://{}", plan.cluster_name(number));
             landscape.add(landscape.shoot_server(number), url);
@@ -93,29 +101,10 @@ impl Landscape {
         Ok(landscape)
     }
 
-    /// A landscape whose API servers listen on loopback. The first that listens is the seed's; they do
-    /// as long as what comes back is kept.
-    pub async fn listening(
-        plan: &Plan,
-        clock: &Clock,
-    ) -> Result<(Self, Vec<Listening>), LandscapeError> {
-        let authority = Authority::new()?;
-        let landscape = Self::empty(plan, clock, &authority);
-        let tls = authority.server()?;
-        let mut open = vec![landscape.seed().listen(tls.clone()).await?];
-        for number in 0..plan.clusters {
-            let server = landscape.shoot_server(number);
-            let listening = server.listen(tls.clone()).await?;
-            landscape.add(server, listening.url());
-            open.push(listening);
-        }
-        Ok((landscape, open))
-    }
-
-    fn empty(plan: &Plan, clock: &Clock, authority: &Authority) -> Self {
+    fn empty(plan: &Plan, clock: &Clock, authority: Authority) -> Self {
         let shared = Arc::new_cyclic(|weak| {
             let server = Shared::server(weak, clock, plan.seed, Place::Seed);
-            let world = World::new(plan.clone(), server.clone(), authority.pem.clone());
+            let world = World::new(plan.clone(), server.clone(), authority);
             Shared::new(clock.clone(), server, world)
         });
         Self(shared)
@@ -158,12 +147,6 @@ impl Landscape {
         format!("http://{SEED}")
     }
 
-    /// A kubeconfig for the seed's API server under this URL, as somebody who may do everything.
-    pub fn seed_kubeconfig(&self, url: &str, name: &str) -> String {
-        self.admit(name);
-        objects::kubeconfig(url, &self.0.world().authority, name)
-    }
-
     /// The API server of a cluster.
     pub fn shoot(&self, cluster: &str) -> Option<Server> {
         let world = self.0.world();
@@ -175,6 +158,25 @@ impl Landscape {
     pub fn link(&self, name: &str) -> Link {
         self.admit(name);
         Link::new(name, Arc::downgrade(&self.0))
+    }
+
+    /// Lets others in as well, over TLS on loopback, in a runtime with IO whose time is real. Links find
+    /// their way as before.
+    pub async fn open(&self) -> Result<Doors, LandscapeError> {
+        let (tls, shoots) = {
+            let world = self.0.world();
+            let servers = world.clusters.iter().map(|cluster| cluster.server.clone());
+            (world.authority.server()?, servers.collect::<Vec<_>>())
+        };
+        let mut listening = Vec::new();
+        for server in [self.seed()].into_iter().chain(shoots) {
+            listening.push(server.listen(tls.clone()).await?);
+        }
+        let kubeconfig = self.0.world().open(&listening);
+        Ok(Doors {
+            kubeconfig,
+            _listening: listening,
+        })
     }
 
     fn admit(&self, name: &str) {
@@ -218,7 +220,8 @@ impl Landscape {
 
     /// What was broken so far.
     pub fn damage(&self) -> Damage {
-        self.0.world().damage()
+        let now = self.now();
+        self.0.world().damage(now)
     }
 
     /// How the nodes of a cluster are.
@@ -240,29 +243,33 @@ impl Landscape {
 
     /// Drives everybody, in the runtime's time, until it is dropped.
     pub async fn run(&self) {
-        let seed = self.0.seed.store();
-        let watch = |from| seed.watch(&DEPLOYMENTS, Selection::all(), from);
         // All are told in the beginning; those that are as they were mean nothing.
-        let Ok(mut deployments) = watch(None) else {
+        let follow =
+            |resource: &Resource| self.0.seed.store().watch(resource, Selection::all(), None);
+        let (Ok(mut deployments), Ok(mut pods)) = (follow(&DEPLOYMENTS), follow(&PODS)) else {
             return;
         };
         loop {
             while let Some(event) = deployments.try_next() {
-                if !self.0.see(&event) {
-                    let Ok(again) = watch(None) else { return };
+                if !self.0.see_deployment(&event) {
+                    let Ok(again) = follow(&DEPLOYMENTS) else {
+                        return;
+                    };
                     deployments = again;
+                }
+            }
+            while let Some(event) = pods.try_next() {
+                if !self.0.see_pod(&event) {
+                    let Ok(again) = follow(&PODS) else { return };
+                    pods = again;
                 }
             }
             let next = self.0.step();
             let wake = Instant::now() + next.since(self.now()).min(Duration::from_hours(1));
             tokio::select! {
                 biased;
-                event = deployments.next() => {
-                    if !self.0.see(&event) {
-                        let Ok(again) = watch(None) else { return };
-                        deployments = again;
-                    }
-                }
+                () = deployments.ready() => {}
+                () = pods.ready() => {}
                 () = self.0.bell.notified() => {}
                 () = sleep_until(wake) => {}
             }

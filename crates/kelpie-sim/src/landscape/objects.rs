@@ -109,19 +109,25 @@ pub(super) fn secret(seed: &Store, namespace: &str, kubeconfig: &str) {
     }
 }
 
-/// A kubeconfig for `server`, who is vouched for by `authority` (PEM), with a token.
-pub(super) fn kubeconfig(server: &str, authority: &str, token: &str) -> String {
+/// A kubeconfig for servers, given by name and URL, who are all vouched for by `authority` (PEM) and know
+/// this token. The first is the current one.
+pub(super) fn kubeconfig(servers: &[(&str, &str)], authority: &str, token: &str) -> String {
     let authority = BASE64_STANDARD.encode(authority);
+    let user = "kelpie";
+    let context = |(name, _): &(&str, &str)| json!({ "name": name, "context": { "cluster": name, "user": user } });
+    let cluster = |(name, url): &(&str, &str)| {
+        json!({
+            "name": name,
+            "cluster": { "server": url, "certificate-authority-data": authority },
+        })
+    };
     json!({
         "apiVersion": "v1",
         "kind": "Config",
-        "current-context": "it",
-        "contexts": [{ "name": "it", "context": { "cluster": "it", "user": "it" } }],
-        "clusters": [{
-            "name": "it",
-            "cluster": { "server": server, "certificate-authority-data": authority },
-        }],
-        "users": [{ "name": "it", "user": { "token": token } }],
+        "current-context": servers.first().map(|(name, _)| name),
+        "contexts": servers.iter().map(context).collect::<Value>(),
+        "clusters": servers.iter().map(cluster).collect::<Value>(),
+        "users": [{ "name": user, "user": { "token": token } }],
     })
     .to_string()
 }

@@ -19,6 +19,8 @@ pub struct Plan {
     pub grace: Duration,
     /// P: how often a kubelet renews its lease.
     pub renewal: Duration,
+    /// How long a request is under way, on the average.
+    pub latency: Duration,
     /// How long a controller's pod takes from the scale to its start.
     pub pod_start: Duration,
     /// How long it lives on after the scale.
@@ -69,6 +71,7 @@ impl Default for Plan {
             pods_per_node: 20,
             grace: Duration::from_secs(40),
             renewal: Duration::from_secs(10),
+            latency: Duration::from_millis(5),
             pod_start: Duration::from_secs(5),
             pod_stop: Duration::from_secs(2),
             eviction: Duration::from_mins(5),

@@ -14,6 +14,8 @@ pub struct Row {
     pub unknown: usize,
     /// Kubelets that do not reach their API server.
     pub cut_off: usize,
+    /// Its API server is there for nobody.
+    pub is_down: bool,
     /// The controllers, in the order of [`super::Plan::CONTROLLERS`].
     pub controllers: Vec<Controller>,
     /// The faults that it has now.
@@ -48,6 +50,8 @@ pub struct Damage {
     pub machines_replaced: u64,
     /// Pods evicted.
     pub pods_evicted: u64,
+    /// How long API servers were there for nobody, in seconds, all clusters together.
+    pub api_seconds_lost: f64,
     /// From the first fault until everything was as before, if it is.
     pub seconds_to_normal: Option<f64>,
     /// How long before its deadline kube-controller-manager was scaled down, for each fence, in

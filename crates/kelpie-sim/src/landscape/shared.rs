@@ -7,6 +7,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 
 use kelpie_core::Time;
+use serde_json::Value;
 use tokio::sync::Notify;
 use tokio::time::sleep;
 
@@ -142,36 +143,42 @@ impl Shared {
     }
 
     /// Takes in what became of a Deployment; false if the watch is of no more use.
-    pub(super) fn see(&self, event: &Event) -> bool {
+    pub(super) fn see_deployment(&self, event: &Event) -> bool {
         let (object, is_gone) = match event {
             Event::Added(object) | Event::Modified(object) => (object, false),
             Event::Deleted(object) => (object, true),
             Event::Expired => return false,
         };
-        let text = |field: &str| -> Arc<str> {
-            let text = object["metadata"][field].as_str();
-            text.unwrap_or_default().into()
-        };
         let wanted = object["spec"]["replicas"].as_u64().unwrap_or(1);
         let wanted = if is_gone { 0 } else { wanted };
         let wanted = u32::try_from(wanted).unwrap_or(u32::MAX);
-        let key = (text("namespace"), text("name"));
+        let (namespace, name) = place(object);
+        let key = (namespace.into(), name.into());
         self.world().see_deployment(key, wanted, self.clock.now());
         true
     }
 
-    /// The server behind a host name, when it lets somebody in.
-    pub(super) async fn enter(&self, host: &str) -> io::Result<Server> {
+    /// Takes in what became of a pod; false if the watch is of no more use.
+    pub(super) fn see_pod(&self, event: &Event) -> bool {
+        if let Event::Deleted(pod) = event {
+            let (namespace, name) = place(pod);
+            self.world().miss_pod(namespace, name, self.clock.now());
+        }
+        *event != Event::Expired
+    }
+
+    /// The server behind a host and port, when it lets somebody in.
+    pub(super) async fn enter(&self, host: &str, port: u16) -> io::Result<Server> {
         loop {
             let (is_open, is_awake, server) = {
                 let world = self.world();
-                match world.numbers.get(host) {
+                match world.find(host, port) {
                     _ if host == super::SEED => {
                         let (is_open, is_awake) = world.seed_door();
                         (is_open, is_awake, self.seed.clone())
                     }
                     Some(number) => {
-                        let cluster = world.clusters.get(*number);
+                        let cluster = world.clusters.get(number);
                         let cluster = cluster.ok_or(io::ErrorKind::HostUnreachable)?;
                         let (is_open, is_awake) = (!cluster.is_down(), !cluster.weather.hangs());
                         (is_open, is_awake, cluster.server.clone())
@@ -188,6 +195,12 @@ impl Shared {
             sleep(KNOCK).await;
         }
     }
+}
+
+/// Namespace and name of an object.
+fn place(object: &Value) -> (&str, &str) {
+    let text = |field: &str| object["metadata"][field].as_str().unwrap_or_default();
+    (text("namespace"), text("name"))
 }
 
 impl fmt::Debug for Shared {

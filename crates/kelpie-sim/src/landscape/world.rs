@@ -3,11 +3,13 @@
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap};
 use std::sync::Arc;
+use std::time::Duration;
 
 use fastrand::Rng;
 use kelpie_config::scenario::{Fault, Incident};
 use kelpie_core::Time;
 
+use super::authority::Authority;
 use super::cluster::{Cluster, Scene};
 use super::happening::{Happening, What};
 use super::report::{Controller, Damage, Row};
@@ -16,8 +18,11 @@ use super::{Order, Plan};
 use crate::actor::{Deployments, Key};
 use crate::fault::{Weather, numbers};
 use crate::resource::DEPLOYMENTS;
-use crate::server::{Fate, Server};
+use crate::server::{Fate, Listening, Server, User};
 use crate::store::{Part, Store};
+
+/// Where API servers listen.
+const LOOPBACK: &str = "127.0.0.1";
 
 /// Who is to act; at the same instant in this order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -34,8 +39,10 @@ pub(super) struct World {
     pub(super) seed: Server,
     pub(super) clusters: Vec<Cluster>,
     pub(super) numbers: BTreeMap<Arc<str>, usize>,
-    /// Vouches for the API servers, in PEM.
-    pub(super) authority: String,
+    /// Vouches for the API servers.
+    pub(super) authority: Authority,
+    /// The clusters by their ports on loopback, where they listen.
+    pub(super) ports: BTreeMap<u16, usize>,
     weather: Weather,
     deployments: Deployments,
     script: Script,
@@ -55,17 +62,19 @@ pub(super) struct World {
 }
 
 impl World {
-    pub(super) fn new(plan: Plan, seed: Server, authority: String) -> Self {
+    pub(super) fn new(plan: Plan, seed: Server, authority: Authority) -> Self {
         super::objects::prepare(seed.store());
+        let mut rng = Rng::with_seed(plan.seed);
         Self {
             deployments: Deployments::new(plan.pod_start, plan.pod_stop),
-            rng: Rng::with_seed(plan.seed),
+            weather: Weather::new(plan.latency, rng.fork()),
+            rng,
             plan,
             seed,
             clusters: Vec::new(),
             numbers: BTreeMap::new(),
             authority,
-            weather: Weather::default(),
+            ports: BTreeMap::new(),
             script: Script::default(),
             wakes: BinaryHeap::new(),
             clock_offset: 0,
@@ -89,12 +98,40 @@ impl World {
             let key = (Arc::clone(&name), controller.into());
             self.deployments.add(seed, key, count);
         }
-        cluster.rotate(seed, &self.authority);
+        cluster.rotate(seed, &self.authority.pem);
         super::objects::cluster(seed, &name, &self.plan);
         self.wakes
             .push(Reverse((cluster.next(), Actor::Cluster(number))));
         self.clusters.push(cluster);
         self.numbers.insert(name, number);
+    }
+
+    /// The API servers listen there, the seed's first: the kubeconfigs of the clusters lead there from now
+    /// on. Gives one for all of them.
+    pub(super) fn open(&mut self, listening: &[Listening]) -> String {
+        const TOKEN: &str = "admin";
+        let urls: Vec<String> = listening.iter().map(Listening::url).collect();
+        self.seed.users().add_token(TOKEN, User::admin());
+        let doors = listening.iter().zip(&urls).skip(1);
+        for ((number, cluster), (listening, url)) in self.clusters.iter_mut().enumerate().zip(doors)
+        {
+            cluster.server.users().add_token(TOKEN, User::admin());
+            self.ports.insert(listening.address().port(), number);
+            cluster.url.clone_from(url);
+            cluster.rotate(self.seed.store(), &self.authority.pem);
+        }
+        let names = self.clusters.iter().map(|cluster| &*cluster.name);
+        let names = [super::SEED].into_iter().chain(names);
+        let servers: Vec<(&str, &str)> = names.zip(urls.iter().map(String::as_str)).collect();
+        super::objects::kubeconfig(&servers, &self.authority.pem, TOKEN)
+    }
+
+    /// The number of the cluster that a link finds under this host and port.
+    pub(super) fn find(&self, host: &str, port: u16) -> Option<usize> {
+        match host {
+            LOOPBACK => self.ports.get(&port).copied(),
+            name => self.numbers.get(name).copied(),
+        }
     }
 
     /// Puts incidents on the timeline, counted from `now`.
@@ -107,7 +144,7 @@ impl World {
 
     /// What becomes of a request to the seed.
     pub(super) fn seed_fate(&mut self) -> Fate {
-        self.weather.fate(&mut self.rng)
+        self.weather.fate()
     }
 
     /// Whether the seed lets anybody in, and whether it does so soon.
@@ -137,6 +174,22 @@ impl World {
         self.deployments.see(key, wanted, now);
         if let Some(at) = self.deployments.next() {
             self.wakes.push(Reverse((at, Actor::Pods)));
+        }
+    }
+
+    /// A pod in the namespace of a cluster is gone.
+    pub(super) fn miss_pod(&mut self, namespace: &str, pod: &str, now: Time) {
+        let Some(number) = self.numbers.get(namespace).copied() else {
+            return;
+        };
+        let Some(cluster) = self.clusters.get_mut(number) else {
+            return;
+        };
+        if let Some(what) = cluster.miss(self.seed.store(), pod, now) {
+            let next = cluster.next();
+            self.wakes.push(Reverse((next, Actor::Cluster(number))));
+            self.last_trouble = now;
+            self.tell(now, what);
         }
     }
 
@@ -211,7 +264,7 @@ impl World {
         };
         let seed = self.seed.store();
         match fault {
-            Fault::Rotation => cluster.rotate(seed, &self.authority),
+            Fault::Rotation => cluster.rotate(seed, &self.authority.pem),
             Fault::Scale {
                 controller,
                 replicas,
@@ -344,6 +397,7 @@ impl World {
                 ready,
                 unknown: cluster.nodes.len() - ready,
                 cut_off: cluster.cut_off(),
+                is_down: cluster.is_down(),
                 controllers: self.controllers(&cluster.name).to_vec(),
                 faults: self.script.active_in(number, self.clusters.len()),
                 deadline: cluster
@@ -355,11 +409,13 @@ impl World {
         self.clusters.iter().enumerate().map(row).collect()
     }
 
-    pub(super) fn damage(&self) -> Damage {
+    pub(super) fn damage(&self, now: Time) -> Damage {
         let is_normal =
             self.script.is_quiet() && (0..self.clusters.len()).all(|n| self.is_usual(n));
         let lasted = self.disturbed.map(|since| self.last_trouble.since(since));
+        let down = self.clusters.iter().map(|cluster| cluster.down(now));
         Damage {
+            api_seconds_lost: down.sum::<Duration>().as_secs_f64(),
             seconds_to_normal: lasted
                 .filter(|_| is_normal)
                 .map(|lasted| lasted.as_secs_f64()),

@@ -101,6 +101,12 @@ impl Watch {
         Some(self.event(told))
     }
 
+    /// Until there is a next change, for [`Watch::try_next`].
+    pub async fn ready(&mut self) {
+        let told = self.told().await;
+        self.waiting.push_front(told);
+    }
+
     pub(crate) async fn told(&mut self) -> Told {
         loop {
             // Before the look: a change after it is heard.

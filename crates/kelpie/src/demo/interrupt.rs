@@ -5,12 +5,14 @@ use std::time::Duration;
 
 use anyhow::{Context, Result};
 use tokio::runtime::{Builder, Runtime};
+use tokio_util::sync::CancellationToken;
 
 use crate::signals;
 
 /// Tells when somebody wants it to end.
 pub(super) struct Interrupt {
     told: Receiver<()>,
+    token: CancellationToken,
     /// Listens on a thread of its own: the stage's runtime lives in another time.
     _listener: Runtime,
 }
@@ -23,17 +25,19 @@ impl Interrupt {
             .build()
             .context("cannot start the runtime")?;
         let (tell, told) = mpsc::channel();
-        listener.block_on(async {
+        let token = listener.block_on(async {
             let shutdown = signals::shutdown()?;
+            let token = shutdown.clone();
             tokio::spawn(async move {
                 shutdown.cancelled().await;
                 // Nobody is left to be told at the end.
                 let _ = tell.send(());
             });
-            anyhow::Ok(())
+            anyhow::Ok(token)
         })?;
         Ok(Self {
             told,
+            token,
             _listener: listener,
         })
     }
@@ -44,6 +48,11 @@ impl Interrupt {
     }
 
     pub(super) fn is_told(&self) -> bool {
-        self.told.try_recv().is_ok()
+        self.token.is_cancelled()
+    }
+
+    /// Cancelled when it is told, for who does wait in a runtime.
+    pub(super) fn token(&self) -> &CancellationToken {
+        &self.token
     }
 }

@@ -8,7 +8,8 @@ use kelpie_sim::Damage;
 use serde::Serialize;
 
 use super::plot::Plot;
-use super::story::Fences;
+use super::story::Deeds;
+use crate::summary::counted;
 
 /// The damage of the same scenario and seed, twice.
 #[derive(Serialize)]
@@ -21,11 +22,12 @@ pub(super) struct Report<'a> {
     with: Damage,
     without: Damage,
     #[serde(skip)]
-    fences: Fences,
+    deeds: Deeds,
 }
 
 impl<'a> Report<'a> {
-    pub(super) fn new(plot: &'a Plot, (with, fences): (Damage, Fences), without: Damage) -> Self {
+    /// With Kelpie, who did these deeds, and without.
+    pub(super) fn new(plot: &'a Plot, deeds: Deeds, (with, without): (Damage, Damage)) -> Self {
         Self {
             scenario: &plot.scenario.name,
             seed: plot.plan.seed,
@@ -33,7 +35,7 @@ impl<'a> Report<'a> {
             nodes: plot.plan.nodes,
             with,
             without,
-            fences,
+            deeds,
         }
     }
 
@@ -49,7 +51,7 @@ impl<'a> Report<'a> {
         );
         let count = |number: u64| number.to_string();
         let Self { with, without, .. } = self;
-        for (words, with, without) in [
+        let mut rows = vec![
             (
                 "nodes gone Unknown",
                 count(with.nodes_unknown),
@@ -65,22 +67,40 @@ impl<'a> Report<'a> {
                 count(with.pods_evicted),
                 count(without.pods_evicted),
             ),
-            ("minutes to normal", minutes(with), minutes(without)),
-        ] {
+        ];
+        let lost = [with, without].map(|damage| damage.api_seconds_lost);
+        if lost.into_iter().any(|lost| lost > 0.0) {
+            let [with, without] = lost.map(minutes);
+            rows.push(("API server minutes lost", with, without));
+        }
+        let [with, without] = [with, without].map(|damage| damage.seconds_to_normal.map(minutes));
+        let never = || "never".to_owned();
+        rows.push((
+            "minutes to normal",
+            with.unwrap_or_else(never),
+            without.unwrap_or_else(never),
+        ));
+        for (words, with, without) in rows {
             let _ = writeln!(text, "{words:<24}{with:>14}{without:>16}");
         }
         let _ = writeln!(text, "\n{}", self.closeness());
+        if self.deeds.weeded > 0 {
+            let pods = counted(self.deeds.weeded, "crashing pod", "crashing pods");
+            let _ = writeln!(
+                text,
+                "{pods} deleted when etcd was back, and made anew at once."
+            );
+        }
         text
     }
 
     /// How close it was.
     fn closeness(&self) -> String {
-        let Fences { all, late } = self.fences;
-        let fences = match all {
-            0 => return "Nothing was fenced.".to_owned(),
-            1 => "1 fence".to_owned(),
-            count => format!("{count} fences"),
-        };
+        let Deeds { fences, late, .. } = self.deeds;
+        if fences == 0 {
+            return "Nothing was fenced.".to_owned();
+        }
+        let fences = counted(fences, "fence", "fences");
         if late > 0 {
             return format!("{fences}, {late} of them too late.");
         }
@@ -92,9 +112,6 @@ impl<'a> Report<'a> {
     }
 }
 
-fn minutes(damage: &Damage) -> String {
-    let seconds = damage.seconds_to_normal;
-    seconds.map_or("never".to_owned(), |seconds| {
-        format!("{:.1}", seconds / 60.0)
-    })
+fn minutes(seconds: f64) -> String {
+    format!("{:.1}", seconds / 60.0)
 }

@@ -21,6 +21,9 @@ const REDRAW: Duration = Duration::from_millis(100);
 /// So many lines of the story stay on it.
 const RECENT: usize = 5;
 
+/// So many lines has a terminal that does not say.
+const HEIGHT: usize = 24;
+
 /// Where the story is shown.
 pub(super) enum Screen {
     /// Nowhere.
@@ -67,7 +70,7 @@ impl Screen {
         }
         let bold = Style::new().bold();
         let [title, summary] = plot.title();
-        terminal::stdout(&format!("{bold}{title}{bold:#}\n{summary}\n\n"))
+        terminal::stdout_while_read(&format!("{bold}{title}{bold:#}\n{summary}\n\n"))
     }
 
     /// A frame was played that gave these lines; `due` is the wall's time.
@@ -81,7 +84,7 @@ impl Screen {
             Self::Dark => Ok(()),
             Self::Lines => {
                 for line in lines {
-                    terminal::stdout(&format!("{line}\n"))?;
+                    terminal::stdout_while_read(&format!("{line}\n"))?;
                 }
                 Ok(())
             }
@@ -91,7 +94,7 @@ impl Screen {
                     return Ok(());
                 }
                 canvas.drawn = due;
-                terminal::stdout(&canvas.draw(scene))
+                terminal::stdout_while_read(&canvas.draw(scene))
             }
         }
     }
@@ -100,7 +103,7 @@ impl Screen {
     pub(super) fn close(&mut self, scene: &Scene<'_>) -> io::Result<()> {
         match self {
             Self::Dark | Self::Lines => Ok(()),
-            Self::Live(canvas) => terminal::stdout(&canvas.draw(scene)),
+            Self::Live(canvas) => terminal::stdout_while_read(&canvas.draw(scene)),
         }
     }
 }
@@ -121,7 +124,12 @@ impl Canvas {
 
     /// Everything in one piece, over what was drawn before.
     fn draw(&mut self, scene: &Scene<'_>) -> String {
-        let mut lines = table::lines(scene.fleet, scene.story.states());
+        // Above the story and its time, and the cursor below all: what has left the screen cannot be
+        // drawn over.
+        let room = terminal::height()
+            .unwrap_or(HEIGHT)
+            .saturating_sub(RECENT + 3);
+        let mut lines = table::lines(scene.fleet, scene.story.states(), room);
         lines.push(String::new());
         lines.push(format!("{} now", Stamp(scene.at)));
         lines.extend(self.recent.iter().map(Line::to_string));

@@ -4,6 +4,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use anyhow::{Context, Result};
+use axum::Router;
 use kelpie_core::Time;
 use kelpie_sim::{Clock, Damage, Happening, Landscape, Row, What};
 use tokio::runtime::{Builder, Runtime};
@@ -17,6 +18,10 @@ pub(super) const FRAME: Duration = Duration::from_millis(250);
 
 /// What is not normal so long after the end of a scenario will not be.
 const PATIENCE: Duration = Duration::from_hours(1);
+
+/// Everybody is in their stride before something goes wrong: what has just started looks at the world
+/// with other eyes for some minutes.
+const WARM_UP: Duration = Duration::from_mins(6);
 
 /// Some day; what happens depends on the seed alone.
 const START: Time = Time::from_unix(1_800_000_000, 0);
@@ -33,11 +38,13 @@ pub(super) struct Stage {
 }
 
 impl Stage {
-    /// The prober watches over it.
+    /// The prober and the weeder watch over it.
     pub(super) fn watched(plot: &Plot) -> Result<Self> {
-        let mut stage = Self::unwatched(plot)?;
-        let _inside = stage.runtime.enter();
-        stage.watchdog = Some(Watchdog::start(&stage.landscape)?);
+        let mut stage = Self::empty(plot)?;
+        {
+            let _inside = stage.runtime.enter();
+            stage.watchdog = Some(Watchdog::start(&stage.landscape)?);
+        }
         let happened = Arc::clone(&stage.happened);
         stage.landscape.observe(move |happening: &Happening| {
             if !matches!(happening.what, What::Call { .. }) {
@@ -45,16 +52,23 @@ impl Stage {
                 happened.push(happening.clone());
             }
         });
+        stage.begin(plot);
         Ok(stage)
     }
 
     /// Nobody does.
     pub(super) fn unwatched(plot: &Plot) -> Result<Self> {
+        let stage = Self::empty(plot)?;
+        stage.begin(plot);
+        Ok(stage)
+    }
+
+    fn empty(plot: &Plot) -> Result<Self> {
         // The watchdog draws from the thread's dice.
         fastrand::seed(plot.plan.seed);
         kelpie_net::install_crypto();
         let runtime = Builder::new_current_thread()
-            .enable_time()
+            .enable_all()
             .start_paused(true)
             .build()
             .context("cannot start the runtime")?;
@@ -64,10 +78,6 @@ impl Stage {
         };
         let driven = landscape.clone();
         runtime.spawn(async move { driven.run().await });
-        {
-            let _inside = runtime.enter();
-            landscape.play(&plot.scenario);
-        }
         Ok(Self {
             runtime,
             landscape,
@@ -76,6 +86,12 @@ impl Stage {
             length: plot.scenario.length,
             elapsed: Duration::ZERO,
         })
+    }
+
+    fn begin(&self, plot: &Plot) {
+        self.runtime.block_on(async { sleep(WARM_UP).await });
+        let _inside = self.runtime.enter();
+        self.landscape.play(&plot.scenario);
     }
 
     /// Plays a frame.
@@ -88,6 +104,26 @@ impl Stage {
             Some(watchdog) => watchdog.follow_orders(),
             None => Ok(()),
         }
+    }
+
+    /// From now on its time is real; lasts as long as `scene`.
+    pub(super) fn live<T>(&self, scene: impl Future<Output = T>) -> T {
+        self.runtime.block_on(async {
+            tokio::time::resume();
+            scene.await
+        })
+    }
+
+    pub(super) fn landscape(&self) -> &Landscape {
+        &self.landscape
+    }
+
+    /// What the prober and the weeder have to show, if they are there.
+    pub(super) fn pages(&self) -> (Option<Router>, Option<Router>) {
+        self.watchdog.as_ref().map_or((None, None), |watchdog| {
+            let (prober, weeder) = watchdog.pages();
+            (prober, Some(weeder))
+        })
     }
 
     /// Since the scenario began.

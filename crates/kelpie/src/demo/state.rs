@@ -7,6 +7,8 @@ use kelpie_sim::{Controller, Row};
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) enum State {
     Healthy,
+    /// Its API server is there for nobody.
+    Down,
     /// Kubelets do not reach their API server; the first node is Ready for so many more seconds.
     CutOff(Option<f64>),
     /// Its controllers can do no harm; they were stopped so many seconds before the deadline.
@@ -29,6 +31,8 @@ impl State {
         let is_fenced = manager.is_some_and(|manager| manager.wanted < manager.usual);
         if is_fenced {
             Self::Fenced(row.margin)
+        } else if row.is_down {
+            Self::Down
         } else if row.ready < nodes {
             Self::Damaged
         } else if row.cut_off > 0 {
@@ -51,6 +55,7 @@ impl State {
     pub(super) fn name(self) -> &'static str {
         match self {
             Self::Healthy => "healthy",
+            Self::Down => "API server down",
             Self::CutOff(_) => "cut off",
             Self::Fenced(_) => "fenced",
             Self::Restoring => "being restored",
@@ -73,7 +78,7 @@ impl State {
     pub(super) fn style(self) -> Style {
         let colour = match self {
             Self::Healthy => return Style::new(),
-            Self::CutOff(_) => AnsiColor::Yellow,
+            Self::CutOff(_) | Self::Down => AnsiColor::Yellow,
             Self::Fenced(_) | Self::Restoring => AnsiColor::Cyan,
             Self::Restored => AnsiColor::Green,
             Self::Damaged => AnsiColor::Red,
@@ -93,6 +98,7 @@ mod tests {
             ready,
             unknown: 5 - ready,
             cut_off,
+            is_down: false,
             controllers: vec![Controller {
                 wanted,
                 present,
@@ -118,6 +124,15 @@ mod tests {
             let state = State::of(&row, 5, was_fenced);
             assert_eq!(state.words(), expected, "{row:?}");
         }
+    }
+
+    #[test]
+    fn a_cluster_whose_api_server_is_gone_is_down_and_not_cut_off() {
+        let down = Row {
+            is_down: true,
+            ..row(5, 5, (1, 1))
+        };
+        assert_eq!(State::of(&down, 5, false).words(), "API server down");
     }
 
     #[test]

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use anstyle::{AnsiColor, Style};
 use kelpie_sim::scenario::Incident;
-use kelpie_sim::{Happening, Row, What};
+use kelpie_sim::{Happening, Row, Turn, What};
 
 use super::plot::Plot;
 use super::state::State;
@@ -24,23 +24,33 @@ pub(super) struct Line {
 pub(super) struct Story {
     incidents: Vec<Incident>,
     nodes: usize,
-    /// Of each cluster: how it is, and whether it was ever fenced.
-    clusters: Vec<(State, bool)>,
-    fences: Fences,
+    clusters: Vec<Seen>,
+    deeds: Deeds,
 }
 
-/// How many fences there were.
+/// What was seen of a cluster.
+#[derive(Clone, Copy, Debug)]
+struct Seen {
+    state: State,
+    was_fenced: bool,
+    /// Its API server has, and does not run again yet.
+    has_crashed: bool,
+}
+
+/// What Kelpie did.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Fences {
-    pub(super) all: usize,
+pub(super) struct Deeds {
+    pub(super) fences: u32,
     /// Of them those after the deadline.
-    pub(super) late: usize,
+    pub(super) late: u32,
+    /// Crashing pods that were deleted.
+    pub(super) weeded: u32,
 }
 
-impl Fences {
+impl Deeds {
     /// Without a margin there was no deadline: nodes are back already, or lost already.
-    fn add(&mut self, margin: Option<f64>, unknown: usize) {
-        self.all += 1;
+    fn add_fence(&mut self, margin: Option<f64>, unknown: usize) {
+        self.fences += 1;
         if margin.map_or(unknown > 0, |margin| margin < 0.0) {
             self.late += 1;
         }
@@ -52,8 +62,15 @@ impl Story {
         Self {
             incidents: plot.scenario.incidents.clone(),
             nodes: plot.plan.nodes,
-            clusters: vec![(State::Healthy, false); plot.plan.clusters],
-            fences: Fences::default(),
+            clusters: vec![
+                Seen {
+                    state: State::Healthy,
+                    was_fenced: false,
+                    has_crashed: false,
+                };
+                plot.plan.clusters
+            ],
+            deeds: Deeds::default(),
         }
     }
 
@@ -83,15 +100,47 @@ impl Story {
         for (text, style) in damage(happened) {
             tell(text, style);
         }
-        for (row, (state, was_fenced)) in fleet.iter().zip(&mut self.clusters) {
-            let before = *state;
-            *state = State::of(row, self.nodes, *was_fenced);
+        for (turn, clusters) in turns(happened) {
+            match turn {
+                Turn::Crashed(wait) => {
+                    let who = who(&clusters, "API server crashes", "API servers crash");
+                    let text = format!("{who}, to be started again in {}", span(wait));
+                    tell(text, colour(AnsiColor::Yellow));
+                }
+                Turn::Replaced => {
+                    let (one, many) = ("crashing pod deleted", "crashing pods deleted");
+                    let text = format!("{}, made anew", who(&clusters, one, many));
+                    tell(text, colour(AnsiColor::Cyan));
+                    self.deeds.weeded += u32::try_from(clusters.len()).unwrap_or(u32::MAX);
+                }
+                // Whether it stays is seen by the fleet.
+                Turn::Started => {}
+            }
+            for (row, seen) in fleet.iter().zip(&mut self.clusters) {
+                seen.has_crashed |= clusters.contains(&&*row.cluster);
+            }
+        }
+        let mut back = Vec::new();
+        for (row, seen) in fleet.iter().zip(&mut self.clusters) {
+            if seen.has_crashed && !row.is_down {
+                seen.has_crashed = false;
+                back.push(&*row.cluster);
+            }
+        }
+        if !back.is_empty() {
+            let text = who(&back, "API server runs again", "API servers run again");
+            tell(text, colour(AnsiColor::Green));
+        }
+        for (row, seen) in fleet.iter().zip(&mut self.clusters) {
+            let (before, was_fenced) = (seen.state, &mut seen.was_fenced);
+            let state = State::of(row, self.nodes, *was_fenced);
+            seen.state = state;
             let cluster = &row.cluster;
-            match (before, *state) {
+            match (before, state) {
                 (State::Fenced(_), State::Fenced(_)) | (State::Restored, State::Restored) => {}
                 (_, State::Fenced(margin)) => {
                     *was_fenced = true;
-                    self.fences.add(margin, row.unknown);
+                    self.deeds.add_fence(margin, row.unknown);
                     let text = format!("{cluster}: {}", fenced(margin, row.unknown));
                     tell(text, state.style());
                 }
@@ -106,7 +155,7 @@ impl Story {
 
     /// How the clusters are, in the order of the fleet.
     pub(super) fn states(&self) -> impl Iterator<Item = State> {
-        self.clusters.iter().map(|(state, _)| *state)
+        self.clusters.iter().map(|seen| seen.state)
     }
 
     /// Something is about to be decided.
@@ -115,8 +164,8 @@ impl Story {
     }
 
     /// Those of which was told so far.
-    pub(super) fn fences(&self) -> Fences {
-        self.fences
+    pub(super) fn deeds(&self) -> Deeds {
+        self.deeds
     }
 
     /// The landscape names incidents by their words.
@@ -157,6 +206,29 @@ fn fenced(margin: Option<f64>, unknown: usize) -> String {
         None => "fenced".to_owned(),
         Some(margin) if margin < 0.0 => format!("fenced, {:.1} s after its deadline", -margin),
         Some(margin) => format!("fenced, {margin:.1} s before its deadline"),
+    }
+}
+
+/// What became of API servers that need etcd, with the clusters to which the same happened.
+fn turns(happened: &[Happening]) -> Vec<(Turn, Vec<&str>)> {
+    let mut turns: Vec<(Turn, Vec<&str>)> = Vec::new();
+    for happening in happened {
+        let What::Dependant { cluster, turn } = &happening.what else {
+            continue;
+        };
+        match turns.iter_mut().find(|(known, _)| known == turn) {
+            Some((_, clusters)) => clusters.push(cluster),
+            None => turns.push((*turn, vec![cluster])),
+        }
+    }
+    turns
+}
+
+/// `shoot--a--b: API server crashes`, or `3 API servers crash`.
+fn who(clusters: &[&str], one: &str, many: &str) -> String {
+    match clusters {
+        [cluster] => format!("{cluster}: {one}"),
+        _ => format!("{} {many}", clusters.len()),
     }
 }
 
@@ -213,18 +285,18 @@ mod tests {
 
     #[test]
     fn a_fence_is_late_if_its_deadline_was_past_or_nodes_were_lost_already() {
-        let mut fences = Fences::default();
+        let mut deeds = Deeds::default();
         for (margin, unknown, words, late) in [
             (Some(7.94), 0, "fenced, 7.9 s before its deadline", 0),
             (Some(-1.2), 0, "fenced, 1.2 s after its deadline", 1),
             (None, 3, "fenced, too late for 3 nodes", 2),
             (None, 0, "fenced", 2),
         ] {
-            fences.add(margin, unknown);
+            deeds.add_fence(margin, unknown);
             assert_eq!(fenced(margin, unknown), words);
-            assert_eq!(fences.late, late, "{words}");
+            assert_eq!(deeds.late, late, "{words}");
         }
-        assert_eq!(fences.all, 4);
+        assert_eq!(deeds.fences, 4);
     }
 
     #[test]

@@ -7,11 +7,17 @@ use kelpie_sim::{Controller, Row};
 
 use super::state::State;
 
-/// More clusters are only counted: a terminal has 24 lines.
-const MOST: usize = 13;
-
-/// The lines of the table, none wider than 80 columns.
-pub(super) fn lines(fleet: &[Row], states: impl Iterator<Item = State>) -> Vec<String> {
+/// The lines of the table, so many at most and at least four, none wider than 80 columns: clusters that do
+/// not fit are only counted.
+pub(super) fn lines(
+    fleet: &[Row],
+    states: impl Iterator<Item = State>,
+    most: usize,
+) -> Vec<String> {
+    let room = match most.max(4) - 1 {
+        room if room >= fleet.len() => fleet.len(),
+        room => room - 1,
+    };
     let head = Style::new().bold();
     let mut lines = vec![format!(
         "{head}{:<20}{:<20}{:<5}{:<5}{:<5}{}{head:#}",
@@ -20,7 +26,7 @@ pub(super) fn lines(fleet: &[Row], states: impl Iterator<Item = State>) -> Vec<S
     let mut rows = fleet.iter().zip(states);
     lines.extend(
         rows.by_ref()
-            .take(MOST)
+            .take(room)
             .map(|(row, state)| line(row, state)),
     );
     let mut rest = BTreeMap::<&str, usize>::new();
@@ -71,6 +77,7 @@ mod tests {
             ready: 400,
             unknown: 100,
             cut_off: 0,
+            is_down: false,
             controllers: vec![controller; 3],
             faults: Vec::new(),
             deadline: None,
@@ -81,11 +88,11 @@ mod tests {
             0..30 => State::Fenced(Some(12.3)),
             _ => State::Restoring,
         });
-        let lines = lines(&fleet, states);
-        assert_eq!(lines.len(), 1 + MOST + 1);
+        let lines = lines(&fleet, states, 15);
+        assert_eq!(lines.len(), 15);
         let plain = lines.iter().map(|line| anstream::adapter::strip_str(line));
         let plain: Vec<String> = plain.map(|line| line.to_string()).collect();
         assert!(plain.iter().all(|line| line.len() <= 80), "{plain:#?}");
-        assert_eq!(plain[1 + MOST], "and 10 being restored, 17 fenced");
+        assert_eq!(plain[14], "and 10 being restored, 17 fenced");
     }
 }

@@ -1,33 +1,40 @@
-//! The prober as it runs in production, on a simulated seed.
+//! The prober and the weeder as they run in production, on a simulated seed.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::Result;
+use axum::Router;
 use kelpie_health::{Pulse, Readiness};
 use kelpie_kube::WallClock;
 use kelpie_kube::seed::{Seed, SeedOptions};
-use kelpie_prober::{Options, Prober};
+use kelpie_prober::Prober;
 use kelpie_sim::{Landscape, Link, Order, Plan};
+use kelpie_weeder::Weeder;
 use prometheus_client::registry::Registry;
 use tokio_util::sync::CancellationToken;
 
 use crate::cli::Guise;
 use crate::config_file;
 
-/// How it is known.
-const NAME: &str = "kelpie";
+/// How they are known.
+const PROBER: &str = "kelpie-prober";
+const WEEDER: &str = "kelpie-weeder";
 
-/// A prober that does what the script says happens to it.
+/// Both; the prober does what the script says happens to it.
 pub(super) struct Watchdog {
     landscape: Landscape,
     /// `None`: it has crashed.
-    alive: Option<Process>,
+    prober: Option<Process>,
+    weeder: Process,
 }
 
 /// As good as one.
 struct Process {
     link: Link,
     over: CancellationToken,
+    /// What it would serve: its numbers and its state.
+    pages: Router,
 }
 
 impl Watchdog {
@@ -35,19 +42,20 @@ impl Watchdog {
     pub(super) fn start(landscape: &Landscape) -> Result<Self> {
         Ok(Self {
             landscape: landscape.clone(),
-            alive: Some(start(landscape)?),
+            prober: Some(prober(landscape)?),
+            weeder: weeder(landscape)?,
         })
     }
 
     /// Does what the script says.
     pub(super) fn follow_orders(&mut self) -> Result<()> {
         for order in self.landscape.take_orders() {
-            match (order, &self.alive) {
-                (Order::Start, None) => self.alive = Some(start(&self.landscape)?),
+            match (order, &self.prober) {
+                (Order::Start, None) => self.prober = Some(prober(&self.landscape)?),
                 (Order::Crash, Some(process)) => {
                     process.link.cut();
                     process.over.cancel();
-                    self.alive = None;
+                    self.prober = None;
                 }
                 (Order::Pause, Some(process)) => process.link.hold(),
                 (Order::Resume, Some(process)) => process.link.release(),
@@ -57,31 +65,65 @@ impl Watchdog {
         }
         Ok(())
     }
+
+    /// What the prober, if it is there, and the weeder have to show.
+    pub(super) fn pages(&self) -> (Option<Router>, Router) {
+        let prober = self.prober.as_ref().map(|prober| prober.pages.clone());
+        (prober, self.weeder.pages.clone())
+    }
 }
 
-fn start(landscape: &Landscape) -> Result<Process> {
-    let link = landscape.link(NAME);
+fn prober(landscape: &Landscape) -> Result<Process> {
+    let mut config = config_file::gardeners_prober(Guise::Kelpie)?;
+    Plan::SECRET.clone_into(&mut config.kubeconfig_secret);
+    let options = kelpie_prober::Options {
+        dry_run: false,
+        fresh_connections: false,
+        election: None,
+        identity: PROBER.to_owned(),
+        event_namespace: "garden".to_owned(),
+    };
+    let (link, seed) = connect(landscape, PROBER)?;
+    let mut registry = Registry::default();
+    let prober = Prober::new(config, options, seed, &mut registry);
+    let pages = kelpie_health::metrics(Arc::new(registry)).merge(prober.routes());
+    let over = CancellationToken::new();
+    let (pulse, ready) = (pulse(), Readiness::new().handle("seed"));
+    tokio::spawn(prober.run(over.clone(), pulse, ready));
+    Ok(Process { link, over, pages })
+}
+
+fn weeder(landscape: &Landscape) -> Result<Process> {
+    let config = config_file::gardeners_weeder(Guise::Kelpie)?;
+    let options = kelpie_weeder::Options {
+        dry_run: false,
+        namespace: None,
+        election: None,
+        identity: WEEDER.to_owned(),
+    };
+    let (link, seed) = connect(landscape, WEEDER)?;
+    let mut registry = Registry::default();
+    let over = CancellationToken::new();
+    let weeder = Weeder::new(config, options, seed, &mut registry, over.clone());
+    let pages = kelpie_health::metrics(Arc::new(registry)).merge(weeder.routes());
+    tokio::spawn(weeder.run(pulse(), Readiness::new().handle("seed")));
+    Ok(Process { link, over, pages })
+}
+
+fn pulse() -> Pulse {
+    Pulse::new(Duration::from_mins(1))
+}
+
+fn connect(landscape: &Landscape, name: &str) -> Result<(Link, Seed)> {
+    let link = landscape.link(name);
     let options = SeedOptions {
         kubeconfig: None,
         qps: 20.0,
         burst: 100,
-        user_agent: NAME.to_owned(),
+        user_agent: name.to_owned(),
     };
     let wall = WallClock::new(landscape.watchdog_clock());
-    let seed = Seed::inside(&link.network(), wall, &landscape.seed_url(), NAME, &options)?;
-    let mut config = config_file::gardeners(Guise::Kelpie)?;
-    Plan::SECRET.clone_into(&mut config.kubeconfig_secret);
-    let options = Options {
-        dry_run: false,
-        fresh_connections: false,
-        election: None,
-        identity: NAME.to_owned(),
-        event_namespace: "garden".to_owned(),
-    };
-    let prober = Prober::new(config, options, seed, &mut Registry::default());
-    let over = CancellationToken::new();
-    let pulse = Pulse::new(Duration::from_mins(1));
-    let ready = Readiness::new().handle("seed");
-    tokio::spawn(prober.run(over.clone(), pulse, ready));
-    Ok(Process { link, over })
+    let url = landscape.seed_url();
+    let seed = Seed::inside(&link.network(), wall, &url, name, &options)?;
+    Ok((link, seed))
 }

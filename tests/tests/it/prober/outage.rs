@@ -24,6 +24,7 @@ async fn every_cluster_is_fenced_before_its_deadline_and_restored_exactly() {
         nodes: 12,
         pace,
         pod_stop: Duration::from_millis(500),
+        simulated: false,
     };
     let outage = Outage::prepare(extent).await.unwrap();
     let canary = Canary::start(&outage.seed.client).await.unwrap();

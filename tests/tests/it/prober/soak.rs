@@ -20,8 +20,14 @@ async fn whatever_goes_wrong_on_real_servers_the_audit_log_shows_nothing_that_mu
     };
     let mut soak = Soak::prepare(plan).await.unwrap();
     let findings = soak.run(|what| println!("{what}")).await.unwrap();
-    println!("scaled down {}, up {}", findings.down, findings.up);
+    let files = soak.open_files().unwrap();
+    println!(
+        "scaled down {}, up {}; {files} files and sockets are open",
+        findings.down, findings.up
+    );
     assert!(findings.wrong.is_empty(), "{findings:#?}\n{}", soak.log());
+    // A few for each cluster, whatever was opened and lost on the way.
+    assert!(files < 40 + 4 * plan.clusters, "{files}");
     // Or there was nothing to find.
     assert!(findings.down > 3 && findings.up > 3, "{findings:?}");
 }
