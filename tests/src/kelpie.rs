@@ -41,21 +41,30 @@ impl Kelpie {
         Self::start_as("kelpie", arguments).await
     }
 
+    /// The same with these variables in its environment.
+    pub async fn start_in<S: AsRef<str>>(
+        variables: &[(&str, &str)],
+        arguments: &[S],
+    ) -> Result<Self> {
+        Self::start_program(&program()?, "kelpie", variables, arguments).await
+    }
+
     /// The same under another name of the program.
     pub async fn start_as<S: AsRef<str>>(name: &str, arguments: &[S]) -> Result<Self> {
-        Self::start_program(&program()?, name, arguments).await
+        Self::start_program(&program()?, name, &[], arguments).await
     }
 
     /// The same as it is released, which takes minutes to build.
     pub async fn start_released<S: AsRef<str>>(arguments: &[S]) -> Result<Self> {
         let build = ["build", "--quiet", "--release", "--package", "kelpie"];
         let program = command::build_executable(&build)?;
-        Self::start_program(&program, "kelpie", arguments).await
+        Self::start_program(&program, "kelpie", &[], arguments).await
     }
 
     async fn start_program<S: AsRef<str>>(
         program: &Path,
         name: &str,
+        variables: &[(&str, &str)],
         arguments: &[S],
     ) -> Result<Self> {
         let folder = Folder::new("kelpie")?;
@@ -67,7 +76,7 @@ impl Kelpie {
             .map(|word| word.as_ref().to_owned())
             .collect();
         let started = Instant::now();
-        let mut process = Process::start(&named, &arguments, &log)?;
+        let mut process = Process::start_in(variables, &named, &arguments, &log)?;
         let url = poll::until("kelpie to listen", PATIENCE, async || {
             if process.has_ended() {
                 bail!("it ended");

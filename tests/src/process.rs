@@ -45,6 +45,16 @@ const TICKS_PER_SECOND: f64 = 100.0;
 impl Process {
     /// Starts `program` with an empty environment; both outputs go to the file `log`.
     pub fn start(program: &Path, arguments: &[String], log: &Path) -> Result<Self> {
+        Self::start_in(&[], program, arguments, log)
+    }
+
+    /// The same with these variables in its environment.
+    pub fn start_in(
+        variables: &[(&str, &str)],
+        program: &Path,
+        arguments: &[String],
+        log: &Path,
+    ) -> Result<Self> {
         let name = program.file_name().unwrap_or_default().to_string_lossy();
         let output = File::create(log).with_context(|| log.display().to_string())?;
         // setpriv asks the kernel to kill the server when we are killed, and becomes the server.
@@ -55,6 +65,7 @@ impl Process {
             .args(arguments)
             .env_clear()
             .env("PATH", "/usr/bin:/bin")
+            .envs(variables.iter().copied())
             .envs(coverage())
             .stdin(Stdio::null())
             .stdout(output.try_clone()?)

@@ -289,10 +289,16 @@ impl Operation {
         Ok(self.pods(component).await?.is_empty())
     }
 
+    /// This very object; one that has taken its place is left alone.
     async fn delete(&self, kind: Kind, object: &Value) -> Result<(), CallError> {
-        let name = object["metadata"]["name"].as_str().unwrap_or_default();
+        let metadata = &object["metadata"];
+        let name = metadata["name"].as_str().unwrap_or_default();
         let place = kind.named(&self.addon.namespace, name);
-        self.objects.delete(&place, None).await.map(|_| ())
+        let deleted = self.objects.delete(&place, metadata["uid"].as_str()).await;
+        match deleted {
+            Err(error) if error.cause != Cause::Conflict => Err(error),
+            _ => Ok(()),
+        }
     }
 
     async fn pods(&self, component: Component) -> Result<Vec<Value>, CallError> {
@@ -386,6 +392,10 @@ impl Operation {
             for object in self.objects.list(kind, namespace, Some(LABEL)).await? {
                 if uid.is_some_and(|uid| is_owned_by(&object, uid)) {
                     continue;
+                }
+                // It may be that of an addon that came while this replica was paused.
+                if !self.say.may_act() {
+                    return Ok(());
                 }
                 let name = object["metadata"]["name"].as_str().unwrap_or_default();
                 info!(

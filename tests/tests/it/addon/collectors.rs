@@ -85,11 +85,16 @@ pub(super) async fn spoke() -> Alone {
 
 /// The same for a spoke that has nothing yet.
 pub(super) async fn furnish(spoke: &Cluster) {
+    furnish_for(spoke, HUB_INFO).await;
+}
+
+/// The same for another hub.
+pub(super) async fn furnish_for(spoke: &Cluster, hub: &str) {
     spoke.install(&definition().await).await;
     for namespace in ["openshift-monitoring", "openshift-user-workload-monitoring"] {
         spoke.namespace(namespace).await;
     }
-    hub_info(spoke, HUB_INFO).await;
+    hub_info(spoke, hub).await;
     allowlist(spoke).await;
     prometheus(spoke).await;
     spoke.create_addon(&json!({})).await;

@@ -2,6 +2,7 @@
 //! the newest state as soon as it takes it.
 
 use std::path::PathBuf;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use kelpie_e2e::landscape::{Asked, Doorman, Ruling, rest};
@@ -114,12 +115,15 @@ async fn a_hub_that_fails_is_asked_less_and_less_and_has_the_newest_one_pause_af
         assert!(pauses[0] >= FIRST_PAUSE, "{code}: {pauses:?}");
         assert!(pauses[1] >= FIRST_PAUSE * 2, "{code}: {pauses:?}");
 
-        let since = door.asked().len();
-        door.rule(|_| Ruling::Pass);
+        let passed = Arc::<Mutex<Vec<String>>>::default();
+        let kept = Arc::clone(&passed);
+        door.rule(move |asked| {
+            kept.lock().unwrap().push(asked.method.clone());
+            Ruling::Pass
+        });
         until_same(&stage).await;
-        let asked = door.asked().split_off(since);
-        let methods: Vec<&str> = asked.iter().map(|asked| asked.method.as_str()).collect();
-        assert_eq!(methods[..2], ["GET", "PUT"], "{code}: the first try is it");
+        let passed = passed.lock().unwrap();
+        assert_eq!(passed[..2], ["GET", "PUT"], "{code}: the first try is it");
     }
 }
 
@@ -203,7 +207,8 @@ async fn a_hub_that_does_not_answer_gets_the_newest_and_no_late_word_undoes_it()
     let message = condition(&addon, "Available")["message"].clone();
     assert!(message.as_str().unwrap().contains("and then"), "{message}");
     let asked = door.asked().split_off(since);
-    assert!(asked.len() <= 8, "two changes, two calls each: {asked:?}");
+    // Two reports and what is made of them, with a look and a write each; one may have to look again.
+    assert!(asked.len() <= 10, "{asked:?}");
 }
 
 #[tokio::test]
