@@ -20,7 +20,7 @@ pub mod disk;
 mod etcd;
 mod folder;
 pub mod kelpie;
-mod kubectl;
+pub mod kubectl;
 pub mod landscape;
 pub mod outage;
 pub mod pki;

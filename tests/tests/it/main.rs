@@ -15,6 +15,7 @@ mod alerts;
 mod check;
 mod conformance;
 mod definitions;
+mod demo;
 mod etcd;
 mod lease_list;
 mod prober;
