@@ -21,7 +21,7 @@ pub(crate) async fn client(kubeconfig: &str) -> Result<Client> {
 }
 
 /// Runs kubectl with its files in `folder` and gives what it printed.
-pub(crate) async fn run(kubeconfig: &str, folder: &Path, arguments: &[&str]) -> Result<String> {
+pub async fn run(kubeconfig: &str, folder: &Path, arguments: &[&str]) -> Result<String> {
     let done = command(kubeconfig, folder, arguments)?.output().await?;
     let said = String::from_utf8_lossy(&done.stderr);
     ensure!(

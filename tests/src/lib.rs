@@ -21,7 +21,7 @@ pub mod disk;
 mod etcd;
 mod folder;
 pub mod kelpie;
-mod kubectl;
+pub mod kubectl;
 pub mod landscape;
 mod metrics_server;
 pub mod outage;

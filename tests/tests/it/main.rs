@@ -16,6 +16,7 @@ mod check;
 mod collector;
 mod conformance;
 mod definitions;
+mod demo;
 mod etcd;
 mod lease_list;
 mod prober;

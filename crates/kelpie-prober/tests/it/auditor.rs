@@ -49,6 +49,8 @@ pub(crate) struct Auditor {
     pub(crate) wrong: Vec<String>,
     pub(crate) held: usize,
     pub(crate) fences: usize,
+    /// Of them those of kube-controller-manager.
+    pub(crate) stops: usize,
 }
 
 impl Auditor {
@@ -67,6 +69,7 @@ impl Auditor {
             wrong: Vec::new(),
             held: 0,
             fences: 0,
+            stops: 0,
         };
         auditor.take_changes(None, auditor.start);
         auditor
@@ -174,6 +177,7 @@ impl Auditor {
         }
         if after.replicas < before.replicas {
             self.fences += 1;
+            self.stops += usize::from(name == Plan::CONTROLLERS[0]);
             let true_record = Some(before.replicas.to_string());
             if !before.is_marked || before.record != true_record {
                 let text = format!("{cluster}: {name} scaled down without its record: {before:?}");
@@ -224,7 +228,7 @@ impl Auditor {
         self.incidents.iter().any(|incident| {
             let (begin, end) = self.times(incident);
             let is_partition = matches!(incident.fault, Fault::Partition(_));
-            let is_here = number.is_some_and(|number| is_meant(incident, number));
+            let is_here = number.is_some_and(|number| self.is_meant(incident, number));
             is_partition && is_here && begin <= at && at <= end.after(SLACK)
         })
     }
@@ -275,7 +279,7 @@ impl Auditor {
         let mut found = None;
         for incident in &self.incidents {
             let (begin, end) = self.times(incident);
-            let is_here = incident.fault.is_everywhere() || is_meant(incident, number);
+            let is_here = incident.fault.is_everywhere() || self.is_meant(incident, number);
             let is_near = begin <= at && at <= end.after(CALM);
             if !is_here || !is_near {
                 continue;
@@ -304,25 +308,31 @@ impl Auditor {
         let all = self.plan.nodes;
         let meant = match nodes {
             Nodes::All => all,
-            #[expect(
-                clippy::cast_precision_loss,
-                clippy::cast_possible_truncation,
-                clippy::cast_sign_loss,
-                reason = "a few nodes"
-            )]
-            Nodes::Share(share) => (share * all as f64 - 1e-9).ceil() as usize,
+            Nodes::Share(share) => part(share, all),
             Nodes::Zone(zone) => (0..all).filter(|n| n % self.plan.zones == zone).count(),
         };
         let f = Fraction::new(FAILURE).unwrap();
         f.is_reached(meant.try_into().unwrap(), all.try_into().unwrap())
     }
+
+    fn is_meant(&self, incident: &Incident, number: usize) -> bool {
+        match &incident.clusters {
+            Clusters::All => true,
+            Clusters::Share(share) => number < part(*share, self.plan.clusters),
+            Clusters::Numbers(numbers) => numbers.contains(&number),
+        }
+    }
 }
 
-fn is_meant(incident: &Incident, number: usize) -> bool {
-    match &incident.clusters {
-        Clusters::All | Clusters::Share(_) => true,
-        Clusters::Numbers(numbers) => numbers.contains(&number),
-    }
+/// A share of `count`, rounded up.
+#[expect(
+    clippy::cast_precision_loss,
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "a few nodes or clusters"
+)]
+fn part(share: f64, count: usize) -> usize {
+    (share * count as f64 - 1e-9).ceil() as usize
 }
 
 fn read(object: &Value) -> ((String, String), Stand) {

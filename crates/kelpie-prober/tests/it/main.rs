@@ -16,4 +16,5 @@ mod endurance;
 mod fence;
 mod run;
 mod scale;
+mod scenarios;
 mod seeds;

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use kelpie_core::Time;
 use kelpie_sim::resource::LEASES;
-use kelpie_sim::{Clock, Happening, Landscape, Order, What};
+use kelpie_sim::{Clock, Damage, Happening, Landscape, Order, What};
 use prometheus_client::encoding::text::encode;
 use tokio::runtime::Builder;
 use tokio::sync::Notify;
@@ -36,6 +36,9 @@ pub(crate) struct Outcome {
     /// Partitions that were held against their deadline, and fences.
     pub(crate) held: usize,
     pub(crate) fences: usize,
+    /// Of them those of kube-controller-manager.
+    pub(crate) stops: usize,
+    pub(crate) damage: Damage,
 }
 
 /// All that happened, as lines.
@@ -103,6 +106,7 @@ async fn play(chaos: &Chaos) -> Outcome {
         }
     }
     auditor.lock().unwrap().close();
+    let damage = landscape.damage();
     crew.check_memory(&landscape, &auditor).await;
     crew.end().await;
     driver.abort();
@@ -117,6 +121,8 @@ async fn play(chaos: &Chaos) -> Outcome {
         wrong: auditor.wrong.clone(),
         held: auditor.held,
         fences: auditor.fences,
+        stops: auditor.stops,
+        damage,
     }
 }
 

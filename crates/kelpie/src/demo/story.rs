@@ -203,7 +203,7 @@ fn span(time: Duration) -> String {
 fn fenced(margin: Option<f64>, unknown: usize) -> String {
     match margin {
         None if unknown > 0 => format!("fenced, too late for {unknown} nodes"),
-        None => "fenced".to_owned(),
+        None => "fenced, with its nodes on their way back".to_owned(),
         Some(margin) if margin < 0.0 => format!("fenced, {:.1} s after its deadline", -margin),
         Some(margin) => format!("fenced, {margin:.1} s before its deadline"),
     }
@@ -234,28 +234,33 @@ fn who(clusters: &[&str], one: &str, many: &str) -> String {
 
 /// What was broken, and what came back, by cluster.
 fn damage(happened: &[Happening]) -> Vec<(String, Style)> {
-    let mut counts = BTreeMap::<(&Arc<str>, &str), (u64, Style)>::new();
+    let mut counts = BTreeMap::<(&Arc<str>, (&str, &str)), (u64, Style)>::new();
     for happening in happened {
         let (cluster, words, count, style) = match &happening.what {
             What::NodeUnknown { cluster, .. } => {
-                (cluster, "nodes turned Unknown", 1, AnsiColor::Red)
+                (cluster, ("node", "turned Unknown"), 1, AnsiColor::Red)
             }
             What::MachineReplaced { cluster, .. } => {
-                (cluster, "machines given up and replaced", 1, AnsiColor::Red)
+                let words = ("machine", "given up and replaced");
+                (cluster, words, 1, AnsiColor::Red)
             }
             What::PodsEvicted { cluster, count, .. } => {
-                (cluster, "pods evicted", *count, AnsiColor::Red)
+                (cluster, ("pod", "evicted"), *count, AnsiColor::Red)
             }
-            What::NodeReady { cluster, .. } => (cluster, "nodes Ready again", 1, AnsiColor::Green),
+            What::NodeReady { cluster, .. } => {
+                (cluster, ("node", "Ready again"), 1, AnsiColor::Green)
+            }
             _ => continue,
         };
         let entry = counts.entry((cluster, words));
         entry.or_insert((0, colour(style))).0 += count;
     }
-    let line = |((cluster, words), (count, style)): ((&Arc<str>, &str), (u64, Style))| {
-        (format!("{cluster}: {count} {words}"), style)
-    };
-    counts.into_iter().map(line).collect()
+    let mut lines = Vec::new();
+    for ((cluster, (what, fate)), (count, style)) in counts {
+        let plural = if count == 1 { "" } else { "s" };
+        lines.push((format!("{cluster}: {count} {what}{plural} {fate}"), style));
+    }
+    lines
 }
 
 fn colour(colour: AnsiColor) -> Style {
@@ -290,7 +295,7 @@ mod tests {
             (Some(7.94), 0, "fenced, 7.9 s before its deadline", 0),
             (Some(-1.2), 0, "fenced, 1.2 s after its deadline", 1),
             (None, 3, "fenced, too late for 3 nodes", 2),
-            (None, 0, "fenced", 2),
+            (None, 0, "fenced, with its nodes on their way back", 2),
         ] {
             deeds.add_fence(margin, unknown);
             assert_eq!(fenced(margin, unknown), words);

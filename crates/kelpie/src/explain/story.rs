@@ -49,7 +49,7 @@ fn verdict(verdict: Verdict) -> String {
 /// What was seen, which rule decided, and against which deadline.
 fn judged(sheet: &mut Sheet, now: When, decision: &Decision, shown: &Shown) {
     if let Some(words) = &shown.words {
-        sheet.row("because", &words.rule);
+        sheet.row("because", readable(&words.rule.to_string()));
     }
     sheet.row("judged", ago(now, decision.at));
     let reasons = &decision.reasons;
@@ -246,6 +246,15 @@ fn or_nothing(lines: &[impl fmt::Display]) -> Vec<String> {
 /// `2026-11-16 00:30:12 UTC, 0.4 s ago`.
 fn ago(now: When, then: When) -> String {
     format!("{}, {}", Clock(then), Distance::between(now, then))
+}
+
+/// The words of a decision with its instants as people read them: logs have them as machines do.
+fn readable(words: &str) -> String {
+    let word = |word: &str| match word.parse() {
+        Ok(at) => Clock(When(Some(at))).to_string(),
+        Err(_) => word.to_owned(),
+    };
+    words.split(' ').map(word).collect::<Vec<_>>().join(" ")
 }
 
 /// An instant as people read it.

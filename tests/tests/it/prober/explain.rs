@@ -9,7 +9,7 @@ use super::stage::*;
 const FENCE: &str = "\
 shoot--dev--one: Fence, its controllers are to be stopped
 
-  because        too many leases are expired, since <date and time>
+  because        too many leases are expired, since <date> <time> UTC
   judged         <date> <time> UTC, <some> s ago
   leases         3 nodes count: 3 expired, 3 silent; 60 % expired trip
                  3 not renewed since the trip; well again below 60 %
@@ -128,7 +128,6 @@ fn masked(word: &str) -> String {
     let is_number = bare.parse::<f64>().is_ok();
     let mask = match bare {
         _ if !bare.starts_with(|first: char| first.is_ascii_digit()) => return word.to_owned(),
-        _ if bare.contains('T') => "<date and time>",
         _ if bare.contains('-') => "<date>",
         _ if bare.contains(':') => "<time>",
         _ if is_number && bare.contains('.') => "<some>",
