@@ -22,9 +22,9 @@ data:
 
 #[tokio::test]
 async fn an_allowlist_says_what_is_sent_and_under_which_names() {
-    let exporter =
-        Scripted::start(|_| (200, "some_number 7\nsome_text{a=\"b\"} 1\nother 1\n".into()));
-    let source = source(&exporter.await).await;
+    let exposed = "some_number 7\nsome_text{a=\"b\"} 1\nother 1\n";
+    let exporter = Scripted::source(exposed).await;
+    let source = source(&exporter).await;
     let hub = MetricsServer::hub(&[]).await.unwrap();
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("allowlist.yaml");
