@@ -18,6 +18,8 @@ const SLACK: SignedDuration = SignedDuration::from_secs(15);
 #[derive(Debug, Default)]
 pub(super) struct Witness {
     silent: BTreeMap<String, Vec<Timestamp>>,
+    /// What the last look saw: a silence that nobody looked at shows in the gap.
+    renewals: BTreeMap<String, Vec<Instant>>,
 }
 
 impl Witness {
@@ -32,9 +34,14 @@ impl Witness {
         now: (Instant, Timestamp),
     ) {
         let renewals = kubelets.renewals().await;
-        let silent = renewals.iter().filter(|renewed| {
-            let since = |start: Instant| now.0.saturating_duration_since(start);
-            since(**renewed) >= pace.grace / 2 && since(back) >= patience(pace)
+        let seen = self.renewals.insert(shoot.to_owned(), renewals.clone());
+        let before = seen.unwrap_or_else(|| renewals.clone());
+        let is_silent = |from: Instant, until: Instant| {
+            let since = |start: Instant| until.saturating_duration_since(start);
+            since(from) >= pace.grace / 2 && since(back) >= patience(pace)
+        };
+        let silent = before.iter().zip(&renewals).filter(|(before, renewed)| {
+            is_silent(**renewed, now.0) || is_silent(**before, **renewed)
         });
         #[expect(clippy::cast_precision_loss, reason = "a few nodes")]
         let share = silent.count() as f64 / renewals.len().max(1) as f64;
