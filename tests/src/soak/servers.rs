@@ -19,7 +19,7 @@ struct Server {
     ways: Vec<String>,
     /// It is away since then, and until then.
     away: Option<(Instant, Instant)>,
-    /// When it went away and came back, so far.
+    /// When it went away and was started again, so far.
     outages: Vec<(Instant, Instant)>,
 }
 
@@ -59,7 +59,7 @@ impl Servers {
         self.0.len()
     }
 
-    /// When it went away and came back.
+    /// When it went away and was started again.
     pub(super) fn outages(&self, number: usize) -> Vec<(Instant, Instant)> {
         self.0[number].outages.clone()
     }
@@ -80,9 +80,10 @@ impl Servers {
             let Some((since, _)) = server.away.filter(|(_, due)| *due <= now) else {
                 continue;
             };
+            let started = Instant::now();
             server.api.come_back().await?;
             server.away = None;
-            server.outages.push((since, Instant::now()));
+            server.outages.push((since, started));
         }
         Ok(())
     }
