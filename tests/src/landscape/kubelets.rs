@@ -42,8 +42,8 @@ struct State {
     is_cut: bool,
     /// By how much its clock is wrong.
     offset: SignedDuration,
-    /// When its last renewal was written.
-    renewed: Instant,
+    /// When its renewals were written; the first when it was made.
+    renewals: Vec<Instant>,
     /// It has to say that its node is ready.
     owes_status: bool,
 }
@@ -129,7 +129,7 @@ impl Kubelets {
             let state = State {
                 is_cut: silent_for.is_some(),
                 offset: SignedDuration::ZERO,
-                renewed: Instant::now(),
+                renewals: vec![Instant::now()],
                 owes_status: false,
             };
             Ok::<_, anyhow::Error>(Arc::new(Kubelet {
@@ -208,11 +208,18 @@ impl Kubelets {
 
     /// When each node has renewed last.
     pub async fn renewals(&self) -> Vec<Instant> {
-        let mut renewals = Vec::new();
+        let all = self.history().await;
+        let last = all.iter().filter_map(|renewals| renewals.last());
+        last.copied().collect()
+    }
+
+    /// When each node has renewed so far, in order.
+    pub async fn history(&self) -> Vec<Vec<Instant>> {
+        let mut all = Vec::new();
         for kubelet in &self.all {
-            renewals.push(kubelet.state.lock().await.renewed);
+            all.push(kubelet.state.lock().await.renewals.clone());
         }
-        renewals
+        all
     }
 
     /// The first instant at which a node may turn Unknown if nobody renews any more.
@@ -303,7 +310,7 @@ impl Renewal {
         if rest::merge(&self.client, &path, &patch).await.is_err() {
             return false;
         }
-        state.renewed = written;
+        state.renewals.push(written);
         if self.manner == Manner::Real && state.owes_status {
             state.owes_status = post_status(&self.client, &self.kubelet.node).await.is_err();
         }

@@ -174,7 +174,11 @@ fn signed(time: Duration) -> k8s_openapi::jiff::SignedDuration {
 
 #[cfg(test)]
 mod tests {
+    use tokio::time::Instant;
+
+    use super::super::witness::Silence;
     use super::*;
+    use crate::landscape::Pace;
 
     fn at(second: i64) -> Timestamp {
         Timestamp::from_second(1_000 + second).unwrap_or_default()
@@ -195,10 +199,20 @@ mod tests {
     }
 
     fn check(silent: bool, writes: &[(&str, Left)]) -> Vec<String> {
-        let mut witness = Witness::default();
-        if silent {
-            (0..100).for_each(|second| witness.saw_silent("a", at(second)));
-        }
+        // Renewed once, long before; or not known at all.
+        let long_ago = Instant::now();
+        let silence = Silence {
+            renewals: vec![vec![long_ago]],
+            outages: Vec::new(),
+        };
+        let witness = Witness {
+            pace: Pace::QUICK,
+            anchor: (at(-60), long_ago),
+            clusters: silent
+                .then(|| ("a".to_owned(), silence))
+                .into_iter()
+                .collect(),
+        };
         let writes: Vec<Write> = (0i64..)
             .zip(writes)
             .map(|(number, (user, left))| Write {

@@ -12,6 +12,7 @@ pub mod faults;
 mod servers;
 mod witness;
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use anyhow::{Context, Result};
@@ -26,9 +27,9 @@ use cluster::Cluster;
 use crew::Crew;
 use faults::Fault;
 use servers::Servers;
-use witness::Witness;
+use witness::{Silence, Witness};
 
-/// Between two looks at the nodes, and at what is due.
+/// Between two looks at what is due.
 const TICK: Duration = Duration::from_millis(200);
 
 /// How long anything may take that is expected to happen.
@@ -60,7 +61,6 @@ pub struct Soak {
     servers: Servers,
     clusters: Vec<Cluster>,
     crew: Crew,
-    witness: Witness,
     random: fastrand::Rng,
     /// The seed's API server is away until then.
     seed_back: Option<Instant>,
@@ -86,7 +86,6 @@ impl Soak {
             seed,
             servers,
             clusters,
-            witness: Witness::default(),
             random: fastrand::Rng::with_seed(plan.seed),
             seed_back: None,
             gaps: Vec::new(),
@@ -113,7 +112,23 @@ impl Soak {
         self.mend().await?;
         let log = self.seed.plane.api.audit_log()?;
         let writes = audit::read(&log)?;
-        Ok(Checker::check(&writes, &self.gaps, &self.witness))
+        Ok(Checker::check(&writes, &self.gaps, &self.witness().await))
+    }
+
+    async fn witness(&self) -> Witness {
+        let mut clusters = BTreeMap::new();
+        for cluster in &self.clusters {
+            let silence = Silence {
+                renewals: cluster.kubelets.history().await,
+                outages: self.servers.outages(cluster.server),
+            };
+            clusters.insert(cluster.shoot.name.clone(), silence);
+        }
+        Witness {
+            pace: self.plan.pace,
+            anchor: (wall_clock::now(), Instant::now()),
+            clusters,
+        }
     }
 
     /// The audit log of the seed, for who wants to see more.
@@ -131,7 +146,7 @@ impl Soak {
         self.crew.log()
     }
 
-    /// Does what is due, and looks at the nodes.
+    /// Does what is due.
     async fn tick(&mut self, now: Instant) -> Result<()> {
         for cluster in &mut self.clusters {
             cluster.heal_if_due(now).await;
@@ -144,13 +159,6 @@ impl Soak {
         }
         if self.seed_back.is_none() {
             self.crew.follow(&self.seed, now).await?;
-        }
-        let now = (Instant::now(), wall_clock::now());
-        for cluster in &self.clusters {
-            let back = self.servers.back_since(cluster.server);
-            let (name, pace) = (&cluster.shoot.name, self.plan.pace);
-            let look = self.witness.look(name, &cluster.kubelets, pace, back, now);
-            look.await;
         }
         Ok(())
     }

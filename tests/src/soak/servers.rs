@@ -17,9 +17,10 @@ struct Server {
     client: Client,
     /// Kubeconfigs of the probe.
     ways: Vec<String>,
-    /// It is away until then.
-    away_until: Option<Instant>,
-    back_since: Instant,
+    /// It is away since then, and until then.
+    away: Option<(Instant, Instant)>,
+    /// When it went away and was started again, so far.
+    outages: Vec<(Instant, Instant)>,
 }
 
 impl Servers {
@@ -37,8 +38,8 @@ impl Servers {
                 api,
                 client,
                 ways,
-                away_until: None,
-                back_since: Instant::now(),
+                away: None,
+                outages: Vec::new(),
             });
         }
         Ok(Self(all))
@@ -58,33 +59,31 @@ impl Servers {
         self.0.len()
     }
 
-    /// Since when it has been there without a break; if it is away: since now.
-    pub(super) fn back_since(&self, number: usize) -> Instant {
-        let server = &self.0[number];
-        match server.away_until {
-            Some(_) => Instant::now(),
-            None => server.back_since,
-        }
+    /// When it went away and was started again.
+    pub(super) fn outages(&self, number: usize) -> Vec<(Instant, Instant)> {
+        self.0[number].outages.clone()
     }
 
     /// Kills a server; false if it is away already.
     pub(super) fn kill(&mut self, number: usize, until: Instant) -> bool {
         let server = &mut self.0[number];
-        if server.away_until.is_some() {
+        if server.away.is_some() {
             return false;
         }
+        server.away = Some((Instant::now(), until));
         server.api.go_down();
-        server.away_until = Some(until);
         true
     }
 
     pub(super) async fn come_back_if_due(&mut self, now: Instant) -> Result<()> {
         for server in &mut self.0 {
-            if server.away_until.is_some_and(|due| due <= now) {
-                server.api.come_back().await?;
-                server.away_until = None;
-                server.back_since = Instant::now();
-            }
+            let Some((since, _)) = server.away.filter(|(_, due)| *due <= now) else {
+                continue;
+            };
+            let started = Instant::now();
+            server.api.come_back().await?;
+            server.away = None;
+            server.outages.push((since, started));
         }
         Ok(())
     }

@@ -6,59 +6,107 @@ use std::time::Duration;
 use k8s_openapi::jiff::{SignedDuration, Timestamp};
 use tokio::time::Instant;
 
-use crate::landscape::{Kubelets, Pace};
+use crate::landscape::Pace;
 
 /// f, as it is by default.
 const FAILURE: f64 = 0.6;
 
 /// A decision that was right so long ago may still be carried out on a loaded machine.
-const SLACK: SignedDuration = SignedDuration::from_secs(15);
+const SLACK: Duration = Duration::from_secs(15);
+
+/// How closely the time before a fence is looked at.
+const GRAIN: Duration = Duration::from_millis(100);
 
 /// Knows when a fence was justified.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct Witness {
-    silent: BTreeMap<String, Vec<Timestamp>>,
+    pub(super) pace: Pace,
+    /// The same moment on both clocks.
+    pub(super) anchor: (Timestamp, Instant),
+    pub(super) clusters: BTreeMap<String, Silence>,
+}
+
+/// What is known of a cluster.
+#[derive(Debug, Default)]
+pub(super) struct Silence {
+    /// When each node renewed, in order.
+    pub(super) renewals: Vec<Vec<Instant>>,
+    /// When its API server went away and was started again, in order.
+    pub(super) outages: Vec<(Instant, Instant)>,
 }
 
 impl Witness {
-    /// Looks at the nodes of a cluster. Kubelets whose API server was away until `back` get their time
-    /// to renew.
-    pub(super) async fn look(
-        &mut self,
-        shoot: &str,
-        kubelets: &Kubelets,
-        pace: Pace,
-        back: Instant,
-        now: (Instant, Timestamp),
-    ) {
-        let renewals = kubelets.renewals().await;
-        let silent = renewals.iter().filter(|renewed| {
-            let since = |start: Instant| now.0.saturating_duration_since(start);
-            since(**renewed) >= pace.grace / 2 && since(back) >= patience(pace)
-        });
-        #[expect(clippy::cast_precision_loss, reason = "a few nodes")]
-        let share = silent.count() as f64 / renewals.len().max(1) as f64;
-        if share >= FAILURE {
-            self.saw_silent(shoot, now.1);
-        }
-    }
-
-    pub(super) fn saw_silent(&mut self, shoot: &str, at: Timestamp) {
-        self.silent.entry(shoot.to_owned()).or_default().push(at);
-    }
-
     /// Whether a fence of that cluster may be carried out at that time.
     pub(super) fn was_silent(&self, shoot: &str, at: Timestamp) -> bool {
-        let times = self.silent.get(shoot);
-        let is_near = |time: &Timestamp| {
-            let since = at.duration_since(*time);
-            since <= SLACK && since >= -SignedDuration::from_secs(1)
+        let Some(silence) = self.clusters.get(shoot) else {
+            return false;
         };
-        times.is_some_and(|times| times.iter().any(is_near))
+        let end = self.instant(at);
+        let mut times = (0..=SLACK.as_millis() / GRAIN.as_millis())
+            .filter_map(|steps| end.checked_sub(GRAIN * u32::try_from(steps).ok()?));
+        times.any(|time| silence.covers(time, self.pace))
+    }
+
+    fn instant(&self, at: Timestamp) -> Instant {
+        let (wall, instant) = self.anchor;
+        let since = at.duration_since(wall);
+        let distance = since.unsigned_abs();
+        if since < SignedDuration::ZERO {
+            instant.checked_sub(distance).unwrap_or(instant)
+        } else {
+            instant + distance
+        }
     }
 }
 
-/// What kubelets get after an outage of their API server, less what a look may be late.
-fn patience(pace: Pace) -> Duration {
-    pace.renewal
+impl Silence {
+    /// Whether enough nodes had not renewed for half the grace period while their API server was there.
+    /// That kubelets get their time after an outage of it is the simulator's to prove: here nobody knows
+    /// when exactly a server that comes back begins to serve.
+    fn covers(&self, time: Instant, pace: Pace) -> bool {
+        let mut outages = self.outages.iter();
+        let has_server = outages.all(|(away, back)| time < *away || time >= *back);
+        let silent = self.renewals.iter().filter(|renewals| {
+            let last = renewals.iter().rev().find(|renewed| **renewed <= time);
+            last.is_some_and(|last| time - *last >= pace.grace / 2)
+        });
+        #[expect(clippy::cast_precision_loss, reason = "a few nodes")]
+        let share = silent.count() as f64 / self.renewals.len().max(1) as f64;
+        has_server && share >= FAILURE
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn silence_counts_unless_the_server_was_away() {
+        let start = Instant::now();
+        let at = |seconds: u64| start + Duration::from_secs(seconds);
+        let pace = Pace::QUICK;
+        let mut silence = Silence {
+            renewals: vec![vec![at(0), at(30)], vec![at(1)], vec![at(9), at(10)]],
+            outages: Vec::new(),
+        };
+        let covers = |silence: &Silence, seconds| silence.covers(at(seconds), pace);
+        let seen = [4, 6, 12, 31].map(|seconds| covers(&silence, seconds));
+        assert_eq!(
+            seen,
+            [false, true, true, true],
+            "two of three, then all but one"
+        );
+        silence.outages = vec![(at(5), at(12))];
+        let seen = [6, 11, 12].map(|seconds| covers(&silence, seconds));
+        assert_eq!(seen, [false, false, true]);
+        let witness = Witness {
+            pace,
+            anchor: (Timestamp::UNIX_EPOCH, start),
+            clusters: [("a".to_owned(), silence)].into(),
+        };
+        let second = |second| Timestamp::from_second(second).unwrap();
+        assert!(witness.was_silent("a", second(20)));
+        assert!(!witness.was_silent("a", second(4)));
+        assert!(!witness.was_silent("b", second(20)));
+    }
 }
