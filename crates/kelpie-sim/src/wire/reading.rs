@@ -200,7 +200,9 @@ fn put(object: &mut Map<String, Value>, name: &str, shape: Shape, part: &Part<'_
 
 /// Adds to a list.
 fn push(object: &mut Map<String, Value>, name: &str, value: Value) -> Option<()> {
-    let list = object.entry(name).or_insert_with(|| Vec::new().into());
+    let list = object
+        .entry(name)
+        .or_insert_with(|| Value::Array(Vec::new()));
     list.as_array_mut()?.push(value);
     Some(())
 }
