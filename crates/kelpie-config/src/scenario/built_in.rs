@@ -53,7 +53,8 @@ mod tests {
     fn every_name_has_its_scenario_which_ends_after_its_faults() {
         for name in Scenario::built_in_names() {
             let scenario = Scenario::built_in(name).unwrap();
-            assert!(!scenario.summary.is_empty(), "{name}");
+            // A line of a terminal.
+            assert!((1..=80).contains(&scenario.summary.len()), "{name}");
             for incident in &scenario.incidents {
                 let end = incident.at + incident.lasts.unwrap_or_default();
                 assert!(end < scenario.length, "{name}: {incident}");

@@ -44,10 +44,12 @@ fn a_day_of_fifty_clusters_goes_by_in_minutes() {
         landscape.damage()
     });
     let took = begun.elapsed();
-    println!(
-        "24 hours of 50 clusters with 10 nodes: {took:?}, {} MB, {damage:?}",
-        resident()
-    );
+    println!("| 24 simulated hours of 50 clusters with 10 nodes and the prober | |");
+    println!("|---|---|");
+    println!("| took | {:.1} s |", took.as_secs_f64());
+    println!("| resident | {} MB |", resident());
+    println!("| fences | {} |", damage.margins.len());
+    println!("| nodes gone Unknown | {} |\n", damage.nodes_unknown);
     assert_eq!(damage.nodes_unknown, 0);
     assert_eq!(damage.margins.len(), 24 * 17);
     assert!(took < Duration::from_mins(5), "{took:?}");
@@ -66,7 +68,10 @@ fn two_thousand_clusters_of_a_hundred_nodes_fit_into_a_gigabyte_at_real_speed() 
     runtime.block_on(async {
         let clock = Clock::starting_at(Time::from_unix(1_700_000_000, 0));
         let landscape = Landscape::inside(&Plan::of(2_000, 100), &clock).unwrap();
-        println!("made in {:?}, {} MB", begun.elapsed(), resident());
+        println!("| 2,000 clusters with 100 nodes at real speed | |");
+        println!("|---|---|");
+        println!("| made in | {:.1} s |", begun.elapsed().as_secs_f64());
+        println!("| resident then | {} MB |", resident());
         let driving = landscape.clone();
         let driver = tokio::spawn(async move { driving.run().await });
         let watchdog = Watchdog::start(&landscape, "kelpie-0", false);
@@ -80,7 +85,8 @@ fn two_thousand_clusters_of_a_hundred_nodes_fit_into_a_gigabyte_at_real_speed() 
                 .any(|(now, _)| *now > Duration::from_secs(11))
         });
         let (late, megabytes) = (late.count(), resident());
-        println!("after two minutes with the prober: {megabytes} MB, {late} clusters are late");
+        println!("| resident after two minutes with the prober | {megabytes} MB |");
+        println!("| clusters whose kubelets are late | {late} |\n");
         watchdog.crash();
         driver.abort();
         assert_eq!(landscape.damage().nodes_unknown, 0);

@@ -39,14 +39,14 @@ fn run_all(first: u64, count: u64, length: Duration) -> (usize, usize) {
         }
     });
     if let Some(seed) = failed.into_inner().unwrap() {
-        panic!("{}", story(seed, length));
+        panic!("{}", story(Chaos::new(seed, length), length));
     }
     looked_at.into_inner().unwrap()
 }
 
-/// What is wrong with a seed, with as few faults as it needs.
-fn story(seed: u64, length: Duration) -> String {
-    let mut chaos = Chaos::new(seed, length);
+/// What is wrong with a run whose faults go on for `length`, with as few of them as it needs.
+fn story(mut chaos: Chaos, length: Duration) -> String {
+    let seed = chaos.plan.seed;
     let mut outcome = run(&chaos);
     eprintln!(
         "seed {seed} fails, looking for fewer faults: {:#?}",
@@ -108,6 +108,29 @@ fn where_nobody_watches_the_auditor_finds_the_damage() {
     let wrong = |outcome: &&Outcome| !outcome.wrong.is_empty();
     let found = outcomes.iter().filter(wrong).count();
     assert!(found > 10, "{found} of 60");
+}
+
+#[test]
+fn a_run_that_fails_is_told_with_the_faults_it_needs_and_the_command_that_replays_it() {
+    // What the prober promises does not hold where there is none.
+    let mut unwatched = (0..60).map(|seed| Chaos {
+        watchdogs: 0,
+        ..Chaos::new(seed, USUAL)
+    });
+    let has_many = |chaos: &Chaos| chaos.scenario.incidents.len() > 2;
+    let failing = unwatched.find(|chaos| has_many(chaos) && !run(chaos).wrong.is_empty());
+    let failing = failing.unwrap();
+    let (seed, all) = (failing.plan.seed, failing.scenario.incidents.len());
+    let told = story(failing, USUAL);
+    assert!(told.starts_with(&format!("seed {seed} fails:")), "{told}");
+    assert!(
+        told.contains(&format!("with 1 of its {all} faults:")),
+        "{told}"
+    );
+    assert!(told.contains("partition of "), "{told}");
+    assert!(told.contains("turned Unknown"), "{told}");
+    let command = format!("cargo xtask sim --seed {seed} --hours 0.16");
+    assert!(told.contains(&command), "{told}");
 }
 
 #[test]

@@ -24,14 +24,14 @@ const WELL: Duration = Duration::from_mins(10);
 /// A container that misses what it needs crashes after so long.
 const LIFE: Duration = Duration::from_secs(2);
 
-/// The ReplicaSet that makes the pod anew when it is gone.
+/// The controller that makes the pod anew when it is gone.
 const OWNER: &str = "kube-apiserver-6b5c8d7f9c";
 
 /// The etcd of a cluster as others see it, and the pod that depends on it.
 #[derive(Debug)]
 pub(crate) struct Dependants {
     namespace: String,
-    /// The uid of the ReplicaSet.
+    /// The uid of that controller.
     owner: Value,
     /// A new pod takes so long to start.
     boot: Duration,

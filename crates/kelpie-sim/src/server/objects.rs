@@ -248,13 +248,18 @@ pub(super) fn is_dry(asked: &Asked<'_>) -> bool {
 
 /// The object in a request. It must be of the kind it is sent to.
 fn read(asked: &Asked<'_>, kind: &Kind) -> Result<Value, Refusal> {
-    let content = content_type(asked);
-    if !["", "application/json", "*/*"].contains(&content.as_str()) {
-        let message = "the body of the request was in an unknown format - accepted media types \
-                       include: application/json";
-        return Err(Refusal::new(Reason::UnsupportedMediaType, message));
-    }
-    let mut object = parsed_object(asked.body)?;
+    let mut object = match content_type(asked).as_str() {
+        "" | "application/json" | "*/*" => parsed_object(asked.body)?,
+        wire::PROTOBUF if wire::is_read(kind) => {
+            let message = "the object provided is unrecognized (must be of type protobuf)";
+            wire::read(kind, asked.body).ok_or_else(|| Refusal::bad_request(message))?
+        }
+        _ => {
+            let message = "the body of the request was in an unknown format - accepted media \
+                           types include: application/json";
+            return Err(Refusal::new(Reason::UnsupportedMediaType, message));
+        }
+    };
     let said = |field: &str| object[field].as_str().unwrap_or_default().to_owned();
     let (kind_said, version_said) = (said("kind"), said("apiVersion"));
     let is_kind = kind_said.is_empty() || kind_said == kind.name;

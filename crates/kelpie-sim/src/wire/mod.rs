@@ -1,7 +1,9 @@
-//! The protobuf that Kubernetes speaks, for the objects of which there are many.
+//! The protobuf that Kubernetes speaks: written for the objects of which there are many, read for those
+//! that kubectl writes so.
 
 mod message;
 mod object;
+mod reading;
 
 use serde_json::Value;
 
@@ -9,6 +11,7 @@ use crate::kind::Kind;
 use crate::resource::{LEASES, NODES};
 use crate::store::Kept;
 use message::Message;
+pub(crate) use reading::{is_read, read};
 
 pub(crate) const PROTOBUF: &str = "application/vnd.kubernetes.protobuf";
 

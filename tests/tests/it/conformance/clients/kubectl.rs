@@ -130,6 +130,24 @@ async fn kubectl_applies() {
 }
 
 #[tokio::test]
+async fn kubectl_creates_without_a_file_what_it_sends_as_protobuf() {
+    let simulated = cluster().await;
+    let kubectl = async |arguments: &[&str]| simulated.kubectl(arguments).await.unwrap();
+    kubectl(&["create", "namespace", "made"]).await;
+    let here = ["--namespace", "made"];
+    for kind in [
+        &["configmap", "one", "--from-literal=k=v"][..],
+        &["secret", "generic", "one", "--from-literal=k=v"],
+    ] {
+        kubectl(&[&here, &["create"][..], kind].concat()).await;
+    }
+    for (kind, expected) in [("configmap", "v"), ("secret", "dg==")] {
+        let read = ["get", kind, "one", "--output=jsonpath={.data.k}"];
+        assert_eq!(kubectl(&[&here[..], &read].concat()).await, expected);
+    }
+}
+
+#[tokio::test]
 async fn kubectl_installs_gardeners_definitions() {
     let simulated = cluster().await;
     let folder = xtask::cache::find("crds").unwrap();

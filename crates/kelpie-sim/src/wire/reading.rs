@@ -1,0 +1,296 @@
+//! Reading protobuf, for the kinds that kubectl writes so: those it creates without a file.
+
+use base64::Engine;
+use base64::prelude::BASE64_STANDARD;
+use serde_json::{Map, Value};
+
+use crate::kind::Kind;
+use crate::resource::{CONFIG_MAPS, NAMESPACES, SECRETS};
+
+/// A field: its number, its name in JSON, and how it is meant.
+type Field = (u64, &'static str, Shape);
+
+/// How a field is meant.
+#[derive(Clone, Copy)]
+enum Shape {
+    Text,
+    Truth,
+    Message(&'static [Field]),
+    /// There may be several.
+    Texts,
+    Messages(&'static [Field]),
+    /// Texts by names.
+    Map,
+    /// Bytes by names; in JSON they are base64.
+    Data,
+}
+
+const OWNER: &[Field] = &[
+    (1, "kind", Shape::Text),
+    (3, "name", Shape::Text),
+    (4, "uid", Shape::Text),
+    (5, "apiVersion", Shape::Text),
+    (6, "controller", Shape::Truth),
+    (7, "blockOwnerDeletion", Shape::Truth),
+];
+
+const METADATA: Field = (
+    1,
+    "metadata",
+    Shape::Message(&[
+        (1, "name", Shape::Text),
+        (2, "generateName", Shape::Text),
+        (3, "namespace", Shape::Text),
+        (5, "uid", Shape::Text),
+        (6, "resourceVersion", Shape::Text),
+        (11, "labels", Shape::Map),
+        (12, "annotations", Shape::Map),
+        (13, "ownerReferences", Shape::Messages(OWNER)),
+        (14, "finalizers", Shape::Texts),
+    ]),
+);
+
+const CONFIG_MAP: &[Field] = &[
+    METADATA,
+    (2, "data", Shape::Map),
+    (3, "binaryData", Shape::Data),
+    (4, "immutable", Shape::Truth),
+];
+
+const SECRET: &[Field] = &[
+    METADATA,
+    (2, "data", Shape::Data),
+    (3, "type", Shape::Text),
+    (4, "stringData", Shape::Map),
+    (5, "immutable", Shape::Truth),
+];
+
+const NAMESPACE: &[Field] = &[
+    METADATA,
+    (
+        2,
+        "spec",
+        Shape::Message(&[(1, "finalizers", Shape::Texts)]),
+    ),
+];
+
+/// What every request is wrapped in.
+const ENVELOPE: &[Field] = &[(
+    1,
+    "type",
+    Shape::Message(&[(1, "apiVersion", Shape::Text), (2, "kind", Shape::Text)]),
+)];
+
+/// The field of the envelope with the object.
+const CONTENT: u64 = 2;
+
+/// The fields of a kind that is read so.
+fn fields(kind: &Kind) -> Option<&'static [Field]> {
+    match &kind.shelf {
+        shelf if *shelf == CONFIG_MAPS => Some(CONFIG_MAP),
+        shelf if *shelf == SECRETS => Some(SECRET),
+        shelf if *shelf == NAMESPACES => Some(NAMESPACE),
+        _ => None,
+    }
+}
+
+/// Whether objects of this kind are read so.
+pub(crate) fn is_read(kind: &Kind) -> bool {
+    fields(kind).is_some()
+}
+
+/// The object in a request, as JSON; `None` if it cannot be read.
+pub(crate) fn read(kind: &Kind, body: &[u8]) -> Option<Value> {
+    let envelope = body.strip_prefix(super::MAGIC)?;
+    let said = message(ENVELOPE, envelope)?;
+    let mut content = &[][..];
+    each(envelope, |number, part| {
+        if let (CONTENT, Part::Bytes(bytes)) = (number, part) {
+            content = bytes;
+        }
+        Some(())
+    })?;
+    let mut object = message(fields(kind)?, content)?;
+    if let Some(Value::Object(said)) = said.get("type") {
+        object.extend(said.clone());
+    }
+    Some(Value::Object(object))
+}
+
+/// What a field holds.
+enum Part<'a> {
+    Number(u64),
+    Bytes(&'a [u8]),
+}
+
+/// Shows every field of a message that is a number or bytes; `None` if it is none.
+fn each<'a>(mut bytes: &'a [u8], mut see: impl FnMut(u64, Part<'a>) -> Option<()>) -> Option<()> {
+    while !bytes.is_empty() {
+        let key = varint(&mut bytes)?;
+        match key & 7 {
+            0 => see(key >> 3, Part::Number(varint(&mut bytes)?))?,
+            1 => bytes = bytes.get(8..)?,
+            2 => {
+                let length = usize::try_from(varint(&mut bytes)?).ok()?;
+                let (content, rest) = bytes.split_at_checked(length)?;
+                bytes = rest;
+                see(key >> 3, Part::Bytes(content))?;
+            }
+            5 => bytes = bytes.get(4..)?,
+            _ => return None,
+        }
+    }
+    Some(())
+}
+
+fn message(fields: &[Field], bytes: &[u8]) -> Option<Map<String, Value>> {
+    let mut object = Map::new();
+    each(bytes, |number, part| {
+        let known = fields.iter().find(|(own, ..)| *own == number);
+        match known {
+            Some((_, name, shape)) => put(&mut object, name, *shape, &part),
+            // What nobody knows means nothing.
+            None => Some(()),
+        }
+    })?;
+    Some(object)
+}
+
+/// Puts a field where it belongs. Those that are empty are written too, and mean nothing.
+fn put(object: &mut Map<String, Value>, name: &str, shape: Shape, part: &Part<'_>) -> Option<()> {
+    let bytes = match (shape, part) {
+        (Shape::Truth, Part::Number(number)) => {
+            object.insert(name.into(), (*number != 0).into());
+            return Some(());
+        }
+        (_, Part::Bytes(bytes)) => *bytes,
+        (_, Part::Number(_)) => return None,
+    };
+    match shape {
+        Shape::Truth => return None,
+        Shape::Text => {
+            let text = std::str::from_utf8(bytes).ok()?;
+            if !text.is_empty() {
+                object.insert(name.into(), text.into());
+            }
+        }
+        Shape::Message(fields) => {
+            let inner = message(fields, bytes)?;
+            if !inner.is_empty() {
+                object.insert(name.into(), Value::Object(inner));
+            }
+        }
+        Shape::Texts => push(object, name, std::str::from_utf8(bytes).ok()?.into())?,
+        Shape::Messages(fields) => {
+            let inner = message(fields, bytes)?;
+            push(object, name, Value::Object(inner))?;
+        }
+        Shape::Map | Shape::Data => {
+            let (key, value) = entry(bytes)?;
+            let value = match shape {
+                Shape::Map => std::str::from_utf8(value).ok()?.to_owned(),
+                _ => BASE64_STANDARD.encode(value),
+            };
+            let map = object.entry(name).or_insert_with(|| Map::new().into());
+            map.as_object_mut()?.insert(key.to_owned(), value.into());
+        }
+    }
+    Some(())
+}
+
+/// Adds to a list.
+fn push(object: &mut Map<String, Value>, name: &str, value: Value) -> Option<()> {
+    let list = object
+        .entry(name)
+        .or_insert_with(|| Value::Array(Vec::new()));
+    list.as_array_mut()?.push(value);
+    Some(())
+}
+
+/// An entry of a map: its name and what stands there.
+fn entry(bytes: &[u8]) -> Option<(&str, &[u8])> {
+    let (mut key, mut value) = (&[][..], &[][..]);
+    each(bytes, |number, part| {
+        match (number, part) {
+            (1, Part::Bytes(bytes)) => key = bytes,
+            (2, Part::Bytes(bytes)) => value = bytes,
+            _ => {}
+        }
+        Some(())
+    })?;
+    Some((std::str::from_utf8(key).ok()?, value))
+}
+
+fn varint(bytes: &mut &[u8]) -> Option<u64> {
+    let mut number = 0;
+    for shift in (0..64).step_by(7) {
+        let (byte, rest) = bytes.split_first()?;
+        *bytes = rest;
+        number |= u64::from(byte & 0x7f) << shift;
+        if byte & 0x80 == 0 {
+            return Some(number);
+        }
+    }
+    None
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::super::message::Message;
+    use super::super::{MAGIC, envelope};
+    use super::*;
+    use crate::kind::KINDS;
+
+    fn secret() -> Vec<u8> {
+        let mut metadata = Message::default();
+        metadata.text(1, &json!("s"));
+        metadata.text(2, &json!(""));
+        metadata.map(11, &json!({ "a": "b" }));
+        metadata.text(14, &json!("f1"));
+        metadata.text(14, &json!("f2"));
+        let mut entry = Message::default();
+        entry.bytes(1, b"k");
+        entry.bytes(2, &[0, 255]);
+        let mut secret = Message::default();
+        secret.message(1, &metadata);
+        secret.message(2, &entry);
+        secret.text(3, &json!("Opaque"));
+        secret.number(5, &json!(true));
+        envelope(&KINDS[&SECRETS], "Secret", &secret)
+    }
+
+    #[test]
+    fn an_object_is_read_as_it_was_written() {
+        let read = read(&KINDS[&SECRETS], &secret()).unwrap();
+        let expected = json!({
+            "apiVersion": "v1",
+            "kind": "Secret",
+            "metadata": { "name": "s", "labels": { "a": "b" }, "finalizers": ["f1", "f2"] },
+            "data": { "k": "AP8=" },
+            "type": "Opaque",
+            "immutable": true,
+        });
+        assert_eq!(read, expected);
+    }
+
+    #[test]
+    fn what_is_cut_off_or_not_protobuf_is_refused_and_never_a_panic() {
+        let kind = &KINDS[&SECRETS];
+        let whole = secret();
+        for length in 0..whole.len() {
+            // Where a field ends, so may the object.
+            let _ = read(kind, &whole[..length]);
+        }
+        for wrong in [
+            &b"{}"[..],
+            b"k8s\0\xff",
+            b"k8s\0\x12\xff\xff\xff\xff\x0f",
+            b"k8s\0\x0b",
+        ] {
+            assert_eq!(read(kind, wrong), None, "{wrong:?}");
+        }
+        assert_eq!(read(kind, MAGIC), Some(json!({})));
+    }
+}
