@@ -24,7 +24,7 @@ rules:
 - level: None
 ";
 
-/// A write that the API server accepted.
+/// A write that the API server did not refuse.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Write {
     /// The revision of the store that it made: writes to all kinds are in one order.
@@ -46,6 +46,8 @@ pub enum Left {
     Whole(Place, Stand),
     /// A Deployment, of which only the replicas are told.
     Scale(Place, u64),
+    /// Whoever asked was gone before the answer: what stands in the Deployment is not known.
+    Unsure(Place),
 }
 
 /// A Deployment: its namespace and its name.
@@ -62,7 +64,7 @@ pub struct Stand {
     pub recorded: Option<String>,
 }
 
-/// Every accepted write of a log, in the order of the store.
+/// Every write of a log that was not refused, in the order of the store.
 pub fn read(log: &str) -> Result<Vec<Write>> {
     let mut writes = Vec::new();
     for line in log.lines() {
@@ -71,12 +73,23 @@ pub fn read(log: &str) -> Result<Vec<Write>> {
             continue;
         };
         let code = event["responseStatus"]["code"].as_u64();
-        if code.is_some_and(|code| code < 300) {
+        let is_refused = code.is_some_and(|code| (400..499).contains(&code));
+        if !is_refused {
             let write = Write::of(&event).with_context(|| line.to_owned())?;
             writes.push(write);
         }
     }
-    writes.sort_by_key(|write| write.version);
+    // What has no version is placed by its time, before whatever was answered after it.
+    writes.sort_by_key(|write| write.at);
+    let mut next = u64::MAX;
+    for write in writes.iter_mut().rev() {
+        match write.left {
+            Left::Unsure(_) => write.version = next,
+            _ => next = next.min(write.version),
+        }
+    }
+    let rank = |write: &Write| (write.version, !matches!(write.left, Left::Unsure(_)));
+    writes.sort_by_key(rank);
     Ok(writes)
 }
 
@@ -89,7 +102,7 @@ impl Write {
         let annotations = &object["metadata"]["annotations"];
         let left = match (about["resource"].as_str(), about["subresource"].as_str()) {
             (Some("leases"), _) => Left::Lease(text(&object["spec"]["holderIdentity"])),
-            (_, Some(_)) => Left::Scale(place, replicas),
+            (_, Some(_)) => Left::Scale(place.clone(), replicas),
             _ => {
                 let stand = Stand {
                     replicas,
@@ -97,12 +110,23 @@ impl Write {
                     recorded: annotations[RECORD].as_str().map(str::to_owned),
                 };
                 // The name is not in the path of what is created.
-                Left::Whole((place.0, text(&object["metadata"]["name"])), stand)
+                let name = object["metadata"]["name"].as_str().unwrap_or(&place.1);
+                Left::Whole((place.0.clone(), name.to_owned()), stand)
             }
         };
         let version = object["metadata"]["resourceVersion"].as_str();
+        let code = event["responseStatus"]["code"].as_u64();
+        let (version, left) = match (version, left) {
+            (Some(version), left) if code.is_some_and(|code| code < 300) => {
+                (version.parse()?, left)
+            }
+            (_, Left::Lease(_)) => (0, Left::Unsure(place)),
+            (_, Left::Whole(place, _) | Left::Scale(place, _) | Left::Unsure(place)) => {
+                (0, Left::Unsure(place))
+            }
+        };
         Ok(Self {
-            version: version.context("no version")?.parse()?,
+            version,
             at: text(&event["stageTimestamp"]).parse()?,
             user: text(&event["user"]["username"]),
             left,

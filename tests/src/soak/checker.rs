@@ -66,6 +66,11 @@ impl Checker {
     fn see(&mut self, write: &Write, witness: &Witness) {
         let is_prober = write.user.starts_with(PROBER);
         match &write.left {
+            Left::Unsure(place) => {
+                if self.stands.remove(place).is_none() {
+                    self.leader = None;
+                }
+            }
             Left::Lease(holder) => {
                 self.leader = (!holder.is_empty()).then(|| write.user.clone());
             }
