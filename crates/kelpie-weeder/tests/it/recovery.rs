@@ -38,7 +38,7 @@ async fn nothing_is_deleted_while_etcd_is_gone_or_nothing_is_wrong() {
     let weeder = Gardener::start(&stage, "weeder-0", None);
     stage.lose_etcd([]);
     // The windows of the start are over by then.
-    until(&stage, start, BACK - SECOND).await;
+    until(&stage, start, BACK.saturating_sub(SECOND)).await;
     let early = stage.deleted_at();
     until(&stage, start, BACK + 3_600 * SECOND).await;
     let deleted = stage.deleted_at();
