@@ -155,6 +155,8 @@ impl Stage {
 
     /// What was broken so far.
     pub(super) fn damage(&self) -> Damage {
+        // Outside, the time would be the wall's.
+        let _inside = self.runtime.enter();
         self.landscape.damage()
     }
 }
