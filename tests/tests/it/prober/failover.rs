@@ -30,15 +30,28 @@ async fn a_leader_killed_at_any_write_is_followed_by_one_that_goes_on_where_it_w
         leader.until_held().await;
         leader.prober.kelpie.kill();
         trial.shoot.until_counts(FENCED, PATIENCE).await.unwrap();
-        second.stops_at(trial.write, &Ruling::HoldAnswer);
-        (second, trial.replica(&stage).await)
+        let third = trial.replica(&stage).await;
+        for replica in [&second, &third] {
+            replica.stops_at(trial.write, &Ruling::HoldAnswer);
+        }
+        (second, third)
     });
     let replicas = join_all(replicas).await;
 
     kubelets.heal().await;
     let restored = trials.iter().zip(replicas);
-    let restored = restored.map(async |(trial, (leader, _third))| {
-        leader.until_held().await;
+    let restored = restored.map(async |(trial, (second, third))| {
+        // A machine that stands still for seconds makes the third one lead.
+        let third_leads = tokio::select! {
+            _ = second.until_held() => false,
+            _ = third.until_held() => true,
+        };
+        let (leader, successor) = if third_leads {
+            (third, second)
+        } else {
+            (second, third)
+        };
+        successor.door.rule(|_| Ruling::Pass);
         leader.prober.kelpie.kill();
         let restored = trial.shoot.until_restored(RESTORED, PATIENCE);
         restored.await.unwrap();
