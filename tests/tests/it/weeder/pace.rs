@@ -109,7 +109,7 @@ async fn one_by_one(made: &[Dependants], weeder: &Weeder, crashing: usize) -> Ve
 }
 
 /// All services come back at the same moment: the weeder hears of it when the proxy lets it. Gives the
-/// seconds from the first recovery to the last deletion, and the most that were begun within one.
+/// seconds from the last recovery to the last deletion, and the most that were begun within one.
 async fn all_at_once(
     made: &[Dependants],
     proxy: &Proxy,
@@ -124,14 +124,14 @@ async fn all_at_once(
     until_deleted(weeder, pods, 2 * PATIENCE).await;
     let back = weeder.kelpie.lines(&["the service is back"]);
     let back: Vec<f64> = back.iter().filter_map(|line| second(line)).collect();
-    let first = back.iter().copied().fold(f64::MAX, f64::min);
-    let spread = back.iter().copied().fold(0.0, f64::max) - first;
+    let last = back.iter().copied().fold(0.0, f64::max);
+    let spread = last - back.iter().copied().fold(f64::MAX, f64::min);
     let acknowledged = acknowledged(weeder);
-    let took = acknowledged.iter().map(|(_, at)| *at).fold(0.0, f64::max) - first;
+    let took = acknowledged.iter().map(|(_, at)| *at).fold(0.0, f64::max) - last;
     let most = most_in_a_second(&begun(weeder));
     println!(
-        "{} services back within {spread:.2} s, {pods} pods: {took:.2} s to the last deletion, at \
-         most {most} in a second",
+        "{} services back within {spread:.2} s, {pods} pods: {took:.2} s from then to the last deletion, \
+         at most {most} in a second",
         made.len()
     );
     (took, most)
