@@ -9,7 +9,7 @@ use anyhow::{Context, Result};
 use tokio::runtime;
 
 pub(crate) use election::{ElectionFlags, identity};
-pub(crate) use logging::LoggingFlags;
+pub(crate) use logging::{LoggingFlags, PlainLoggingFlags};
 pub(crate) use seed::SeedFlags;
 pub(crate) use serving::{Loop, ServingFlags};
 

@@ -22,9 +22,8 @@ use self::voice::Voice;
 use super::report::Component;
 use super::spoke::SpokeFlags;
 use crate::bind::BindAddress;
-use crate::component::{self, Loop};
+use crate::component::{self, Loop, PlainLoggingFlags};
 use crate::exit::Outcome;
-use crate::log::{self, LogFormat, LogLevel};
 use crate::{signals, terminal};
 
 /// The loop that must not stop: it beats every few seconds, also within a tick.
@@ -113,29 +112,14 @@ pub(super) struct Collector {
     )]
     listen: BindAddress,
 
-    /// How a line looks
-    #[arg(
-        long,
-        value_name = "FORMAT",
-        default_value = "text",
-        help_heading = "Logging"
-    )]
-    log_format: LogFormat,
-
-    /// What is worth a line
-    #[arg(
-        long,
-        value_name = "LEVEL",
-        default_value = "info",
-        help_heading = "Logging"
-    )]
-    log_level: LogLevel,
+    #[command(flatten)]
+    logging: PlainLoggingFlags,
 }
 
 impl Collector {
     pub(super) fn run(self) -> Result<Outcome> {
         // The log comes first: reading the flags may have something to say.
-        log::start(self.log_format, self.log_level);
+        self.logging.start();
         let settings = self.forwarding.settings(self.component, self.dry_run)?;
         if self.once {
             component::run(self.once(settings))?;

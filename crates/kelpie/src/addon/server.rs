@@ -8,10 +8,9 @@ use kelpie_addon::{AddonRef, Options};
 use kelpie_config::GoDuration;
 use kelpie_kube::leader::{ElectionSettings, Part};
 
-use crate::component::{self, Loop, ServingFlags, identity};
+use crate::component::{self, Loop, PlainLoggingFlags, ServingFlags, identity};
 use crate::exit::Outcome;
 use crate::go_flags::boolean;
-use crate::log::{self, LogFormat, LogLevel};
 
 /// The loop that must not stop.
 pub(super) const TURNING: Loop = Loop {
@@ -61,23 +60,8 @@ pub(super) struct ServerFlags {
     #[command(flatten)]
     pub(super) serving: ServingFlags,
 
-    /// How a line looks
-    #[arg(
-        long,
-        value_name = "FORMAT",
-        default_value = "text",
-        help_heading = "Logging"
-    )]
-    log_format: LogFormat,
-
-    /// What is worth a line
-    #[arg(
-        long,
-        value_name = "LEVEL",
-        default_value = "info",
-        help_heading = "Logging"
-    )]
-    log_level: LogLevel,
+    #[command(flatten)]
+    logging: PlainLoggingFlags,
 }
 
 impl ServerFlags {
@@ -86,7 +70,7 @@ impl ServerFlags {
         if self.resync.0.is_zero() {
             return Err(crate::cli::usage_error("--resync must be longer than 0s"));
         }
-        log::start(self.log_format, self.log_level);
+        self.logging.start();
         component::run(serve)?;
         Ok(Outcome::Success)
     }

@@ -5,6 +5,35 @@ use clap::Args;
 use crate::go_flags::{boolean, zap_level};
 use crate::log::{self, LogFormat, LogLevel};
 
+/// What is logged, and how.
+#[derive(Args)]
+pub(crate) struct PlainLoggingFlags {
+    /// How a line looks
+    #[arg(
+        long,
+        value_name = "FORMAT",
+        default_value = "text",
+        help_heading = "Logging"
+    )]
+    log_format: LogFormat,
+
+    /// What is worth a line
+    #[arg(
+        long,
+        value_name = "LEVEL",
+        default_value = "info",
+        help_heading = "Logging"
+    )]
+    log_level: LogLevel,
+}
+
+impl PlainLoggingFlags {
+    /// From now on.
+    pub(crate) fn start(&self) {
+        log::start(self.log_format, self.log_level);
+    }
+}
+
 /// What is logged, and how; zap's flags are understood too.
 #[derive(Args)]
 #[command(next_help_heading = "Logging")]
