@@ -30,7 +30,6 @@
 
 mod board;
 mod collector;
-mod escape;
 mod hub;
 mod label;
 mod metrics;

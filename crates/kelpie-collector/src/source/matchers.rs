@@ -1,6 +1,6 @@
 //! Which selectors go into which request.
 
-use crate::escape::escape;
+use kelpie_net::escape;
 
 /// Bytes of one request's query. Servers take more (a Prometheus nearly a megabyte); the target of a
 /// request of ours ends at 64 KiB.

@@ -3,12 +3,11 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use kelpie_net::RequestError;
+use kelpie_net::{RequestError, escape};
 use serde::Deserialize;
 
 use super::{Source, SourceFault, push};
 use crate::Pipeline;
-use crate::escape::escape;
 use crate::queue::Inlet;
 use crate::tick::Tick;
 

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
 use http::{HeaderMap, StatusCode};
-use kelpie_net::{ConnectError, Connection, Endpoint, EndpointError};
+use kelpie_net::{ConnectError, Connection, Endpoint, EndpointError, escape};
 use serde::Deserialize;
 use tokio::time::timeout;
 
@@ -56,7 +56,8 @@ async fn fetch(endpoint: &Endpoint, cluster: &str) -> Result<Answer> {
             }
             other => anyhow::anyhow!("the prober cannot be reached: {other}; {HINT}"),
         })?;
-    let path = format!("/debug/state?cluster={}", escaped(cluster));
+    let mut path = "/debug/state?cluster=".to_owned();
+    escape(cluster, &mut path);
     let answer = connection.get(&path, &HeaderMap::new()).await;
     let answer = answer.context("the prober did not answer")?;
     let status = answer.status;
@@ -75,27 +76,5 @@ async fn fetch(endpoint: &Endpoint, cluster: &str) -> Result<Answer> {
             ),
         },
         other => bail!("{} answered {other}; {HINT}", endpoint.authority()),
-    }
-}
-
-/// For a query: what is not plain gets a percent sign.
-fn escaped(text: &str) -> String {
-    let escape = |byte: u8| match byte {
-        b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'-' | b'.' | b'_' | b'~' => {
-            char::from(byte).to_string()
-        }
-        other => format!("%{other:02X}"),
-    };
-    text.bytes().map(escape).collect()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn names_are_escaped_for_the_query() {
-        assert_eq!(escaped("shoot--dev--one"), "shoot--dev--one");
-        assert_eq!(escaped("a&b=ü /"), "a%26b%3D%C3%BC%20%2F");
     }
 }

@@ -1,7 +1,7 @@
 //! Text in a URL's query.
 
 /// Appends `text` with all but letters, digits and `-._~` escaped.
-pub(crate) fn escape(text: &str, to: &mut String) {
+pub fn escape(text: &str, to: &mut String) {
     const DIGITS: &[u8; 16] = b"0123456789ABCDEF";
     for byte in text.bytes() {
         if byte.is_ascii_alphanumeric() || b"-._~".contains(&byte) {
@@ -22,5 +22,9 @@ mod tests {
         let mut escaped = String::new();
         escape("aZ0-._~ &+=%ä", &mut escaped);
         assert_eq!(escaped, "aZ0-._~%20%26%2B%3D%25%C3%A4");
+        let mut of_clusters = "?cluster=".to_owned();
+        escape("shoot--dev--one", &mut of_clusters);
+        escape("a&b=ü /", &mut of_clusters);
+        assert_eq!(of_clusters, "?cluster=shoot--dev--onea%26b%3D%C3%BC%20%2F");
     }
 }
