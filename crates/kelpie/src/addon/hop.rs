@@ -5,7 +5,7 @@ use clap::Args;
 use kelpie_addon::Hop as Controller;
 use prometheus_client::registry::Registry;
 
-use super::server::{ServerFlags, TURNING};
+use super::server::ServerFlags;
 use super::spoke::SpokeFlags;
 use crate::exit::Outcome;
 use crate::signals;
@@ -43,12 +43,8 @@ impl Hop {
         let mut registry = Registry::default();
         let options = self.server.options(self.hub.addon(), LEASE);
         let controller = Controller::new(hub, options, &mut registry);
-        let served = self
-            .server
-            .serving
-            .open(registry, controller.routes(), &TURNING);
+        let pages = controller.routes();
         let run = |pulse, ready| controller.run(shutdown, pulse, ready);
-        served.await?.during(run).await;
-        Ok(())
+        self.server.during(registry, pages, run).await
     }
 }

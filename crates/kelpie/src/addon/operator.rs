@@ -6,7 +6,7 @@ use kelpie_addon::{Operator as Controller, OperatorOptions};
 use prometheus_client::registry::Registry;
 
 use super::collectors::CollectorFlags;
-use super::server::{ServerFlags, TURNING};
+use super::server::ServerFlags;
 use super::spoke::SpokeFlags;
 use crate::exit::Outcome;
 use crate::signals;
@@ -47,12 +47,8 @@ impl Operator {
         let mut registry = Registry::default();
         let options = self.server.options(self.spoke.addon(), LEASE);
         let controller = Controller::new(spoke, options, operator, &mut registry);
-        let served = self
-            .server
-            .serving
-            .open(registry, controller.routes(), &TURNING);
+        let pages = controller.routes();
         let run = |pulse, ready| controller.run(shutdown, pulse, ready);
-        served.await?.during(run).await;
-        Ok(())
+        self.server.during(registry, pages, run).await
     }
 }

@@ -3,17 +3,20 @@
 use std::time::Duration;
 
 use anyhow::Result;
+use axum::Router;
 use clap::Args;
 use kelpie_addon::{AddonRef, Options};
 use kelpie_config::GoDuration;
+use kelpie_health::{Pulse, ReadyHandle};
 use kelpie_kube::leader::{ElectionSettings, Part};
+use prometheus_client::registry::Registry;
 
 use crate::component::{self, Loop, PlainLoggingFlags, ServingFlags, identity};
 use crate::exit::Outcome;
 use crate::go_flags::boolean;
 
 /// The loop that must not stop.
-pub(super) const TURNING: Loop = Loop {
+const TURNING: Loop = Loop {
     name: "loop",
     // A turn writes to a spoke that may be slow; it is well within this.
     longest_turn: Duration::from_mins(3),
@@ -58,7 +61,7 @@ pub(super) struct ServerFlags {
     enable_leader_election: bool,
 
     #[command(flatten)]
-    pub(super) serving: ServingFlags,
+    serving: ServingFlags,
 
     #[command(flatten)]
     logging: PlainLoggingFlags,
@@ -73,6 +76,18 @@ impl ServerFlags {
         self.logging.start();
         component::run(serve)?;
         Ok(Outcome::Success)
+    }
+
+    /// Serves the numbers, `pages` and the health checks while the controller runs.
+    pub(super) async fn during<F: Future<Output = ()>>(
+        &self,
+        registry: Registry,
+        pages: Router,
+        controller: impl FnOnce(Pulse, ReadyHandle) -> F,
+    ) -> Result<()> {
+        let served = self.serving.open(registry, pages, &TURNING).await?;
+        served.during(controller).await;
+        Ok(())
     }
 
     /// `lease`: where the leader is elected, if it is.

@@ -6,7 +6,7 @@ use kelpie_addon::StatusController;
 use prometheus_client::registry::Registry;
 
 use super::hub::HubFlags;
-use super::server::{ServerFlags, TURNING};
+use super::server::ServerFlags;
 use super::spoke::SpokeFlags;
 use crate::exit::Outcome;
 use crate::signals;
@@ -47,12 +47,8 @@ impl Status {
         let mut registry = Registry::default();
         let options = self.server.options(self.spoke.addon(), LEASE);
         let controller = StatusController::new(spoke, options, hub, &mut registry);
-        let served = self
-            .server
-            .serving
-            .open(registry, controller.routes(), &TURNING);
+        let pages = controller.routes();
         let run = |pulse, ready| controller.run(shutdown, pulse, ready);
-        served.await?.during(run).await;
-        Ok(())
+        self.server.during(registry, pages, run).await
     }
 }
