@@ -154,6 +154,12 @@ impl Asked {
         self.is_on_target() && self.method != "GET"
     }
 
+    /// The path of the object the call is on, be it as a whole or its scale.
+    pub fn object(&self) -> &str {
+        let path = self.path.split('?').next().unwrap_or_default();
+        path.strip_suffix("/scale").unwrap_or(path)
+    }
+
     /// A call on a Lease: the election's.
     pub fn is_on_lease(&self) -> bool {
         self.path.contains("/leases")
