@@ -188,6 +188,8 @@ impl LeaseBook {
         }
         self.entries
             .retain(|entry| entry.generation == self.generation);
+        // The set of nodes changes seldom; room for more would be kept for every cluster.
+        self.entries.shrink_to_fit();
         false
     }
 

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::fmt;
+use std::sync::Arc;
 
 use serde::ser::{Serialize, SerializeMap, Serializer};
 
@@ -55,19 +56,26 @@ pub enum MachinePhase {
     Failed,
 }
 
-/// The machines of a cluster by the node each belongs to.
+/// The machines of a cluster by the node each belongs to, sorted. Names are shared with whoever keeps
+/// the machines: there are many, and they are held for every cluster.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Machines(BTreeMap<String, MachinePhase>);
+pub struct Machines(Box<[(Arc<str>, MachinePhase)]>);
 
-impl FromIterator<(String, MachinePhase)> for Machines {
+impl Machines {
+    fn phase(&self, node: &str) -> Option<MachinePhase> {
+        let found = self.0.binary_search_by(|(name, _)| (**name).cmp(node));
+        found.ok().map(|index| self.0[index].1)
+    }
+}
+
+impl<N: Into<Arc<str>>> FromIterator<(N, MachinePhase)> for Machines {
     /// Where two machines claim one node, the one in the better phase counts.
-    fn from_iter<I: IntoIterator<Item = (String, MachinePhase)>>(machines: I) -> Self {
-        let mut by_node = BTreeMap::new();
-        for (node, phase) in machines {
-            let best = by_node.entry(node).or_insert(phase);
-            *best = phase.min(*best);
-        }
-        Self(by_node)
+    fn from_iter<I: IntoIterator<Item = (N, MachinePhase)>>(machines: I) -> Self {
+        let machines = machines.into_iter();
+        let mut by_node: Vec<_> = machines.map(|(node, phase)| (node.into(), phase)).collect();
+        by_node.sort();
+        by_node.dedup_by(|later, kept| later.0 == kept.0);
+        Self(by_node.into())
     }
 }
 
@@ -237,7 +245,7 @@ impl RosterNode {
     }
 
     fn judge(&mut self, machines: Option<&Machines>) {
-        let by_machine = match machines.map(|machines| machines.0.get(&*self.name)) {
+        let by_machine = match machines.map(|machines| machines.phase(&self.name)) {
             None | Some(Some(MachinePhase::Alive)) => None,
             Some(None) => Some(Exclusion::NoMachine),
             Some(Some(MachinePhase::Failed)) => Some(Exclusion::MachineFailed),

@@ -7,8 +7,9 @@ use bytes::{Bytes, BytesMut};
 use http::{HeaderMap, StatusCode, header};
 use hyper::body::{Body, Incoming};
 
-use crate::connection::Connection;
+use crate::exchange::Exchange;
 use crate::request::RequestError;
+use crate::stream::Stream;
 
 /// The answer to a request: its head, and its body as it comes. Read it to the end, by
 /// [`Response::collect`] or until [`Response::chunk`] gives `None`, and the connection can be used
@@ -20,17 +21,25 @@ pub struct Response<'c> {
     /// The headers.
     pub headers: HeaderMap,
     body: Incoming,
-    connection: &'c mut Connection,
+    /// `None` at the end of the body.
+    exchange: Option<Exchange>,
+    /// Where the stream goes when it is free again.
+    stream: &'c mut Option<Stream>,
 }
 
 impl<'c> Response<'c> {
-    pub(crate) fn new(answer: http::Response<Incoming>, connection: &'c mut Connection) -> Self {
+    pub(crate) fn new(
+        answer: http::Response<Incoming>,
+        exchange: Exchange,
+        stream: &'c mut Option<Stream>,
+    ) -> Self {
         let (head, body) = answer.into_parts();
         Self {
             status: head.status,
             headers: head.headers,
             body,
-            connection,
+            exchange: Some(exchange),
+            stream,
         }
     }
 
@@ -38,7 +47,9 @@ impl<'c> Response<'c> {
     pub async fn chunk(&mut self) -> Result<Option<Bytes>, RequestError> {
         loop {
             let frame = poll_fn(|cx| {
-                self.connection.drive(cx);
+                if let Some(exchange) = &mut self.exchange {
+                    exchange.drive(cx);
+                }
                 Pin::new(&mut self.body).poll_frame(cx)
             });
             match frame.await {
@@ -50,7 +61,9 @@ impl<'c> Response<'c> {
                 }
                 Some(Err(error)) => return Err(RequestError::from_hyper(&error)),
                 None => {
-                    self.connection.finish();
+                    if let Some(exchange) = self.exchange.take() {
+                        *self.stream = exchange.end();
+                    }
                     return Ok(None);
                 }
             }

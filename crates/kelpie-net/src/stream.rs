@@ -3,7 +3,7 @@
 use std::io;
 use std::pin::Pin;
 use std::sync::{Arc, Mutex, PoisonError};
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, Waker};
 
 use hyper_util::rt::TokioIo;
 use tokio::io::{AsyncRead, AsyncWrite, DuplexStream, ReadBuf};
@@ -103,6 +103,16 @@ impl Stream {
     pub fn noted(mut self, note: Note) -> Self {
         self.1 = Some(note);
         self
+    }
+
+    /// Whether the peer, of whom nothing is awaited, neither closed the stream nor said anything.
+    pub(crate) fn is_quiet(&mut self) -> bool {
+        let mut byte = [0; 1];
+        let mut buffer = ReadBuf::new(&mut byte);
+        let mut nobody = Context::from_waker(Waker::noop());
+        Pin::new(self)
+            .poll_read(&mut nobody, &mut buffer)
+            .is_pending()
     }
 
     /// As hyper and tonic want it.

@@ -30,7 +30,7 @@ pub(crate) struct Eyes {
     timeout: Duration,
     internal: View,
     /// `None`: there is no external probe.
-    external: Option<Sentry>,
+    external: Option<Box<Sentry>>,
     pools: Arc<PoolConditions>,
     machines: Option<Arc<Machines>>,
     /// The nodes were judged by other conditions than those that hold now.
@@ -80,7 +80,7 @@ impl Eyes {
             clock,
             timeout,
             internal: View::new(keeping, network),
-            external: has_external.then(|| Sentry::new(View::new(keeping, network))),
+            external: has_external.then(|| Box::new(Sentry::new(View::new(keeping, network)))),
             pools: Arc::default(),
             machines: None,
             roster_is_outdated: false,

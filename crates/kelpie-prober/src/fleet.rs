@@ -257,7 +257,7 @@ async fn supervise(
 ) {
     common.metrics.active_probes.inc();
     loop {
-        let probe = common.probe(cluster, inputs.clone(), cancelled.clone());
+        let mut probe = common.probe(cluster, inputs.clone(), cancelled.clone());
         if AssertUnwindSafe(probe.run()).catch_unwind().await.is_ok() {
             break;
         }

@@ -280,7 +280,7 @@ impl Hands {
 
     /// Stops at a step boundary: what is under way may end, nothing new begins. A record that was
     /// written stays: the next start finds it.
-    pub(crate) async fn rest(mut self) {
+    pub(crate) async fn rest(&mut self) {
         self.stand_down();
         let all = async {
             while let Some(done) = self.under_way.next().await {

@@ -34,7 +34,7 @@ pub(crate) struct Probe {
 
 impl Probe {
     /// Until it is cancelled.
-    pub(crate) async fn run(mut self) {
+    pub(crate) async fn run(&mut self) {
         let cancelled = self.cancelled.clone();
         let now = self.clock.now();
         let mut wake = now.after(SPREAD.mul_f64(fastrand::f64()));

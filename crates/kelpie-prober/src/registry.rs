@@ -39,7 +39,7 @@ pub(crate) struct Registry {
     /// `None`: there is no external probe.
     external: Option<Mirror<String, Arc<RawKubeconfig>>>,
     /// By namespace and name.
-    machines: Mirror<(String, String), Machine>,
+    machines: Mirror<(Arc<str>, Box<str>), Machine>,
     machine_kind: Kind,
     /// Machines by namespace, as probes get them; made when asked for.
     built: BTreeMap<String, Arc<Machines>>,
@@ -67,7 +67,7 @@ struct Cluster {
 /// What is kept of a Machine.
 #[derive(Debug, PartialEq, Eq)]
 struct Machine {
-    node: Option<String>,
+    node: Option<Arc<str>>,
     phase: MachinePhase,
 }
 
@@ -151,11 +151,9 @@ impl Registry {
         if let Some(built) = self.built.get(namespace) {
             return Some(Arc::clone(built));
         }
-        let from = self
-            .machines
-            .range_from((namespace.to_owned(), String::new()));
+        let from = self.machines.range_from((namespace.into(), Box::default()));
         let machines: Machines = from
-            .take_while(|((of, _), _)| of == namespace)
+            .take_while(|((of, _), _)| **of == *namespace)
             .filter_map(|(_, machine)| Some((machine.node.clone()?, machine.phase)))
             .collect();
         let machines = Arc::new(machines);
@@ -296,7 +294,7 @@ impl Registry {
                     node: facts.node,
                     phase: facts.phase,
                 };
-                let key = (facts.namespace.clone(), facts.name);
+                let key = (self.shared(&facts.namespace), facts.name.into());
                 // Machines are written often; what is used of them changes seldom.
                 let is_same = self.machines.get(&key) == Some(&machine);
                 self.machines.put(key, machine);
@@ -307,7 +305,8 @@ impl Registry {
                 }
             }
             Change::Deleted { namespace, name } => {
-                self.machines.remove(&(namespace.clone(), name));
+                let key = (namespace.as_str().into(), name.into());
+                self.machines.remove(&key);
                 self.machines_changed([namespace])
             }
             Change::Synced => {
@@ -318,9 +317,20 @@ impl Registry {
                     let names = self.names();
                     return self.machines_changed(names);
                 }
-                self.machines_changed(gone.into_iter().map(|(namespace, _)| namespace))
+                let namespaces = gone.iter().map(|(namespace, _)| namespace.to_string());
+                self.machines_changed(namespaces)
             }
             Change::Failed(_) => Vec::new(),
+        }
+    }
+
+    /// A namespace, as its machines have it already: one text for all of them.
+    fn shared(&self, namespace: &str) -> Arc<str> {
+        let namespace: Arc<str> = namespace.into();
+        let first = (Arc::clone(&namespace), Box::default());
+        match self.machines.range_from(first).next() {
+            Some(((same, _), _)) if *same == namespace => Arc::clone(same),
+            _ => namespace,
         }
     }
 

@@ -1,5 +1,6 @@
 //! Machines, where there are any.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::{Stream, StreamExt, stream};
@@ -19,7 +20,7 @@ pub struct MachineFacts {
     /// Its name.
     pub name: String,
     /// The node it became (label `node`); `None` before it joined.
-    pub node: Option<String>,
+    pub node: Option<Arc<str>>,
     /// Its phase.
     pub phase: MachinePhase,
 }
@@ -64,7 +65,7 @@ impl Watched for MachineFacts {
         Self {
             namespace: namespace.to_owned(),
             name: name.to_owned(),
-            node: node.filter(|node| !node.is_empty()).map(str::to_owned),
+            node: node.filter(|node| !node.is_empty()).map(Arc::from),
             // A deletionTimestamp alone does not count: until machine-controller-manager has set the
             // phase the machine runs, and its lease tells as much as any other.
             phase: match object["status"]["currentStatus"]["phase"].as_str() {
