@@ -1,8 +1,10 @@
 //! From dependency-watchdog to Kelpie and back, in the middle of a fence.
 
 use kelpie_e2e::landscape::{
-    Kubelets, Pace, Predecessor, Prober, ProberConfig, Shoot, grant_gardeners_rights, rest,
+    Contender, Kubelets, Pace, Predecessor, Prober, ProberConfig, Shoot, grant_gardeners_rights,
+    rest,
 };
+use kelpie_e2e::poll;
 use serde_json::{Value, json};
 use tokio::time::Instant;
 
@@ -108,6 +110,69 @@ async fn what_kelpie_has_fenced_is_left_as_dependency_watchdog_leaves_and_restor
     shoot.until_restored(RESTORED, PATIENCE).await.unwrap();
     assert_each_has(&shoot, &as_restored()).await;
     assert_alike(&shoot, &model).await;
+}
+
+#[tokio::test]
+#[ignore = "needs a build of dependency-watchdog, whose path DEPENDENCY_WATCHDOG names"]
+async fn the_real_dependency_watchdog_and_kelpie_restore_what_the_other_has_fenced() {
+    let stage = Stage::start().await;
+    let pace = Pace::QUICK;
+    let client = &stage.seed.client;
+    let kubelets = Kubelets::start(client, 3, pace).await.unwrap();
+    let shoot = stage.shoot("shoot", &kubelets).await;
+
+    let dwd = real_predecessor(&stage, pace).await;
+    kubelets.cut(1.0).await;
+    shoot.until_counts(FENCED, PATIENCE).await.unwrap();
+    until_each_has(&shoot, &as_fenced()).await;
+    drop(dwd);
+    let kelpie = kelpie(&stage, pace).await;
+    kubelets.heal().await;
+    shoot.until_restored(RESTORED, PATIENCE).await.unwrap();
+    until_each_has(&shoot, &as_restored()).await;
+
+    kubelets.cut(1.0).await;
+    shoot.until_counts(FENCED, PATIENCE).await.unwrap();
+    until_each_has(&shoot, &as_fenced()).await;
+    assert_eq!(kelpie.kelpie.stop().await.unwrap().code, Some(0));
+    let _dwd = real_predecessor(&stage, pace).await;
+    kubelets.heal().await;
+    shoot.until_restored(RESTORED, PATIENCE).await.unwrap();
+    until_each_has(&shoot, &as_restored()).await;
+}
+
+async fn real_predecessor(stage: &Stage, pace: Pace) -> Contender {
+    let program = std::env::var("DEPENDENCY_WATCHDOG").unwrap();
+    let mut command = vec![program];
+    let flags = [
+        "prober",
+        "--config-file={config}",
+        "--kubeconfig={kubeconfig}",
+        "--kube-api-qps=20",
+        "--kube-api-burst=100",
+        "--metrics-bind-addr=127.0.0.1:0",
+        "--health-bind-addr=127.0.0.1:0",
+    ];
+    command.extend(flags.map(str::to_owned));
+    let admin = stage.seed.plane.api.admin();
+    let kubeconfig = stage.seed.kubeconfig(&admin).unwrap();
+    let config = ProberConfig::shipped(pace);
+    let started = Contender::start(&command, &config, &kubeconfig, None);
+    started.await.unwrap()
+}
+
+async fn until_each_has(shoot: &Shoot, expected: &Expected) {
+    let wanted: Vec<_> = expected.iter().map(|(_, _, text)| text.clone()).collect();
+    let each = poll::until("the annotations", PATIENCE, async || {
+        let mut found = Vec::new();
+        for (name, ..) in expected {
+            let object = shoot.object(name).await?;
+            found.push(object["metadata"]["annotations"].to_string());
+        }
+        Ok((found == wanted).then_some(()))
+    });
+    each.await.unwrap();
+    assert_each_has(shoot, expected).await;
 }
 
 /// In the place of dependency-watchdog: its name, its rights.
