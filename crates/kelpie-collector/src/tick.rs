@@ -9,8 +9,9 @@ use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 
 use crate::hub::Course;
+use crate::ledger::Ledger;
 use crate::metrics::Metrics;
-use crate::outcome::{Ledger, Outcome};
+use crate::outcome::Outcome;
 use crate::outlet::Outlet;
 use crate::queue::queue;
 use crate::source::{Source, SourceFault};
@@ -62,7 +63,7 @@ impl Tick {
         Ok(())
     }
 
-    /// A stream has ended.
+    /// More samples were read. As they come: a tick that is aborted has read them too.
     pub(crate) fn count(&self, tally: Tally) {
         self.metrics.read(&tally);
         self.ledger.lock().tally += tally;
@@ -119,6 +120,6 @@ impl Tick {
         }
         // Not a moment longer: an open body keeps its locks at the source.
         work.shutdown().await;
-        std::mem::take(&mut *tick.ledger.lock())
+        tick.ledger.close()
     }
 }

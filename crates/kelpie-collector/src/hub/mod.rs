@@ -25,6 +25,7 @@ use crate::queue::Queued;
 use crate::said::said;
 use crate::site::{Access, Site, SiteError, SiteFault};
 use crate::tick::Tick;
+use crate::underway::Kind;
 
 /// Requests of a tick that only find out which samples the hub refuses.
 const MOST_EXTRA: u32 = 64;
@@ -131,9 +132,7 @@ impl Hub {
                     continue;
                 }
                 Verdict::Failed | Verdict::Retry(_) => {
-                    let mut outcome = ledger.lock();
-                    outcome.undelivered += samples;
-                    outcome.fail(format!("the hub: {said}"));
+                    ledger.lock().fail(format!("the hub: {said}"));
                     continue;
                 }
                 Verdict::TooLarge => {
@@ -162,7 +161,7 @@ impl Hub {
     async fn attempt(&self, batch: &Batch, course: &Course, metrics: &Metrics) -> Attempt {
         let mut times = 0;
         loop {
-            let attempt = self.post(batch, course.request_timeout, metrics).await;
+            let attempt = self.post(batch, course, metrics).await;
             let Verdict::Retry(after) = attempt.verdict else {
                 return attempt;
             };
@@ -175,33 +174,29 @@ impl Hub {
         }
     }
 
-    async fn post(&self, batch: &Batch, limit: Duration, metrics: &Metrics) -> Attempt {
+    async fn post(&self, batch: &Batch, course: &Course, metrics: &Metrics) -> Attempt {
+        let asked = metrics.begin(Kind::Write);
+        let limit = course.request_timeout;
         match timeout(limit, self.exchange(batch)).await {
             Ok(Ok((status, body, retry_after))) => {
-                metrics.wrote(Some(status.as_u16()));
+                asked.answered(status);
                 Attempt {
                     verdict: verdict(status.as_u16(), &body, retry_after.as_deref()),
                     said: said(status, &body),
                 }
             }
-            Ok(Err(fault)) => {
-                metrics.wrote(None);
-                Attempt {
-                    verdict: if fault.may_pass() {
-                        Verdict::Retry(None)
-                    } else {
-                        Verdict::Failed
-                    },
-                    said: fault.to_string(),
-                }
-            }
-            Err(_) => {
-                metrics.wrote(None);
-                Attempt {
-                    verdict: Verdict::Retry(None),
-                    said: format!("no answer within {limit:?}"),
-                }
-            }
+            Ok(Err(fault)) => Attempt {
+                verdict: if fault.may_pass() {
+                    Verdict::Retry(None)
+                } else {
+                    Verdict::Failed
+                },
+                said: fault.to_string(),
+            },
+            Err(_) => Attempt {
+                verdict: Verdict::Retry(None),
+                said: format!("no answer within {limit:?}"),
+            },
         }
     }
 

@@ -19,6 +19,7 @@ use crate::said::said;
 use crate::site::{Access, Lent, Site, SiteError, SiteFault};
 use crate::text::TextError;
 use crate::tick::Tick;
+use crate::underway::Underway;
 
 /// Where a Prometheus federates. A URL that names it means the server.
 const FEDERATE: &str = "/federate";
@@ -124,14 +125,14 @@ impl Source {
         lent: &'c mut Lent,
         path: &str,
         accept: &'static str,
-        count: impl Fn(Option<u16>),
+        asked: Underway,
     ) -> Result<Response<'c>, SourceFault> {
         let mut headers = self.site.headers()?;
         headers.insert(ACCEPT, HeaderValue::from_static(accept));
         headers.insert(ACCEPT_ENCODING, HeaderValue::from_static("identity"));
-        let asked = lent.connection.get(path, &headers).await;
-        count(asked.as_ref().ok().map(|answer| answer.status.as_u16()));
-        let answer = asked.map_err(|source| self.site.fault(source))?;
+        let answer = lent.connection.get(path, &headers).await;
+        let answer = answer.map_err(|source| self.site.fault(source))?;
+        asked.answered(answer.status);
         if answer.status.is_success() {
             return Ok(answer);
         }

@@ -174,6 +174,23 @@ impl Stage {
         line.unwrap().trim().parse().unwrap()
     }
 
+    /// Every sample that was read is in one of the other counters.
+    pub fn assert_accounted(&self) {
+        let mut text = String::new();
+        encode(&mut text, &self.registry).unwrap();
+        let sum = |name: &str| -> u64 {
+            let name = format!("kelpie_collector_samples_{name}_total");
+            let lines = text.lines().filter(|line| line.starts_with(&name));
+            lines
+                .map(|line| line.rsplit(' ').next().unwrap().parse::<u64>().unwrap())
+                .sum()
+        };
+        let fates = ["filtered", "unchanged", "sent", "refused", "undelivered"];
+        let read = sum("read");
+        assert!(read > 0, "{text}");
+        assert_eq!(read, fates.map(sum).iter().sum::<u64>(), "{text}");
+    }
+
     /// Samples of every request to the hub so far.
     pub fn sent(&self) -> Vec<usize> {
         let state = self.hub.lock();
