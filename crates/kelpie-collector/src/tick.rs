@@ -45,7 +45,7 @@ impl Tick {
             rules: Arc::clone(rules),
             seen: Arc::clone(seen),
             now_ms,
-            course: Course::new(interval),
+            course: Course::new(interval, now_ms),
             ledger: Ledger::default(),
             metrics: metrics.clone(),
             limit,

@@ -150,15 +150,32 @@ async fn a_hub_that_comes_back_gets_the_samples_in_the_same_tick() {
 
 #[tokio::test(start_paused = true)]
 async fn retry_after_is_waited_for() {
-    for status in [429, 503] {
+    // A minute after the start.
+    let date = "Tue, 14 Nov 2023 22:14:20 GMT";
+    for (status, when) in [(429, "60"), (503, "60"), (429, date), (503, date)] {
         let mut stage = Stage::new();
         stage.text(lines("m", 1, NOW));
-        stage.hub.lock().script = [Reply::RetryAfter(status, 60)].into();
+        stage.hub.lock().script = [Reply::RetryAfter(status, when)].into();
         assert_eq!(stage.tick().await.accepted, 1);
         let hub = stage.hub.lock();
         let waited = hub.requests[1].at - hub.requests[0].at;
         let second = Duration::from_secs(1);
-        assert!((MINUTE..MINUTE + second).contains(&waited), "{waited:?}");
+        assert!(
+            (MINUTE - second..MINUTE + second).contains(&waited),
+            "{when}: {waited:?}"
+        );
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_retry_after_that_has_passed_or_makes_no_sense_is_a_usual_pause() {
+    for when in ["0", "Tue, 14 Nov 2023 22:13:19 GMT", "soon"] {
+        let mut stage = Stage::new();
+        stage.text(lines("m", 1, NOW));
+        stage.hub.lock().script = [Reply::RetryAfter(429, when)].into();
+        assert_eq!(stage.tick().await.accepted, 1, "{when}");
+        let waited = stage.began.elapsed();
+        assert!(waited < Duration::from_secs(2), "{when}: {waited:?}");
     }
 }
 
