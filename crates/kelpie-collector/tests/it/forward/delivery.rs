@@ -241,6 +241,18 @@ async fn connections_are_kept_for_the_next_request() {
     assert_eq!((hub.requests.len(), hub.connections), (4, 1));
 }
 
+#[tokio::test(start_paused = true)]
+async fn a_connection_that_was_idle_for_long_is_not_trusted() {
+    let mut stage = Stage::new();
+    let mut collector = stage.collector();
+    for tick in 1..=3 {
+        stage.text(lines(&format!("m{tick}"), 1, NOW));
+        assert_eq!(collector.tick().await.accepted, 1);
+        assert_eq!(stage.hub.lock().connections, tick);
+        tokio::time::sleep(MINUTE).await;
+    }
+}
+
 /// Lets everything that is due happen.
 pub async fn settle() {
     tokio::time::sleep(Duration::from_millis(1)).await;
