@@ -4,12 +4,16 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use crate::hub::Refusal;
 use crate::outcome::{Outcome, Success};
-use crate::Tally;
+use crate::{Cause, Tally};
 
 /// Different failures that are kept of a tick.
 const MOST_FAILURES: usize = 8;
 /// Of them, as many as a message names.
 const NAMED: usize = 3;
+
+/// Whoever sends nothing because a clock is wrong has not nothing to send.
+const OUT_OF_TIME: &str = "every sample is older than a day or more than five minutes ahead: \
+    compare the clock here with the source's";
 
 /// What has happened in a tick so far.
 #[derive(Debug, Default)]
@@ -100,6 +104,12 @@ impl Account {
         }
         if known + missing > 0 {
             return Ok(Success::Sent);
+        }
+        if [Cause::Old, Cause::Future]
+            .iter()
+            .any(|cause| self.tally.filtered(*cause) > 0)
+        {
+            return Err(OUT_OF_TIME.to_owned());
         }
         Ok(Success::Nothing)
     }

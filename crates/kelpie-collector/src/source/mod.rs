@@ -7,7 +7,7 @@ mod rule;
 use std::ops::ControlFlow;
 use std::time::Duration;
 
-use http::header::{ACCEPT, ACCEPT_ENCODING, HeaderValue};
+use http::header::{ACCEPT, ACCEPT_ENCODING, CONTENT_ENCODING, HeaderValue};
 use kelpie_net::{Network, Response};
 
 pub use self::matchers::TooLong;
@@ -133,10 +133,18 @@ impl Source {
         let answer = lent.connection.get(path, &headers).await;
         let answer = answer.map_err(|source| self.site.fault(source))?;
         asked.answered(answer.status);
-        if answer.status.is_success() {
-            return Ok(answer);
+        if !answer.status.is_success() {
+            return Err(complaint(answer).await);
         }
-        Err(complaint(answer).await)
+        // Who compresses all the same is some proxy in between, and a bomb is no answer.
+        match answer.header(&CONTENT_ENCODING) {
+            None | Some("" | "identity") => Ok(answer),
+            Some(how) => {
+                let how: String = how.chars().take(20).collect();
+                let text = format!("its answer is compressed ({how}), which was not asked for");
+                Err(SourceFault::Answer(text))
+            }
+        }
     }
 }
 

@@ -201,6 +201,38 @@ async fn nothing_matched_is_a_success_only_if_nothing_failed() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn samples_that_are_all_out_of_time_are_not_taken_for_none() {
+    for off in [-86_400_001, 300_001] {
+        let mut stage = Stage::new();
+        stage.text(format!("a 1 {}\n", START + off));
+        let outcome = stage.tick().await;
+        assert_eq!(
+            outcome.message(),
+            "every sample is older than a day or more than five minutes ahead: compare the clock here \
+             with the source's"
+        );
+        assert!(outcome.result.is_err());
+        stage.assert_accounted();
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_body_that_is_compressed_unasked_is_named() {
+    let mut stage = Stage::new();
+    stage.body(Body::Encoded("gzip"));
+    let said = stage.tick().await.result.unwrap_err();
+    let expected =
+        "the source: /federate: its answer is compressed (gzip), which was not asked for";
+    assert_eq!(said, expected);
+    stage.body(Body::Encoded("identity"));
+    let said = stage.tick().await.result.unwrap_err();
+    assert!(
+        said.contains("line 1 of the source's answer") || said.contains("cut"),
+        "{said}"
+    );
+}
+
+#[tokio::test(start_paused = true)]
 async fn what_is_too_old_or_too_far_ahead_is_counted_and_not_sent() {
     let mut stage = Stage::new();
     let (day, ahead) = (START - 86_400_001, START + 300_001);

@@ -37,6 +37,8 @@ pub enum Body {
     /// This, and then silence.
     Stalled(String),
     Status(u16, &'static str),
+    /// A body that is said to be compressed.
+    Encoded(&'static str),
     /// No answer at all.
     Silence,
 }
@@ -219,6 +221,12 @@ impl Source {
         match &*body {
             Body::Text(text) => Some(plain(200, text)),
             Body::Status(status, text) => Some(plain(*status, text)),
+            Body::Encoded(how) => {
+                let mut response = plain(200, "\u{1f}\u{8b}");
+                let how = how.parse().unwrap();
+                response.headers_mut().insert("content-encoding", how);
+                Some(response)
+            }
             Body::Silence => std::future::pending().await,
             Body::Broken(text) => {
                 let pieces = stream::unfold(Some(Bytes::from(text.clone())), |first| async {
