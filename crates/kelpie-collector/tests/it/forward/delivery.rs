@@ -159,11 +159,8 @@ async fn retry_after_is_waited_for() {
         assert_eq!(stage.tick().await.accepted, 1);
         let hub = stage.hub.lock();
         let waited = hub.requests[1].at - hub.requests[0].at;
-        let second = Duration::from_secs(1);
-        assert!(
-            (MINUTE - second..MINUTE + second).contains(&waited),
-            "{when}: {waited:?}"
-        );
+        let off = waited.abs_diff(MINUTE);
+        assert!(off < Duration::from_secs(1), "{when}: {waited:?}");
     }
 }
 

@@ -106,7 +106,8 @@ async fn a_tick_ends_with_its_interval() {
         let outcome = stage.tick().await;
         assert_eq!(stage.began.elapsed(), INTERVAL);
         let said = outcome.message();
-        assert!(said.contains("within its interval of 300s"), "{said}");
+        let expected = "the tick has not ended within its interval of 300s: the source has not sent everything";
+        assert_eq!(said, expected);
         settle().await;
         assert_eq!(stage.source.open.load(Ordering::Relaxed), 0, "closed");
         // All that happened until then is counted.
