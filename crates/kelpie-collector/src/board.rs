@@ -10,21 +10,14 @@ use serde_json::{Value, json};
 use crate::Cause;
 use crate::collector::Word;
 use crate::hub::Refusal;
-use crate::outcome::{Outcome, Success};
+use crate::outcome::Outcome;
 
 /// The last tick, for `/debug/state`. Clones are the same.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Board(Arc<Mutex<Value>>);
 
 impl Board {
-    pub(crate) fn show(
-        &self,
-        outcome: &Outcome,
-        judged: &Result<Success, String>,
-        word: Option<&Word>,
-        now: Time,
-        failures: u32,
-    ) {
+    pub(crate) fn show(&self, outcome: &Outcome, word: Option<&Word>, now: Time, failures: u32) {
         let tally = &outcome.tally;
         let counts = |all: Vec<(&'static str, u64)>| -> Value {
             let some = all.into_iter().filter(|(_, count)| *count > 0);
@@ -34,11 +27,8 @@ impl Board {
         let refused = Refusal::ALL.map(|refusal| (refusal.name(), outcome.refused_for(refusal)));
         let state = json!({
             "ended": now,
-            "succeeded": judged.is_ok(),
-            "said": match judged {
-                Ok(success) => success.message(),
-                Err(said) => said.as_str(),
-            },
+            "succeeded": outcome.result.is_ok(),
+            "said": outcome.message(),
             "failures": outcome.failures(),
             "failuresInARow": failures,
             "word": word.map(|word| word.forward.reason().to_string()),

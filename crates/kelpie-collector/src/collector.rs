@@ -165,20 +165,20 @@ impl Collector {
 
     /// The numbers, the board and whoever listens.
     fn tell(&mut self, outcome: &Outcome, now: Time, took: Duration) {
-        let judged = outcome.judge();
+        let succeeded = outcome.result.is_ok();
         let age = Time::from_micros(0).after(self.began.elapsed());
-        let forward = self.debounce.tick(judged.is_ok(), age);
+        let forward = self.debounce.tick(succeeded, age);
         let failures = self.debounce.failures();
         #[expect(clippy::cast_precision_loss, reason = "a time for people")]
-        let at = judged.is_ok().then(|| now.as_micros() as f64 / 1e6);
+        let at = succeeded.then(|| now.as_micros() as f64 / 1e6);
+        self.metrics.undelivered(outcome.undelivered);
         self.metrics.ticked(at, took, failures, self.seen.len());
-        let message = match &judged {
-            Ok(success) => success.message().to_owned(),
-            Err(said) => said.clone(),
-        };
-        let word = forward.map(|forward| Word { forward, message });
-        self.board
-            .show(outcome, &judged, word.as_ref(), now, failures);
+        let message = || outcome.message().to_owned();
+        let word = forward.map(|forward| Word {
+            forward,
+            message: message(),
+        });
+        self.board.show(outcome, word.as_ref(), now, failures);
         if word.is_some() {
             self.words.send_replace(word);
         }
@@ -189,32 +189,26 @@ impl Collector {
 fn log(outcome: &Outcome, failures: u32, took: Duration) {
     let (read, accepted, refused) = (outcome.tally.read, outcome.accepted, outcome.refused());
     let (unchanged, undelivered) = (outcome.tally.unchanged, outcome.undelivered);
-    match outcome.judge() {
-        Ok(success) => {
-            let said = success.message();
-            match outcome.objection() {
-                None => info!(read, accepted, unchanged, ?took, "{said}"),
-                Some(why) => warn!(
-                    read,
-                    accepted,
-                    unchanged,
-                    refused,
-                    ?took,
-                    "{said}, but it refuses some: {why}"
-                ),
-            }
-        }
-        Err(said) => {
-            warn!(
-                read,
-                accepted,
-                unchanged,
-                refused,
-                undelivered,
-                failures,
-                ?took,
-                "{said}"
-            );
-        }
+    let said = outcome.message();
+    match (&outcome.result, outcome.objection()) {
+        (Ok(_), None) => info!(read, accepted, unchanged, ?took, "{said}"),
+        (Ok(_), Some(why)) => warn!(
+            read,
+            accepted,
+            unchanged,
+            refused,
+            ?took,
+            "{said}, but it refuses some: {why}"
+        ),
+        (Err(_), _) => warn!(
+            read,
+            accepted,
+            unchanged,
+            refused,
+            undelivered,
+            failures,
+            ?took,
+            "{said}"
+        ),
     }
 }

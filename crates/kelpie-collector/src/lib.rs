@@ -32,6 +32,7 @@ mod board;
 mod collector;
 mod hub;
 mod label;
+mod ledger;
 mod metrics;
 mod name;
 mod outcome;
@@ -48,6 +49,7 @@ mod tally;
 mod text;
 mod tick;
 mod transform;
+mod underway;
 mod wire;
 
 pub use collector::{Collector, Word};

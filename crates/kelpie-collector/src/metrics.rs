@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use http::StatusCode;
 use prometheus_client::encoding::EncodeLabelSet;
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
@@ -9,6 +10,7 @@ use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::registry::{Registry, Unit};
 
 use crate::hub::Refusal;
+use crate::underway::Kind;
 use crate::{Cause, Tally};
 
 /// Every name begins with this.
@@ -47,6 +49,7 @@ pub(crate) struct Metrics {
     unchanged: Counter,
     sent: Counter,
     refused: Family<CauseLabel, Counter>,
+    undelivered: Counter,
     ticks: Family<ResultLabel, Counter>,
     missed: Counter,
     duration: Gauge<f64, std::sync::atomic::AtomicU64>,
@@ -58,8 +61,9 @@ pub(crate) struct Metrics {
 /// Registers all families of the collector, with at least one series in each, so that their labels show.
 pub fn exhibit(registry: &mut Registry) {
     let metrics = Metrics::new(registry);
-    metrics.federated(Some(200));
-    metrics.wrote(Some(200));
+    for kind in [Kind::Federate, Kind::Write] {
+        metrics.begin(kind).answered(StatusCode::OK);
+    }
 }
 
 impl Metrics {
@@ -72,6 +76,7 @@ impl Metrics {
             unchanged: Counter::default(),
             sent: Counter::default(),
             refused: Family::default(),
+            undelivered: Counter::default(),
             ticks: Family::default(),
             missed: Counter::default(),
             duration: Gauge::default(),
@@ -133,6 +138,11 @@ impl Metrics {
              it has, or newer ones",
             self.refused.clone(),
         );
+        registry.register(
+            "samples_undelivered",
+            "Samples that could not be delivered, or not before the tick was over",
+            self.undelivered.clone(),
+        );
         registry.register("ticks", "Ticks, by result", self.ticks.clone());
         registry.register(
             "ticks_missed",
@@ -163,23 +173,18 @@ impl Metrics {
         );
     }
 
-    pub(crate) fn federated(&self, status: Option<u16>) {
-        self.asked("federate", status);
-    }
-
-    pub(crate) fn queried(&self, status: Option<u16>) {
-        self.asked("query", status);
-    }
-
-    fn asked(&self, kind: &'static str, status: Option<u16>) {
-        let code = status.unwrap_or_default();
+    /// A request is over.
+    pub(crate) fn requested(&self, kind: Kind, code: u16) {
+        let kind = match kind {
+            Kind::Federate => "federate",
+            Kind::Query => "query",
+            Kind::Write => {
+                self.write_requests.get_or_create(&Code { code }).inc();
+                return;
+            }
+        };
         let request = Request { kind, code };
         self.federate_requests.get_or_create(&request).inc();
-    }
-
-    pub(crate) fn wrote(&self, status: Option<u16>) {
-        let code = status.unwrap_or_default();
-        self.write_requests.get_or_create(&Code { code }).inc();
     }
 
     pub(crate) fn read(&self, tally: &Tally) {
@@ -203,6 +208,10 @@ impl Metrics {
             cause: refusal.name(),
         };
         self.refused.get_or_create(&label).inc_by(samples);
+    }
+
+    pub(crate) fn undelivered(&self, samples: u64) {
+        self.undelivered.inc_by(samples);
     }
 
     /// A tick has ended; `success`: when, in seconds since 1970, if it succeeded.

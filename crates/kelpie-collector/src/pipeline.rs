@@ -102,6 +102,11 @@ impl Pipeline {
     pub fn tally(&self) -> Tally {
         self.stage.tally
     }
+
+    /// The same, since this was last asked.
+    pub(crate) fn take_tally(&mut self) -> Tally {
+        std::mem::take(&mut self.stage.tally)
+    }
 }
 
 impl Stage {

@@ -4,6 +4,7 @@ use std::fs::File;
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use http::header::{AUTHORIZATION, HeaderMap, HeaderValue, USER_AGENT};
 use kelpie_net::{
@@ -11,6 +12,7 @@ use kelpie_net::{
     RequestError, TlsClient, TlsError,
 };
 use secrecy::zeroize::Zeroizing;
+use tokio::time::Instant;
 use tracing::{info, warn};
 
 /// Where systems keep the authorities that everybody trusts.
@@ -21,6 +23,10 @@ const SYSTEM_ROOTS: [&str; 2] = [
 
 /// Larger is no honest token.
 const LARGEST_TOKEN: u64 = 64 * 1024;
+
+/// How long a connection may have been idle. Servers and what lies before them close those that were
+/// for long, some without a word; a source is asked only once in a tick.
+const LONGEST_IDLE: Duration = Duration::from_secs(30);
 
 /// How we introduce ourselves.
 const NAME: &str = concat!("kelpie-collector/", env!("CARGO_PKG_VERSION"));
@@ -94,7 +100,8 @@ struct State {
     endpoint: Endpoint,
     /// Counts the certificates: a connection that was opened with older ones is not used again.
     generation: u64,
-    idle: Vec<Connection>,
+    /// Each with the time since when it is.
+    idle: Vec<(Instant, Connection)>,
 }
 
 /// A connection for one request.
@@ -167,7 +174,7 @@ impl Site {
     pub(crate) fn give_back(&self, mut lent: Lent) {
         let mut state = self.lock();
         if lent.generation == state.generation && lent.connection.is_usable() {
-            state.idle.push(lent.connection);
+            state.idle.push((Instant::now(), lent.connection));
         }
     }
 
@@ -193,8 +200,8 @@ impl Site {
             },
             Err(error) => warn!(%error, "certificates cannot be read: those from before stay"),
         }
-        while let Some(mut connection) = state.idle.pop() {
-            if connection.is_usable() {
+        while let Some((since, mut connection)) = state.idle.pop() {
+            if since.elapsed() < LONGEST_IDLE && connection.is_usable() {
                 return (state.endpoint.clone(), state.generation, Some(connection));
             }
         }

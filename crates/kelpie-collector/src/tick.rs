@@ -9,8 +9,9 @@ use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 
 use crate::hub::Course;
+use crate::ledger::Ledger;
 use crate::metrics::Metrics;
-use crate::outcome::{Ledger, Outcome};
+use crate::outcome::Outcome;
 use crate::outlet::Outlet;
 use crate::queue::queue;
 use crate::source::{Source, SourceFault};
@@ -44,7 +45,7 @@ impl Tick {
             rules: Arc::clone(rules),
             seen: Arc::clone(seen),
             now_ms,
-            course: Course::new(interval),
+            course: Course::new(interval, now_ms),
             ledger: Ledger::default(),
             metrics: metrics.clone(),
             limit,
@@ -62,7 +63,7 @@ impl Tick {
         Ok(())
     }
 
-    /// A stream has ended.
+    /// More samples were read. As they come: a tick that is aborted has read them too.
     pub(crate) fn count(&self, tally: Tally) {
         self.metrics.read(&tally);
         self.ledger.lock().tally += tally;
@@ -85,40 +86,47 @@ impl Tick {
     ) -> Outcome {
         let tick = Arc::new(self);
         let (inlet, queued) = queue();
-        let mut work = JoinSet::new();
+        let (mut reading, mut writing) = (JoinSet::new(), JoinSet::new());
         for part in source.parts() {
             let (source, tick, inlet) = (Arc::clone(source), Arc::clone(&tick), inlet.clone());
-            work.spawn(async move { source.read(part, &tick, &inlet).await });
+            reading.spawn(async move { source.read(part, &tick, &inlet).await });
         }
         drop(inlet);
         for _ in 0..workers.max(1) {
             let (outlet, tick, queued) = (Arc::clone(outlet), Arc::clone(&tick), queued.clone());
-            work.spawn(async move {
+            writing.spawn(async move {
                 while let Some(next) = queued.next().await {
                     outlet.deliver(next, &tick).await;
                 }
             });
         }
-        let done = async {
-            while let Some(ended) = work.join_next().await {
-                if ended.is_err() {
-                    tick.ledger
-                        .lock()
-                        .fail("a part of the collector panicked".to_owned());
-                }
-            }
+        let done = async { tokio::join!(tick.join(&mut reading), tick.join(&mut writing)) };
+        let is_late = tokio::select! {
+            ended = timeout(interval, done) => ended.is_err(),
+            () = tick.aborted.cancelled() => false,
         };
-        tokio::select! {
-            ended = timeout(interval, done) => {
-                if ended.is_err() {
-                    let text = format!("the tick has not ended within its interval of {interval:?}");
-                    tick.ledger.lock().fail(text);
-                }
-            }
-            () = tick.aborted.cancelled() => {}
+        if is_late {
+            let left = if reading.is_empty() {
+                "the hub has not taken everything"
+            } else {
+                "the source has not sent everything"
+            };
+            let text =
+                format!("the tick has not ended within its interval of {interval:?}: {left}");
+            tick.ledger.lock().fail(text);
         }
         // Not a moment longer: an open body keeps its locks at the source.
-        work.shutdown().await;
-        std::mem::take(&mut *tick.ledger.lock())
+        reading.shutdown().await;
+        writing.shutdown().await;
+        tick.ledger.close()
+    }
+
+    async fn join(&self, tasks: &mut JoinSet<()>) {
+        while let Some(ended) = tasks.join_next().await {
+            if ended.is_err() {
+                let text = "a part of the collector panicked".to_owned();
+                self.ledger.lock().fail(text);
+            }
+        }
     }
 }

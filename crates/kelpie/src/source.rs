@@ -54,6 +54,17 @@ impl Source {
         }
     }
 
+    /// Its text, for what has no parser that would say what is wrong with the bytes.
+    pub(crate) fn text(&self) -> Result<String, Unreadable> {
+        let bytes = self.read()?;
+        if bytes.len() > MAX_BYTES {
+            let reason = format!("it is larger than {MAX_BYTES} bytes");
+            return Err(self.refused(&reason, "name a smaller one"));
+        }
+        let text = String::from_utf8(bytes);
+        text.map_err(|_| self.refused("it is not UTF-8 text", "save it as UTF-8"))
+    }
+
     fn unreadable(&self, error: &io::Error) -> Unreadable {
         let (reason, remedy) = match error.kind() {
             ErrorKind::NotFound => ("there is no such file".to_owned(), "check the path"),
@@ -64,6 +75,10 @@ impl Source {
             ),
             _ => (without_number(error), "copy it to where it can be read"),
         };
+        self.refused(&reason, remedy)
+    }
+
+    fn refused(&self, reason: &str, remedy: &'static str) -> Unreadable {
         let name = if self.is_stdin() {
             "standard input".to_owned()
         } else {
@@ -118,5 +133,30 @@ mod tests {
             let said = source.unreadable(&io::Error::from_raw_os_error(number));
             assert_eq!(said.to_string(), format!("cannot read a.yaml: {expected}"));
         }
+    }
+
+    #[test]
+    fn what_is_too_large_is_told_and_never_cut() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("a.yaml");
+        let read = |text: &[u8]| {
+            std::fs::write(&file, text).unwrap();
+            Source::file(&file)
+                .text()
+                .map_err(|error| error.to_string())
+        };
+        let whole = "ä".repeat(MAX_BYTES / 2);
+        assert_eq!(read(whole.as_bytes()), Ok(whole.clone()));
+        // A cut would come in the middle of a letter.
+        let said = read(format!("a{whole}").as_bytes()).unwrap_err();
+        assert!(
+            said.ends_with("it is larger than 1048576 bytes; name a smaller one"),
+            "{said}"
+        );
+        let said = read(b"\xff").unwrap_err();
+        assert!(
+            said.ends_with("it is not UTF-8 text; save it as UTF-8"),
+            "{said}"
+        );
     }
 }

@@ -1,12 +1,13 @@
 //! Where samples go.
 
 mod patience;
+mod retry_after;
 mod verdict;
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use http::header::{
     CONTENT_ENCODING, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue, RETRY_AFTER,
@@ -17,6 +18,7 @@ use tokio::time::{Instant, sleep, timeout};
 use tracing::debug;
 
 use self::patience::{Patience, request_timeout};
+use self::retry_after::retry_after;
 pub(crate) use self::verdict::Refusal;
 use self::verdict::{Verdict, verdict};
 use crate::Batch;
@@ -25,6 +27,7 @@ use crate::queue::Queued;
 use crate::said::said;
 use crate::site::{Access, Site, SiteError, SiteFault};
 use crate::tick::Tick;
+use crate::underway::Kind;
 
 /// Requests of a tick that only find out which samples the hub refuses.
 const MOST_EXTRA: u32 = 64;
@@ -48,6 +51,8 @@ pub(crate) struct Hub {
 /// What the deliveries of a tick share.
 pub(crate) struct Course {
     began: Instant,
+    /// The same by the wall's clock, in milliseconds since 1970.
+    began_ms: i64,
     request_timeout: Duration,
     patience: Mutex<Patience>,
     extra: AtomicU32,
@@ -60,13 +65,19 @@ struct Attempt {
 }
 
 impl Course {
-    pub(crate) fn new(interval: Duration) -> Self {
+    pub(crate) fn new(interval: Duration, now_ms: i64) -> Self {
         Self {
             began: Instant::now(),
+            began_ms: now_ms,
             request_timeout: request_timeout(interval),
             patience: Mutex::new(Patience::new(interval)),
             extra: AtomicU32::new(MOST_EXTRA),
         }
+    }
+
+    fn wall(&self) -> SystemTime {
+        let began = Duration::from_millis(u64::try_from(self.began_ms).unwrap_or_default());
+        SystemTime::UNIX_EPOCH + began + self.began.elapsed()
     }
 
     fn pause(&self, times: u32, after: Option<Duration>) -> Option<Duration> {
@@ -131,9 +142,7 @@ impl Hub {
                     continue;
                 }
                 Verdict::Failed | Verdict::Retry(_) => {
-                    let mut outcome = ledger.lock();
-                    outcome.undelivered += samples;
-                    outcome.fail(format!("the hub: {said}"));
+                    ledger.lock().fail(format!("the hub: {said}"));
                     continue;
                 }
                 Verdict::TooLarge => {
@@ -162,7 +171,7 @@ impl Hub {
     async fn attempt(&self, batch: &Batch, course: &Course, metrics: &Metrics) -> Attempt {
         let mut times = 0;
         loop {
-            let attempt = self.post(batch, course.request_timeout, metrics).await;
+            let attempt = self.post(batch, course, metrics).await;
             let Verdict::Retry(after) = attempt.verdict else {
                 return attempt;
             };
@@ -175,33 +184,30 @@ impl Hub {
         }
     }
 
-    async fn post(&self, batch: &Batch, limit: Duration, metrics: &Metrics) -> Attempt {
+    async fn post(&self, batch: &Batch, course: &Course, metrics: &Metrics) -> Attempt {
+        let asked = metrics.begin(Kind::Write);
+        let limit = course.request_timeout;
         match timeout(limit, self.exchange(batch)).await {
-            Ok(Ok((status, body, retry_after))) => {
-                metrics.wrote(Some(status.as_u16()));
+            Ok(Ok((status, body, header))) => {
+                asked.answered(status);
+                let after = header.and_then(|text| retry_after(&text, course.wall()));
                 Attempt {
-                    verdict: verdict(status.as_u16(), &body, retry_after.as_deref()),
+                    verdict: verdict(status.as_u16(), &body, after),
                     said: said(status, &body),
                 }
             }
-            Ok(Err(fault)) => {
-                metrics.wrote(None);
-                Attempt {
-                    verdict: if fault.may_pass() {
-                        Verdict::Retry(None)
-                    } else {
-                        Verdict::Failed
-                    },
-                    said: fault.to_string(),
-                }
-            }
-            Err(_) => {
-                metrics.wrote(None);
-                Attempt {
-                    verdict: Verdict::Retry(None),
-                    said: format!("no answer within {limit:?}"),
-                }
-            }
+            Ok(Err(fault)) => Attempt {
+                verdict: if fault.may_pass() {
+                    Verdict::Retry(None)
+                } else {
+                    Verdict::Failed
+                },
+                said: fault.to_string(),
+            },
+            Err(_) => Attempt {
+                verdict: Verdict::Retry(None),
+                said: format!("no answer within {limit:?}"),
+            },
         }
     }
 

@@ -8,6 +8,7 @@ use super::{FEDERATE, Source, SourceFault, push};
 use crate::Pipeline;
 use crate::queue::Inlet;
 use crate::tick::Tick;
+use crate::underway::Kind;
 
 const TEXT: &str = "text/plain;version=0.0.4";
 
@@ -18,11 +19,10 @@ impl Source {
         tick: &Tick,
         inlet: &Inlet,
     ) -> Result<(), SourceFault> {
-        let count = |status| tick.metrics.federated(status);
-        let connected = self.site.connect().await;
-        let mut lent = connected.inspect_err(|_| count(None))?;
+        let asked = tick.metrics.begin(Kind::Federate);
+        let mut lent = self.site.connect().await?;
         let path = format!("{}{FEDERATE}?{query}", self.base);
-        let answer = self.ask(&mut lent, &path, TEXT, count).await?;
+        let answer = self.ask(&mut lent, &path, TEXT, asked).await?;
         self.stream(answer, tick, inlet).await?;
         self.site.give_back(lent);
         Ok(())
@@ -48,6 +48,7 @@ impl Source {
                 break Err(fault);
             }
             let fed = pipeline.feed(&chunk, &mut |batch| batches.push(batch));
+            tick.count(pipeline.take_tally());
             push(&mut batches, inlet).await?;
             if let Err(fault) = fed {
                 break Err(fault.into());
@@ -56,7 +57,6 @@ impl Source {
         // Closed before anything waits for the hub, unless it was read to its end.
         drop(answer);
         let ended = pipeline.finish(&mut |batch| batches.push(batch));
-        tick.count(pipeline.tally());
         push(&mut batches, inlet).await?;
         // A body that broke off ends in the middle of a line as well: the first fault says why.
         read.and_then(|()| Ok(ended?))

@@ -7,7 +7,7 @@ mod rule;
 use std::ops::ControlFlow;
 use std::time::Duration;
 
-use http::header::{ACCEPT, ACCEPT_ENCODING, HeaderValue};
+use http::header::{ACCEPT, ACCEPT_ENCODING, CONTENT_ENCODING, HeaderValue};
 use kelpie_net::{Network, Response};
 
 pub use self::matchers::TooLong;
@@ -19,6 +19,7 @@ use crate::said::said;
 use crate::site::{Access, Lent, Site, SiteError, SiteFault};
 use crate::text::TextError;
 use crate::tick::Tick;
+use crate::underway::Underway;
 
 /// Where a Prometheus federates. A URL that names it means the server.
 const FEDERATE: &str = "/federate";
@@ -124,18 +125,26 @@ impl Source {
         lent: &'c mut Lent,
         path: &str,
         accept: &'static str,
-        count: impl Fn(Option<u16>),
+        asked: Underway,
     ) -> Result<Response<'c>, SourceFault> {
         let mut headers = self.site.headers()?;
         headers.insert(ACCEPT, HeaderValue::from_static(accept));
         headers.insert(ACCEPT_ENCODING, HeaderValue::from_static("identity"));
-        let asked = lent.connection.get(path, &headers).await;
-        count(asked.as_ref().ok().map(|answer| answer.status.as_u16()));
-        let answer = asked.map_err(|source| self.site.fault(source))?;
-        if answer.status.is_success() {
-            return Ok(answer);
+        let answer = lent.connection.get(path, &headers).await;
+        let answer = answer.map_err(|source| self.site.fault(source))?;
+        asked.answered(answer.status);
+        if !answer.status.is_success() {
+            return Err(complaint(answer).await);
         }
-        Err(complaint(answer).await)
+        // Who compresses all the same is some proxy in between, and a bomb is no answer.
+        match answer.header(&CONTENT_ENCODING) {
+            None | Some("" | "identity") => Ok(answer),
+            Some(how) => {
+                let how: String = how.chars().take(20).collect();
+                let text = format!("its answer is compressed ({how}), which was not asked for");
+                Err(SourceFault::Answer(text))
+            }
+        }
     }
 }
 

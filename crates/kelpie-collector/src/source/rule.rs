@@ -8,8 +8,10 @@ use serde::Deserialize;
 
 use super::{Source, SourceFault, push};
 use crate::Pipeline;
+use crate::name::METRIC_NAME;
 use crate::queue::Inlet;
 use crate::tick::Tick;
+use crate::underway::Kind;
 
 /// Of a rule's answer, which is held as a whole: tens of thousands of series.
 const LARGEST_ANSWER: usize = 8 << 20;
@@ -60,26 +62,24 @@ impl Source {
         let mut pipeline =
             Pipeline::new(Arc::clone(&tick.rules), Arc::clone(&tick.seen), tick.now_ms);
         let mut batches = Vec::new();
+        let mut out = |batch| batches.push(batch);
         for (metric, value, timestamp_ms) in &samples {
-            let labels = metric.iter().filter(|(name, _)| *name != "__name__");
+            let labels = metric.iter().filter(|(name, _)| *name != METRIC_NAME);
             let labels = labels.map(|(name, value)| (name.as_str(), value.as_str()));
-            let mut out = |batch| batches.push(batch);
             pipeline.sample(&rule.name, labels, *value, *timestamp_ms, &mut out);
-            push(&mut batches, inlet).await?;
         }
         // No text was read that could have been cut.
-        let _ = pipeline.finish(&mut |batch| batches.push(batch));
-        tick.count(pipeline.tally());
+        let _ = pipeline.finish(&mut out);
+        tick.count(pipeline.take_tally());
         Ok(push(&mut batches, inlet).await?)
     }
 
     async fn query(&self, query: &str, tick: &Tick) -> Result<bytes::Bytes, SourceFault> {
-        let count = |status| tick.metrics.queried(status);
-        let connected = self.site.connect().await;
-        let mut lent = connected.inspect_err(|_| count(None))?;
+        let asked = tick.metrics.begin(Kind::Query);
+        let mut lent = self.site.connect().await?;
         let mut path = format!("{}/api/v1/query?query=", self.base);
         escape(query, &mut path);
-        let answer = self.ask(&mut lent, &path, JSON, count).await?;
+        let answer = self.ask(&mut lent, &path, JSON, asked).await?;
         let body = match answer.collect(LARGEST_ANSWER).await {
             Ok(body) => body,
             Err(RequestError::BodyTooLarge { limit }) => {

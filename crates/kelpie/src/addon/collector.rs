@@ -144,10 +144,10 @@ impl Collector {
         let Some(tick) = shutdown.run_until_cancelled(worker.tick()).await else {
             bail!("it was ended before the tick was over");
         };
-        match tick.judge() {
+        match &tick.result {
             Ok(_) if self.dry_run => Ok(()),
             Ok(_) => terminal::stdout(&summary(&tick)).context("cannot write the answer"),
-            Err(why) => bail!(why),
+            Err(why) => bail!("{why}"),
         }
     }
 

@@ -46,7 +46,7 @@ struct Sample {
 #[derive(Clone, Debug)]
 pub enum Reply {
     Status(u16, &'static str),
-    RetryAfter(u16, u64),
+    RetryAfter(u16, &'static str),
     /// Closes the connection without a word.
     Reset,
     /// Never answers.
@@ -107,10 +107,10 @@ impl Hub {
                 Some(plain(status, text))
             }
             Some(Reply::Status(status, text)) => Some(plain(status, text)),
-            Some(Reply::RetryAfter(status, seconds)) => {
+            Some(Reply::RetryAfter(status, when)) => {
                 let mut response = plain(status, "later");
-                let seconds = seconds.to_string().parse().unwrap();
-                response.headers_mut().insert("retry-after", seconds);
+                let when = when.parse().unwrap();
+                response.headers_mut().insert("retry-after", when);
                 Some(response)
             }
             Some(Reply::Reset) => None,

@@ -24,7 +24,7 @@ async fn one_sample_out_of_order_costs_only_itself() {
     stage.text(lines("m", 10_000, Duration::ZERO));
     newer(&stage, "m", 1, 1_000);
     let outcome = stage.tick().await;
-    assert_eq!(outcome.judge(), Ok(Success::Sent));
+    assert_eq!(outcome.result, Ok(Success::Sent));
     assert_eq!((outcome.accepted, outcome.refused()), (9_999, 1));
     let requests = stage.sent().len();
     assert!(requests <= 65, "{requests} requests");
@@ -42,7 +42,7 @@ async fn what_the_hub_has_newer_is_not_missing_there() {
     newer(&stage, "m", 20, 1_000);
     let outcome = stage.tick().await;
     assert_eq!((outcome.accepted, outcome.refused()), (0, 20));
-    assert_eq!(outcome.judge(), Ok(Success::Sent));
+    assert_eq!(outcome.result, Ok(Success::Sent));
 }
 
 #[tokio::test(start_paused = true)]
@@ -52,7 +52,7 @@ async fn what_was_refused_together_is_not_known_to_be_there() {
     newer(&stage, "m", 5_000, 1_000);
     let outcome = stage.tick().await;
     assert_eq!((outcome.accepted, outcome.refused()), (0, 5_000));
-    let said = outcome.judge().unwrap_err();
+    let said = outcome.result.unwrap_err();
     assert!(
         said.ends_with("it answered 400: out of order sample"),
         "{said}"
@@ -81,7 +81,7 @@ async fn a_sample_from_the_future_that_voids_all_others_does_not_look_well() {
     newer(&stage, "other", 1, 3 * 3_600_000);
     let outcome = stage.tick().await;
     assert_eq!((outcome.accepted, outcome.refused()), (0, 30_000));
-    let said = outcome.judge().unwrap_err();
+    let said = outcome.result.unwrap_err();
     let expected = "the hub refuses more than half of the samples: it answered 400: out of bounds";
     assert_eq!(said, expected);
     assert_eq!(stage.sent().len(), 3 + 64, "64 extra requests at most");
@@ -96,7 +96,7 @@ async fn a_few_old_samples_are_left_out_and_the_tick_succeeds() {
     stage.text(format!("{}{old}", lines("m", 5_000, Duration::ZERO)));
     newer(&stage, "other", 1, 0);
     let outcome = stage.tick().await;
-    assert_eq!(outcome.judge(), Ok(Success::Sent));
+    assert_eq!(outcome.result, Ok(Success::Sent));
     assert_eq!((outcome.accepted, outcome.refused()), (5_000, 2));
 }
 
@@ -107,7 +107,7 @@ async fn too_old_samples_are_refused_although_the_status_is_500() {
     stage.hub.lock().always = Some(Reply::Status(500, "too old sample\n"));
     let outcome = stage.tick().await;
     assert_eq!(outcome.refused(), 4);
-    assert!(outcome.judge().unwrap_err().contains("too old sample"));
+    assert!(outcome.result.unwrap_err().contains("too old sample"));
     assert_eq!(stage.sent(), [4, 2, 2, 1, 1, 1, 1], "halved, not repeated");
 }
 
@@ -117,7 +117,7 @@ async fn a_409_without_details_is_delivered_or_superseded() {
     stage.text(lines("m", 4, Duration::ZERO));
     stage.hub.lock().always = Some(Reply::Status(409, "conflict"));
     let outcome = stage.tick().await;
-    assert_eq!(outcome.judge(), Ok(Success::Sent));
+    assert_eq!(outcome.result, Ok(Success::Sent));
     assert_eq!((outcome.refused(), stage.sent().len()), (4, 1));
     assert_eq!(stage.metric(&format!("{REFUSED}{{cause=\"conflict\"}}")), 4);
 }
@@ -140,7 +140,7 @@ async fn requests_get_smaller_when_the_hub_says_so_and_stay_so() {
     stage.hub.lock().most = Some(3_000);
     let mut collector = stage.collector();
     let outcome = collector.tick().await;
-    assert_eq!(outcome.judge(), Ok(Success::Sent));
+    assert_eq!(outcome.result, Ok(Success::Sent));
     assert_eq!(outcome.accepted, 25_000);
     assert_eq!(stage.sent()[..3], [10_000, 5_000, 2_500]);
     assert!(stage.sent()[2..].iter().all(|samples| *samples <= 2_500));

@@ -37,6 +37,8 @@ pub enum Body {
     /// This, and then silence.
     Stalled(String),
     Status(u16, &'static str),
+    /// A body that is said to be compressed.
+    Encoded(&'static str),
     /// No answer at all.
     Silence,
 }
@@ -174,6 +176,23 @@ impl Stage {
         line.unwrap().trim().parse().unwrap()
     }
 
+    /// Every sample that was read is in one of the other counters.
+    pub fn assert_accounted(&self) {
+        let mut text = String::new();
+        encode(&mut text, &self.registry).unwrap();
+        let sum = |name: &str| -> u64 {
+            let name = format!("kelpie_collector_samples_{name}_total");
+            let lines = text.lines().filter(|line| line.starts_with(&name));
+            lines
+                .map(|line| line.rsplit(' ').next().unwrap().parse::<u64>().unwrap())
+                .sum()
+        };
+        let fates = ["filtered", "unchanged", "sent", "refused", "undelivered"];
+        let read = sum("read");
+        assert!(read > 0, "{text}");
+        assert_eq!(read, fates.map(sum).iter().sum::<u64>(), "{text}");
+    }
+
     /// Samples of every request to the hub so far.
     pub fn sent(&self) -> Vec<usize> {
         let state = self.hub.lock();
@@ -202,6 +221,12 @@ impl Source {
         match &*body {
             Body::Text(text) => Some(plain(200, text)),
             Body::Status(status, text) => Some(plain(*status, text)),
+            Body::Encoded(how) => {
+                let mut response = plain(200, "\u{1f}\u{8b}");
+                let how = how.parse().unwrap();
+                response.headers_mut().insert("content-encoding", how);
+                Some(response)
+            }
             Body::Silence => std::future::pending().await,
             Body::Broken(text) => {
                 let pieces = stream::unfold(Some(Bytes::from(text.clone())), |first| async {
