@@ -25,8 +25,8 @@ pub use actor::Turn;
 pub use clock::Clock;
 pub use kelpie_config::scenario;
 pub use landscape::{
-    Controller, Damage, Doors, Happening, Landscape, LandscapeError, Link, Order, Plan, Row, Truth,
-    What,
+    Controller, Damage, Doors, Happening, Landscape, LandscapeError, Link, Order, Plan, Process,
+    Row, Truth, What,
 };
 pub use refusal::{Reason, Refusal};
 pub use resource::Resource;

@@ -65,10 +65,12 @@ pub(super) async fn connect(
     ))
 }
 
-/// The same two clients for a seed in this process.
-pub(super) fn inside(options: &SeedOptions, server: &Inside, tally: &Tally) -> (Client, Client) {
+/// The same two clients for a seed in this process, with the limits that Gardener sets.
+pub(super) fn inside(server: &Inside, tally: &Tally) -> (Client, Client) {
+    const QPS: f32 = 20.0;
+    const BURST: u32 = 100;
     let client = || ClientBuilder::new(server.clone(), "default");
-    let limit = Bucket::new(options.qps, options.burst);
+    let limit = Bucket::new(QPS, BURST);
     (
         client()
             .with_layer(&patience())

@@ -20,19 +20,18 @@ pub(super) struct Inside {
 }
 
 impl Inside {
-    /// Introduces us by `token` and `agent`.
+    /// Introduces us by `name`.
     pub(super) fn new(
         endpoint: Endpoint,
-        token: &str,
-        agent: &str,
+        name: &str,
     ) -> Result<Self, http::header::InvalidHeaderValue> {
         let headers = [
             (HOST, HeaderValue::from_str(&endpoint.authority())?),
             (
                 AUTHORIZATION,
-                HeaderValue::from_str(&format!("Bearer {token}"))?,
+                HeaderValue::from_str(&format!("Bearer {name}"))?,
             ),
-            (USER_AGENT, HeaderValue::from_str(agent)?),
+            (USER_AGENT, HeaderValue::from_str(name)?),
         ];
         Ok(Self {
             endpoint,

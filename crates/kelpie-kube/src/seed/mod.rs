@@ -150,22 +150,21 @@ impl Seed {
         Ok(Self::of(role, clients, tally, world))
     }
 
-    /// A seed that is reached through `network`, in a world where `wall` tells the time. The
-    /// kubeconfig of the options is not looked at: `server` is its URL, `token` what we show.
+    /// A seed that is reached through `network`, in a world where `wall` tells the time. `server` is its
+    /// URL; it knows us by our `name`, which is the token too.
     pub fn inside(
         network: &Network,
         wall: WallClock,
         server: &str,
-        token: &str,
-        options: &SeedOptions,
+        name: &str,
     ) -> Result<Self, SeedError> {
         let role = SEED;
         let setup = |reason: String| SeedError::Setup { role, reason };
         let endpoint = Endpoint::new(server, None).map_err(|error| setup(error.to_string()))?;
-        let server = Inside::new(endpoint.through(network), token, &options.user_agent);
+        let server = Inside::new(endpoint.through(network), name);
         let server = server.map_err(|error| setup(error.to_string()))?;
         let tally = Tally::default();
-        let clients = connect::inside(options, &server, &tally);
+        let clients = connect::inside(&server, &tally);
         Ok(Self::of(role, clients, tally, (network.clone(), wall)))
     }
 

@@ -6,7 +6,7 @@ use std::time::Duration;
 use kelpie_core::Time;
 use kelpie_kube::WallClock;
 use kelpie_kube::kubeconfig::Access;
-use kelpie_kube::seed::{Seed, SeedOptions};
+use kelpie_kube::seed::Seed;
 use kelpie_kube::tenant::{Haste, Keeping, Tenant};
 use kelpie_net::Network;
 use tokio::io::{AsyncReadExt, AsyncWriteExt, DuplexStream, duplex};
@@ -78,21 +78,15 @@ async fn a_tenant_is_asked_without_sockets_and_tls_in_virtual_time() {
 
 #[tokio::test(start_paused = true)]
 async fn a_seed_is_asked_without_sockets_and_its_clock_is_the_simulated_one() {
-    let options = SeedOptions {
-        kubeconfig: None,
-        qps: 5.0,
-        burst: 10,
-        user_agent: "kelpie-test".into(),
-    };
     let wall = WallClock::new(|| Time::from_micros(7));
-    let seed = Seed::inside(&network(), wall, "http://api.inside:443", "t", &options).unwrap();
+    let seed = Seed::inside(&network(), wall, "http://api.inside:443", "t").unwrap();
     let begun = Instant::now();
     assert_eq!(seed.version().await.unwrap(), "v1.36.4");
     assert_eq!(begun.elapsed(), LATENCY);
     assert_eq!(seed.wall_clock().now(), Time::from_micros(7));
 
     let wall = seed.wall_clock().clone();
-    let nobody = Seed::inside(&network(), wall, "http://other:443", "t", &options).unwrap();
+    let nobody = Seed::inside(&network(), wall, "http://other:443", "t").unwrap();
     let error = nobody.version().await.unwrap_err().to_string();
     assert!(error.contains("refused"), "{error}");
 }

@@ -1,4 +1,4 @@
-//! Watchdogs that watch over a simulated landscape.
+//! The prober as it watches over a simulated landscape.
 
 use std::time::Duration;
 
@@ -6,74 +6,39 @@ use kelpie_config::{ProberConfig, Strictness, prober};
 use kelpie_health::{Pulse, Readiness};
 use kelpie_kube::WallClock;
 use kelpie_kube::leader::ElectionSettings;
-use kelpie_kube::seed::{Seed, SeedOptions};
+use kelpie_kube::seed::Seed;
 use kelpie_prober::{Options, Prober};
-use kelpie_sim::{Landscape, Link, Plan};
+use kelpie_sim::{Landscape, Plan, Process};
 use prometheus_client::registry::Registry;
-use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
-/// A replica of the prober.
-pub(crate) struct Watchdog {
-    pub(crate) link: Link,
-    pub(crate) registry: Registry,
-    over: CancellationToken,
-    running: JoinHandle<()>,
-}
-
-impl Watchdog {
-    /// Starts a replica that takes part in an election, or is alone.
-    pub(crate) fn start(landscape: &Landscape, name: &str, elected: bool) -> Self {
-        let link = landscape.link(name);
-        let options = SeedOptions {
-            kubeconfig: None,
-            qps: 20.0,
-            burst: 100,
-            user_agent: name.to_owned(),
-        };
-        let wall = WallClock::new(landscape.watchdog_clock());
-        let url = landscape.seed_url();
-        let seed = Seed::inside(&link.network(), wall, &url, name, &options).unwrap();
-        let election = elected.then(|| ElectionSettings {
-            namespace: "garden".into(),
-            name: "dwd-prober-leader-election".into(),
-            identity: name.to_owned(),
-            lease_duration: Duration::from_secs(15),
-            renew_deadline: Duration::from_secs(10),
-            retry_period: Duration::from_secs(2),
-        });
-        let options = Options {
-            dry_run: false,
-            fresh_connections: false,
-            election,
-            identity: name.to_owned(),
-            event_namespace: "garden".into(),
-        };
-        let mut registry = Registry::default();
-        let prober = Prober::new(config(), options, seed, &mut registry);
-        let over = CancellationToken::new();
-        let pulse = Pulse::new(Duration::from_mins(1));
-        let ready = Readiness::new().handle("seed");
-        let running = tokio::spawn(prober.run(over.clone(), pulse, ready));
-        Self {
-            link,
-            registry,
-            over,
-            running,
-        }
-    }
-
-    /// It dies at once: whatever it was about to say is never heard.
-    pub(crate) fn crash(self) {
-        self.link.cut();
-        self.over.cancel();
-    }
-
-    /// It ends as it should.
-    pub(crate) async fn end(self) {
-        self.over.cancel();
-        self.running.await.unwrap();
-    }
+/// Starts a replica of the prober that takes part in an election, or is alone.
+pub(crate) fn prober(landscape: &Landscape, name: &str, elected: bool) -> Process<Registry> {
+    let link = landscape.link(name);
+    let wall = WallClock::new(landscape.watchdog_clock());
+    let seed = Seed::inside(&link.network(), wall, &landscape.seed_url(), name).unwrap();
+    let election = elected.then(|| ElectionSettings {
+        namespace: "garden".into(),
+        name: "dwd-prober-leader-election".into(),
+        identity: name.to_owned(),
+        lease_duration: Duration::from_secs(15),
+        renew_deadline: Duration::from_secs(10),
+        retry_period: Duration::from_secs(2),
+    });
+    let options = Options {
+        dry_run: false,
+        fresh_connections: false,
+        election,
+        identity: name.to_owned(),
+        event_namespace: "garden".into(),
+    };
+    let mut registry = Registry::default();
+    let prober = Prober::new(config(), options, seed, &mut registry);
+    let over = CancellationToken::new();
+    let pulse = Pulse::new(Duration::from_mins(1));
+    let ready = Readiness::new().handle("seed");
+    let work = prober.run(over.clone(), pulse, ready);
+    Process::start(link, over, registry, work)
 }
 
 /// What Gardener ships.

@@ -5,12 +5,13 @@ use std::time::Duration;
 use kelpie_core::Time;
 use kelpie_sim::resource::EVENTS;
 use kelpie_sim::scenario::{Clusters, Fault, Incident, Nodes, Scenario, Site};
-use kelpie_sim::{Clock, Deletion, Landscape, Plan, Selection};
+use kelpie_sim::{Clock, Deletion, Landscape, Plan, Process, Selection};
 use prometheus_client::encoding::text::encode;
+use prometheus_client::registry::Registry;
 use tokio::runtime::{Builder, Handle};
 use tokio::time::sleep;
 
-use crate::crew::Watchdog;
+use crate::crew::prober;
 use crate::scale::resident;
 
 const HOUR: Duration = Duration::from_hours(1);
@@ -69,7 +70,7 @@ fn live(clusters: usize, nodes: usize, hours: usize) -> Vec<Size> {
         let landscape = Landscape::inside(&Plan::of(clusters, nodes), &clock).unwrap();
         let driving = landscape.clone();
         let driver = tokio::spawn(async move { driving.run().await });
-        let watchdog = Watchdog::start(&landscape, "kelpie-0", true);
+        let watchdog = prober(&landscape, "kelpie-0", true);
         let mut sizes = Vec::new();
         for _ in 0..hours {
             landscape.play(&bad_hour());
@@ -77,7 +78,7 @@ fn live(clusters: usize, nodes: usize, hours: usize) -> Vec<Size> {
             expire_events(&landscape);
             sizes.push(Size::of(&watchdog));
         }
-        watchdog.end().await;
+        watchdog.end().await.unwrap();
         driver.abort();
         assert_eq!(landscape.damage().nodes_unknown, 0);
         sizes
@@ -141,9 +142,9 @@ fn expire_events(landscape: &Landscape) {
 }
 
 impl Size {
-    fn of(watchdog: &Watchdog) -> Self {
+    fn of(watchdog: &Process<Registry>) -> Self {
         let mut text = String::new();
-        encode(&mut text, &watchdog.registry).unwrap();
+        encode(&mut text, &watchdog.shows).unwrap();
         let series = text.lines().filter(|line| !line.starts_with('#'));
         Self {
             tasks: Handle::current().metrics().num_alive_tasks(),

@@ -7,7 +7,7 @@ use kelpie_sim::scenario::{Clusters, Fault, Incident, Nodes, Scenario};
 use kelpie_sim::{Clock, Damage, Landscape, Plan};
 use tokio::time::sleep;
 
-use crate::crew::Watchdog;
+use crate::crew::prober;
 
 const SECOND: Duration = Duration::from_secs(1);
 
@@ -28,7 +28,7 @@ async fn play(is_watched: bool) -> (Landscape, Damage) {
     let landscape = Landscape::inside(&Plan::of(3, 5), &clock).unwrap();
     let driving = landscape.clone();
     let driver = tokio::spawn(async move { driving.run().await });
-    let watchdog = is_watched.then(|| Watchdog::start(&landscape, "kelpie-0", false));
+    let watchdog = is_watched.then(|| prober(&landscape, "kelpie-0", false));
     landscape.play(&scenario());
     sleep(200 * SECOND).await;
     let rows = landscape.fleet();
@@ -39,7 +39,7 @@ async fn play(is_watched: bool) -> (Landscape, Damage) {
     assert_eq!(fenced, [false, is_watched, false], "{rows:?}");
     sleep(1_600 * SECOND).await;
     if let Some(watchdog) = watchdog {
-        watchdog.end().await;
+        watchdog.end().await.unwrap();
     }
     let damage = landscape.damage();
     driver.abort();

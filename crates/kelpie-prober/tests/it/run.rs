@@ -7,15 +7,16 @@ use std::time::Duration;
 
 use kelpie_core::Time;
 use kelpie_sim::resource::LEASES;
-use kelpie_sim::{Clock, Damage, Happening, Landscape, Order, What};
+use kelpie_sim::{Clock, Damage, Happening, Landscape, Order, Process, What};
 use prometheus_client::encoding::text::encode;
+use prometheus_client::registry::Registry;
 use tokio::runtime::Builder;
 use tokio::sync::Notify;
 use tokio::time::sleep;
 
 use crate::auditor::Auditor;
 use crate::chaos::Chaos;
-use crate::crew::Watchdog;
+use crate::crew::prober;
 
 /// Everything has to be as before by then.
 const QUIET: Duration = Duration::from_mins(8);
@@ -128,7 +129,7 @@ async fn play(chaos: &Chaos) -> Outcome {
 
 /// The replicas of the watchdog, and who looks after them.
 struct Crew {
-    watchdogs: Vec<Watchdog>,
+    watchdogs: Vec<Process<Registry>>,
     /// How many there should be.
     count: usize,
     /// Names, the first that was paused first.
@@ -157,7 +158,7 @@ impl Crew {
         }
         let name = format!("kelpie-{}", self.started);
         self.started += 1;
-        let watchdog = Watchdog::start(landscape, &name, self.elected);
+        let watchdog = prober(landscape, &name, self.elected);
         self.watchdogs.push(watchdog);
     }
 
@@ -173,16 +174,16 @@ impl Crew {
                 }
                 Order::Pause => {
                     if let Some(leader) = self.leader(landscape) {
-                        let link = &self.watchdogs[leader].link;
-                        link.hold();
-                        self.paused.push_back(link.name().to_owned());
+                        let leader = &self.watchdogs[leader];
+                        leader.pause();
+                        self.paused.push_back(leader.name().to_owned());
                     }
                 }
                 Order::Resume => {
                     let paused = self.paused.pop_front();
                     for watchdog in &self.watchdogs {
-                        if Some(watchdog.link.name()) == paused.as_deref() {
-                            watchdog.link.release();
+                        if Some(watchdog.name()) == paused.as_deref() {
+                            watchdog.resume();
                         }
                     }
                 }
@@ -193,7 +194,7 @@ impl Crew {
     /// Who leads, by the Lease; else the first.
     fn leader(&self, landscape: &Landscape) -> Option<usize> {
         let holder = holder(landscape);
-        let is_it = |watchdog: &Watchdog| Some(watchdog.link.name()) == holder.as_deref();
+        let is_it = |watchdog: &Process<_>| Some(watchdog.name()) == holder.as_deref();
         let leader = self.watchdogs.iter().position(is_it);
         leader.or_else(|| (!self.watchdogs.is_empty()).then_some(0))
     }
@@ -206,7 +207,7 @@ impl Crew {
         sleep(FAREWELL).await;
         for watchdog in &self.watchdogs {
             let mut text = String::new();
-            encode(&mut text, &watchdog.registry).unwrap();
+            encode(&mut text, &watchdog.shows).unwrap();
             let left = text.lines().filter(|line| {
                 line.contains("shoot--")
                     || line.starts_with("kelpie_prober_active_probes ") && !line.ends_with(" 0")
@@ -220,7 +221,7 @@ impl Crew {
 
     async fn end(self) {
         for watchdog in self.watchdogs {
-            watchdog.end().await;
+            watchdog.end().await.unwrap();
         }
     }
 }

@@ -8,7 +8,7 @@ use kelpie_sim::{Clock, Landscape, Plan};
 use tokio::runtime::Builder;
 use tokio::time::sleep;
 
-use crate::crew::Watchdog;
+use crate::crew::prober;
 
 /// Megabytes that this process has in memory.
 pub(crate) fn resident() -> u64 {
@@ -34,12 +34,12 @@ fn a_day_of_fifty_clusters_goes_by_in_minutes() {
         let landscape = Landscape::inside(&Plan::of(50, 10), &clock).unwrap();
         let driving = landscape.clone();
         let driver = tokio::spawn(async move { driving.run().await });
-        let watchdog = Watchdog::start(&landscape, "kelpie-0", false);
+        let watchdog = prober(&landscape, "kelpie-0", false);
         for _ in 0..24 {
             landscape.play(&Scenario::built_in("partition").unwrap());
             sleep(Duration::from_hours(1)).await;
         }
-        watchdog.end().await;
+        watchdog.end().await.unwrap();
         driver.abort();
         landscape.damage()
     });
@@ -74,7 +74,7 @@ fn two_thousand_clusters_of_a_hundred_nodes_fit_into_a_gigabyte_at_real_speed() 
         println!("| resident then | {} MB |", resident());
         let driving = landscape.clone();
         let driver = tokio::spawn(async move { driving.run().await });
-        let watchdog = Watchdog::start(&landscape, "kelpie-0", false);
+        let watchdog = prober(&landscape, "kelpie-0", false);
         sleep(Duration::from_mins(2)).await;
         // Whoever is late by more than the jitter of a renewal is not at real speed.
         let late = landscape.fleet().into_iter().filter(|row| {

@@ -7,7 +7,7 @@ use kelpie_sim::scenario::{Clusters, Fault, Incident, Scenario};
 use kelpie_sim::{Plan, Selection};
 use serde_json::Value;
 
-use crate::stage::{BACK, Gardener, Stage, until};
+use crate::stage::{BACK, Stage, until, weeder};
 
 const SECOND: Duration = Duration::from_secs(1);
 
@@ -16,7 +16,7 @@ async fn pods_are_back_in_seconds_where_the_weeder_looks_and_in_minutes_elsewher
     let stage = Stage::new(2);
     let start = stage.landscape.now();
     let looked_after = Plan::default().cluster_name(0);
-    let weeder = Gardener::start(&stage, "weeder-0", Some(looked_after));
+    let weeder = weeder(&stage, "weeder-0", Some(looked_after));
     stage.lose_etcd([]);
     until(&stage, start, BACK + 900 * SECOND).await;
     let (with, without) = (stage.wait_of(0), stage.wait_of(1));
@@ -28,14 +28,14 @@ async fn pods_are_back_in_seconds_where_the_weeder_looks_and_in_minutes_elsewher
     let (events, _) = seed.store().list(&EVENTS, &Selection::all()).unwrap();
     let has_evidence = |event: &Value| event.to_string().contains("connection refused");
     assert!(events.iter().any(has_evidence), "{events:#?}");
-    weeder.end().await;
+    weeder.end().await.unwrap();
 }
 
 #[tokio::test(start_paused = true)]
 async fn nothing_is_deleted_while_etcd_is_gone_or_nothing_is_wrong() {
     let stage = Stage::new(3);
     let start = stage.landscape.now();
-    let weeder = Gardener::start(&stage, "weeder-0", None);
+    let weeder = weeder(&stage, "weeder-0", None);
     stage.lose_etcd([]);
     // The windows of the start are over by then.
     until(&stage, start, BACK.saturating_sub(SECOND)).await;
@@ -48,14 +48,14 @@ async fn nothing_is_deleted_while_etcd_is_gone_or_nothing_is_wrong() {
     // What crashes in the window of the weeder's own start may be deleted, up to the cap.
     assert!(early.len() <= 9, "{early:?}");
     assert!(early.iter().all(|at| *at < 331.0), "{early:?}");
-    weeder.end().await;
+    weeder.end().await.unwrap();
 }
 
 #[tokio::test(start_paused = true)]
 async fn an_etcd_that_goes_again_at_once_costs_no_more_deletions_than_the_cap() {
     let stage = Stage::new(1);
     let start = stage.landscape.now();
-    let weeder = Gardener::start(&stage, "weeder-0", None);
+    let weeder = weeder(&stage, "weeder-0", None);
     let again = Incident::new(BACK + 3 * SECOND, Some(1_200 * SECOND), Fault::EtcdOutage);
     stage.lose_etcd([]);
     stage.landscape.play(&Scenario {
@@ -65,14 +65,14 @@ async fn an_etcd_that_goes_again_at_once_costs_no_more_deletions_than_the_cap() 
     until(&stage, start, BACK + 1_100 * SECOND).await;
     let deletions = stage.deletions(0);
     assert!((2..=3).contains(&deletions), "{deletions}");
-    weeder.end().await;
+    weeder.end().await.unwrap();
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_hundred_recoveries_at_once_are_done_in_seconds_and_at_a_pace() {
     let stage = Stage::new(100);
     let start = stage.landscape.now();
-    let weeder = Gardener::start(&stage, "weeder-0", None);
+    let weeder = weeder(&stage, "weeder-0", None);
     stage.lose_etcd([]);
     until(&stage, start, BACK + 60 * SECOND).await;
     let back = BACK.as_secs_f64();
@@ -87,5 +87,5 @@ async fn a_hundred_recoveries_at_once_are_done_in_seconds_and_at_a_pace() {
     };
     let busiest = deleted.iter().map(within_a_second).max();
     assert!(busiest <= Some(51), "{busiest:?}");
-    weeder.end().await;
+    weeder.end().await.unwrap();
 }

@@ -7,9 +7,9 @@ use kelpie_config::{Strictness, weeder};
 use kelpie_core::Time;
 use kelpie_health::{Pulse, Readiness};
 use kelpie_kube::WallClock;
-use kelpie_kube::seed::{Seed, SeedOptions};
+use kelpie_kube::seed::Seed;
 use kelpie_sim::scenario::{Fault, Incident, Scenario};
-use kelpie_sim::{Clock, Happening, Landscape, Link, Plan, Turn, What};
+use kelpie_sim::{Clock, Happening, Landscape, Plan, Process, Turn, What};
 use kelpie_weeder::{Options, Weeder};
 use prometheus_client::registry::Registry;
 use tokio::task::JoinHandle;
@@ -110,63 +110,30 @@ impl Drop for Stage {
     }
 }
 
-/// A replica of the weeder.
-pub(crate) struct Gardener {
-    link: Link,
-    over: CancellationToken,
-    running: JoinHandle<()>,
-}
-
-impl Gardener {
-    /// Starts one for all namespaces, or for this one.
-    pub(crate) fn start(stage: &Stage, name: &str, namespace: Option<String>) -> Self {
-        let landscape = &stage.landscape;
-        let link = landscape.link(name);
-        let options = SeedOptions {
-            kubeconfig: None,
-            qps: 20.0,
-            burst: 100,
-            user_agent: name.to_owned(),
-        };
-        let wall = WallClock::new(landscape.watchdog_clock());
-        let url = landscape.seed_url();
-        let seed = Seed::inside(&link.network(), wall, &url, name, &options).unwrap();
-        let options = Options {
-            dry_run: false,
-            namespace,
-            election: None,
-            identity: name.to_owned(),
-        };
-        let config = weeder::parse(CONFIG.as_bytes(), Strictness::Strict);
-        let over = CancellationToken::new();
-        let weeder = Weeder::new(
-            config.unwrap().value,
-            options,
-            seed,
-            &mut Registry::default(),
-            over.clone(),
-        );
-        let pulse = Pulse::new(Duration::from_mins(1));
-        let ready = Readiness::new().handle("seed");
-        let running = tokio::spawn(weeder.run(pulse, ready));
-        Self {
-            link,
-            over,
-            running,
-        }
-    }
-
-    /// It dies at once: whatever it was about to say is never heard.
-    pub(crate) fn crash(self) {
-        self.link.cut();
-        self.over.cancel();
-    }
-
-    /// It ends as it should.
-    pub(crate) async fn end(self) {
-        self.over.cancel();
-        self.running.await.unwrap();
-    }
+/// Starts a replica of the weeder for all namespaces, or for this one.
+pub(crate) fn weeder(stage: &Stage, name: &str, namespace: Option<String>) -> Process<()> {
+    let landscape = &stage.landscape;
+    let link = landscape.link(name);
+    let wall = WallClock::new(landscape.watchdog_clock());
+    let seed = Seed::inside(&link.network(), wall, &landscape.seed_url(), name).unwrap();
+    let options = Options {
+        dry_run: false,
+        namespace,
+        election: None,
+        identity: name.to_owned(),
+    };
+    let config = weeder::parse(CONFIG.as_bytes(), Strictness::Strict);
+    let over = CancellationToken::new();
+    let weeder = Weeder::new(
+        config.unwrap().value,
+        options,
+        seed,
+        &mut Registry::default(),
+        over.clone(),
+    );
+    let pulse = Pulse::new(Duration::from_mins(1));
+    let ready = Readiness::new().handle("seed");
+    Process::start(link, over, (), weeder.run(pulse, ready))
 }
 
 /// Time goes by until so long after the beginning.

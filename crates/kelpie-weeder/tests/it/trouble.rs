@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use kelpie_sim::scenario::{Fault, Incident, Site};
 
-use crate::stage::{BACK, Gardener, Stage, until};
+use crate::stage::{BACK, Stage, until, weeder};
 
 const SECOND: Duration = Duration::from_secs(1);
 
@@ -12,10 +12,10 @@ const SECOND: Duration = Duration::from_secs(1);
 async fn recover(beside: impl IntoIterator<Item = Incident>) -> (f64, usize) {
     let stage = Stage::new(3);
     let start = stage.landscape.now();
-    let weeder = Gardener::start(&stage, "weeder-0", None);
+    let weeder = weeder(&stage, "weeder-0", None);
     stage.lose_etcd(beside);
     until(&stage, start, BACK + 900 * SECOND).await;
-    weeder.end().await;
+    weeder.end().await.unwrap();
     let waits = (0..3).map(|cluster| stage.wait_of(cluster));
     let deletions = (0..3).map(|cluster| stage.deletions(cluster));
     (waits.fold(0.0, f64::max), deletions.sum())
@@ -63,13 +63,13 @@ async fn watches_that_break_off_at_the_recovery_miss_nothing() {
 async fn a_weeder_that_died_before_the_recovery_helps_when_it_is_there_again() {
     let stage = Stage::new(3);
     let start = stage.landscape.now();
-    let first = Gardener::start(&stage, "weeder-0", None);
+    let first = weeder(&stage, "weeder-0", None);
     stage.lose_etcd([]);
     until(&stage, start, BACK.saturating_sub(SECOND)).await;
     first.crash();
     until(&stage, start, BACK + 20 * SECOND).await;
     assert_eq!(stage.told_since(BACK, 0), []);
-    let second = Gardener::start(&stage, "weeder-1", None);
+    let second = weeder(&stage, "weeder-1", None);
     until(&stage, start, BACK + 900 * SECOND).await;
     for cluster in 0..3 {
         // Its first windows are spread over half a minute.
@@ -77,7 +77,7 @@ async fn a_weeder_that_died_before_the_recovery_helps_when_it_is_there_again() {
         assert!((20.0..60.0).contains(&wait), "{wait} s");
         assert_eq!(stage.deletions(cluster), 1);
     }
-    second.end().await;
+    second.end().await.unwrap();
 }
 
 #[tokio::test(start_paused = true)]

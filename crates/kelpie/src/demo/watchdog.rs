@@ -7,9 +7,9 @@ use anyhow::Result;
 use axum::Router;
 use kelpie_health::{Pulse, Readiness};
 use kelpie_kube::WallClock;
-use kelpie_kube::seed::{Seed, SeedOptions};
+use kelpie_kube::seed::Seed;
 use kelpie_prober::Prober;
-use kelpie_sim::{Landscape, Link, Order, Plan};
+use kelpie_sim::{Landscape, Link, Order, Plan, Process};
 use kelpie_weeder::Weeder;
 use prometheus_client::registry::Registry;
 use tokio_util::sync::CancellationToken;
@@ -25,17 +25,12 @@ const WEEDER: &str = "kelpie-weeder";
 pub(super) struct Watchdog {
     landscape: Landscape,
     /// `None`: it has crashed.
-    prober: Option<Process>,
-    weeder: Process,
+    prober: Option<Replica>,
+    weeder: Replica,
 }
 
-/// As good as one.
-struct Process {
-    link: Link,
-    over: CancellationToken,
-    /// What it would serve: its numbers and its state.
-    pages: Router,
-}
+/// It shows what it would serve: its numbers and its state.
+type Replica = Process<Router>;
 
 impl Watchdog {
     /// To be called in the stage's runtime.
@@ -50,17 +45,12 @@ impl Watchdog {
     /// Does what the script says.
     pub(super) fn follow_orders(&mut self) -> Result<()> {
         for order in self.landscape.take_orders() {
-            match (order, &self.prober) {
-                (Order::Start, None) => self.prober = Some(prober(&self.landscape)?),
-                (Order::Crash, Some(process)) => {
-                    process.link.cut();
-                    process.over.cancel();
-                    self.prober = None;
-                }
-                (Order::Pause, Some(process)) => process.link.hold(),
-                (Order::Resume, Some(process)) => process.link.release(),
-                // There is one, or none to which it could happen.
-                (_, _) => {}
+            match order {
+                Order::Start if self.prober.is_some() => {}
+                Order::Start => self.prober = Some(prober(&self.landscape)?),
+                Order::Crash => self.prober.take().into_iter().for_each(Process::crash),
+                Order::Pause => self.prober.iter().for_each(Process::pause),
+                Order::Resume => self.prober.iter().for_each(Process::resume),
             }
         }
         Ok(())
@@ -68,12 +58,12 @@ impl Watchdog {
 
     /// What the prober, if it is there, and the weeder have to show.
     pub(super) fn pages(&self) -> (Option<Router>, Router) {
-        let prober = self.prober.as_ref().map(|prober| prober.pages.clone());
-        (prober, self.weeder.pages.clone())
+        let prober = self.prober.as_ref().map(|prober| prober.shows.clone());
+        (prober, self.weeder.shows.clone())
     }
 }
 
-fn prober(landscape: &Landscape) -> Result<Process> {
+fn prober(landscape: &Landscape) -> Result<Replica> {
     let mut config = config_file::gardeners_prober(Guise::Kelpie)?;
     Plan::SECRET.clone_into(&mut config.kubeconfig_secret);
     let options = kelpie_prober::Options {
@@ -88,12 +78,11 @@ fn prober(landscape: &Landscape) -> Result<Process> {
     let prober = Prober::new(config, options, seed, &mut registry);
     let pages = kelpie_health::metrics(Arc::new(registry)).merge(prober.routes());
     let over = CancellationToken::new();
-    let (pulse, ready) = (pulse(), Readiness::new().handle("seed"));
-    tokio::spawn(prober.run(over.clone(), pulse, ready));
-    Ok(Process { link, over, pages })
+    let work = prober.run(over.clone(), pulse(), Readiness::new().handle("seed"));
+    Ok(Process::start(link, over, pages, work))
 }
 
-fn weeder(landscape: &Landscape) -> Result<Process> {
+fn weeder(landscape: &Landscape) -> Result<Replica> {
     let config = config_file::gardeners_weeder(Guise::Kelpie)?;
     let options = kelpie_weeder::Options {
         dry_run: false,
@@ -106,8 +95,8 @@ fn weeder(landscape: &Landscape) -> Result<Process> {
     let over = CancellationToken::new();
     let weeder = Weeder::new(config, options, seed, &mut registry, over.clone());
     let pages = kelpie_health::metrics(Arc::new(registry)).merge(weeder.routes());
-    tokio::spawn(weeder.run(pulse(), Readiness::new().handle("seed")));
-    Ok(Process { link, over, pages })
+    let work = weeder.run(pulse(), Readiness::new().handle("seed"));
+    Ok(Process::start(link, over, pages, work))
 }
 
 fn pulse() -> Pulse {
@@ -116,14 +105,7 @@ fn pulse() -> Pulse {
 
 fn connect(landscape: &Landscape, name: &str) -> Result<(Link, Seed)> {
     let link = landscape.link(name);
-    let options = SeedOptions {
-        kubeconfig: None,
-        qps: 20.0,
-        burst: 100,
-        user_agent: name.to_owned(),
-    };
     let wall = WallClock::new(landscape.watchdog_clock());
-    let url = landscape.seed_url();
-    let seed = Seed::inside(&link.network(), wall, &url, name, &options)?;
+    let seed = Seed::inside(&link.network(), wall, &landscape.seed_url(), name)?;
     Ok((link, seed))
 }

@@ -6,7 +6,6 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use kelpie_core::fence::{Present, Version};
 use kelpie_core::{Judge, Lists, Observation, Outcome, ResourceRef, ScaleRule, Settings};
 use kelpie_kube::WallClock;
-use kelpie_kube::seed::SeedOptions;
 use kelpie_net::Network;
 
 use crate::hands::*;
@@ -29,14 +28,8 @@ impl Scene {
             counter.fetch_add(1, Ordering::Relaxed);
             Box::pin(async { Err(io::ErrorKind::ConnectionRefused.into()) })
         });
-        let options = SeedOptions {
-            kubeconfig: None,
-            qps: 5.0,
-            burst: 10,
-            user_agent: "kelpie-test".into(),
-        };
         let wall = WallClock::new(|| Time::from_micros(0));
-        let seed = Seed::inside(&network, wall, "http://seed.inside:443", "t", &options);
+        let seed = Seed::inside(&network, wall, "http://seed.inside:443", "t");
         let until = Instant::now() + LEADS;
         let (leadership, receiver) = watch::channel(Leadership::Leader { until });
         let seed = seed.unwrap();
