@@ -150,7 +150,8 @@ impl Fencing {
         }
         let mut polled = Polled::default();
         if let Some(flow) = self.flow.as_mut().filter(|flow| flow.goes(self.wanted)) {
-            (polled.steps, polled.rushed) = flow.poll(now, self.rush_at);
+            let seen = self.views.iter().map(|view| view.sight.as_ref());
+            (polled.steps, polled.rushed) = flow.poll(now, self.rush_at, seen);
         }
         for index in 0..self.views.len() {
             let target = TargetId(index);
