@@ -9,12 +9,12 @@ use bytes::Bytes;
 use futures_util::stream;
 use http::Response;
 use kelpie_e2e::{Kelpie, MetricsServer, poll, wire};
-use kelpie_net::{ServedBody, serve_connection};
+use kelpie_net::ServedBody;
 use tokio::net::TcpListener;
 use tokio::task::JoinSet;
 
 use super::arrival::source;
-use super::stage::{PATIENCE, Scripted, collector, now_ms, until_ticks};
+use super::stage::{PATIENCE, Scripted, collector, now_ms, serve, until_ticks};
 
 /// Longer than the collector lets a source wait, which is 30 s, on a loaded machine.
 const LONG_PATIENCE: Duration = Duration::from_mins(3);
@@ -60,26 +60,13 @@ impl Drop for Open {
 impl Watched {
     /// Every body has so many pieces. They cannot be compressed if `has_noise`.
     async fn start(pieces: usize, has_noise: bool) -> Self {
-        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-        let url = format!("http://{}", listener.local_addr().unwrap());
         let readers = Arc::<Readers>::default();
         let kept = Arc::clone(&readers);
-        let mut serving = JoinSet::new();
-        serving.spawn(async move {
-            let mut connections = JoinSet::new();
-            loop {
-                let (stream, _) = listener.accept().await.unwrap();
-                let readers = Arc::clone(&kept);
-                connections.spawn(async move {
-                    let served = serve_connection(stream, |_| {
-                        let body = body(Open::new(&readers), pieces, has_noise);
-                        async move { Some(Response::new(body)) }
-                    });
-                    // A client may leave when it likes.
-                    let _ = served.await;
-                });
-            }
-        });
+        let (url, serving) = serve(move |_| {
+            let body = body(Open::new(&kept), pieces, has_noise);
+            Some(Response::new(body))
+        })
+        .await;
         Self {
             url,
             readers,
