@@ -39,8 +39,11 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
         bail!("{remedy}");
     }
     let Arguments { target, seconds } = arguments;
+    // What is fuzzed is what is shipped: with the same versions of everything.
+    let root = cache::repository();
+    fs::copy(root.join("Cargo.lock"), root.join("fuzz/Cargo.lock"))?;
     let found = format!("fuzz/found/{target}");
-    fs::create_dir_all(cache::repository().join(&found))?;
+    fs::create_dir_all(root.join(&found))?;
     let corpus = format!("fuzz/corpus/{target}");
     let limit = format!("-max_total_time={seconds}");
     command::run(&mut program(
@@ -54,7 +57,11 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
 /// What is missing, and how to get it.
 fn missing(has_cargo_fuzz: bool, has_nightly: bool) -> Option<String> {
     let needed = [
-        (has_cargo_fuzz, "cargo-fuzz", "cargo install cargo-fuzz"),
+        (
+            has_cargo_fuzz,
+            "cargo-fuzz",
+            "cargo install cargo-fuzz --locked",
+        ),
         (
             has_nightly,
             "a nightly compiler",

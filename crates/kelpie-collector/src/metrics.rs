@@ -195,7 +195,9 @@ impl Metrics {
                 cause: cause.as_str(),
             };
             let filtered = tally.filtered(cause);
-            self.filtered.get_or_create(&label).inc_by(filtered);
+            if filtered > 0 {
+                self.filtered.get_or_create(&label).inc_by(filtered);
+            }
         }
     }
 

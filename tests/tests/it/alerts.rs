@@ -1,4 +1,4 @@
-//! The alert rules and the board, as Prometheus itself judges them.
+//! The alert rules and the boards, as Prometheus itself judges them.
 
 use std::fs;
 use std::path::Path;
@@ -16,7 +16,7 @@ fn promtool(arguments: &[&str], file: &Path) {
 #[test]
 fn prometheus_accepts_the_alert_rules() {
     let alerts = cache::repository().join("deploy/alerts");
-    for file in ["prober.yaml", "weeder.yaml"] {
+    for file in ["collector.yaml", "prober.yaml", "weeder.yaml"] {
         promtool(&["check", "rules"], &alerts.join(file));
     }
 }
@@ -24,17 +24,30 @@ fn prometheus_accepts_the_alert_rules() {
 #[test]
 fn alerts_come_when_they_should_and_only_then() {
     let alerts = cache::repository().join("deploy/alerts");
-    for file in ["prober.test.yaml", "weeder.test.yaml"] {
+    for file in [
+        "collector.test.yaml",
+        "prober.test.yaml",
+        "weeder.test.yaml",
+    ] {
         promtool(&["test", "rules"], &alerts.join(file));
     }
 }
 
 /// Grafana's variables stand for these in the test.
-const VARIABLES: [(&str, &str); 2] = [("$__rate_interval", "5m"), ("$cluster", ".*")];
+const VARIABLES: [(&str, &str); 3] = [
+    ("$__rate_interval", "5m"),
+    ("$cluster", ".*"),
+    ("$instance", ".*"),
+];
 
 #[test]
-fn prometheus_accepts_the_expressions_of_the_board() {
-    let board = cache::repository().join("deploy/grafana/prober.json");
+fn prometheus_accepts_the_expressions_of_the_boards() {
+    for board in ["collector.json", "prober.json"] {
+        accepts(&cache::repository().join("deploy/grafana").join(board));
+    }
+}
+
+fn accepts(board: &Path) {
     let board: Value = serde_json::from_str(&fs::read_to_string(board).unwrap()).unwrap();
     let mut rules = "groups:\n- name: board\n  rules:\n".to_owned();
     let targets = board["panels"].as_array().unwrap().iter();

@@ -188,12 +188,13 @@ impl Hub {
         let asked = metrics.begin(Kind::Write);
         let limit = course.request_timeout;
         match timeout(limit, self.exchange(batch)).await {
-            Ok(Ok((status, body, header))) => {
+            Ok(Ok((status, headers, body))) => {
                 asked.answered(status);
-                let after = header.and_then(|text| retry_after(&text, course.wall()));
+                let after = headers.get(RETRY_AFTER).and_then(|text| text.to_str().ok());
+                let after = after.and_then(|text| retry_after(text, course.wall()));
                 Attempt {
                     verdict: verdict(status.as_u16(), &body, after),
-                    said: said(status, &body),
+                    said: said(status, &headers, &body),
                 }
             }
             Ok(Err(fault)) => Attempt {
@@ -211,19 +212,15 @@ impl Hub {
         }
     }
 
-    /// Status, text and `Retry-After`.
-    async fn exchange(
-        &self,
-        batch: &Batch,
-    ) -> Result<(StatusCode, String, Option<String>), SiteFault> {
+    /// Status, headers and text of an answer.
+    async fn exchange(&self, batch: &Batch) -> Result<(StatusCode, HeaderMap, String), SiteFault> {
         let headers = self.headers()?;
         let mut lent = self.site.connect().await?;
         let fault = |source| self.site.fault(source);
         let connection = &mut lent.connection;
         let answer = connection.send(Method::POST, &self.path, &headers, batch.encoded());
-        let answer = answer.await.map_err(fault)?;
-        let status = answer.status;
-        let retry_after = answer.header(&RETRY_AFTER).map(str::to_owned);
+        let mut answer = answer.await.map_err(fault)?;
+        let (status, headers) = (answer.status, std::mem::take(&mut answer.headers));
         let body = match answer.collect(LARGEST_ANSWER).await {
             Ok(body) => String::from_utf8_lossy(&body).into_owned(),
             // The status is what counts.
@@ -231,7 +228,7 @@ impl Hub {
             Err(source) => return Err(fault(source)),
         };
         self.site.give_back(lent);
-        Ok((status, body, retry_after))
+        Ok((status, headers, body))
     }
 
     fn headers(&self) -> Result<HeaderMap, SiteFault> {

@@ -24,10 +24,10 @@ mod tests {
     use super::*;
 
     /// Wed, 21 Oct 2026 07:28:00 GMT.
-    const NOW: Duration = Duration::from_secs(1_792_567_680);
+    const NOW: u64 = 1_792_567_680;
 
     fn wait(text: &str) -> Option<u64> {
-        let wait = retry_after(text, SystemTime::UNIX_EPOCH + NOW);
+        let wait = retry_after(text, SystemTime::UNIX_EPOCH + Duration::from_secs(NOW));
         wait.map(|wait| wait.as_secs())
     }
 

@@ -149,10 +149,10 @@ impl Source {
 }
 
 /// An answer that is no success, in words.
-async fn complaint(answer: Response<'_>) -> SourceFault {
-    let status = answer.status;
+async fn complaint(mut answer: Response<'_>) -> SourceFault {
+    let (status, headers) = (answer.status, std::mem::take(&mut answer.headers));
     let body = answer.collect(LARGEST_COMPLAINT).await.unwrap_or_default();
-    let said = said(status, &String::from_utf8_lossy(&body));
+    let said = said(status, &headers, &String::from_utf8_lossy(&body));
     SourceFault::Status(match status.as_u16() {
         401 | 403 => format!("{said} (look at --from-token-file)"),
         _ => said,

@@ -5,6 +5,7 @@ mod lists;
 mod pages;
 mod parser;
 mod refusals;
+mod slow_hub;
 pub(crate) mod stage;
 mod tls;
 mod trouble;

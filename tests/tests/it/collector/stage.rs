@@ -30,26 +30,13 @@ impl Scripted {
     pub(crate) async fn start(
         answer: impl FnMut(&Request<bytes::Bytes>) -> Answer + Send + 'static,
     ) -> Self {
-        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-        let url = format!("http://{}", listener.local_addr().unwrap());
         let answer: Arc<Mutex<Decide>> = Arc::new(Mutex::new(Box::new(answer)));
         let kept = Arc::clone(&answer);
-        let mut serving = JoinSet::new();
-        serving.spawn(async move {
-            let mut connections = JoinSet::new();
-            loop {
-                let (stream, _) = listener.accept().await.unwrap();
-                let answer = Arc::clone(&kept);
-                connections.spawn(async move {
-                    let served = serve_connection(stream, |request| {
-                        let (status, body) = (answer.lock().unwrap())(&request);
-                        async move { response(status, body) }
-                    });
-                    // A client may leave when it likes.
-                    let _ = served.await;
-                });
-            }
-        });
+        let (url, serving) = serve(move |request| {
+            let (status, body) = (kept.lock().unwrap())(request);
+            response(status, body)
+        })
+        .await;
         Self {
             url,
             answer,
@@ -78,6 +65,30 @@ impl Scripted {
     ) {
         *self.answer.lock().unwrap() = Box::new(answer);
     }
+}
+
+/// Answers plain HTTP on loopback until the tasks are dropped; with its URL.
+pub(crate) async fn serve(
+    answer: impl Fn(&Request<bytes::Bytes>) -> Option<Response<ServedBody>> + Send + Sync + 'static,
+) -> (String, JoinSet<()>) {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let url = format!("http://{}", listener.local_addr().unwrap());
+    let answer = Arc::new(answer);
+    let mut serving = JoinSet::new();
+    serving.spawn(async move {
+        let mut connections = JoinSet::new();
+        loop {
+            let (stream, _) = listener.accept().await.unwrap();
+            let answer = Arc::clone(&answer);
+            connections.spawn(async move {
+                let served =
+                    serve_connection(stream, |request| std::future::ready(answer(&request)));
+                // A client may leave when it likes.
+                let _ = served.await;
+            });
+        }
+    });
+    (url, serving)
 }
 
 fn response(status: u16, body: String) -> Option<Response<ServedBody>> {

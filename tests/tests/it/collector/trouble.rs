@@ -80,18 +80,6 @@ async fn answers_of_a_hub_are_understood_over_real_connections() {
 }
 
 #[tokio::test]
-async fn a_hub_that_never_answers_ends_the_tick_and_not_the_collector() {
-    let source = fresh().await;
-    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-    let to = format!("http://{}", listener.local_addr().unwrap());
-    let collector = collector(source.url(), &to, &["--match=m", "--interval=2s"]).await;
-    until_ticks(&collector, "failure", 2.0).await;
-    let log = collector.log();
-    assert!(log.contains("no answer within"), "{log}");
-    assert_eq!(collector.get("/livez").await.unwrap().status, 200);
-}
-
-#[tokio::test]
 async fn a_source_that_is_no_use_is_named() {
     let config = "global: { scrape_interval: 1s }\nscrape_configs:\n- job_name: self\n  \
         static_configs: [{ targets: ['{itself}'] }]\n";
