@@ -8,6 +8,7 @@
 //! a seed: the same calls give the same bytes.
 
 mod actor;
+mod bell;
 mod clock;
 mod dice;
 mod fault;
