@@ -4,10 +4,12 @@
 //! directly. [`resource`] names what is kept there, [`Selection`] says which of it is meant, [`Refusal`]
 //! is what a client is told that cannot have what it asks for. A [`server`] puts HTTP on top of it,
 //! over TLS or over any stream. A [`Landscape`] is a seed with its clusters and all who act in them, and a
-//! [`scenario`] what goes wrong there. Time comes from a [`Clock`] and chance from
+//! [`scenario`] what goes wrong there; [`chaos`] leaves both to dice, for tests. Time comes from a [`Clock`] and chance from
 //! a seed: the same calls give the same bytes.
 
 mod actor;
+mod bell;
+pub mod chaos;
 mod clock;
 mod dice;
 mod fault;

@@ -70,15 +70,16 @@ impl Lookout {
         beat.set_missed_tick_behavior(MissedTickBehavior::Delay);
         loop {
             tokio::select! {
+                biased;
                 () = cancelled.cancelled() => break,
-                _ = beat.tick() => {}
+                Ok(()) = leadership.changed() => {}
                 Some(change) = slices.next() => {
                     let swings = self.take(change);
                     for swing in swings {
                         self.follow(swing);
                     }
                 }
-                Ok(()) = leadership.changed() => {}
+                _ = beat.tick() => {}
             }
             pulse.beat();
             self.follow_leadership(&mut leadership);

@@ -5,13 +5,11 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use kelpie_core::{Fraction, Time};
+use kelpie_sim::chaos::{self, Case};
 use kelpie_sim::resource::DEPLOYMENTS;
-use kelpie_sim::scenario::{Clusters, Fault, Incident, Nodes};
-use kelpie_sim::{Event, Happening, Landscape, Plan, Selection, Watch, What};
+use kelpie_sim::scenario::{Fault, Incident, Nodes};
+use kelpie_sim::{Event, Happening, Plan, Selection, Watch, What};
 use serde_json::Value;
-
-use crate::chaos::Chaos;
-use crate::run::holder;
 
 const MARKER: &str = "dependency-watchdog.gardener.cloud/meltdown-protection-active";
 const RECORD: &str = "dependency-watchdog.gardener.cloud/replicas";
@@ -36,46 +34,52 @@ struct Stand {
     record: Option<String>,
 }
 
+/// How much there was to look at.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub(crate) struct Figures {
+    pub(crate) fences: usize,
+    /// Of them those of kube-controller-manager.
+    pub(crate) stops: usize,
+    /// Partitions that were held against their deadline.
+    pub(crate) held: usize,
+}
+
 pub(crate) struct Auditor {
-    landscape: Landscape,
-    plan: Plan,
-    incidents: Vec<Incident>,
-    elected: bool,
-    start: Time,
+    case: Case,
     changes: Watch,
     stands: BTreeMap<(String, String), Stand>,
     /// Deployments that somebody else has scaled.
     meddled: Vec<(String, String)>,
-    pub(crate) wrong: Vec<String>,
-    pub(crate) held: usize,
-    pub(crate) fences: usize,
-    /// Of them those of kube-controller-manager.
-    pub(crate) stops: usize,
+    figures: Figures,
 }
 
-impl Auditor {
-    pub(crate) fn new(landscape: &Landscape, chaos: &Chaos) -> Self {
-        let seed = landscape.seed();
+impl chaos::Auditor for Auditor {
+    type Figures = Figures;
+
+    fn new(case: Case) -> Self {
+        let seed = case.landscape.seed();
         let changes = seed.store().watch(&DEPLOYMENTS, Selection::all(), None);
+        let start = case.start;
         let mut auditor = Self {
-            landscape: landscape.clone(),
-            plan: chaos.plan.clone(),
-            incidents: chaos.scenario.incidents.clone(),
-            elected: chaos.watchdogs > 1,
-            start: landscape.now(),
+            case,
             changes: changes.unwrap(),
             stands: BTreeMap::new(),
             meddled: Vec::new(),
-            wrong: Vec::new(),
-            held: 0,
-            fences: 0,
-            stops: 0,
+            figures: Figures::default(),
         };
-        auditor.take_changes(None, auditor.start);
+        auditor.take_changes(None, start);
         auditor
     }
 
-    pub(crate) fn see(&mut self, happening: &Happening) {
+    fn case(&mut self) -> &mut Case {
+        &mut self.case
+    }
+
+    fn figures(&self) -> Figures {
+        self.figures
+    }
+
+    fn see(&mut self, happening: &Happening) {
         let at = happening.at;
         match &happening.what {
             What::Call {
@@ -97,7 +101,7 @@ impl Auditor {
                     if self.stand(cluster, 0).replicas > 0 {
                         let text =
                             format!("{cluster}: {node} turned Unknown in spite of {incident}");
-                        self.complain(at, &text);
+                        self.case.complain(at, &text);
                     }
                 }
             }
@@ -110,30 +114,27 @@ impl Auditor {
     }
 
     /// At the end everything is as before.
-    pub(crate) fn close(&mut self) {
-        let now = self.landscape.now();
+    fn close(&mut self) {
+        let now = self.case.landscape.now();
         self.take_changes(None, now);
-        for row in self.landscape.fleet() {
+        for row in self.case.landscape.fleet() {
             for (index, name) in Plan::CONTROLLERS.into_iter().enumerate() {
                 let key = (row.cluster.clone(), name.to_owned());
                 if self.meddled.contains(&key) {
                     continue;
                 }
                 let stand = self.stands.get(&key).cloned().unwrap_or_default();
-                let usual = u64::from(self.plan.replicas[index]);
+                let usual = u64::from(self.case.chaos.plan.replicas[index]);
                 if stand.replicas != usual || stand.is_marked {
                     let text = format!("{}: {name} is not as it was: {stand:?}", row.cluster);
-                    self.complain(now, &text);
+                    self.case.complain(now, &text);
                 }
             }
         }
     }
+}
 
-    fn complain(&mut self, at: Time, text: &str) {
-        let seconds = at.since(self.start).as_secs_f64();
-        self.wrong.push(format!("{seconds:.3}s ({at}) {text}"));
-    }
-
+impl Auditor {
     fn stand(&self, cluster: &str, index: usize) -> Stand {
         let key = (cluster.to_owned(), Plan::CONTROLLERS[index].to_owned());
         self.stands.get(&key).cloned().unwrap_or_default()
@@ -169,47 +170,47 @@ impl Auditor {
         at: Time,
     ) {
         let (cluster, name) = key;
-        if self.elected && holder(&self.landscape).as_deref() != Some(who) {
-            self.complain(
+        if !self.case.may_act(who) {
+            self.case.complain(
                 at,
                 &format!("{cluster}: {who} acts on {name} and does not lead"),
             );
         }
         if after.replicas < before.replicas {
-            self.fences += 1;
-            self.stops += usize::from(name == Plan::CONTROLLERS[0]);
+            self.figures.fences += 1;
+            self.figures.stops += usize::from(name == Plan::CONTROLLERS[0]);
             let true_record = Some(before.replicas.to_string());
             if !before.is_marked || before.record != true_record {
                 let text = format!("{cluster}: {name} scaled down without its record: {before:?}");
-                self.complain(at, &text);
+                self.case.complain(at, &text);
             }
             if !self.was_partitioned(cluster, at) {
                 let text = format!("{cluster}: {name} scaled down though nobody was cut off");
-                self.complain(at, &text);
+                self.case.complain(at, &text);
             }
             if !self.is_silent(cluster) {
                 let text = format!("{cluster}: {name} scaled down while leases keep changing");
-                self.complain(at, &text);
+                self.case.complain(at, &text);
             }
             self.check_margin(cluster, name, at);
         } else if after.replicas > before.replicas {
             if !before.is_marked {
                 let text = format!("{cluster}: {name} scaled up without the marker: {before:?}");
-                self.complain(at, &text);
+                self.case.complain(at, &text);
             }
             if before.record != Some(after.replicas.to_string()) {
                 let text = format!("{cluster}: {name} not restored: {before:?} -> {after:?}");
-                self.complain(at, &text);
+                self.case.complain(at, &text);
             }
         } else if before.is_marked && !after.is_marked && after.replicas == 0 {
             let text = format!("{cluster}: {name} stays fenced without its marker");
-            self.complain(at, &text);
+            self.case.complain(at, &text);
         }
     }
 
     /// f of the nodes are silent, or were a moment ago.
     fn is_silent(&self, cluster: &str) -> bool {
-        let Some(truth) = self.landscape.truth(cluster) else {
+        let Some(truth) = self.case.landscape.truth(cluster) else {
             return false;
         };
         let silent = truth
@@ -224,12 +225,13 @@ impl Auditor {
 
     /// Some of its nodes are cut off from an API server that is there, or were a moment ago.
     fn was_partitioned(&self, cluster: &str, at: Time) -> bool {
-        let number = (0..self.plan.clusters).find(|n| self.plan.cluster_name(*n) == cluster);
-        self.incidents.iter().any(|incident| {
-            let (begin, end) = self.times(incident);
+        self.case.chaos.scenario.incidents.iter().any(|incident| {
+            let (begin, end) = self.case.times(incident);
             let is_partition = matches!(incident.fault, Fault::Partition(_));
-            let is_here = number.is_some_and(|number| self.is_meant(incident, number));
-            is_partition && is_here && begin <= at && at <= end.after(SLACK)
+            is_partition
+                && self.case.is_in(incident, cluster)
+                && begin <= at
+                && at <= end.after(SLACK)
         })
     }
 
@@ -237,8 +239,9 @@ impl Auditor {
         if name != Plan::CONTROLLERS[0] || self.held_partition(cluster, at).is_none() {
             return;
         }
-        self.held += 1;
+        self.figures.held += 1;
         let deadline = self
+            .case
             .landscape
             .truth(cluster)
             .and_then(|truth| truth.deadline);
@@ -246,16 +249,17 @@ impl Auditor {
             && at > deadline
         {
             let late = at.since(deadline);
-            self.complain(at, &format!("{cluster}: fenced {late:?} too late"));
+            self.case
+                .complain(at, &format!("{cluster}: fenced {late:?} too late"));
         }
     }
 
     /// A partition that lasted for long has been fenced.
     fn check_ended_partitions(&mut self, at: Time) {
-        for row in self.landscape.fleet() {
+        for row in self.case.landscape.fleet() {
             let cluster = &row.cluster;
             let ended = |incident: &Incident| {
-                let (_, end) = self.times(incident);
+                let (_, end) = self.case.times(incident);
                 let long = incident.lasts > Some(Duration::from_secs(50));
                 at >= end && at.since(end) < Duration::from_millis(100) && long
             };
@@ -263,23 +267,18 @@ impl Auditor {
                 continue;
             };
             if self.stand(cluster, 0).replicas > 0 {
-                self.complain(at, &format!("{cluster}: not fenced during {incident}"));
+                self.case
+                    .complain(at, &format!("{cluster}: not fenced during {incident}"));
             }
         }
     }
 
-    fn times(&self, incident: &Incident) -> (Time, Time) {
-        let begin = self.start.after(incident.at);
-        (begin, begin.after(incident.lasts.unwrap_or_default()))
-    }
-
     /// The partition of enough of a cluster's nodes that is all that goes wrong there.
     fn held_partition(&self, cluster: &str, at: Time) -> Option<Incident> {
-        let number = (0..self.plan.clusters).find(|n| self.plan.cluster_name(*n) == cluster)?;
         let mut found = None;
-        for incident in &self.incidents {
-            let (begin, end) = self.times(incident);
-            let is_here = incident.fault.is_everywhere() || self.is_meant(incident, number);
+        for incident in &self.case.chaos.scenario.incidents {
+            let (begin, end) = self.case.times(incident);
+            let is_here = incident.fault.is_everywhere() || self.case.is_in(incident, cluster);
             let is_near = begin <= at && at <= end.after(CALM);
             if !is_here || !is_near {
                 continue;
@@ -305,34 +304,10 @@ impl Auditor {
 
     /// Whether these nodes are f of a cluster's, and two at least.
     fn is_enough(&self, nodes: Nodes) -> bool {
-        let all = self.plan.nodes;
-        let meant = match nodes {
-            Nodes::All => all,
-            Nodes::Share(share) => part(share, all),
-            Nodes::Zone(zone) => (0..all).filter(|n| n % self.plan.zones == zone).count(),
-        };
+        let (meant, all) = (self.case.nodes_in(nodes), self.case.chaos.plan.nodes);
         let f = Fraction::new(FAILURE).unwrap();
         f.is_reached(meant.try_into().unwrap(), all.try_into().unwrap())
     }
-
-    fn is_meant(&self, incident: &Incident, number: usize) -> bool {
-        match &incident.clusters {
-            Clusters::All => true,
-            Clusters::Share(share) => number < part(*share, self.plan.clusters),
-            Clusters::Numbers(numbers) => numbers.contains(&number),
-        }
-    }
-}
-
-/// A share of `count`, rounded up.
-#[expect(
-    clippy::cast_precision_loss,
-    clippy::cast_possible_truncation,
-    clippy::cast_sign_loss,
-    reason = "a few nodes or clusters"
-)]
-fn part(share: f64, count: usize) -> usize {
-    (share * count as f64 - 1e-9).ceil() as usize
 }
 
 fn read(object: &Value) -> ((String, String), Stand) {

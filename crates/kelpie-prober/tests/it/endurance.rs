@@ -11,7 +11,7 @@ use prometheus_client::registry::Registry;
 use tokio::runtime::{Builder, Handle};
 use tokio::time::sleep;
 
-use crate::crew::prober;
+use crate::replica::prober;
 use crate::scale::resident;
 
 const HOUR: Duration = Duration::from_hours(1);

@@ -7,7 +7,7 @@ use kelpie_sim::scenario::{Clusters, Fault, Incident, Nodes, Scenario};
 use kelpie_sim::{Clock, Damage, Landscape, Plan};
 use tokio::time::sleep;
 
-use crate::crew::prober;
+use crate::replica::prober;
 
 const SECOND: Duration = Duration::from_secs(1);
 

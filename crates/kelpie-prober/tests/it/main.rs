@@ -5,16 +5,14 @@
     clippy::unwrap_used,
     clippy::expect_used,
     clippy::panic,
-    clippy::print_stderr,
     clippy::print_stdout
 )]
 
 mod auditor;
-mod chaos;
-mod crew;
 mod endurance;
 mod fence;
-mod run;
+mod replica;
 mod scale;
 mod scenarios;
 mod seeds;
+mod subject;

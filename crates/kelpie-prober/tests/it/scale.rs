@@ -8,7 +8,7 @@ use kelpie_sim::{Clock, Landscape, Plan};
 use tokio::runtime::Builder;
 use tokio::time::sleep;
 
-use crate::crew::prober;
+use crate::replica::prober;
 
 /// Megabytes that this process has in memory.
 pub(crate) fn resident() -> u64 {

@@ -4,25 +4,27 @@ use std::ops::RangeInclusive;
 use std::time::Duration;
 
 use kelpie_sim::Plan;
+use kelpie_sim::chaos::{Chaos, Outcome};
 use kelpie_sim::scenario::{Clusters, Fault, Incident, Nodes, Scenario};
 
-use crate::chaos::Chaos;
-use crate::run::{Outcome, run};
+use crate::auditor::Figures;
+use crate::subject::Prober;
 
 /// Everybody is in their stride when it begins, as in the demo.
 const WARM_UP: Duration = Duration::from_mins(2);
 
 /// A fleet as the demo has it, with this scenario and so many watchdogs.
-fn play(mut scenario: Scenario, watchdogs: usize) -> Outcome {
+fn play(mut scenario: Scenario, watchdogs: usize) -> Outcome<Figures> {
     for incident in &mut scenario.incidents {
         incident.at += WARM_UP;
     }
     scenario.length += WARM_UP;
-    run(&Chaos {
+    let chaos = Chaos {
         plan: Plan::of(12, 5),
         scenario,
         watchdogs,
-    })
+    };
+    chaos.endure::<Prober>().unwrap()
 }
 
 #[test]
@@ -46,7 +48,11 @@ fn each_scenario_is_fenced_as_often_as_it_should_and_breaks_nothing_that_is_watc
         let scenario = Scenario::built_in(name).unwrap();
         let with = play(scenario.clone(), 1);
         assert_eq!(with.wrong, Vec::<String>::new(), "{name}");
-        assert!(fences.contains(&with.stops), "{name}: {}", with.stops);
+        assert!(
+            fences.contains(&with.figures.stops),
+            "{name}: {}",
+            with.figures.stops
+        );
         let damage = with.damage;
         assert_eq!(
             (
@@ -82,7 +88,7 @@ fn bad_luck() -> Scenario {
 #[test]
 fn a_lone_watchdog_that_starts_in_a_partition_waits_out_its_initial_delay_and_a_standby_need_not() {
     let (lone, pair) = (play(bad_luck(), 1), play(bad_luck(), 2));
-    assert_eq!((lone.stops, pair.stops), (4, 4));
+    assert_eq!((lone.figures.stops, pair.figures.stops), (4, 4));
     assert!(lone.damage.margins.iter().all(|margin| *margin < 0.0));
     assert_eq!(pair.damage.nodes_unknown, 0, "{:?}", pair.damage.margins);
     assert!(pair.damage.margins.iter().all(|margin| *margin > 0.0));

@@ -1,127 +1,57 @@
 //! Chaos by many seeds, and the way back from one that fails.
 
-use std::env;
-use std::sync::Mutex;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use crate::chaos::Chaos;
-use crate::run::{Outcome, run};
+use kelpie_sim::chaos::{Chaos, Outcome, Search};
+
+use crate::auditor::Figures;
+use crate::subject::Prober;
 
 /// How long faults go on in the usual test run.
-const USUAL: Duration = Duration::from_mins(10);
+const USUAL: Duration = Search::USUAL.length;
 
-/// Seeds of the usual test run.
-const SEEDS: u64 = 200;
-
-/// Runs seeds on all processors until one fails; gives how much was looked at.
-fn run_all(first: u64, count: u64, length: Duration) -> (usize, usize) {
-    let next = AtomicU64::new(first);
-    let failed: Mutex<Option<u64>> = Mutex::new(None);
-    let looked_at = Mutex::new((0, 0));
-    std::thread::scope(|scope| {
-        for _ in 0..processors() {
-            scope.spawn(|| {
-                while failed.lock().unwrap().is_none() {
-                    let seed = next.fetch_add(1, Ordering::Relaxed);
-                    if seed >= first + count {
-                        return;
-                    }
-                    let outcome = run(&Chaos::new(seed, length));
-                    if outcome.wrong.is_empty() {
-                        let mut sum = looked_at.lock().unwrap();
-                        *sum = (sum.0 + outcome.held, sum.1 + outcome.fences);
-                    } else {
-                        failed.lock().unwrap().get_or_insert(seed);
-                    }
-                }
-            });
-        }
-    });
-    if let Some(seed) = failed.into_inner().unwrap() {
-        panic!("{}", story(Chaos::new(seed, length), length));
-    }
-    looked_at.into_inner().unwrap()
+/// Adds up what there was to look at.
+fn sum(figures: &[Figures]) -> (usize, usize) {
+    let all = figures.iter().map(|one| (one.held, one.fences));
+    all.fold((0, 0), |sum, one| (sum.0 + one.0, sum.1 + one.1))
 }
 
-/// What is wrong with a run whose faults go on for `length`, with as few of them as it needs.
-fn story(mut chaos: Chaos, length: Duration) -> String {
-    let seed = chaos.plan.seed;
-    let mut outcome = run(&chaos);
-    eprintln!(
-        "seed {seed} fails, looking for fewer faults: {:#?}",
-        outcome.wrong
-    );
-    let all = chaos.scenario.incidents.len();
-    let mut index = 0;
-    while index < chaos.scenario.incidents.len() {
-        let mut fewer = chaos.clone();
-        fewer.scenario.incidents.remove(index);
-        let without = run(&fewer);
-        if without.wrong.is_empty() {
-            index += 1;
-        } else {
-            (chaos, outcome) = (fewer, without);
-        }
+fn endure(chaos: &Chaos) -> Outcome<Figures> {
+    chaos.endure::<Prober>().unwrap()
+}
+
+/// Nobody watches, and so nothing that the prober promises holds.
+fn unwatched(seed: u64) -> Chaos {
+    Chaos {
+        watchdogs: 0,
+        ..Chaos::new::<Prober>(seed, USUAL)
     }
-    let Outcome { wrong, trace, .. } = outcome;
-    let incidents: Vec<String> = chaos
-        .scenario
-        .incidents
-        .iter()
-        .map(ToString::to_string)
-        .collect();
-    let first = wrong.first().cloned().unwrap_or_default();
-    let place = trace
-        .iter()
-        .position(|line| first.contains(line.split(' ').next().unwrap_or("?")));
-    let end = place.map_or(trace.len(), |place| (place + 10).min(trace.len()));
-    let begin = end.saturating_sub(60);
-    let hours = length.as_secs_f64() / 3_600.0;
-    format!(
-        "seed {seed} fails:\n  {}\nwith {} of its {all} faults:\n  {}\n{} nodes in each of {} clusters, {} watchdogs\n\
-         the trace before:\n  {}\nreplay it with: cargo xtask sim --seed {seed} --hours {hours}",
-        wrong.join("\n  "),
-        incidents.len(),
-        incidents.join("\n  "),
-        chaos.plan.nodes,
-        chaos.plan.clusters,
-        chaos.watchdogs,
-        trace[begin..end].join("\n  "),
-    )
 }
 
 #[test]
 fn what_the_prober_promises_holds_whatever_goes_wrong() {
-    let (held, fences) = run_all(0, SEEDS, USUAL);
+    let figures = Search::USUAL.run::<Prober>();
+    let (held, fences) = sum(&figures.unwrap_or_else(|story| panic!("{story}")));
     // Or the test would look at nothing.
     assert!(held > 40 && fences > 200, "{held} {fences}");
 }
 
 #[test]
 fn where_nobody_watches_the_auditor_finds_the_damage() {
-    let unwatched = |seed| Chaos {
-        watchdogs: 0,
-        ..Chaos::new(seed, USUAL)
-    };
-    let outcomes: Vec<Outcome> = (0..60).map(|seed| run(&unwatched(seed))).collect();
-    let wrong = |outcome: &&Outcome| !outcome.wrong.is_empty();
-    let found = outcomes.iter().filter(wrong).count();
+    let is_wrong = |seed: &u64| !endure(&unwatched(*seed)).wrong.is_empty();
+    let found = (0..60).filter(is_wrong).count();
     assert!(found > 10, "{found} of 60");
 }
 
 #[test]
 fn a_run_that_fails_is_told_with_the_faults_it_needs_and_the_command_that_replays_it() {
-    // What the prober promises does not hold where there is none.
-    let mut unwatched = (0..60).map(|seed| Chaos {
-        watchdogs: 0,
-        ..Chaos::new(seed, USUAL)
-    });
     let has_many = |chaos: &Chaos| chaos.scenario.incidents.len() > 2;
-    let failing = unwatched.find(|chaos| has_many(chaos) && !run(chaos).wrong.is_empty());
+    let mut all = (0..60).map(unwatched);
+    let failing = all.find(|chaos| has_many(chaos) && !endure(chaos).wrong.is_empty());
     let failing = failing.unwrap();
     let (seed, all) = (failing.plan.seed, failing.scenario.incidents.len());
-    let told = story(failing, USUAL);
+    let told = failing.story::<Prober>(USUAL).unwrap();
     assert!(told.starts_with(&format!("seed {seed} fails:")), "{told}");
     assert!(
         told.contains(&format!("with 1 of its {all} faults:")),
@@ -129,15 +59,15 @@ fn a_run_that_fails_is_told_with_the_faults_it_needs_and_the_command_that_replay
     );
     assert!(told.contains("partition of "), "{told}");
     assert!(told.contains("turned Unknown"), "{told}");
-    let command = format!("cargo xtask sim --seed {seed} --hours 0.16");
+    let command = format!("cargo xtask sim prober --seed {seed} --hours 0.16");
     assert!(told.contains(&command), "{told}");
 }
 
 #[test]
 fn the_same_seed_gives_the_same_trace_however_busy_the_machine_is() {
     for seed in [1, 2, 3] {
-        let chaos = Chaos::new(seed, USUAL);
-        let (one, two) = (run(&chaos), under_load(|| run(&chaos)));
+        let chaos = Chaos::new::<Prober>(seed, USUAL);
+        let (one, two) = (endure(&chaos), under_load(|| endure(&chaos)));
         for (number, (one, two)) in one.trace.iter().zip(&two.trace).enumerate() {
             assert_eq!(one, two, "seed {seed}, line {number} of the last");
         }
@@ -178,25 +108,7 @@ fn processors() -> usize {
 #[test]
 #[ignore = "runs for as long as it is told to: cargo xtask sim"]
 fn long() {
-    let number = |name: &str| {
-        env::var(name)
-            .ok()
-            .and_then(|text| text.parse::<f64>().ok())
-    };
-    let hours = number("KELPIE_SIM_HOURS").unwrap_or(1.0);
-    let length = Duration::from_secs_f64(hours * 3_600.0);
-    #[expect(
-        clippy::cast_possible_truncation,
-        clippy::cast_sign_loss,
-        reason = "small numbers"
-    )]
-    let whole = |name: &str| number(name).map(|number| number as u64);
-    let seed = whole("KELPIE_SIM_SEED");
-    let count = whole("KELPIE_SIM_SEEDS").unwrap_or(1);
-    let (held, fences) = run_all(
-        seed.unwrap_or(0),
-        if seed.is_some() { 1 } else { count },
-        length,
-    );
+    let figures = Search::asked_for().run::<Prober>();
+    let (held, fences) = sum(&figures.unwrap_or_else(|story| panic!("{story}")));
     println!("{fences} fences, {held} of them held against their deadlines: nothing is wrong");
 }

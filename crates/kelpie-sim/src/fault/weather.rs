@@ -50,6 +50,11 @@ impl Weather {
         self.any(|fault| matches!(fault, Fault::Outage(_) | Fault::EtcdOutage))
     }
 
+    /// Its etcd is gone.
+    pub(crate) fn lacks_etcd(&self) -> bool {
+        self.any(|fault| *fault == Fault::EtcdOutage)
+    }
+
     /// The watchdog's connections hang.
     pub(crate) fn hangs(&self) -> bool {
         self.any(|fault| matches!(fault, Fault::Stall(_)))

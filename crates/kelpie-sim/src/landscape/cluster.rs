@@ -162,7 +162,7 @@ impl Cluster {
         self.partitions.retain(|(own, _)| *own != number);
         self.clocks.retain(|(own, ..)| *own != number);
         self.weather.end(number);
-        if *fault == Fault::EtcdOutage {
+        if *fault == Fault::EtcdOutage && !self.weather.lacks_etcd() {
             self.dependants.serve(seed, true, now);
         }
         self.adjust(now);

@@ -5,9 +5,9 @@ use std::sync::{Arc, Weak};
 
 use kelpie_net::Network;
 use tokio::io::{DuplexStream, duplex};
-use tokio::sync::watch;
 
 use super::Shared;
+use crate::bell::{Bell, Listener};
 use crate::server::Server;
 
 /// Bytes under way in one direction of a connection.
@@ -19,7 +19,7 @@ const WINDOW: usize = 64 * 1024;
 pub struct Link {
     name: Arc<str>,
     landscape: Weak<Shared>,
-    state: Arc<watch::Sender<State>>,
+    state: Bell<State>,
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -36,7 +36,7 @@ impl Link {
         Self {
             name: name.into(),
             landscape,
-            state: Arc::default(),
+            state: Bell::default(),
         }
     }
 
@@ -47,18 +47,14 @@ impl Link {
 
     /// For the process' clients.
     pub fn network(&self) -> Network {
-        let (landscape, state) = (self.landscape.clone(), self.state.subscribe());
+        let (landscape, state) = (self.landscape.clone(), self.state.listen());
         Network::inside(move |host, port| {
             let (landscape, mut state) = (landscape.clone(), state.clone());
             let host = host.to_owned();
             Box::pin(async move {
-                let Ok(State::Open) = state
-                    .wait_for(|state| *state != State::Held)
-                    .await
-                    .map(|s| *s)
-                else {
+                if state.until(|state| state != State::Held).await == State::Cut {
                     return Err(io::ErrorKind::ConnectionReset.into());
-                };
+                }
                 let shared = landscape
                     .upgrade()
                     .ok_or(io::ErrorKind::ConnectionRefused)?;
@@ -73,26 +69,26 @@ impl Link {
 
     /// The process hears and says nothing.
     pub fn hold(&self) {
-        self.state.send_replace(State::Held);
+        self.state.ring(State::Held);
     }
 
     /// It hears and speaks again.
     pub fn release(&self) {
-        self.state.send_replace(State::Open);
+        self.state.ring(State::Open);
     }
 
     /// The process is dead.
     pub fn cut(&self) {
-        self.state.send_replace(State::Cut);
+        self.state.ring(State::Cut);
     }
 }
 
 /// Serves one connection for as long as the link is there.
-async fn carry(server: Server, stream: DuplexStream, mut state: watch::Receiver<State>) {
+async fn carry(server: Server, stream: DuplexStream, mut state: Listener<State>) {
     let mut talk = Box::pin(server.converse(stream, None));
     tokio::select! {
         biased;
-        _ = state.wait_for(|state| *state != State::Open) => {}
+        _ = state.until(|state| state != State::Open) => {}
         () = &mut talk => {}
     }
 }

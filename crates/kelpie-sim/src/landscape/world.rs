@@ -309,10 +309,10 @@ impl World {
     fn drop_watches(&mut self) {
         use super::objects::CLUSTERS;
         use crate::actor::MACHINES;
-        use crate::resource::SECRETS;
+        use crate::resource::{ENDPOINT_SLICES, PODS, SECRETS};
 
         self.seed.cut_watches(|_| true);
-        for resource in [CLUSTERS, MACHINES, SECRETS] {
+        for resource in [CLUSTERS, MACHINES, SECRETS, ENDPOINT_SLICES, PODS] {
             self.seed.store().compact(&resource);
         }
     }

@@ -8,13 +8,14 @@ use bytes::Bytes;
 use futures_util::stream;
 use kelpie_net::BrokenOff;
 use serde_json::{Value, json};
-use tokio::sync::{oneshot, watch};
+use tokio::sync::oneshot;
 use tokio::time::{Instant, sleep_until};
 
 use super::answer::Answer;
 use super::format::Format;
 use super::route::Place;
 use super::{Asked, Call, Server, lists, objects, table};
+use crate::bell::{Bell, Listener};
 use crate::clock::Clock;
 use crate::kind::Kind;
 use crate::refusal::{Reason, Refusal};
@@ -34,7 +35,7 @@ const INITIAL_END: &str = "k8s.io/initial-events-end";
 #[derive(Clone, Debug, Default)]
 pub(super) struct Watches {
     open: Arc<Mutex<Open>>,
-    held: Arc<watch::Sender<bool>>,
+    held: Bell<bool>,
 }
 
 #[derive(Debug, Default)]
@@ -52,7 +53,7 @@ impl Watches {
     }
 
     pub(super) fn hold(&self, held: bool) {
-        self.held.send_replace(held);
+        self.held.ring(held);
     }
 
     /// Takes a watch in; what comes back is done when it is cut.
@@ -99,7 +100,7 @@ struct Telling {
     next_bookmark: Instant,
     ends: Instant,
     cut: oneshot::Receiver<()>,
-    held: watch::Receiver<bool>,
+    held: Listener<bool>,
     /// Who may cut and hold it lives as long.
     _watches: Watches,
     is_first: bool,
@@ -137,7 +138,7 @@ impl Server {
             next_bookmark: next_bookmark(now, ends),
             ends,
             cut: self.watches.admit(asked.call.clone()),
-            held: self.watches.held.subscribe(),
+            held: self.watches.held.listen(),
             _watches: self.watches.clone(),
             is_first: true,
         };
@@ -170,7 +171,7 @@ impl Telling {
     /// The next piece of the answer; nothing at its end.
     async fn next(&mut self) -> Option<Piece> {
         loop {
-            let is_held = *self.held.borrow_and_update();
+            let is_held = self.held.value();
             if self.tells_start && !is_held && self.watch.caught_up().is_some() {
                 return Some(Piece::Line(self.start()));
             }
@@ -178,7 +179,7 @@ impl Telling {
             let turn = tokio::select! {
                 biased;
                 _ = &mut self.cut => Turn::Cut,
-                _ = self.held.changed() => Turn::Again,
+                () = self.held.heard() => Turn::Again,
                 // Nothing is lost when this is given up: a change is taken when it is told.
                 told = self.watch.told(), if !is_held => Turn::Told(told),
                 () = sleep_until(wake), if !is_held => Turn::Wake,

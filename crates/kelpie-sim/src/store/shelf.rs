@@ -2,9 +2,8 @@
 
 use std::collections::{BTreeMap, VecDeque};
 
-use tokio::sync::watch;
-
 use super::body::{Key, Stored};
+use crate::bell::{Bell, Listener};
 
 /// Changes that are kept while somebody watches.
 const WATCHED: usize = 4_096;
@@ -30,7 +29,7 @@ pub(crate) struct Shelf {
     /// Changes up to this version are forgotten.
     floor: u64,
     /// Rung with the version of each change.
-    bell: watch::Sender<u64>,
+    bell: Bell<u64>,
 }
 
 impl Shelf {
@@ -40,7 +39,7 @@ impl Shelf {
             objects: BTreeMap::new(),
             changes: VecDeque::new(),
             floor: version,
-            bell: watch::Sender::new(version),
+            bell: Bell::new(version),
         }
     }
 
@@ -73,21 +72,21 @@ impl Shelf {
             before,
             after,
         });
-        let watched = self.bell.receiver_count() > 0;
+        let watched = self.bell.has_listeners();
         let most = if watched { WATCHED } else { UNWATCHED };
         while self.changes.len() > most
             && let Some(oldest) = self.changes.pop_front()
         {
             self.floor = oldest.version;
         }
-        self.bell.send_replace(version);
+        self.bell.ring(version);
     }
 
     /// Forgets everything that happened: who is behind has to list again.
     pub(crate) fn forget(&mut self, version: u64) {
         self.changes.clear();
         self.floor = version;
-        self.bell.send_replace(version);
+        self.bell.ring(version);
     }
 
     /// What happened after `version`; nothing if that is not known any more.
@@ -111,7 +110,7 @@ impl Shelf {
         Some(objects)
     }
 
-    pub(crate) fn listen(&self) -> watch::Receiver<u64> {
-        self.bell.subscribe()
+    pub(crate) fn listen(&self) -> Listener<u64> {
+        self.bell.listen()
     }
 }

@@ -4,13 +4,13 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 use serde_json::Value;
-use tokio::sync::watch;
 
 use super::Store;
 use super::body::Key;
 use super::read::Paging;
 use super::shelf::Change;
 use super::state::Kept;
+use crate::bell::Listener;
 use crate::kind::Kind;
 use crate::refusal::Refusal;
 use crate::selection::Selection;
@@ -52,7 +52,7 @@ pub struct Watch {
     store: Store,
     kind: Arc<Kind>,
     selection: Selection,
-    bell: watch::Receiver<u64>,
+    bell: Listener<u64>,
     /// Everything up to here has been told or waits below.
     seen: u64,
     waiting: VecDeque<Told>,
@@ -110,12 +110,11 @@ impl Watch {
     pub(crate) async fn told(&mut self) -> Told {
         loop {
             // Before the look: a change after it is heard.
-            self.bell.mark_unchanged();
+            self.bell.value();
             if let Some(told) = self.try_told() {
                 return told;
             }
-            // The sender lives as long as the store, which we hold.
-            let _ = self.bell.changed().await;
+            self.bell.heard().await;
         }
     }
 

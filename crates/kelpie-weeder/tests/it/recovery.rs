@@ -5,9 +5,11 @@ use std::time::Duration;
 use kelpie_sim::resource::EVENTS;
 use kelpie_sim::scenario::{Clusters, Fault, Incident, Scenario};
 use kelpie_sim::{Plan, Selection};
+use kelpie_weeder::Options;
 use serde_json::Value;
 
-use crate::stage::{BACK, Stage, until, weeder};
+use crate::replica::{alone, weeder};
+use crate::stage::{BACK, Stage, until};
 
 const SECOND: Duration = Duration::from_secs(1);
 
@@ -16,7 +18,11 @@ async fn pods_are_back_in_seconds_where_the_weeder_looks_and_in_minutes_elsewher
     let stage = Stage::new(2);
     let start = stage.landscape.now();
     let looked_after = Plan::default().cluster_name(0);
-    let weeder = weeder(&stage, "weeder-0", Some(looked_after));
+    let options = Options {
+        namespace: Some(looked_after),
+        ..alone("weeder-0")
+    };
+    let weeder = weeder(&stage.landscape, options);
     stage.lose_etcd([]);
     until(&stage, start, BACK + 900 * SECOND).await;
     let (with, without) = (stage.wait_of(0), stage.wait_of(1));
@@ -35,7 +41,7 @@ async fn pods_are_back_in_seconds_where_the_weeder_looks_and_in_minutes_elsewher
 async fn nothing_is_deleted_while_etcd_is_gone_or_nothing_is_wrong() {
     let stage = Stage::new(3);
     let start = stage.landscape.now();
-    let weeder = weeder(&stage, "weeder-0", None);
+    let weeder = weeder(&stage.landscape, alone("weeder-0"));
     stage.lose_etcd([]);
     // The windows of the start are over by then.
     until(&stage, start, BACK.saturating_sub(SECOND)).await;
@@ -55,7 +61,7 @@ async fn nothing_is_deleted_while_etcd_is_gone_or_nothing_is_wrong() {
 async fn an_etcd_that_goes_again_at_once_costs_no_more_deletions_than_the_cap() {
     let stage = Stage::new(1);
     let start = stage.landscape.now();
-    let weeder = weeder(&stage, "weeder-0", None);
+    let weeder = weeder(&stage.landscape, alone("weeder-0"));
     let again = Incident::new(BACK + 3 * SECOND, Some(1_200 * SECOND), Fault::EtcdOutage);
     stage.lose_etcd([]);
     stage.landscape.play(&Scenario {
@@ -72,7 +78,7 @@ async fn an_etcd_that_goes_again_at_once_costs_no_more_deletions_than_the_cap() 
 async fn a_hundred_recoveries_at_once_are_done_in_seconds_and_at_a_pace() {
     let stage = Stage::new(100);
     let start = stage.landscape.now();
-    let weeder = weeder(&stage, "weeder-0", None);
+    let weeder = weeder(&stage.landscape, alone("weeder-0"));
     stage.lose_etcd([]);
     until(&stage, start, BACK + 60 * SECOND).await;
     let back = BACK.as_secs_f64();

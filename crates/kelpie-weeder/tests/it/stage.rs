@@ -1,23 +1,13 @@
-//! A simulated landscape whose etcds go and come, and the weeder beside it.
+//! A simulated landscape whose etcds go and come.
 
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use kelpie_config::{Strictness, weeder};
 use kelpie_core::Time;
-use kelpie_health::{Pulse, Readiness};
-use kelpie_kube::WallClock;
-use kelpie_kube::seed::Seed;
 use kelpie_sim::scenario::{Fault, Incident, Scenario};
-use kelpie_sim::{Clock, Happening, Landscape, Plan, Process, Turn, What};
-use kelpie_weeder::{Options, Weeder};
-use prometheus_client::registry::Registry;
+use kelpie_sim::{Clock, Happening, Landscape, Plan, Turn, What};
 use tokio::task::JoinHandle;
 use tokio::time::sleep;
-use tokio_util::sync::CancellationToken;
-
-/// What Gardener ships.
-const CONFIG: &str = include_str!("../../../../docs/examples/weeder.yaml");
 
 /// When etcd goes, and for how long: by then a pod waits for five minutes before it starts again.
 pub(crate) const GONE: Duration = Duration::from_mins(2);
@@ -108,32 +98,6 @@ impl Drop for Stage {
     fn drop(&mut self) {
         self.driver.abort();
     }
-}
-
-/// Starts a replica of the weeder for all namespaces, or for this one.
-pub(crate) fn weeder(stage: &Stage, name: &str, namespace: Option<String>) -> Process<()> {
-    let landscape = &stage.landscape;
-    let link = landscape.link(name);
-    let wall = WallClock::new(landscape.watchdog_clock());
-    let seed = Seed::inside(&link.network(), wall, &landscape.seed_url(), name).unwrap();
-    let options = Options {
-        dry_run: false,
-        namespace,
-        election: None,
-        identity: name.to_owned(),
-    };
-    let config = weeder::parse(CONFIG.as_bytes(), Strictness::Strict);
-    let over = CancellationToken::new();
-    let weeder = Weeder::new(
-        config.unwrap().value,
-        options,
-        seed,
-        &mut Registry::default(),
-        over.clone(),
-    );
-    let pulse = Pulse::new(Duration::from_mins(1));
-    let ready = Readiness::new().handle("seed");
-    Process::start(link, over, (), weeder.run(pulse, ready))
 }
 
 /// Time goes by until so long after the beginning.

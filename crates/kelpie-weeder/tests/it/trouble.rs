@@ -4,7 +4,8 @@ use std::time::Duration;
 
 use kelpie_sim::scenario::{Fault, Incident, Site};
 
-use crate::stage::{BACK, Stage, until, weeder};
+use crate::replica::{alone, weeder};
+use crate::stage::{BACK, Stage, until};
 
 const SECOND: Duration = Duration::from_secs(1);
 
@@ -12,7 +13,7 @@ const SECOND: Duration = Duration::from_secs(1);
 async fn recover(beside: impl IntoIterator<Item = Incident>) -> (f64, usize) {
     let stage = Stage::new(3);
     let start = stage.landscape.now();
-    let weeder = weeder(&stage, "weeder-0", None);
+    let weeder = weeder(&stage.landscape, alone("weeder-0"));
     stage.lose_etcd(beside);
     until(&stage, start, BACK + 900 * SECOND).await;
     weeder.end().await.unwrap();
@@ -63,13 +64,13 @@ async fn watches_that_break_off_at_the_recovery_miss_nothing() {
 async fn a_weeder_that_died_before_the_recovery_helps_when_it_is_there_again() {
     let stage = Stage::new(3);
     let start = stage.landscape.now();
-    let first = weeder(&stage, "weeder-0", None);
+    let first = weeder(&stage.landscape, alone("weeder-0"));
     stage.lose_etcd([]);
     until(&stage, start, BACK.saturating_sub(SECOND)).await;
     first.crash();
     until(&stage, start, BACK + 20 * SECOND).await;
     assert_eq!(stage.told_since(BACK, 0), []);
-    let second = weeder(&stage, "weeder-1", None);
+    let second = weeder(&stage.landscape, alone("weeder-1"));
     until(&stage, start, BACK + 900 * SECOND).await;
     for cluster in 0..3 {
         // Its first windows are spread over half a minute.

@@ -12,6 +12,9 @@ use kelpie_sim::{Landscape, Plan, Process};
 use prometheus_client::registry::Registry;
 use tokio_util::sync::CancellationToken;
 
+/// By which replicas elect the one that acts.
+pub(crate) const LEASE: &str = "dwd-prober-leader-election";
+
 /// Starts a replica of the prober that takes part in an election, or is alone.
 pub(crate) fn prober(landscape: &Landscape, name: &str, elected: bool) -> Process<Registry> {
     let link = landscape.link(name);
@@ -19,7 +22,7 @@ pub(crate) fn prober(landscape: &Landscape, name: &str, elected: bool) -> Proces
     let seed = Seed::inside(&link.network(), wall, &landscape.seed_url(), name).unwrap();
     let election = elected.then(|| ElectionSettings {
         namespace: "garden".into(),
-        name: "dwd-prober-leader-election".into(),
+        name: LEASE.into(),
         identity: name.to_owned(),
         lease_duration: Duration::from_secs(15),
         renew_deadline: Duration::from_secs(10),

@@ -1,0 +1,70 @@
+//! The prober as one who has to endure chaos.
+
+use std::time::Duration;
+
+use fastrand::Rng;
+use kelpie_sim::chaos::Subject;
+use kelpie_sim::scenario::{Fault, Nodes, Site};
+use kelpie_sim::{Landscape, Plan, Process};
+use prometheus_client::encoding::text::encode;
+use prometheus_client::registry::Registry;
+
+use crate::auditor::Auditor;
+use crate::replica::{LEASE, prober};
+
+pub(crate) struct Prober;
+
+impl Subject for Prober {
+    type Shows = Registry;
+    type Auditor = Auditor;
+    const NAME: &'static str = "prober";
+    const LEASE: &'static str = LEASE;
+    const PAUSE: Duration = Duration::from_mins(4);
+
+    fn fault(plan: &Plan, rng: &mut Rng) -> Fault {
+        let site = if rng.bool() { Site::Seed } else { Site::Shoot };
+        let nodes = match rng.u8(0..4) {
+            0 | 1 => Nodes::All,
+            2 => Nodes::Share(0.2 + 0.8 * rng.f64()),
+            _ => Nodes::Zone(rng.usize(0..plan.zones)),
+        };
+        match rng.u8(0..24) {
+            0..=8 => Fault::Partition(nodes),
+            9 | 10 => Fault::Outage(site),
+            11 => Fault::Latency(site, Duration::from_millis(rng.u64(10..3_000))),
+            12 => Fault::Stall(site),
+            13 | 14 => Fault::Refusal {
+                site,
+                status: *rng.choice(&[401, 403, 429, 500, 503]).unwrap_or(&500),
+                share: rng.f64(),
+            },
+            15 => Fault::WatchDrop,
+            16 => Fault::NodeClock(nodes, rng.i64(-3_600_000..3_600_000)),
+            17 => Fault::WatchdogClock(rng.i64(-3_600_000..3_600_000)),
+            18 => Fault::Rotation,
+            19 => Fault::SlowPods(Duration::from_secs(rng.u64(1..30))),
+            20 => Fault::Scale {
+                controller: (*rng.choice(&Plan::CONTROLLERS).unwrap_or(&"")).to_owned(),
+                replicas: rng.u32(0..=3),
+            },
+            21 => Fault::EtcdOutage,
+            22 => Fault::Crash,
+            _ if rng.bool() => Fault::StaleReads(Site::Seed),
+            _ => Fault::Pause,
+        }
+    }
+
+    fn start(landscape: &Landscape, name: &str, elected: bool) -> Process<Registry> {
+        prober(landscape, name, elected)
+    }
+
+    fn leftovers(registry: &Registry) -> Vec<String> {
+        let mut text = String::new();
+        encode(&mut text, registry).unwrap();
+        let is_left = |line: &&str| {
+            line.contains("shoot--")
+                || line.starts_with("kelpie_prober_active_probes ") && !line.ends_with(" 0")
+        };
+        text.lines().filter(is_left).map(str::to_owned).collect()
+    }
+}

@@ -1,0 +1,120 @@
+//! One run of chaos, from the first second to the last.
+
+use std::io;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use kelpie_core::Time;
+use tokio::runtime::Builder;
+use tokio::sync::Notify;
+use tokio::time::sleep;
+
+use super::crew::Crew;
+use super::trace::Trace;
+use super::{Auditor, Case, Chaos, Subject};
+use crate::clock::Clock;
+use crate::landscape::{Damage, Happening, Landscape, LandscapeError, What};
+
+/// Everything has to be as before by then.
+const QUIET: Duration = Duration::from_mins(8);
+
+/// Some day.
+const DAY: Time = Time::from_unix(1_700_000_000, 0);
+
+/// What came of a run.
+#[derive(Debug, PartialEq)]
+pub struct Outcome<F> {
+    /// The last lines of the trace.
+    pub trace: Vec<String>,
+    /// How many there were.
+    pub lines: usize,
+    /// Of all of them.
+    pub digest: u64,
+    /// What must not be so, in the order it was found.
+    pub wrong: Vec<String>,
+    /// How much there was to look at.
+    pub figures: F,
+    /// What was broken.
+    pub damage: Damage,
+}
+
+/// Why chaos cannot be played on this machine.
+#[derive(Debug, thiserror::Error)]
+pub enum ChaosError {
+    /// Time cannot be paused.
+    #[error("cannot start a runtime: {0}")]
+    Runtime(#[from] io::Error),
+    /// There is nothing to play it in.
+    #[error(transparent)]
+    Landscape(#[from] LandscapeError),
+}
+
+pub(super) type Figures<S> = <<S as Subject>::Auditor as Auditor>::Figures;
+
+impl Chaos {
+    /// Lets replicas of `S` watch over it, in virtual time and on this thread.
+    pub fn endure<S: Subject>(&self) -> Result<Outcome<Figures<S>>, ChaosError> {
+        let runtime = Builder::new_current_thread()
+            .enable_time()
+            .start_paused(true)
+            .build()?;
+        runtime.block_on(play::<S>(self))
+    }
+}
+
+async fn play<S: Subject>(chaos: &Chaos) -> Result<Outcome<Figures<S>>, ChaosError> {
+    fastrand::seed(chaos.plan.seed);
+    let landscape = Landscape::inside(&chaos.plan, &Clock::starting_at(DAY))?;
+    let trace = Arc::new(Mutex::new(Trace::new()));
+    let auditor = S::Auditor::new(Case::new(&landscape, chaos, S::LEASE));
+    let auditor = Arc::new(Mutex::new(auditor));
+    let called = Arc::new(Notify::new());
+    landscape.observe({
+        let (trace, auditor, called) = (trace.clone(), auditor.clone(), called.clone());
+        move |happening: &Happening| {
+            lock(&trace).add(happening.to_string());
+            lock(&auditor).see(happening);
+            if !matches!(happening.what, What::Call { .. }) {
+                called.notify_one();
+            }
+        }
+    });
+    let driving = landscape.clone();
+    let driver = tokio::spawn(async move { driving.run().await });
+    let mut crew = Crew::<S>::new(&landscape, chaos.watchdogs);
+    landscape.play(&chaos.scenario);
+    let end = sleep(chaos.scenario.length + QUIET);
+    tokio::pin!(end);
+    loop {
+        tokio::select! {
+            biased;
+            () = called.notified() => crew.follow(&landscape),
+            () = &mut end => break,
+        }
+    }
+    lock(&auditor).close();
+    let damage = landscape.damage();
+    let leftovers = crew.leftovers(&landscape).await;
+    let defects = crew.end().await;
+    driver.abort();
+    // The observer holds the landscape through the auditor.
+    landscape.observe(|_| {});
+    let (trace, lines, digest) = lock(&trace).finish();
+    let mut auditor = lock(&auditor);
+    let mut wrong = std::mem::take(&mut auditor.case().wrong);
+    let left = |what| format!("left of clusters that are gone: {what}");
+    wrong.extend(leftovers.into_iter().map(left));
+    wrong.extend(defects);
+    Ok(Outcome {
+        trace,
+        lines,
+        digest,
+        wrong,
+        figures: auditor.figures(),
+        damage,
+    })
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}

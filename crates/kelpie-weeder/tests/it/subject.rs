@@ -1,0 +1,71 @@
+//! The weeder as one who has to endure chaos.
+
+use std::time::Duration;
+
+use fastrand::Rng;
+use kelpie_kube::leader::ElectionSettings;
+use kelpie_sim::chaos::Subject;
+use kelpie_sim::scenario::{Fault, Site};
+use kelpie_sim::{Landscape, Plan, Process};
+use kelpie_weeder::Options;
+use prometheus_client::encoding::text::encode;
+use prometheus_client::registry::Registry;
+
+use crate::auditor::Auditor;
+use crate::replica::{alone, weeder};
+
+pub(crate) struct Weeder;
+
+impl Subject for Weeder {
+    type Shows = Registry;
+    type Auditor = Auditor;
+    const NAME: &'static str = "weeder";
+    const LEASE: &'static str = "dwd-weeder-leader-election";
+    // Etcds go again while windows are open.
+    const PAUSE: Duration = Duration::from_secs(100);
+
+    fn fault(_: &Plan, rng: &mut Rng) -> Fault {
+        let site = Site::Seed;
+        match rng.u8(0..22) {
+            0..=11 => Fault::EtcdOutage,
+            12 => Fault::Outage(site),
+            13 => Fault::Latency(site, Duration::from_millis(rng.u64(10..3_000))),
+            14 => Fault::Stall(site),
+            15 | 16 => Fault::Refusal {
+                site,
+                status: *rng.choice(&[401, 403, 429, 500, 503]).unwrap_or(&500),
+                share: rng.f64(),
+            },
+            17 => Fault::WatchDrop,
+            18 => Fault::WatchdogClock(rng.i64(-3_600_000..3_600_000)),
+            19 => Fault::StaleReads(site),
+            20 => Fault::Crash,
+            _ => Fault::Pause,
+        }
+    }
+
+    fn start(landscape: &Landscape, name: &str, elected: bool) -> Process<Registry> {
+        let election = elected.then(|| ElectionSettings {
+            namespace: "garden".into(),
+            name: Self::LEASE.into(),
+            identity: name.to_owned(),
+            lease_duration: Duration::from_secs(15),
+            renew_deadline: Duration::from_secs(10),
+            retry_period: Duration::from_secs(2),
+        });
+        let options = Options {
+            election,
+            ..alone(name)
+        };
+        weeder(landscape, options)
+    }
+
+    fn leftovers(registry: &Registry) -> Vec<String> {
+        let mut text = String::new();
+        encode(&mut text, registry).unwrap();
+        let is_left = |line: &&str| {
+            line.starts_with("kelpie_weeder_active_windows ") && !line.ends_with(" 0")
+        };
+        text.lines().filter(is_left).map(str::to_owned).collect()
+    }
+}
