@@ -173,10 +173,9 @@ impl Collector {
         let at = succeeded.then(|| now.as_micros() as f64 / 1e6);
         self.metrics.undelivered(outcome.undelivered);
         self.metrics.ticked(at, took, failures, self.seen.len());
-        let message = || outcome.message().to_owned();
         let word = forward.map(|forward| Word {
             forward,
-            message: message(),
+            message: outcome.message().to_owned(),
         });
         self.board.show(outcome, word.as_ref(), now, failures);
         if word.is_some() {

@@ -12,8 +12,8 @@ const MOST_FAILURES: usize = 8;
 const NAMED: usize = 3;
 
 /// Whoever sends nothing because a clock is wrong has not nothing to send.
-const OUT_OF_TIME: &str = "every sample is older than a day or more than five minutes ahead: \
-    compare the clock here with the source's";
+const OUT_OF_TIME: &str = "nothing is left to send: samples are older than a day or more than five \
+    minutes ahead; compare the clock here with the source's";
 
 /// What has happened in a tick so far.
 #[derive(Debug, Default)]
@@ -105,10 +105,8 @@ impl Account {
         if known + missing > 0 {
             return Ok(Success::Sent);
         }
-        if [Cause::Old, Cause::Future]
-            .iter()
-            .any(|cause| self.tally.filtered(*cause) > 0)
-        {
+        let out_of_time = [Cause::Old, Cause::Future].map(|cause| self.tally.filtered(cause));
+        if out_of_time.iter().any(|samples| *samples > 0) {
             return Err(OUT_OF_TIME.to_owned());
         }
         Ok(Success::Nothing)

@@ -75,6 +75,7 @@ impl Course {
         }
     }
 
+    /// Now, as the servers tell time.
     fn wall(&self) -> SystemTime {
         let began = Duration::from_millis(u64::try_from(self.began_ms).unwrap_or_default());
         SystemTime::UNIX_EPOCH + began + self.began.elapsed()

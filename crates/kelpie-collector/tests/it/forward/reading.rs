@@ -209,8 +209,8 @@ async fn samples_that_are_all_out_of_time_are_not_taken_for_none() {
         let outcome = stage.tick().await;
         assert_eq!(
             outcome.message(),
-            "every sample is older than a day or more than five minutes ahead: compare the clock here \
-             with the source's"
+            "nothing is left to send: samples are older than a day or more than five minutes ahead; \
+             compare the clock here with the source's"
         );
         assert!(outcome.result.is_err());
         stage.assert_accounted();
