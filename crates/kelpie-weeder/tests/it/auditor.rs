@@ -201,13 +201,13 @@ impl Auditor {
         let service = self.services.entry(cluster.to_owned()).or_default();
         service.deletions += 1;
         let service = *service;
-        // Where a process began, or lost and found its way, it may open a window of its own.
+        // A process that begins, or has lost its way and found it, may open a window of its own.
         let opened = service.recovered.unwrap_or(self.case.start);
         let open_for = match service.recovered {
             Some(_) => WINDOW,
             None => WINDOW + SPREAD,
         };
-        if !self.is_troubled(at, at.since(opened) + SETTLED) && self.is_settled(opened) {
+        if !self.is_troubled(at, at.since(opened) + SETTLED) {
             self.figures.held += 1;
             if at > opened.after(open_for) {
                 wrong.push(format!("{name} was deleted when no window was open"));
@@ -220,11 +220,6 @@ impl Auditor {
         for text in wrong {
             self.case.complain(at, &format!("{cluster}: {text}"));
         }
-    }
-
-    /// The window of the weeder's own start is over, or is the one that is meant.
-    fn is_settled(&self, opened: Time) -> bool {
-        opened == self.case.start || opened > self.case.start.after(WINDOW + SPREAD)
     }
 
     /// What waited for etcd runs again: not too long after etcd is back.
