@@ -125,8 +125,8 @@ async fn the_kubeconfigs_in_a_kept_landscape_lead_to_its_clusters() {
 async fn objects_in_a_kept_landscape_are_as_old_as_the_story_is_long() {
     let kept = Kept::start().await;
     let created = "--output=jsonpath={.items[0].metadata.creationTimestamp}";
-    let created = kept.kubectl(&["--context", CLUSTER, "get", "nodes", created]);
-    let created: Timestamp = created.await.parse().unwrap();
+    let read = ["--context", CLUSTER, "get", "nodes", created];
+    let created: Timestamp = kept.kubectl(&read).await.parse().unwrap();
     let created = Time::from_micros(created.as_microsecond());
     // By the clock of who looks at it; what is still to come would be no time ago.
     let minutes = WallClock::default().now().since(created).as_secs() / 60;
