@@ -12,8 +12,8 @@ use crate::source::Source;
 use crate::{problems, terminal};
 
 /// What Gardener ships, which most people use.
-const GARDENERS_PROBER: &str = include_str!("../../../docs/examples/prober.yaml");
-const GARDENERS_WEEDER: &str = include_str!("../../../docs/examples/weeder.yaml");
+pub(crate) const GARDENERS_PROBER: &str = include_str!("../../../docs/examples/prober.yaml");
+pub(crate) const GARDENERS_WEEDER: &str = include_str!("../../../docs/examples/weeder.yaml");
 
 /// The prober's, or every problem it has.
 pub(crate) fn prober(file: &Path, guise: Guise) -> Result<ProberConfig> {

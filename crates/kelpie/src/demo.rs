@@ -107,7 +107,7 @@ impl Demo {
     fn play(&self) -> Result<Outcome> {
         let plot = self.plot()?;
         let interrupt = Interrupt::listen()?;
-        let Some((stage, deeds)) = self.tell(&plot, &interrupt)? else {
+        let Some((mut stage, deeds)) = self.tell(&plot, &interrupt)? else {
             return Ok(Outcome::Interrupted);
         };
         let mut unwatched = Stage::unwatched(&plot)?;
@@ -125,6 +125,7 @@ impl Demo {
         };
         terminal::stdout_while_read(&text).context("cannot write the report")?;
         if self.keep {
+            stage.catch_up(interrupt.token())?;
             keep::keep(&stage, interrupt.token())?;
         }
         Ok(Outcome::Success)

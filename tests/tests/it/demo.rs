@@ -1,9 +1,13 @@
 //! `kelpie demo --keep` and those who look around in it.
 
+use std::path::PathBuf;
 use std::time::Duration;
 
+use k8s_openapi::jiff::Timestamp;
+use kelpie_core::Time;
 use kelpie_e2e::process::Process;
 use kelpie_e2e::{kelpie, kubectl, poll};
+use kelpie_kube::WallClock;
 use tempfile::TempDir;
 
 /// How long anything may take that is expected to happen, on a loaded machine.
@@ -14,6 +18,8 @@ const CLUSTER: &str = "shoot--sim--c0000";
 /// A landscape that stays up. It ends when dropped.
 struct Kept {
     process: Process,
+    /// Where it keeps what others need.
+    place: PathBuf,
     kubeconfig: String,
     folder: TempDir,
 }
@@ -29,14 +35,13 @@ impl Kept {
             // The last thing that it says.
             let log = process.log();
             let all = log.contains("weeder: http://").then_some(log);
-            Ok(all
-                .as_deref()
-                .and_then(|log| after(log, "export KUBECONFIG=")))
+            Ok(all.as_deref().and_then(|log| after(log, "  cd ")))
         });
-        let kubeconfig = std::fs::read_to_string(path.await.unwrap()).unwrap();
+        let place = PathBuf::from(path.await.unwrap());
         Self {
             process,
-            kubeconfig,
+            kubeconfig: std::fs::read_to_string(place.join("kubeconfig")).unwrap(),
+            place,
             folder,
         }
     }
@@ -114,4 +119,31 @@ async fn the_kubeconfigs_in_a_kept_landscape_lead_to_its_clusters() {
     ];
     let leases = kubectl::run(&inner, kept.folder.path(), &leases).await;
     assert_eq!(leases.unwrap().lines().count(), 3);
+}
+
+#[tokio::test]
+async fn objects_in_a_kept_landscape_are_as_old_as_the_story_is_long() {
+    let kept = Kept::start().await;
+    let created = "--output=jsonpath={.items[0].metadata.creationTimestamp}";
+    let read = ["--context", CLUSTER, "get", "nodes", created];
+    let created: Timestamp = kept.kubectl(&read).await.parse().unwrap();
+    let created = Time::from_micros(created.as_microsecond());
+    // By the clock of who looks at it; what is still to come would be no time ago.
+    let minutes = WallClock::default().now().since(created).as_secs() / 60;
+    assert!((20..90).contains(&minutes), "{created}: {minutes} minutes");
+}
+
+#[tokio::test]
+async fn a_kept_landscape_passes_the_checks_with_the_files_that_lie_beside_it() {
+    let kept = Kept::start().await;
+    let file = |name: &str| kept.place.join(name).display().to_string();
+    for component in ["prober", "weeder"] {
+        let config = file(&format!("{component}.yaml"));
+        let kubeconfig = file("kubeconfig");
+        let arguments = ["--config-file", &config, "--kubeconfig", &kubeconfig];
+        let checked = kelpie::run(&[&["check", component], &arguments[..]].concat()).await;
+        let checked = checked.unwrap();
+        let table = String::from_utf8_lossy(&checked.stdout);
+        assert!(checked.status.success(), "{table}");
+    }
 }

@@ -9,6 +9,7 @@ use serde_json::{Value, json};
 
 use crate::clock;
 use crate::resource::{LEASES, NODES};
+use crate::server::VERSION;
 use crate::store::{Part, Store};
 
 /// Where leases of nodes are.
@@ -233,14 +234,17 @@ fn object(name: &str, zone: usize, now: Time) -> Value {
                 "worker.gardener.cloud/pool": "pool",
             },
         },
-        "status": { "conditions": [{
-            "type": "Ready",
-            "status": "True",
-            "reason": "KubeletReady",
-            "message": "kubelet is posting ready status",
-            "lastHeartbeatTime": now,
-            "lastTransitionTime": now,
-        }] },
+        "status": {
+            "conditions": [{
+                "type": "Ready",
+                "status": "True",
+                "reason": "KubeletReady",
+                "message": "kubelet is posting ready status",
+                "lastHeartbeatTime": now,
+                "lastTransitionTime": now,
+            }],
+            "nodeInfo": { "kubeletVersion": VERSION.2 },
+        },
     })
 }
 

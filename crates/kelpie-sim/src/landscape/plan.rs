@@ -44,7 +44,7 @@ impl Plan {
     ];
 
     /// The Secret with the kubeconfig.
-    pub const SECRET: &str = "shoot-access-dependency-watchdog-internal";
+    pub const SECRET: &str = "shoot-access-dependency-watchdog-probe";
 
     /// So many clusters with so many nodes each.
     pub fn of(clusters: usize, nodes: usize) -> Self {

@@ -41,7 +41,7 @@ pub use users::Users;
 use watches::Watches;
 
 /// What `/version` says.
-const VERSION: (&str, &str, &str) = ("1", "36", "v1.36.4");
+pub(crate) const VERSION: (&str, &str, &str) = ("1", "36", "v1.36.4");
 
 /// An API server. Clones are the same server.
 #[derive(Clone, Debug)]

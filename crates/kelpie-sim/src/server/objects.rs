@@ -251,7 +251,8 @@ fn read(asked: &Asked<'_>, kind: &Kind) -> Result<Value, Refusal> {
     let mut object = match content_type(asked).as_str() {
         "" | "application/json" | "*/*" => parsed_object(asked.body)?,
         wire::PROTOBUF if wire::is_read(kind) => {
-            let message = "the object provided is unrecognized (must be of type protobuf)";
+            let message = "the object provided is unrecognized (must be of type protobuf, and all of its \
+                           fields known here: send JSON)";
             wire::read(kind, asked.body).ok_or_else(|| Refusal::bad_request(message))?
         }
         _ => {

@@ -12,13 +12,13 @@ use crate::resource::{
     CONFIG_MAPS, DEPLOYMENTS, EVENTS, LEASES, NAMESPACES, NODES, PODS, Resource, SECRETS,
 };
 
-/// The cells of an object that stand between its name and its age.
+/// The cells of an object between its name and its age; or with its age, where that is not the last.
 type Cells = fn(&Value, Time) -> Vec<Value>;
 
 /// Resource, names of the columns, and what stands in them.
 static COLUMNS: [(Resource, &[&str], Cells); 8] = [
     (PODS, &["Ready", "Status", "Restarts"], pod),
-    (NODES, &["Status", "Roles", "Version"], node),
+    (NODES, &["Status", "Roles", "Age", "Version"], node),
     (
         DEPLOYMENTS,
         &["Ready", "Up-to-date", "Available"],
@@ -125,7 +125,7 @@ fn pod(pod: &Value, _: Time) -> Vec<Value> {
     ]
 }
 
-fn node(node: &Value, _: Time) -> Vec<Value> {
+fn node(node: &Value, now: Time) -> Vec<Value> {
     let conditions = node["status"]["conditions"].as_array();
     let mut conditions = conditions.into_iter().flatten();
     let ready = conditions.find(|condition| condition["type"] == "Ready");
@@ -140,6 +140,7 @@ fn node(node: &Value, _: Time) -> Vec<Value> {
     vec![
         shown.into(),
         "<none>".into(),
+        age(&node["metadata"]["creationTimestamp"], now),
         node["status"]["nodeInfo"]["kubeletVersion"].clone(),
     ]
 }
@@ -193,6 +194,22 @@ fn shortened(age: Duration) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_node_has_its_age_where_kubectl_has_it() {
+        let kind = &crate::kind::KINDS[&NODES];
+        let node = json!({
+            "metadata": { "name": "n", "creationTimestamp": "2023-11-14T22:13:20Z" },
+            "status": { "nodeInfo": { "kubeletVersion": "v1" } },
+        });
+        let now = Time::from_unix(1_700_000_000, 0).after(Duration::from_mins(46));
+        let table = table(kind, &[node], &Value::Null, now);
+        let columns = table["columnDefinitions"].as_array().unwrap().iter();
+        let columns: Vec<&Value> = columns.map(|column| &column["name"]).collect();
+        assert_eq!(columns, ["Name", "Status", "Roles", "Age", "Version"]);
+        let expected = json!(["n", "Unknown", "<none>", "46m", "v1"]);
+        assert_eq!(table["rows"][0]["cells"], expected);
+    }
 
     #[test]
     fn ages_are_as_short_as_kubectl_has_them() {

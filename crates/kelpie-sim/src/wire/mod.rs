@@ -4,6 +4,7 @@
 mod message;
 mod object;
 mod reading;
+mod schema;
 
 use serde_json::Value;
 

@@ -4,116 +4,31 @@ use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
 use serde_json::{Map, Value};
 
+use super::schema::{Field, Shape, TYPE, fields};
 use crate::kind::Kind;
-use crate::resource::{CONFIG_MAPS, NAMESPACES, SECRETS};
 
-/// A field: its number, its name in JSON, and how it is meant.
-type Field = (u64, &'static str, Shape);
-
-/// How a field is meant.
-#[derive(Clone, Copy)]
-enum Shape {
-    Text,
-    Truth,
-    Message(&'static [Field]),
-    /// There may be several.
-    Texts,
-    Messages(&'static [Field]),
-    /// Texts by names.
-    Map,
-    /// Bytes by names; in JSON they are base64.
-    Data,
-}
-
-const OWNER: &[Field] = &[
-    (1, "kind", Shape::Text),
-    (3, "name", Shape::Text),
-    (4, "uid", Shape::Text),
-    (5, "apiVersion", Shape::Text),
-    (6, "controller", Shape::Truth),
-    (7, "blockOwnerDeletion", Shape::Truth),
-];
-
-const METADATA: Field = (
-    1,
-    "metadata",
-    Shape::Message(&[
-        (1, "name", Shape::Text),
-        (2, "generateName", Shape::Text),
-        (3, "namespace", Shape::Text),
-        (5, "uid", Shape::Text),
-        (6, "resourceVersion", Shape::Text),
-        (11, "labels", Shape::Map),
-        (12, "annotations", Shape::Map),
-        (13, "ownerReferences", Shape::Messages(OWNER)),
-        (14, "finalizers", Shape::Texts),
-    ]),
-);
-
-const CONFIG_MAP: &[Field] = &[
-    METADATA,
-    (2, "data", Shape::Map),
-    (3, "binaryData", Shape::Data),
-    (4, "immutable", Shape::Truth),
-];
-
-const SECRET: &[Field] = &[
-    METADATA,
-    (2, "data", Shape::Data),
-    (3, "type", Shape::Text),
-    (4, "stringData", Shape::Map),
-    (5, "immutable", Shape::Truth),
-];
-
-const NAMESPACE: &[Field] = &[
-    METADATA,
-    (
-        2,
-        "spec",
-        Shape::Message(&[(1, "finalizers", Shape::Texts)]),
-    ),
-];
-
-/// What every request is wrapped in.
-const ENVELOPE: &[Field] = &[(
-    1,
-    "type",
-    Shape::Message(&[(1, "apiVersion", Shape::Text), (2, "kind", Shape::Text)]),
-)];
-
-/// The field of the envelope with the object.
-const CONTENT: u64 = 2;
-
-/// The fields of a kind that is read so.
-fn fields(kind: &Kind) -> Option<&'static [Field]> {
-    match &kind.shelf {
-        shelf if *shelf == CONFIG_MAPS => Some(CONFIG_MAP),
-        shelf if *shelf == SECRETS => Some(SECRET),
-        shelf if *shelf == NAMESPACES => Some(NAMESPACE),
-        _ => None,
-    }
-}
+/// No message that says nothing goes deeper.
+const DEPTH: usize = 4;
 
 /// Whether objects of this kind are read so.
 pub(crate) fn is_read(kind: &Kind) -> bool {
     fields(kind).is_some()
 }
 
-/// The object in a request, as JSON; `None` if it cannot be read.
+/// The object in a request, as JSON; `None` if it cannot be read, or says what is not known here.
 pub(crate) fn read(kind: &Kind, body: &[u8]) -> Option<Value> {
     let envelope = body.strip_prefix(super::MAGIC)?;
-    let said = message(ENVELOPE, envelope)?;
-    let mut content = &[][..];
+    let (mut said, mut content) = (Map::new(), &[][..]);
     each(envelope, |number, part| {
-        if let (CONTENT, Part::Bytes(bytes)) = (number, part) {
-            content = bytes;
+        match (number, part) {
+            (1, Part::Bytes(bytes)) => said = message(TYPE, bytes)?,
+            (2, Part::Bytes(bytes)) => content = bytes,
+            _ => {}
         }
         Some(())
     })?;
     let mut object = message(fields(kind)?, content)?;
-    if let Some(Value::Object(said)) = said.get("type") {
-        object.extend(said.clone());
-    }
+    object.extend(said);
     Some(Value::Object(object))
 }
 
@@ -149,25 +64,43 @@ fn message(fields: &[Field], bytes: &[u8]) -> Option<Map<String, Value>> {
         let known = fields.iter().find(|(own, ..)| *own == number);
         match known {
             Some((_, name, shape)) => put(&mut object, name, *shape, &part),
-            // What nobody knows means nothing.
-            None => Some(()),
+            // Rather nothing at all than an object that is not the one that was sent.
+            None => is_nothing(&part, DEPTH).then_some(()),
         }
     })?;
     Some(object)
 }
 
+/// Whether a field is as it is when nobody says anything: such are written too.
+fn is_nothing(part: &Part<'_>, depth: usize) -> bool {
+    match part {
+        Part::Number(number) => *number == 0,
+        Part::Bytes([]) => true,
+        Part::Bytes(bytes) if depth > 0 => {
+            let inner = each(bytes, |_, part| is_nothing(&part, depth - 1).then_some(()));
+            inner.is_some()
+        }
+        Part::Bytes(_) => false,
+    }
+}
+
 /// Puts a field where it belongs. Those that are empty are written too, and mean nothing.
 fn put(object: &mut Map<String, Value>, name: &str, shape: Shape, part: &Part<'_>) -> Option<()> {
     let bytes = match (shape, part) {
+        (Shape::Ours, _) => return Some(()),
         (Shape::Truth, Part::Number(number)) => {
             object.insert(name.into(), (*number != 0).into());
+            return Some(());
+        }
+        (Shape::Number, Part::Number(number)) => {
+            object.insert(name.into(), (*number).into());
             return Some(());
         }
         (_, Part::Bytes(bytes)) => *bytes,
         (_, Part::Number(_)) => return None,
     };
     match shape {
-        Shape::Truth => return None,
+        Shape::Truth | Shape::Number | Shape::Ours => return None,
         Shape::Text => {
             let text = std::str::from_utf8(bytes).ok()?;
             if !text.is_empty() {
@@ -242,6 +175,7 @@ mod tests {
     use super::super::{MAGIC, envelope};
     use super::*;
     use crate::kind::KINDS;
+    use crate::resource::{PODS, SECRETS};
 
     fn secret() -> Vec<u8> {
         let mut metadata = Message::default();
@@ -273,6 +207,34 @@ mod tests {
             "immutable": true,
         });
         assert_eq!(read, expected);
+    }
+
+    #[test]
+    fn what_is_not_known_is_refused_unless_it_says_nothing() {
+        let pod = |more: &dyn Fn(&mut Message)| {
+            let mut spec = Message::default();
+            let mut container = Message::default();
+            container.text(1, &json!("c"));
+            more(&mut container);
+            spec.message(2, &container);
+            let mut pod = Message::default();
+            pod.message(2, &spec);
+            read(&KINDS[&PODS], &envelope(&KINDS[&PODS], "Pod", &pod))
+        };
+        let expected = json!([{ "name": "c" }]);
+        let mut nothing = Message::default();
+        nothing.number(1, &json!(false));
+        nothing.message(2, &Message::default());
+        let silent = pod(&|container| container.message(8, &nothing)).unwrap();
+        assert_eq!(silent["spec"]["containers"], expected);
+        assert_eq!(pod(&|container| container.text(5, &json!("/tmp"))), None);
+        let mut deep = Message::default();
+        for _ in 0..500 {
+            let mut outer = Message::default();
+            outer.message(1, &deep);
+            deep = outer;
+        }
+        assert_eq!(pod(&|container| container.message(8, &deep)), None);
     }
 
     #[test]

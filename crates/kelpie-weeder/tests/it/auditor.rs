@@ -6,7 +6,7 @@ use std::time::Duration;
 use kelpie_core::Time;
 use kelpie_sim::chaos::{self, Case};
 use kelpie_sim::resource::{ENDPOINT_SLICES, EVENTS, PODS, Resource};
-use kelpie_sim::scenario::{Fault, Incident, Site};
+use kelpie_sim::scenario::{Fault, Site};
 use kelpie_sim::{Event, Happening, Selection, Turn, Watch, What};
 use serde_json::Value;
 
@@ -29,7 +29,7 @@ const SETTLED: Duration = Duration::from_secs(150);
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(crate) struct Figures {
     pub(crate) deletions: usize,
-    /// Those of them whose window was known to the second.
+    /// Those of them in windows that nothing but etcd had a part in.
     pub(crate) held: usize,
     /// Pods that came back by a deletion, or in time by themselves.
     pub(crate) returns: usize,
@@ -201,17 +201,12 @@ impl Auditor {
         let service = self.services.entry(cluster.to_owned()).or_default();
         service.deletions += 1;
         let service = *service;
-        // Where a process began, or lost and found its way, it may open a window of its own.
+        if at > self.closes(service, at) {
+            wrong.push(format!("{name} was deleted when no window was open"));
+        }
         let opened = service.recovered.unwrap_or(self.case.start);
-        let open_for = match service.recovered {
-            Some(_) => WINDOW,
-            None => WINDOW + SPREAD,
-        };
-        if !self.is_troubled(at, at.since(opened) + SETTLED) && self.is_settled(opened) {
+        if !self.is_troubled(at, at.since(opened) + SETTLED) {
             self.figures.held += 1;
-            if at > opened.after(open_for) {
-                wrong.push(format!("{name} was deleted when no window was open"));
-            }
             if service.deletions > CAP {
                 wrong.push(format!("{name} was deleted beyond the cap"));
             }
@@ -220,11 +215,6 @@ impl Auditor {
         for text in wrong {
             self.case.complain(at, &format!("{cluster}: {text}"));
         }
-    }
-
-    /// The window of the weeder's own start is over, or is the one that is meant.
-    fn is_settled(&self, opened: Time) -> bool {
-        opened == self.case.start || opened > self.case.start.after(WINDOW + SPREAD)
     }
 
     /// What waited for etcd runs again: not too long after etcd is back.
@@ -242,10 +232,26 @@ impl Auditor {
         }
     }
 
+    /// When the last window is over that may be open: that of the etcd's return, or one that a weeder
+    /// opens when it begins to act, or when it cannot know what it has missed.
+    fn closes(&self, service: Service, at: Time) -> Time {
+        let recovered = service.recovered;
+        let first = self.expected(recovered.unwrap_or(self.case.start.after(SPREAD)));
+        let is_elected = self.case.chaos.watchdogs > 1;
+        let others = self.troubles(|fault| match fault {
+            Fault::Crash | Fault::Pause | Fault::StaleReads(_) => true,
+            // Who cannot renew the Lease loses it.
+            _ => is_elected,
+        });
+        let others = others.filter(|(begin, _)| *begin <= at);
+        let last = others.fold(first, |last, (_, end)| last.max(end.after(SETTLED)));
+        last.after(WINDOW)
+    }
+
     /// When all is well again after etcd has come back then.
     fn expected(&self, recovered: Time) -> Time {
         let mut by = recovered.after(SOON);
-        let mut troubles: Vec<(Time, Time)> = self.troubles().collect();
+        let mut troubles: Vec<(Time, Time)> = self.troubles(|_| true).collect();
         troubles.sort_unstable();
         for (begin, end) in troubles {
             if begin <= by && end.after(SETTLED) >= recovered {
@@ -257,7 +263,7 @@ impl Auditor {
 
     /// Something was wrong with the seed or with a weeder within so long before.
     fn is_troubled(&self, at: Time, within: Duration) -> bool {
-        let mut troubles = self.troubles();
+        let mut troubles = self.troubles(|_| true);
         troubles.any(|(begin, end)| begin <= at && at.since(end) <= within)
     }
 
@@ -268,9 +274,10 @@ impl Auditor {
         })
     }
 
-    fn troubles(&self) -> impl Iterator<Item = (Time, Time)> {
+    /// What is wrong with the seed or with a weeder, from when to when.
+    fn troubles(&self, which: impl Fn(&Fault) -> bool) -> impl Iterator<Item = (Time, Time)> {
         let incidents = self.case.chaos.scenario.incidents.iter();
-        let troubles = incidents.filter(|incident| is_trouble(incident));
+        let troubles = incidents.filter(move |one| is_trouble(&one.fault) && which(&one.fault));
         troubles.map(|incident| match incident.fault {
             // It is done at once, whatever length it has.
             Fault::WatchDrop => (self.case.times(incident).0, self.case.times(incident).0),
@@ -290,13 +297,13 @@ impl Auditor {
 }
 
 /// Whether a fault is one of the seed or of a weeder; others do not concern it.
-fn is_trouble(incident: &Incident) -> bool {
-    match incident.fault {
+fn is_trouble(fault: &Fault) -> bool {
+    match fault {
         Fault::Outage(site)
         | Fault::Latency(site, _)
         | Fault::Stall(site)
         | Fault::StaleReads(site)
-        | Fault::Refusal { site, .. } => site == Site::Seed,
+        | Fault::Refusal { site, .. } => *site == Site::Seed,
         Fault::WatchDrop | Fault::Crash | Fault::Pause => true,
         _ => false,
     }

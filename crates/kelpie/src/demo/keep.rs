@@ -10,7 +10,7 @@ use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 
 use super::stage::Stage;
-use crate::terminal;
+use crate::{config_file, terminal};
 
 /// Lets others in and says how, until somebody has seen enough.
 pub(super) fn keep(stage: &Stage, enough: &CancellationToken) -> Result<()> {
@@ -19,9 +19,15 @@ pub(super) fn keep(stage: &Stage, enough: &CancellationToken) -> Result<()> {
         // Only we may look into it, and it goes with us.
         let folder = TempDir::with_prefix("kelpie-demo-");
         let folder = folder.context("cannot make a folder for the kubeconfig")?;
-        let kubeconfig = folder.path().join("kubeconfig");
-        std::fs::write(&kubeconfig, &doors.kubeconfig)
-            .with_context(|| format!("cannot write {}", kubeconfig.display()))?;
+        for (name, content) in [
+            ("kubeconfig", &*doors.kubeconfig),
+            ("prober.yaml", config_file::GARDENERS_PROBER),
+            ("weeder.yaml", config_file::GARDENERS_WEEDER),
+        ] {
+            let path = folder.path().join(name);
+            std::fs::write(&path, content)
+                .with_context(|| format!("cannot write {}", path.display()))?;
+        }
         let (prober, weeder) = stage.pages();
         let prober = match prober {
             Some(pages) => Some(serve(pages, enough).await?),
@@ -35,11 +41,14 @@ pub(super) fn keep(stage: &Stage, enough: &CancellationToken) -> Result<()> {
         let some_cluster = some_cluster.map(|row| row.cluster).unwrap_or_default();
         let mut text = format!(
             "\nAll of it stays up, in real time, until Ctrl-C. In another terminal:\n\n  \
-             export KUBECONFIG={}\n  \
+             cd {}\n  \
+             export KUBECONFIG=$PWD/kubeconfig\n  \
              kubectl get clusters\n  \
              kubectl get deployments --all-namespaces\n  \
-             kubectl --context {some_cluster} get nodes\n",
-            kubeconfig.display()
+             kubectl --context {some_cluster} get nodes\n  \
+             kelpie check prober --config-file prober.yaml\n  \
+             kelpie check weeder --config-file weeder.yaml\n",
+            folder.path().display()
         );
         if let Some(prober) = &prober {
             let _ = writeln!(text, "  kelpie explain {some_cluster} --from {prober}");

@@ -6,9 +6,11 @@ use std::time::Duration;
 use anyhow::{Context, Result};
 use axum::Router;
 use kelpie_core::Time;
+use kelpie_kube::WallClock;
 use kelpie_sim::{Clock, Damage, Happening, Landscape, Row, What};
 use tokio::runtime::{Builder, Runtime};
 use tokio::time::sleep;
+use tokio_util::sync::CancellationToken;
 
 use super::plot::Plot;
 use super::watchdog::Watchdog;
@@ -23,8 +25,8 @@ const PATIENCE: Duration = Duration::from_hours(1);
 /// with other eyes for some minutes.
 const WARM_UP: Duration = Duration::from_mins(6);
 
-/// Some day; what happens depends on the seed alone.
-const START: Time = Time::from_unix(1_800_000_000, 0);
+/// A story is over by then, counted from the end of its scenario.
+const AFTERMATH: Duration = Duration::from_mins(15);
 
 /// A landscape with what goes wrong in it, and who watches over it.
 pub(super) struct Stage {
@@ -74,7 +76,8 @@ impl Stage {
             .context("cannot start the runtime")?;
         let landscape = {
             let _inside = runtime.enter();
-            Landscape::inside(&plot.plan, &Clock::starting_at(START))?
+            let clock = Clock::starting_at(beginning(plot.scenario.length));
+            Landscape::inside(&plot.plan, &clock)?
         };
         let driven = landscape.clone();
         runtime.spawn(async move { driven.run().await });
@@ -104,6 +107,22 @@ impl Stage {
             Some(watchdog) => watchdog.follow_orders(),
             None => Ok(()),
         }
+    }
+
+    /// Time goes on until it is what the clock on the wall shows, or somebody has seen enough. It
+    /// begins long enough before that for the story.
+    pub(super) fn catch_up(&mut self, enough: &CancellationToken) -> Result<()> {
+        let wall = WallClock::default();
+        while self.landscape_time() < wall.now() && !enough.is_cancelled() {
+            self.play()?;
+        }
+        Ok(())
+    }
+
+    fn landscape_time(&self) -> Time {
+        // Outside, it would be counted by the wall.
+        let _inside = self.runtime.enter();
+        self.landscape.now()
     }
 
     /// From now on its time is real; lasts as long as `scene`.
@@ -159,4 +178,12 @@ impl Stage {
         let _inside = self.runtime.enter();
         self.landscape.damage()
     }
+}
+
+/// So long ago that a story with a scenario of this length is over by now: who looks around afterwards
+/// finds objects as old as they are. To the second, so that what happens depends on the seed alone.
+fn beginning(length: Duration) -> Time {
+    let now = WallClock::default().now().as_micros();
+    let now = Time::from_unix(now.div_euclid(1_000_000), 0);
+    now.before(WARM_UP + length + AFTERMATH)
 }

@@ -9,7 +9,7 @@ use kelpie_health::{Pulse, Readiness};
 use kelpie_kube::WallClock;
 use kelpie_kube::seed::Seed;
 use kelpie_prober::Prober;
-use kelpie_sim::{Landscape, Link, Order, Plan, Process};
+use kelpie_sim::{Landscape, Link, Order, Process};
 use kelpie_weeder::Weeder;
 use prometheus_client::registry::Registry;
 use tokio_util::sync::CancellationToken;
@@ -64,8 +64,7 @@ impl Watchdog {
 }
 
 fn prober(landscape: &Landscape) -> Result<Replica> {
-    let mut config = config_file::gardeners_prober(Guise::Kelpie)?;
-    Plan::SECRET.clone_into(&mut config.kubeconfig_secret);
+    let config = config_file::gardeners_prober(Guise::Kelpie)?;
     let options = kelpie_prober::Options {
         dry_run: false,
         fresh_connections: false,

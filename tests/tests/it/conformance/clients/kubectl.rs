@@ -138,6 +138,13 @@ async fn kubectl_creates_without_a_file_what_it_sends_as_protobuf() {
     for kind in [
         &["configmap", "one", "--from-literal=k=v"][..],
         &["secret", "generic", "one", "--from-literal=k=v"],
+        &[
+            "deployment",
+            "one",
+            "--image=none",
+            "--replicas=2",
+            "--port=80",
+        ],
     ] {
         kubectl(&[&here, &["create"][..], kind].concat()).await;
     }
@@ -145,6 +152,10 @@ async fn kubectl_creates_without_a_file_what_it_sends_as_protobuf() {
         let read = ["get", kind, "one", "--output=jsonpath={.data.k}"];
         assert_eq!(kubectl(&[&here[..], &read].concat()).await, expected);
     }
+    let spec = "--output=jsonpath={.spec.replicas} {..matchLabels.app} {..image} {..containerPort}";
+    let read = ["get", "deployment", "one", spec];
+    let made = kubectl(&[&here[..], &read].concat()).await;
+    assert_eq!(made, "2 one none 80");
 }
 
 #[tokio::test]
