@@ -81,7 +81,11 @@ impl Probe {
         self.hands.scribe.round(planned, sighting, &decision);
         self.hands.follow(&decision);
         let grace = inputs.grace.unwrap_or(self.grace);
-        (decision.next_wake.at, haste_of(&decision, grace))
+        let next = haste_of(&decision, grace);
+        if next > haste {
+            self.hands.look_ahead();
+        }
+        (decision.next_wake.at, next)
     }
 }
 
