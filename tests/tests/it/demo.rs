@@ -11,7 +11,7 @@ use kelpie_kube::WallClock;
 use tempfile::TempDir;
 
 /// How long anything may take that is expected to happen, on a loaded machine.
-const PATIENCE: Duration = Duration::from_mins(1);
+const PATIENCE: Duration = Duration::from_mins(3);
 
 const CLUSTER: &str = "shoot--sim--c0000";
 

@@ -160,11 +160,11 @@ fn it_stays_up_until_ctrl_c_if_it_is_to_be_kept() {
         .unwrap();
     let lines = BufReader::new(child.stdout.take().unwrap()).lines();
     let mut lines = lines.map(Result::unwrap);
-    let export = lines.find_map(|line| {
-        let path = line.trim().strip_prefix("export KUBECONFIG=")?;
-        Some(path.to_owned())
+    let folder = lines.find_map(|line| {
+        let path = line.trim().strip_prefix("cd ")?;
+        Some(std::path::PathBuf::from(path))
     });
-    let kubeconfig = std::path::PathBuf::from(export.unwrap());
+    let kubeconfig = folder.unwrap().join("kubeconfig");
     assert!(lines.any(|line| line.starts_with("weeder: http://127.0.0.1:")));
     assert!(kubeconfig.exists());
     assert!(child.try_wait().unwrap().is_none());
