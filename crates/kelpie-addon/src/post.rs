@@ -2,10 +2,10 @@
 
 use std::time::Duration;
 
+use kelpie_bell::Listener;
 use kelpie_kube::leader::{Candidacy, Leadership, Part};
 use kelpie_kube::seed::{Events, Note, NoteKind, ObjectRef, Seed};
 use prometheus_client::metrics::gauge::Gauge;
-use tokio::sync::watch;
 use tokio::time::Instant;
 
 use crate::addon::{ADDON, AddonRef};
@@ -43,7 +43,7 @@ pub(crate) struct Voice {
 
 /// Whether a write may be made. Clones are the same.
 #[derive(Clone)]
-pub(crate) struct Say(watch::Receiver<Leadership>);
+pub(crate) struct Say(Listener<Leadership>);
 
 impl Post {
     /// `component` signs the Events.
@@ -81,14 +81,12 @@ impl Post {
 impl Say {
     /// To be asked right before each write.
     pub(crate) fn may_act(&self) -> bool {
-        self.0.borrow().may_act(Instant::now())
+        self.0.peek().may_act(Instant::now())
     }
 
     /// Resolves when that changes; never, if it cannot.
     pub(crate) async fn changed(&mut self) {
-        if self.0.changed().await.is_err() {
-            std::future::pending::<()>().await;
-        }
+        self.0.heard().await;
     }
 }
 

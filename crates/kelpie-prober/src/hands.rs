@@ -7,12 +7,12 @@ use std::time::Duration;
 use futures_util::StreamExt;
 use futures_util::future::BoxFuture;
 use futures_util::stream::FuturesUnordered;
+use kelpie_bell::Listener;
 use kelpie_core::fence::{Fencing, Polled, Purpose, Reply, Sight, Step};
 use kelpie_core::{Decision, Fence, Target, Time, Verdict};
 use kelpie_kube::Clock;
 use kelpie_kube::leader::Leadership;
 use kelpie_kube::seed::{Seed, Survey, TargetError, Targets};
-use tokio::sync::watch;
 use tokio::time::{Instant, sleep_until, timeout};
 use tokio_util::sync::CancellationToken;
 
@@ -39,7 +39,7 @@ pub(crate) struct Reach {
     /// For flows: nothing in front of it but the gate.
     fencing: Targets,
     gate: Gate,
-    leadership: watch::Receiver<Leadership>,
+    leadership: Listener<Leadership>,
     /// Look, and write nothing.
     dry_run: bool,
 }
@@ -48,7 +48,7 @@ impl Reach {
     pub(crate) fn new(
         seed: &Seed,
         survey: Survey,
-        leadership: watch::Receiver<Leadership>,
+        leadership: Listener<Leadership>,
         dry_run: bool,
     ) -> Self {
         Self {
@@ -189,14 +189,14 @@ impl Hands {
             output = other => return Some(output),
             Some(done) = self.under_way.next() => self.finish(done),
             Some(done) = self.looks.next() => self.finish(done),
-            Ok(()) = self.reach.leadership.changed() => self.follow_leadership(),
+            () = self.reach.leadership.heard() => self.follow_leadership(),
             () = sleep_until(wake) => {}
         }
         None
     }
 
     fn leads(&mut self) -> bool {
-        let leadership = *self.reach.leadership.borrow_and_update();
+        let leadership = self.reach.leadership.value();
         !self.reach.dry_run && leadership.may_act(Instant::now())
     }
 
@@ -321,7 +321,7 @@ impl Reach {
             return Err(Hitch::Superseded);
         };
         // Right before the write: a process that was stopped in between must find out here.
-        if step.call.is_write() && !self.leadership.borrow().may_act(Instant::now()) {
+        if step.call.is_write() && !self.leadership.peek().may_act(Instant::now()) {
             return Err(Hitch::NotLeading);
         }
         // Boxed here, not with what waits: a call takes 7 KB while it is under way, and at the start

@@ -7,6 +7,7 @@ use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
 use axum::{Json, Router};
+use kelpie_bell::Listener;
 use kelpie_config::ProberConfig;
 use kelpie_health::{Pulse, ReadyHandle};
 use kelpie_kube::Clock;
@@ -15,7 +16,6 @@ use kelpie_kube::seed::{Events, LostEvents, Seed, SeedNumbers};
 use kelpie_kube::tenant::Keeping;
 use prometheus_client::registry::Registry;
 use serde::Deserialize;
-use tokio::sync::watch;
 use tokio::time::{Instant, timeout};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
@@ -152,7 +152,7 @@ struct Window {
     board: Board,
     clock: Clock,
     dry_run: bool,
-    leadership: watch::Receiver<Leadership>,
+    leadership: Listener<Leadership>,
 }
 
 #[derive(Deserialize)]
@@ -168,7 +168,7 @@ async fn state(Shared(window): Shared<Window>, Query(question): Query<Question>)
     }
     let state = State {
         at: window.clock.now(),
-        leads: window.leadership.borrow().may_act(Instant::now()),
+        leads: window.leadership.peek().may_act(Instant::now()),
         dry_run: window.dry_run,
         clusters,
     };

@@ -8,7 +8,6 @@
 //! a seed: the same calls give the same bytes.
 
 mod actor;
-mod bell;
 pub mod chaos;
 mod clock;
 mod dice;

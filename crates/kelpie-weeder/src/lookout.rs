@@ -7,12 +7,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::{FutureExt, StreamExt};
+use kelpie_bell::Listener;
 use kelpie_core::Time;
 use kelpie_core::weeder::{Readiness, ServiceRef, Services, Swing};
 use kelpie_health::{Pulse, ReadyHandle};
 use kelpie_kube::leader::Leadership;
 use kelpie_kube::seed::{Change, SliceFacts, WatchError};
-use tokio::sync::{mpsc, watch};
+use tokio::sync::mpsc;
 use tokio::time::{Instant, MissedTickBehavior, interval, sleep};
 use tokio_util::task::TaskTracker;
 use tracing::{error, info, warn};
@@ -72,7 +73,7 @@ impl Lookout {
             tokio::select! {
                 biased;
                 () = cancelled.cancelled() => break,
-                Ok(()) = leadership.changed() => {}
+                () = leadership.heard() => {}
                 Some(change) = slices.next() => {
                     let swings = self.take(change);
                     for swing in swings {
@@ -159,8 +160,8 @@ impl Lookout {
 
     /// A replica that begins to act opens a window for each ready service, as a new process does; one
     /// that stops closes all.
-    fn follow_leadership(&mut self, leadership: &mut watch::Receiver<Leadership>) {
-        let leads = leadership.borrow_and_update().may_act(Instant::now());
+    fn follow_leadership(&mut self, leadership: &mut Listener<Leadership>) {
+        let leads = leadership.value().may_act(Instant::now());
         let is_at_work = leads || self.common.rules.dry_run;
         if is_at_work == self.is_at_work || !self.services.is_known() {
             return;

@@ -8,12 +8,13 @@ use std::time::Duration;
 use futures_util::future::BoxFuture;
 use futures_util::stream::{BoxStream, FuturesUnordered, SelectAll};
 use futures_util::{FutureExt, StreamExt};
+use kelpie_bell::Listener;
 use kelpie_core::Time;
 use kelpie_core::weeder::{Deletion, Outcome, Rules, WindowChange, Windows};
 use kelpie_kube::Clock;
 use kelpie_kube::leader::Leadership;
 use kelpie_kube::seed::{Change, DeleteError, PodFacts, Seed};
-use tokio::sync::{mpsc, watch};
+use tokio::sync::mpsc;
 use tokio::time::{Instant, sleep_until, timeout};
 use tokio_util::sync::CancellationToken;
 
@@ -46,7 +47,7 @@ pub(crate) struct Common {
     /// By service: label selectors as the API takes them.
     pub(crate) selectors: BTreeMap<String, Vec<String>>,
     pub(crate) pacer: Pacer,
-    pub(crate) leadership: watch::Receiver<Leadership>,
+    pub(crate) leadership: Listener<Leadership>,
     pub(crate) audience: Audience,
     pub(crate) cancelled: CancellationToken,
 }
@@ -260,7 +261,7 @@ impl Common {
         namespace: &str,
         deletion: &Deletion,
     ) -> Option<Result<(), DeleteError>> {
-        if !self.leadership.borrow().may_act(Instant::now()) {
+        if !self.leadership.peek().may_act(Instant::now()) {
             return None;
         }
         let Deletion {

@@ -6,6 +6,7 @@ use std::time::Duration;
 use axum::extract::{Query, State as Shared};
 use axum::routing::get;
 use axum::{Json, Router};
+use kelpie_bell::Listener;
 use kelpie_config::WeederConfig;
 use kelpie_core::weeder::{Readiness, Rules};
 use kelpie_health::{Pulse, ReadyHandle};
@@ -14,7 +15,6 @@ use kelpie_kube::leader::{Candidacy, ElectionSettings, Leadership, Part};
 use kelpie_kube::seed::{LostEvents, Seed, SeedNumbers};
 use prometheus_client::registry::Registry;
 use serde::Deserialize;
-use tokio::sync::watch;
 use tokio::time::{Instant, timeout};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
@@ -143,7 +143,7 @@ struct View {
     board: Board,
     clock: Clock,
     dry_run: bool,
-    leadership: watch::Receiver<Leadership>,
+    leadership: Listener<Leadership>,
 }
 
 #[derive(Deserialize)]
@@ -154,7 +154,7 @@ struct Question {
 async fn state(Shared(view): Shared<View>, Query(question): Query<Question>) -> Json<State> {
     Json(State {
         at: view.clock.now(),
-        leads: view.leadership.borrow().may_act(Instant::now()),
+        leads: view.leadership.peek().may_act(Instant::now()),
         dry_run: view.dry_run,
         namespaces: view.board.namespaces(question.namespace.as_deref()),
     })

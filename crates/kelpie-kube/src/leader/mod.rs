@@ -11,9 +11,9 @@ use std::time::Duration;
 
 use k8s_openapi::api::coordination::v1::Lease;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::MicroTime;
+use kelpie_bell::{Bell, Listener};
 use kube::Api;
 use kube::api::PostParams;
-use tokio::sync::watch;
 use tokio::time::{Instant, sleep_until, timeout};
 use tokio_util::sync::CancellationToken;
 use tracing::{debug, info, warn};
@@ -84,20 +84,21 @@ pub fn elect(
     settings: ElectionSettings,
     token: CancellationToken,
 ) -> (
-    watch::Receiver<Leadership>,
+    Listener<Leadership>,
     impl Future<Output = ()> + Send + use<>,
 ) {
-    let (sender, receiver) = watch::channel(Leadership::Standby);
+    let bell = Bell::new(Leadership::Standby);
+    let leadership = bell.listen();
     let candidate = Candidate {
         leases: Api::namespaced(seed.urgent(), &settings.namespace),
         elector: Elector::new(settings.clone(), Instant::now()),
         settings,
         last: Lease::default(),
-        sender,
+        bell,
         wall: seed.wall_clock().clone(),
         is_failing: false,
     };
-    (receiver, candidate.run(token))
+    (leadership, candidate.run(token))
 }
 
 struct Candidate {
@@ -106,7 +107,7 @@ struct Candidate {
     settings: ElectionSettings,
     /// The Lease as it was last seen: what others wrote into it stays there.
     last: Lease,
-    sender: watch::Sender<Leadership>,
+    bell: Bell<Leadership>,
     wall: WallClock,
     is_failing: bool,
 }
@@ -218,11 +219,12 @@ impl Candidate {
 
     /// A renewal is there to be read, but wakes nobody: thousands of probes may be waiting.
     fn publish(&self, leadership: Leadership) {
-        let is_flip = self.sender.send_if_modified(|current| {
-            let is_flip = mem::discriminant(current) != mem::discriminant(&leadership);
-            *current = leadership;
-            is_flip
-        });
+        let is_flip = mem::discriminant(&self.bell.value()) != mem::discriminant(&leadership);
+        if is_flip {
+            self.bell.ring(leadership);
+        } else {
+            self.bell.set(leadership);
+        }
         let lease = &self.settings.name;
         match leadership {
             Leadership::Leader { .. } if is_flip => info!(lease, "leads from now on"),

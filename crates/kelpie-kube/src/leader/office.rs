@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use futures_util::future::BoxFuture;
-use tokio::sync::watch;
+use kelpie_bell::Listener;
 use tokio::task::JoinHandle;
 use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
@@ -19,7 +19,7 @@ const HANDOVER: Duration = Duration::from_secs(1);
 
 /// A part that is about to be played: see [`Part::play`](super::Part::play).
 pub struct Candidacy {
-    pub(super) leadership: watch::Receiver<Leadership>,
+    pub(super) leadership: Listener<Leadership>,
     /// It can never act.
     pub(super) observes: bool,
     /// Ends when `election_over` is cancelled and the Lease is given back.
@@ -37,22 +37,23 @@ pub struct Office {
 
 impl Candidacy {
     /// Whether this replica may act.
-    pub fn leadership(&self) -> watch::Receiver<Leadership> {
+    pub fn leadership(&self) -> Listener<Leadership> {
         self.leadership.clone()
     }
 
     /// Takes part from now on; `tell` is told whenever this replica begins or stops to act.
     pub fn begin(self, tell: impl Fn(bool) + Send + 'static) -> Office {
-        let tasks = TaskTracker::new();
+        let (tasks, over) = (TaskTracker::new(), CancellationToken::new());
         let election = tasks.spawn(self.election);
         if self.observes {
             info!("dry run: this replica decides and writes nothing");
         } else {
-            tasks.spawn(announce(self.leadership, tell));
+            let announce = announce(self.leadership, tell);
+            tasks.spawn(over.clone().run_until_cancelled_owned(announce));
         }
         Office {
             tasks,
-            over: CancellationToken::new(),
+            over,
             election,
             election_over: self.election_over,
         }

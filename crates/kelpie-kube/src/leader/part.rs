@@ -2,7 +2,7 @@
 
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
-use tokio::sync::watch;
+use kelpie_bell::{Bell, Listener};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use tracing::info;
@@ -57,28 +57,22 @@ impl Part {
 fn hold(
     leadership: Leadership,
     over: CancellationToken,
-) -> (watch::Receiver<Leadership>, BoxFuture<'static, ()>) {
-    let (sender, leadership) = watch::channel(leadership);
-    let hold = async move {
-        over.cancelled().await;
-        drop(sender);
-    };
-    (leadership, hold.boxed())
+) -> (Listener<Leadership>, BoxFuture<'static, ()>) {
+    let leadership = Bell::new(leadership).listen();
+    (leadership, over.cancelled_owned().boxed())
 }
 
-/// Tells when this replica begins or stops to act, until the election is over.
-pub(super) async fn announce(mut leadership: watch::Receiver<Leadership>, tell: impl Fn(bool)) {
+/// Tells when this replica begins or stops to act.
+pub(super) async fn announce(mut leadership: Listener<Leadership>, tell: impl Fn(bool)) {
     let mut led = None;
     loop {
-        let leads = leadership.borrow_and_update().may_act(Instant::now());
+        let leads = leadership.value().may_act(Instant::now());
         tell(leads);
         match (led.replace(leads), leads) {
             (Some(true), true) | (Some(false), false) => {}
             (_, true) => info!("this replica acts"),
             (_, false) => info!("this replica observes; another one acts, or none yet"),
         }
-        if leadership.changed().await.is_err() {
-            return;
-        }
+        leadership.heard().await;
     }
 }

@@ -7,8 +7,8 @@ use kelpie_net::Network;
 use tokio::io::{DuplexStream, duplex};
 
 use super::Shared;
-use crate::bell::{Bell, Listener};
 use crate::server::Server;
+use kelpie_bell::{Bell, Listener};
 
 /// Bytes under way in one direction of a connection.
 const WINDOW: usize = 64 * 1024;

@@ -15,11 +15,11 @@ use super::answer::Answer;
 use super::format::Format;
 use super::route::Place;
 use super::{Asked, Call, Server, lists, objects, table};
-use crate::bell::{Bell, Listener};
 use crate::clock::Clock;
 use crate::kind::Kind;
 use crate::refusal::{Reason, Refusal};
 use crate::store::{Kept, Start, Told, Watch};
+use kelpie_bell::{Bell, Listener};
 
 /// A watch whose client says nothing else is ended after so long.
 const ROUND: Duration = Duration::from_mins(30);

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, VecDeque};
 
 use super::body::{Key, Stored};
-use crate::bell::{Bell, Listener};
+use kelpie_bell::{Bell, Listener};
 
 /// Changes that are kept while somebody watches.
 const WATCHED: usize = 4_096;

@@ -10,10 +10,10 @@ use super::body::Key;
 use super::read::Paging;
 use super::shelf::Change;
 use super::state::Kept;
-use crate::bell::Listener;
 use crate::kind::Kind;
 use crate::refusal::Refusal;
 use crate::selection::Selection;
+use kelpie_bell::Listener;
 
 /// A change, as a watch tells it.
 #[derive(Clone, Debug, PartialEq)]

@@ -3,10 +3,10 @@
 use std::time::Duration;
 
 use k8s_openapi::api::coordination::v1::Lease;
+use kelpie_bell::Listener;
 use kelpie_e2e::{ApiServer, ControlPlane, Credentials, poll};
 use kelpie_kube::leader::{ElectionSettings, Leadership, elect};
 use kube::Api;
-use tokio::sync::watch::Receiver;
 use tokio::task::JoinHandle;
 use tokio::time::{Instant, timeout};
 use tokio_util::sync::CancellationToken;
@@ -17,7 +17,7 @@ const NAME: &str = "dwd-prober-leader-election";
 
 /// A candidate that takes part.
 struct Candidate {
-    leadership: Receiver<Leadership>,
+    leadership: Listener<Leadership>,
     token: CancellationToken,
     task: JoinHandle<()>,
 }
@@ -58,9 +58,9 @@ impl Candidate {
 
     /// Waits until it leads, and says until when.
     async fn leads(&mut self) -> Instant {
-        let is_leader = |leadership: &Leadership| matches!(leadership, Leadership::Leader { .. });
-        let leads = self.leadership.wait_for(is_leader);
-        match *timeout(PATIENCE, leads).await.unwrap().unwrap() {
+        let is_leader = |leadership| matches!(leadership, Leadership::Leader { .. });
+        let leads = self.leadership.until(is_leader);
+        match timeout(PATIENCE, leads).await.unwrap() {
             Leadership::Leader { until } => until,
             Leadership::Standby => unreachable!(),
         }
@@ -70,19 +70,19 @@ impl Candidate {
     async fn renews(&mut self) {
         let before = self.leads().await;
         let renewed = poll::until("a renewal", PATIENCE, async || {
-            let now = *self.leadership.borrow();
+            let now = self.leadership.peek();
             Ok(matches!(now, Leadership::Leader { until } if until > before).then_some(()))
         });
         renewed.await.unwrap();
     }
 
     async fn stands_by(&mut self) {
-        let stands_by = self.leadership.wait_for(|now| *now == Leadership::Standby);
-        timeout(PATIENCE, stands_by).await.unwrap().unwrap();
+        let stands_by = self.leadership.until(|now| now == Leadership::Standby);
+        timeout(PATIENCE, stands_by).await.unwrap();
     }
 
     fn may_act(&self) -> bool {
-        self.leadership.borrow().may_act(Instant::now())
+        self.leadership.peek().may_act(Instant::now())
     }
 }
 
@@ -131,7 +131,7 @@ async fn one_leads_and_the_other_follows_within_a_second_of_the_release() {
     let begin = Instant::now();
     first.token.cancel();
     first.task.await.unwrap();
-    assert_eq!(*first.leadership.borrow(), Leadership::Standby);
+    assert_eq!(first.leadership.peek(), Leadership::Standby);
     second.leads().await;
     let gap = begin.elapsed();
 
@@ -193,7 +193,7 @@ async fn without_permission_nobody_leads_and_once_it_is_granted_somebody_does() 
     let user = plane.api.user("dwd", &[]).unwrap();
     let mut early = Candidate::new(&plane.api, &user, fast("early")).await;
     // Neither the namespace nor the permission is there yet.
-    let patient = timeout(Duration::from_secs(1), early.leadership.changed()).await;
+    let patient = timeout(Duration::from_secs(1), early.leadership.heard()).await;
     assert!(patient.is_err(), "it does not lead");
     assert!(!early.may_act());
 

@@ -2,6 +2,7 @@
 
 use std::io::Write;
 
+use kelpie_bell::Bell;
 use kelpie_core::{ResourceRef, ScaleRule};
 use kelpie_kube::WallClock;
 use kelpie_kube::seed::SeedOptions;
@@ -31,7 +32,7 @@ async fn nowhere() -> Seed {
 }
 
 /// The hands of a standby, with one target, and what makes it lead.
-async fn standby() -> (Hands, watch::Sender<Leadership>) {
+async fn standby() -> (Hands, Bell<Leadership>) {
     let rule = ScaleRule {
         level: 0,
         initial_delay: Duration::ZERO,
@@ -48,11 +49,11 @@ async fn standby() -> (Hands, watch::Sender<Leadership>) {
         up: rule,
         down: rule,
     };
-    let (sender, leadership) = watch::channel(Leadership::Standby);
+    let bell = Bell::new(Leadership::Standby);
     let seed = nowhere().await;
     // Nobody answers looks: what the hands know is what a test says.
     let (survey, _) = seed.survey();
-    let reach = Reach::new(&seed, survey, leadership, false);
+    let reach = Reach::new(&seed, survey, bell.listen(), false);
     let (cluster, targets): (Arc<str>, Arc<[_]>) = ("a".into(), [target].into());
     let clock = Clock::anchored(&WallClock::default());
     let metrics = Metrics::new(&mut Registry::default(), clock).of_cluster(&cluster);
@@ -65,7 +66,7 @@ async fn standby() -> (Hands, watch::Sender<Leadership>) {
         None,
     );
     let hands = Hands::new(cluster, clock, targets, reach, scribe);
-    (hands, sender)
+    (hands, bell)
 }
 
 impl Hands {
@@ -79,8 +80,8 @@ impl Hands {
     }
 
     /// Whether it wants a round at once when it begins to lead.
-    async fn hurries_to_lead(mut self, sender: &watch::Sender<Leadership>) -> bool {
-        sender.send_replace(Leadership::alone());
+    async fn hurries_to_lead(mut self, sender: &Bell<Leadership>) -> bool {
+        sender.ring(Leadership::alone());
         let next_round = Instant::now() + Duration::from_secs(10);
         let early = timeout(Duration::from_secs(9), self.work_until(next_round)).await;
         assert!(self.acts);

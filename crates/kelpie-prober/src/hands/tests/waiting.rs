@@ -3,6 +3,7 @@
 use std::io;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
+use kelpie_bell::Bell;
 use kelpie_core::fence::{Present, Version};
 use kelpie_core::{Judge, Lists, Observation, Outcome, ResourceRef, ScaleRule, Settings};
 use kelpie_kube::WallClock;
@@ -15,7 +16,7 @@ const LEADS: Duration = Duration::from_secs(10);
 /// A seed that refuses every connection and counts them, behind a gate with one place.
 struct Scene {
     reach: Reach,
-    leadership: watch::Sender<Leadership>,
+    leadership: Bell<Leadership>,
     calls: Arc<AtomicUsize>,
     course: CancellationToken,
 }
@@ -31,10 +32,10 @@ impl Scene {
         let wall = WallClock::new(|| Time::from_micros(0));
         let seed = Seed::inside(&network, wall, "http://seed.inside:443", "t");
         let until = Instant::now() + LEADS;
-        let (leadership, receiver) = watch::channel(Leadership::Leader { until });
+        let leadership = Bell::new(Leadership::Leader { until });
         let seed = seed.unwrap();
         let (survey, _) = seed.survey();
-        let mut reach = Reach::new(&seed, survey, receiver, false);
+        let mut reach = Reach::new(&seed, survey, leadership.listen(), false);
         reach.gate = Gate::new(1);
         Self {
             reach,
@@ -168,7 +169,7 @@ async fn a_write_whose_leadership_runs_out_while_it_waits_is_never_made() {
     assert!(matches!(scene.perform(&read).await, Err(Hitch::Refused(_))));
     assert_eq!(scene.calls(), 1);
 
-    scene.leadership.send_replace(Leadership::Standby);
+    scene.leadership.ring(Leadership::Standby);
     assert!(matches!(
         scene.perform(&write).await,
         Err(Hitch::NotLeading)

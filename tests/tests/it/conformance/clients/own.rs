@@ -143,13 +143,10 @@ async fn of_two_candidates_one_leads_and_the_other_follows() {
         let (leadership, candidate) = elect(&seed, settings, token.clone());
         (leadership, tokio::spawn(candidate))
     };
-    let leads = |leadership: &Leadership| matches!(leadership, Leadership::Leader { .. });
+    let leads = |leadership| matches!(leadership, Leadership::Leader { .. });
     let (first_token, second_token) = (CancellationToken::new(), CancellationToken::new());
     let (mut first, first_task) = candidate("first", &first_token);
-    timeout(PATIENCE, first.wait_for(leads))
-        .await
-        .unwrap()
-        .unwrap();
+    timeout(PATIENCE, first.until(leads)).await.unwrap();
     let (mut second, second_task) = candidate("second", &second_token);
     let holder = || {
         let lease = simulated.server.store().get(&LEASES, "default", "leader");
@@ -157,10 +154,7 @@ async fn of_two_candidates_one_leads_and_the_other_follows() {
     };
     assert_eq!(holder(), "first");
     first_token.cancel();
-    timeout(PATIENCE, second.wait_for(leads))
-        .await
-        .unwrap()
-        .unwrap();
+    timeout(PATIENCE, second.until(leads)).await.unwrap();
     assert_eq!(holder(), "second");
     second_token.cancel();
     first_task.await.unwrap();

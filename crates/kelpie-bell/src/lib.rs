@@ -10,11 +10,11 @@ use tokio::sync::Notify;
 
 /// Rings. Clones are the same bell.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Bell<T>(Arc<Tower<T>>);
+pub struct Bell<T>(Arc<Tower<T>>);
 
 /// Hears one bell.
 #[derive(Clone, Debug)]
-pub(crate) struct Listener<T> {
+pub struct Listener<T> {
     tower: Arc<Tower<T>>,
     /// Rings up to this one were heard.
     heard: u64,
@@ -33,14 +33,15 @@ struct State<T> {
 }
 
 impl<T: Copy> Bell<T> {
-    pub(crate) fn new(value: T) -> Self {
+    /// A bell that has not rung yet.
+    pub fn new(value: T) -> Self {
         let state = Mutex::new(State { value, rings: 0 });
         let rung = Notify::new();
         Self(Arc::new(Tower { state, rung }))
     }
 
     /// From now on it is this value.
-    pub(crate) fn ring(&self, value: T) {
+    pub fn ring(&self, value: T) {
         {
             let mut state = self.0.lock();
             state.value = value;
@@ -49,8 +50,18 @@ impl<T: Copy> Bell<T> {
         self.0.rung.notify_waiters();
     }
 
+    /// The same, but nobody hears of it: who looks, sees it.
+    pub fn set(&self, value: T) {
+        self.0.lock().value = value;
+    }
+
+    /// The value.
+    pub fn value(&self) -> T {
+        self.0.lock().value
+    }
+
     /// Hears what rings from now on.
-    pub(crate) fn listen(&self) -> Listener<T> {
+    pub fn listen(&self) -> Listener<T> {
         Listener {
             tower: Arc::clone(&self.0),
             heard: self.0.lock().rings,
@@ -58,21 +69,26 @@ impl<T: Copy> Bell<T> {
     }
 
     /// Whether anybody listens to a bell that has no clones.
-    pub(crate) fn has_listeners(&self) -> bool {
+    pub fn has_listeners(&self) -> bool {
         Arc::strong_count(&self.0) > 1
     }
 }
 
 impl<T: Copy> Listener<T> {
+    /// The value; a ring that was not heard will be.
+    pub fn peek(&self) -> T {
+        self.tower.lock().value
+    }
+
     /// The value; rings before this are heard.
-    pub(crate) fn value(&mut self) -> T {
+    pub fn value(&mut self) -> T {
         let State { value, rings } = *self.tower.lock();
         self.heard = rings;
         value
     }
 
     /// Until it rings, if it has not since this listener last heard.
-    pub(crate) async fn heard(&mut self) {
+    pub async fn heard(&mut self) {
         loop {
             let mut rung = pin!(self.tower.rung.notified());
             // Before the look: a ring after it is heard.
@@ -87,7 +103,7 @@ impl<T: Copy> Listener<T> {
     }
 
     /// Until the value is such.
-    pub(crate) async fn until(&mut self, is_such: impl Fn(T) -> bool) -> T {
+    pub async fn until(&mut self, is_such: impl Fn(T) -> bool) -> T {
         loop {
             let value = self.value();
             if is_such(value) {
@@ -142,5 +158,15 @@ mod tests {
         assert!(bell.has_listeners());
         drop(listener);
         assert!(!bell.has_listeners());
+    }
+
+    #[tokio::test]
+    async fn what_is_set_is_seen_and_not_heard() {
+        let bell = Bell::new(1);
+        let mut listener = bell.listen();
+        bell.set(2);
+        assert_eq!((bell.value(), listener.peek()), (2, 2));
+        let heard = tokio::time::timeout(std::time::Duration::ZERO, listener.heard()).await;
+        assert!(heard.is_err());
     }
 }
