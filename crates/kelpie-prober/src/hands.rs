@@ -157,11 +157,6 @@ impl Hands {
         }
     }
 
-    /// A fence may be near: it is one call shorter if the targets have been seen just before.
-    pub(crate) fn look_ahead(&mut self) {
-        self.fencing.survey();
-    }
-
     /// Works until `other` is done.
     pub(crate) async fn work_while<F: Future>(&mut self, other: F) -> F::Output {
         let mut other = pin!(other);

@@ -81,11 +81,7 @@ impl Probe {
         self.hands.scribe.round(planned, sighting, &decision);
         self.hands.follow(&decision);
         let grace = inputs.grace.unwrap_or(self.grace);
-        let next = haste_of(&decision, grace);
-        if next > haste {
-            self.hands.look_ahead();
-        }
-        (decision.next_wake.at, next)
+        (decision.next_wake.at, haste_of(&decision, grace))
     }
 }
 

@@ -34,7 +34,7 @@ impl Flow {
     }
 
     /// The calls to make now, and the targets whose turn has come early. From `rush_at` on the levels
-    /// do not wait for each other. `seen` is what has just been seen of each target.
+    /// do not wait for each other. `seen` is what was last seen of each target.
     pub(super) fn poll<'a>(
         &mut self,
         now: Time,

@@ -28,9 +28,6 @@ use step::Origin;
 /// Targets are read at least this often, to find what others did to them. All clusters look at the
 /// same instants, so that one list can answer them all.
 const SURVEY_AGE: Duration = Duration::from_mins(5);
-/// What was seen this long ago is taken to be so still when a fence begins: if it is not, the write
-/// meets a conflict. Longer ago, that would be the rule rather than the exception.
-const FRESH: Duration = Duration::from_secs(30);
 /// A look or a restore that failed is repeated after this.
 const RETRY: Duration = Duration::from_secs(1);
 /// Looks that go on failing are repeated ever more slowly, up to the age of a survey.
@@ -57,8 +54,6 @@ pub struct Fencing {
 #[derive(Debug)]
 struct View {
     sight: Option<Sight>,
-    /// When it was read.
-    seen_at: Time,
     look_at: Time,
     /// Looks that failed in a row.
     failures: u32,
@@ -130,7 +125,7 @@ impl Fencing {
         self.flow.take().map(|flow| report(&flow))
     }
 
-    /// Looks at all targets anew: a fence that begins soon can begin with what is seen.
+    /// Looks at all targets anew.
     pub fn survey(&mut self) {
         for view in &mut self.views {
             view.look_again();
@@ -155,7 +150,7 @@ impl Fencing {
         }
         let mut polled = Polled::default();
         if let Some(flow) = self.flow.as_mut().filter(|flow| flow.goes(self.wanted)) {
-            let seen = self.views.iter().map(|view| view.fresh(now));
+            let seen = self.views.iter().map(|view| view.sight.as_ref());
             (polled.steps, polled.rushed) = flow.poll(now, self.rush_at, seen);
         }
         for index in 0..self.views.len() {
@@ -344,7 +339,6 @@ impl Default for View {
     fn default() -> Self {
         Self {
             sight: None,
-            seen_at: Time::MIN,
             look_at: Time::MIN,
             failures: 0,
             look: None,
@@ -358,16 +352,10 @@ impl View {
         self.look = None;
     }
 
-    fn fresh(&self, now: Time) -> Option<&Sight> {
-        let is_fresh = now.since(self.seen_at) <= FRESH;
-        self.sight.as_ref().filter(|_| is_fresh)
-    }
-
     fn note(&mut self, call: &Call, reply: &Reply, now: Time) {
         match (reply, call, &mut self.sight) {
             (Reply::Seen(sight), ..) => {
                 self.sight = Some(sight.clone());
-                self.seen_at = now;
                 self.look_at = next_survey(now);
                 self.failures = 0;
             }

@@ -134,8 +134,8 @@ impl Work {
         self.begin();
     }
 
-    /// On the way down it begins with what has just been seen of the target: the deadline is near, and
-    /// if the target has changed since, the write meets a conflict, and the target is read.
+    /// On the way down it begins with what was last seen of the target: the deadline is near, and if
+    /// the target has changed since, the write meets a conflict, and the target is read.
     pub(super) fn begin_with(&mut self, target: &Target, seen: Option<&Sight>, now: Time) {
         match seen {
             Some(Sight::Present(present))

@@ -57,7 +57,7 @@ fn a_fence_is_recorded_made_kept_and_restored_exactly() {
 }
 
 #[test]
-fn a_fence_begins_with_what_was_just_seen_and_a_restore_with_a_look() {
+fn a_fence_begins_with_what_was_last_seen_and_a_restore_with_a_look() {
     let mut rig = Rig::gardener();
     rig.run(1.0);
     rig.steer(&fence_by(30.0));
@@ -77,17 +77,6 @@ fn a_fence_begins_with_what_was_just_seen_and_a_restore_with_a_look() {
         None
     });
     assert_eq!(calls[..3], [(2, "read"), (2, "up"), (2, "unmark")]);
-}
-
-#[test]
-fn what_was_seen_long_ago_is_looked_at_again_before_a_fence() {
-    for (age, first) in [(30.0, "record"), (31.0, "read")] {
-        let mut rig = Rig::new(one(|_| {}), &[Some(1)]);
-        rig.run(age);
-        rig.steer(&fence_by(60.0));
-        let polled = rig.fencing.poll(at(age));
-        assert_eq!(call_name(&polled.steps[0].call), first, "after {age} s");
-    }
 }
 
 #[test]

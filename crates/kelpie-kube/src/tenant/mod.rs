@@ -51,7 +51,7 @@ pub enum Keeping {
 }
 
 /// How much a round is in a hurry.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Haste {
     /// One question after the other.
     Routine,
