@@ -2,7 +2,6 @@
 
 use std::sync::Arc;
 
-use super::sight::Sight;
 use super::step::{Call, Origin, Reply, Step, TargetId};
 use super::work::{Direction, TargetOutcome, Work};
 use crate::{Target, Time};
@@ -34,15 +33,10 @@ impl Flow {
     }
 
     /// The calls to make now, and the targets whose turn has come early. From `rush_at` on the levels
-    /// do not wait for each other. `seen` is what was last seen of each target.
-    pub(super) fn poll<'a>(
-        &mut self,
-        now: Time,
-        rush_at: Option<Time>,
-        seen: impl Iterator<Item = Option<&'a Sight>>,
-    ) -> (Vec<Step>, Vec<TargetId>) {
+    /// do not wait for each other.
+    pub(super) fn poll(&mut self, now: Time, rush_at: Option<Time>) -> (Vec<Step>, Vec<TargetId>) {
         let in_haste = rush_at.is_some_and(|at| now >= at);
-        let rushed = self.open_levels(now, in_haste, seen);
+        let rushed = self.open_levels(now, in_haste);
         let origin = Origin::Flow(self.id);
         let step = |(index, work): (usize, &mut Work)| {
             let target = TargetId(index);
@@ -58,19 +52,13 @@ impl Flow {
     }
 
     /// Starts the targets whose turn has come; names those that were started before it.
-    fn open_levels<'a>(
-        &mut self,
-        now: Time,
-        in_haste: bool,
-        seen: impl Iterator<Item = Option<&'a Sight>>,
-    ) -> Vec<TargetId> {
+    fn open_levels(&mut self, now: Time, in_haste: bool) -> Vec<TargetId> {
         let mut rushed = Vec::new();
         let open = self.open_level(now);
-        let works = self.works.iter_mut().zip(&*self.targets).zip(seen);
-        for (index, ((work, target), seen)) in works.enumerate() {
+        for (index, (work, target)) in self.works.iter_mut().zip(&*self.targets).enumerate() {
             let is_next = open.is_none_or(|open| work.rule(target).level <= open);
             if work.is_waiting() && (is_next || in_haste) {
-                work.begin_with(target, seen, now);
+                work.begin();
                 if !is_next {
                     rushed.push(TargetId(index));
                 }

@@ -150,8 +150,7 @@ impl Fencing {
         }
         let mut polled = Polled::default();
         if let Some(flow) = self.flow.as_mut().filter(|flow| flow.goes(self.wanted)) {
-            let seen = self.views.iter().map(|view| view.sight.as_ref());
-            (polled.steps, polled.rushed) = flow.poll(now, self.rush_at, seen);
+            (polled.steps, polled.rushed) = flow.poll(now, self.rush_at);
         }
         for index in 0..self.views.len() {
             let target = TargetId(index);

@@ -134,20 +134,6 @@ impl Work {
         self.begin();
     }
 
-    /// On the way down it begins with what was last seen of the target: the deadline is near, and if
-    /// the target has changed since, the write meets a conflict, and the target is read.
-    pub(super) fn begin_with(&mut self, target: &Target, seen: Option<&Sight>, now: Time) {
-        match seen {
-            Some(Sight::Present(present))
-                if self.direction == Direction::Down
-                    && destination(Direction::Down, target, present).is_some() =>
-            {
-                self.go_down(target, present.clone(), now);
-            }
-            _ => self.begin(),
-        }
-    }
-
     pub(super) fn begin(&mut self) {
         let purpose = if self.settle_until.is_some() {
             Purpose::Readiness

@@ -57,49 +57,6 @@ fn a_fence_is_recorded_made_kept_and_restored_exactly() {
 }
 
 #[test]
-fn a_fence_begins_with_what_was_last_seen_and_a_restore_with_a_look() {
-    let mut rig = Rig::gardener();
-    rig.run(1.0);
-    rig.steer(&fence_by(30.0));
-    let mut calls = Vec::new();
-    rig.run_with(2.0, |step, _, _| {
-        calls.push((step.target.0, call_name(&step.call)));
-        None
-    });
-    let first = [(0, "record"), (1, "record"), (0, "down"), (1, "down")];
-    assert_eq!(calls[..4], first);
-    assert!(!calls.contains(&(2, "read")), "{calls:?}");
-    rig.run(10.0);
-    rig.steer(&release());
-    calls.clear();
-    rig.run_with(11.0, |step, _, _| {
-        calls.push((step.target.0, call_name(&step.call)));
-        None
-    });
-    assert_eq!(calls[..3], [(2, "read"), (2, "up"), (2, "unmark")]);
-}
-
-#[test]
-fn what_has_changed_since_it_was_seen_is_read_before_anything_is_written() {
-    let others: [fn(&mut Object); 3] = [
-        |object| object.present.ignored = true,
-        |object| object.present.replicas = 0,
-        |object| object.present.replicas = 5,
-    ];
-    for (other, expected) in others.into_iter().zip([1, 0, 0]) {
-        let mut rig = Rig::new(one(|_| {}), &[Some(1)]);
-        rig.run(1.0);
-        other(rig.object(0));
-        rig.object(0).touch();
-        rig.steer(&fence_by(30.0));
-        rig.run(5.0);
-        assert_eq!(rig.replicas(), [Some(expected)]);
-        let is_ours = rig.object(0).present.marked;
-        assert_eq!(is_ours, rig.when(0, "down").is_some());
-    }
-}
-
-#[test]
 fn levels_run_in_order_and_the_next_waits_until_the_last_has_settled() {
     let mut rig = Rig::gardener();
     rig.steer(&fence_by(60.0));

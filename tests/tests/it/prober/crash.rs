@@ -6,9 +6,8 @@ use tokio::time::Instant;
 
 use super::stage::*;
 
-/// What is asked of each target on either way. The first look of all is the survey at the start. A fence
-/// begins with what that saw, writes the record and scales; a restore looks first, scales, and drops
-/// the marker; and both look whether the pods follow.
+/// What a flow asks of each target on either way: it reads it, writes the record or drops the marker,
+/// scales it, and looks whether the pods follow. The first look of all is the survey at the start.
 const REQUESTS: [(&str, &str, usize); 4] = [
     ("GET", "", 2),
     ("PATCH", "", 1),
