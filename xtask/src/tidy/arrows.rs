@@ -24,6 +24,10 @@ const MIDDLE: [&str; 3] = ["kelpie-config", "kelpie-health", "kelpie-kube"];
 pub(super) const CORE: &str = "kelpie-core";
 /// HTTP and TLS for everybody: it stands beside the core and knows nobody.
 const NET: &str = "kelpie-net";
+/// What tokio lacks for everybody: the same.
+const BELL: &str = "kelpie-bell";
+/// Whom everybody may know.
+const GROUND: [&str; 3] = [CORE, NET, BELL];
 const SIMULATOR: &str = "kelpie-sim";
 
 /// Client libraries: how their names begin, and the crate that may name them. The tests may too.
@@ -56,7 +60,7 @@ pub(super) fn check(manifest: &Manifest) -> Vec<Problem> {
 
 fn is_known(name: &str) -> bool {
     let known = |names: &[&str]| names.contains(&name);
-    known(&KNOW_ALL) || known(&COMPONENTS) || known(&MIDDLE) || known(&[CORE, NET, SIMULATOR])
+    known(&KNOW_ALL) || known(&COMPONENTS) || known(&MIDDLE) || known(&GROUND) || name == SIMULATOR
 }
 
 fn wrong_arrow(from: &str, dependency: &Dependency<'_>) -> Option<String> {
@@ -71,19 +75,19 @@ fn wrong_arrow(from: &str, dependency: &Dependency<'_>) -> Option<String> {
     } else if COMPONENTS.contains(&from) {
         // A component's tests run it against the simulated landscape.
         let simulated = to == SIMULATOR && dependency.kind == Kind::Test;
-        [CORE, NET].contains(&to) || MIDDLE.contains(&to) || simulated
+        GROUND.contains(&to) || MIDDLE.contains(&to) || simulated
     } else if from == SIMULATOR {
         // Scenarios are files, read like all others.
-        [CORE, NET, "kelpie-config"].contains(&to)
+        GROUND.contains(&to) || to == "kelpie-config"
     } else if MIDDLE.contains(&from) {
-        [CORE, NET].contains(&to)
+        GROUND.contains(&to)
     } else {
         false
     };
     (!allowed).then(|| {
         format!(
             "{from} must not know {to}: arrows go kelpie -> components -> kube, health, config \
-             -> core, net; move the shared value inwards"
+             -> core, net, bell; move the shared value inwards"
         )
     })
 }
