@@ -9,7 +9,9 @@ const LONGEST: usize = 500;
 /// A request that did not get what it asked for.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Fault {
-    /// 401 or 403.
+    /// 401: the API server does not know us, or not yet after a rotation.
+    Unknown(String),
+    /// 403.
     Denied(String),
     /// 404: the object, or the whole kind.
     NotFound,
@@ -28,7 +30,8 @@ pub(crate) enum Fault {
 impl Fault {
     pub(crate) fn from_status(code: u16, message: &str) -> Self {
         match code {
-            401 | 403 => Self::Denied(shortened(message)),
+            401 => Self::Unknown(shortened(message)),
+            403 => Self::Denied(shortened(message)),
             404 => Self::NotFound,
             409 => Self::Conflict,
             410 => Self::Expired,
@@ -72,7 +75,9 @@ pub(crate) fn shortened(text: &str) -> String {
 impl fmt::Display for Fault {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Denied(reason) | Self::Unavailable(reason) => f.write_str(reason),
+            Self::Unknown(reason) | Self::Denied(reason) | Self::Unavailable(reason) => {
+                f.write_str(reason)
+            }
             Self::NotFound => f.write_str("not found"),
             Self::Conflict => f.write_str("somebody else changed it"),
             Self::Expired => f.write_str("too far behind"),
@@ -89,7 +94,7 @@ mod tests {
     #[test]
     fn every_status_is_sorted_by_what_can_be_done_about_it() {
         for (code, expected) in [
-            (401, Fault::Denied("why".into())),
+            (401, Fault::Unknown("why".into())),
             (403, Fault::Denied("why".into())),
             (404, Fault::NotFound),
             (409, Fault::Conflict),

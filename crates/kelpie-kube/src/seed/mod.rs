@@ -354,7 +354,9 @@ impl Seed {
         };
         let role = self.role;
         Err(match fault {
-            Fault::Denied(reason) => SeedError::Denied { role, verb, reason },
+            Fault::Unknown(reason) | Fault::Denied(reason) => {
+                SeedError::Denied { role, verb, reason }
+            }
             other => SeedError::Unavailable {
                 role,
                 verb,

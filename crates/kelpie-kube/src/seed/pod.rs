@@ -193,7 +193,7 @@ pub(super) async fn delete(
     Err(match fault {
         Fault::Conflict => DeleteError::Changed,
         Fault::NotFound => DeleteError::Gone,
-        Fault::Denied(reason) => DeleteError::Denied { reason },
+        Fault::Unknown(reason) | Fault::Denied(reason) => DeleteError::Denied { reason },
         other => DeleteError::Unavailable {
             reason: other.to_string(),
         },

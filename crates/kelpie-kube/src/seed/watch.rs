@@ -274,7 +274,7 @@ fn watch_error(error: &watcher::Error, what: &str) -> WatchError {
     };
     let what = what.to_owned();
     match fault {
-        Fault::Denied(reason) => WatchError::Denied { what, reason },
+        Fault::Unknown(reason) | Fault::Denied(reason) => WatchError::Denied { what, reason },
         Fault::NotFound => WatchError::Absent { what },
         Fault::Expired => WatchError::Expired { what },
         fault => WatchError::Unavailable {

@@ -125,6 +125,7 @@ impl Poster {
     }
 
     fn report(&self, note: &Note, namespace: &str, fault: &Fault) {
+        // Only a right that is missing is missing for long: who is not known may be so at once again.
         let Fault::Denied(reason) = fault else {
             self.shared.failed.fetch_add(1, Ordering::Relaxed);
             debug!(namespace, reason = note.reason, %fault, "an Event could not be posted");

@@ -110,7 +110,9 @@ impl<'a> Deed<'a> {
     pub(super) fn failed(&self, fault: Fault, limit: Duration) -> TargetError {
         let (verb, what) = (self.verb, self.what());
         match fault {
-            Fault::Denied(reason) => TargetError::Denied { verb, what, reason },
+            Fault::Unknown(reason) | Fault::Denied(reason) => {
+                TargetError::Denied { verb, what, reason }
+            }
             Fault::NotFound => TargetError::NotFound { verb, what },
             Fault::Conflict => TargetError::Conflict { verb, what },
             Fault::Throttled => TargetError::Throttled { verb, what },

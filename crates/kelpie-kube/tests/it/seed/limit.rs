@@ -107,6 +107,30 @@ async fn an_event_that_waits_long_for_its_turn_does_not_fail() {
 }
 
 #[tokio::test]
+async fn a_namespace_is_left_alone_for_a_missing_right_and_not_for_credentials_that_are_refused() {
+    let unknown = r#"{"kind": "Status", "status": "Failure", "code": 401, "message": "who?"}"#;
+    let denied = r#"{"kind": "Status", "status": "Failure", "code": 403, "message": "no"}"#;
+    for (status, body, asked, counts) in [(401, unknown, 2, (2, 0)), (403, denied, 1, (0, 2))] {
+        let server = Server::new(status, body).await;
+        let events = server.seed(50.0, 50).await.events("weeder", "host-1");
+        let posting = tokio::spawn(events.clone().run(CancellationToken::new()));
+        for (number, reason) in (1..).zip(["Restarted", "GivenUp"]) {
+            events.publish(Note {
+                about: ObjectRef::default(),
+                kind: NoteKind::Normal,
+                reason,
+                message: String::new(),
+                action: reason,
+            });
+            until(|| events.failed() + events.refused() == number).await;
+        }
+        assert_eq!(server.requests().len(), asked, "{status}");
+        assert_eq!((events.failed(), events.refused()), counts, "{status}");
+        posting.abort();
+    }
+}
+
+#[tokio::test]
 async fn a_request_that_is_given_up_is_counted_as_one_without_an_answer() {
     // It takes connections and says nothing.
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
