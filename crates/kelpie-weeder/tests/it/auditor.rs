@@ -25,6 +25,9 @@ const SOON: Duration = Duration::from_secs(20);
 /// After trouble the weeder is where it would have been by then.
 const SETTLED: Duration = Duration::from_secs(150);
 
+/// A namespace that refuses Events for want of a right is left alone for so long.
+const SHUNNED: Duration = Duration::from_mins(10);
+
 /// How much there was to look at.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(crate) struct Figures {
@@ -194,7 +197,7 @@ impl Auditor {
                 pod["status"]
             ));
         }
-        let is_calm = !self.is_troubled(at, SETTLED);
+        let is_calm = !self.is_troubled(at, SETTLED) && !self.is_shunned(at);
         if is_calm && !self.has_evidence(cluster, name) {
             wrong.push(format!("{name} was deleted without evidence"));
         }
@@ -265,6 +268,13 @@ impl Auditor {
     fn is_troubled(&self, at: Time, within: Duration) -> bool {
         let mut troubles = self.troubles(|_| true);
         troubles.any(|(begin, end)| begin <= at && at.since(end) <= within)
+    }
+
+    /// Whether the right to post Events may still be taken to be missing.
+    fn is_shunned(&self, at: Time) -> bool {
+        let mut denials =
+            self.troubles(|fault| matches!(fault, Fault::Refusal { status: 403, .. }));
+        denials.any(|(begin, end)| begin <= at && at.since(end) <= SHUNNED)
     }
 
     fn is_stale(&self, at: Time) -> bool {
