@@ -1,7 +1,5 @@
 //! One HTTP/1.1 connection.
 
-use std::fmt;
-
 use bytes::Bytes;
 use http::{HeaderMap, HeaderValue, Method, Request, header};
 
@@ -19,6 +17,7 @@ use crate::stream::Stream;
 /// It is moved on by whoever waits for an answer. A future of [`Connection::get`] that is dropped, and
 /// a [`Response`] that is not read to its end, leave it unusable: the next answer on the wire would
 /// be another request's.
+#[derive(Debug)]
 pub struct Connection {
     /// `None` from a request to the end of its answer, and when the connection has ended.
     stream: Option<Stream>,
@@ -69,14 +68,5 @@ impl Connection {
         let mut exchange = Exchange::over(stream).await?;
         let answer = exchange.send(request).await?;
         Ok(Response::new(answer, exchange, &mut self.stream))
-    }
-}
-
-impl fmt::Debug for Connection {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Connection")
-            .field("endpoint", &self.endpoint)
-            .field("stream", &self.stream)
-            .finish()
     }
 }

@@ -41,7 +41,7 @@ impl Contender {
         let (program, words) = if let Some((program, words)) = command.split_first() {
             (program.into(), words.to_vec())
         } else {
-            (kelpie::release()?, ours())
+            (kelpie::release()?, gardeners_words())
         };
         let fill = |word: &String| {
             word.replace(CONFIG, &file.display().to_string())
@@ -70,8 +70,8 @@ impl Contender {
     }
 }
 
-/// As Gardener starts it.
-fn ours() -> Vec<String> {
+/// What follows the program's name as Gardener starts it: ours, and what ours replaces.
+pub fn gardeners_words() -> Vec<String> {
     let flags = [
         "prober",
         "--config-file={config}",

@@ -35,7 +35,7 @@ mod weeder;
 
 pub use canary::Canary;
 pub use config::{ProberConfig, ScaleRule, Target};
-pub use contender::Contender;
+pub use contender::{Contender, gardeners_words};
 pub use dependants::{Dependants, PodSpec};
 pub use doorman::{Asked, Doorman, Ruling};
 pub use impostor::{Impostor, Play};

@@ -1,8 +1,8 @@
 //! From dependency-watchdog to Kelpie and back, in the middle of a fence.
 
 use kelpie_e2e::landscape::{
-    Contender, Kubelets, Pace, Predecessor, Prober, ProberConfig, Shoot, grant_gardeners_rights,
-    rest,
+    Contender, Kubelets, Pace, Predecessor, Prober, ProberConfig, Shoot, gardeners_words,
+    grant_gardeners_rights, rest,
 };
 use kelpie_e2e::poll;
 use serde_json::{Value, json};
@@ -143,17 +143,7 @@ async fn the_real_dependency_watchdog_and_kelpie_restore_what_the_other_has_fenc
 
 async fn real_predecessor(stage: &Stage, pace: Pace) -> Contender {
     let program = std::env::var("DEPENDENCY_WATCHDOG").unwrap();
-    let mut command = vec![program];
-    let flags = [
-        "prober",
-        "--config-file={config}",
-        "--kubeconfig={kubeconfig}",
-        "--kube-api-qps=20",
-        "--kube-api-burst=100",
-        "--metrics-bind-addr=127.0.0.1:0",
-        "--health-bind-addr=127.0.0.1:0",
-    ];
-    command.extend(flags.map(str::to_owned));
+    let command = [vec![program], gardeners_words()].concat();
     let admin = stage.seed.plane.api.admin();
     let kubeconfig = stage.seed.kubeconfig(&admin).unwrap();
     let config = ProberConfig::shipped(pace);

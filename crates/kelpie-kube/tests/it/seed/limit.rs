@@ -77,6 +77,16 @@ async fn publishing_events_never_waits_even_if_nobody_posts_them() {
     assert!(server.requests().is_empty());
 }
 
+fn note(reason: &'static str) -> Note {
+    Note {
+        about: ObjectRef::default(),
+        kind: NoteKind::Normal,
+        reason,
+        message: String::new(),
+        action: reason,
+    }
+}
+
 #[tokio::test]
 async fn an_event_that_waits_long_for_its_turn_does_not_fail() {
     let server = Server::new(200, r#"{"metadata": {"name": "kcm.1"}}"#).await;
@@ -84,13 +94,7 @@ async fn an_event_that_waits_long_for_its_turn_does_not_fail() {
     let events = seed.events("prober", "host-1");
     let posting = tokio::spawn(events.clone().run(CancellationToken::new()));
     for reason in ["Fencing", "Fenced"] {
-        events.publish(Note {
-            about: ObjectRef::default(),
-            kind: NoteKind::Normal,
-            reason,
-            message: String::new(),
-            action: reason,
-        });
+        events.publish(note(reason));
     }
     until(|| server.requests().len() == 1).await;
 
@@ -115,13 +119,7 @@ async fn a_namespace_is_left_alone_for_a_missing_right_and_not_for_credentials_t
         let events = server.seed(50.0, 50).await.events("weeder", "host-1");
         let posting = tokio::spawn(events.clone().run(CancellationToken::new()));
         for (number, reason) in (1..).zip(["Restarted", "GivenUp"]) {
-            events.publish(Note {
-                about: ObjectRef::default(),
-                kind: NoteKind::Normal,
-                reason,
-                message: String::new(),
-                action: reason,
-            });
+            events.publish(note(reason));
             until(|| events.failed() + events.refused() == number).await;
         }
         assert_eq!(server.requests().len(), asked, "{status}");
