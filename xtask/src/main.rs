@@ -15,6 +15,7 @@ mod generate;
 mod instructions;
 mod open_cluster;
 mod packages;
+mod second_try;
 mod sim;
 mod soak;
 mod stopwatch;

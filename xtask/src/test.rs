@@ -9,7 +9,7 @@ use anyhow::{Result, bail};
 use crate::command::{cargo, run as run_command};
 use crate::instructions::{DECISION, STREAM};
 use crate::stopwatch::{Stopwatch, Took};
-use crate::{generate, packages, tidy, tools};
+use crate::{generate, packages, second_try, tidy, tools};
 
 /// Check everything: the one test command.
 ///
@@ -87,11 +87,17 @@ fn tests(arguments: &Arguments) -> Result<Note> {
     if arguments.fast {
         tests.args(["--exclude", "kelpie-e2e"]);
     }
-    run_command(with_threads(&mut tests))?;
+    let late = second_try::run_tests(with_threads(&mut tests))?;
     if arguments.long {
         run_cargo(&["test", "--package", "kelpie-e2e", "--", "--ignored"])?;
     }
-    Ok(Note::new())
+    if late.is_empty() {
+        return Ok(Note::new());
+    }
+    Ok(format!(
+        "only at the second try, alone: {}",
+        late.join(", ")
+    ))
 }
 
 /// One thread more than there are cores, unless somebody says otherwise: most tests on real servers
