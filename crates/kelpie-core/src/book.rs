@@ -62,6 +62,8 @@ pub struct Listed {
     pub(crate) listing: Listing,
     /// The nodes have to be read before a decision may rest on this list.
     pub(crate) nodes_due: bool,
+    /// It is the first, or the one before is too old: leases prove nothing yet.
+    pub(crate) is_fresh_start: bool,
 }
 
 /// One lease as it is understood, for people who ask why.
@@ -122,6 +124,7 @@ impl LeaseBook {
         Listed {
             listing,
             nodes_due: never_read || self.has_unknown || newly_expired || orphan_due,
+            is_fresh_start: sighting.restart,
         }
     }
 

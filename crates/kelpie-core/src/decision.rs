@@ -126,8 +126,8 @@ pub enum Rule {
     /// Nothing speaks clearly enough for either.
     #[serde(rename_all = "camelCase")]
     Undecided {
-        /// A predecessor's fence, or one not ruled out yet, was found at this instant; it stays
-        /// until the nodes have renewed.
+        /// A predecessor's fence, or one not ruled out yet, was found at this instant, or our own begun
+        /// at it before a gap between lists; it stays until the nodes have renewed.
         fence_found: Option<Time>,
     },
 }
@@ -266,7 +266,7 @@ impl fmt::Display for Rule {
             } => {
                 write!(
                     f,
-                    "a fence may stand since before {at}; it stays until nodes renew"
+                    "a fence may stand since {at} or before; it stays until nodes renew"
                 )
             }
         }

@@ -50,8 +50,8 @@ struct LastList {
 enum Trip {
     /// Not since we started.
     Never,
-    /// A fence stands that is not ours, or the targets were not read yet: it is neither extended nor
-    /// lifted on what we know so far.
+    /// A fence stands that is not ours, or was made before a gap between lists, or the targets were not
+    /// read yet: it is neither extended nor lifted on what we know so far.
     Adopted { since: Time },
     /// The leases say so.
     Tripped { since: Time, cause: TripCause },
@@ -87,7 +87,13 @@ impl Judge {
         listing: Listing,
         leases: impl IntoIterator<Item = Lease<'a>>,
     ) -> Listed {
-        self.book.read(listing, self.grace, leases)
+        let listed = self.book.read(listing, self.grace, leases);
+        // Nobody knows how the nodes fared meanwhile: a fence that was begun is neither extended nor
+        // lifted before leases prove something again.
+        if let (true, Trip::Tripped { since, .. }) = (listed.is_fresh_start, self.trip) {
+            self.trip = Trip::Adopted { since };
+        }
+        listed
     }
 
     /// Whether the nodes have to be read in this round, after the leases.

@@ -42,10 +42,19 @@ struct State {
     is_cut: bool,
     /// By how much its clock is wrong.
     offset: SignedDuration,
-    /// When its renewals were written; the first when it was made.
-    renewals: Vec<Instant>,
+    /// Its renewals; the first when it was made.
+    renewals: Vec<Renewed>,
     /// It has to say that its node is ready.
     owes_status: bool,
+}
+
+/// A renewal, as nobody but its kubelet knows it.
+#[derive(Clone, Copy, Debug)]
+pub struct Renewed {
+    /// When it was written.
+    pub at: Instant,
+    /// The clock that dated it was right.
+    pub is_dated_well: bool,
 }
 
 /// How kubelets go about it.
@@ -129,7 +138,10 @@ impl Kubelets {
             let state = State {
                 is_cut: silent_for.is_some(),
                 offset: SignedDuration::ZERO,
-                renewals: vec![Instant::now()],
+                renewals: vec![Renewed {
+                    at: Instant::now(),
+                    is_dated_well: silent_for.is_none(),
+                }],
                 owes_status: false,
             };
             Ok::<_, anyhow::Error>(Arc::new(Kubelet {
@@ -210,11 +222,11 @@ impl Kubelets {
     pub async fn renewals(&self) -> Vec<Instant> {
         let all = self.history().await;
         let last = all.iter().filter_map(|renewals| renewals.last());
-        last.copied().collect()
+        last.map(|renewed| renewed.at).collect()
     }
 
-    /// When each node has renewed so far, in order.
-    pub async fn history(&self) -> Vec<Vec<Instant>> {
+    /// How each node has renewed so far, in order.
+    pub async fn history(&self) -> Vec<Vec<Renewed>> {
         let mut all = Vec::new();
         for kubelet in &self.all {
             all.push(kubelet.state.lock().await.renewals.clone());
@@ -301,7 +313,10 @@ impl Renewal {
         if state.is_cut {
             return true;
         }
-        let written = Instant::now();
+        let renewed = Renewed {
+            at: Instant::now(),
+            is_dated_well: state.offset.is_zero(),
+        };
         let time = wall_clock::now()
             .checked_add(state.offset)
             .unwrap_or(Timestamp::MAX);
@@ -310,7 +325,7 @@ impl Renewal {
         if rest::merge(&self.client, &path, &patch).await.is_err() {
             return false;
         }
-        state.renewals.push(written);
+        state.renewals.push(renewed);
         if self.manner == Manner::Real && state.owes_status {
             state.owes_status = post_status(&self.client, &self.kubelet.node).await.is_err();
         }

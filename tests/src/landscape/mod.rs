@@ -39,7 +39,7 @@ pub use contender::{Contender, gardeners_words};
 pub use dependants::{Dependants, PodSpec};
 pub use doorman::{Asked, Doorman, Ruling};
 pub use impostor::{Impostor, Play};
-pub use kubelets::Kubelets;
+pub use kubelets::{Kubelets, Renewed};
 pub use pace::Pace;
 pub use pods::Pods;
 pub use predecessor::Predecessor;

@@ -183,7 +183,7 @@ mod tests {
 
     use super::super::witness::Silence;
     use super::*;
-    use crate::landscape::Pace;
+    use crate::landscape::{Pace, Renewed};
 
     fn at(second: i64) -> Timestamp {
         Timestamp::from_second(1_000 + second).unwrap_or_default()
@@ -207,7 +207,10 @@ mod tests {
         // Renewed once, long before; or not known at all.
         let long_ago = Instant::now();
         let silence = Silence {
-            renewals: vec![vec![long_ago]],
+            renewals: vec![vec![Renewed {
+                at: long_ago,
+                is_dated_well: true,
+            }]],
             outages: Vec::new(),
         };
         let witness = Witness {

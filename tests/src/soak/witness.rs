@@ -6,7 +6,7 @@ use std::time::Duration;
 use k8s_openapi::jiff::{SignedDuration, Timestamp};
 use tokio::time::Instant;
 
-use crate::landscape::Pace;
+use crate::landscape::{Pace, Renewed};
 
 /// f, as it is by default.
 const FAILURE: f64 = 0.6;
@@ -29,8 +29,8 @@ pub(super) struct Witness {
 /// What is known of a cluster.
 #[derive(Debug, Default)]
 pub(super) struct Silence {
-    /// When each node renewed, in order.
-    pub(super) renewals: Vec<Vec<Instant>>,
+    /// How each node renewed, in order.
+    pub(super) renewals: Vec<Vec<Renewed>>,
     /// When its API server went away and was started again, in order.
     pub(super) outages: Vec<(Instant, Instant)>,
 }
@@ -60,15 +60,24 @@ impl Witness {
 }
 
 impl Silence {
-    /// Whether enough nodes had not renewed for half the grace period while their API server was there.
+    /// Whether enough nodes had not renewed for long while their API server was there: for half the grace
+    /// period, or where their clocks are wrong, one and a half renewals, which is all that a prober knows
+    /// that has just started.
     /// That kubelets get their time after an outage of it is the simulator's to prove: here nobody knows
     /// when exactly a server that comes back begins to serve.
     fn covers(&self, time: Instant, pace: Pace) -> bool {
         let mut outages = self.outages.iter();
         let has_server = outages.all(|(away, back)| time < *away || time >= *back);
         let silent = self.renewals.iter().filter(|renewals| {
-            let last = renewals.iter().rev().find(|renewed| **renewed <= time);
-            last.is_some_and(|last| time - *last >= pace.grace / 2)
+            let last = renewals.iter().rev().find(|renewed| renewed.at <= time);
+            last.is_some_and(|last| {
+                let patience = if last.is_dated_well {
+                    pace.grace / 2
+                } else {
+                    pace.renewal * 3 / 2
+                };
+                time - last.at >= patience
+            })
         });
         #[expect(clippy::cast_precision_loss, reason = "a few nodes")]
         let share = silent.count() as f64 / self.renewals.len().max(1) as f64;
@@ -85,8 +94,16 @@ mod tests {
         let start = Instant::now();
         let at = |seconds: u64| start + Duration::from_secs(seconds);
         let pace = Pace::QUICK;
+        let renewed = |second| Renewed {
+            at: at(second),
+            is_dated_well: true,
+        };
         let mut silence = Silence {
-            renewals: vec![vec![at(0), at(30)], vec![at(1)], vec![at(9), at(10)]],
+            renewals: vec![
+                vec![renewed(0), renewed(30)],
+                vec![renewed(1)],
+                vec![renewed(9), renewed(10)],
+            ],
             outages: Vec::new(),
         };
         let covers = |silence: &Silence, seconds| silence.covers(at(seconds), pace);
@@ -99,6 +116,10 @@ mod tests {
         silence.outages = vec![(at(5), at(12))];
         let seen = [6, 11, 12].map(|seconds| covers(&silence, seconds));
         assert_eq!(seen, [false, false, true]);
+        silence.renewals[1][0].is_dated_well = false;
+        silence.renewals[0][0].is_dated_well = false;
+        let seen = [2, 3].map(|seconds| covers(&silence, seconds));
+        assert_eq!(seen, [false, true], "nobody knows how old it is");
         let witness = Witness {
             pace,
             anchor: (Timestamp::UNIX_EPOCH, start),
@@ -106,7 +127,7 @@ mod tests {
         };
         let second = |second| Timestamp::from_second(second).unwrap();
         assert!(witness.was_silent("a", second(20)));
-        assert!(!witness.was_silent("a", second(4)));
+        assert!(!witness.was_silent("a", second(2)));
         assert!(!witness.was_silent("b", second(20)));
     }
 }

@@ -157,12 +157,29 @@ fn a_fence_is_not_lifted_by_renewals_seen_across_a_gap() {
     stage.fence = Fence::Full;
     // All renewed once in the minute in which we could not look, and are not seen to renew again.
     for (now, verdict) in [
-        (91.0, Verdict::Fence),
-        (105.9, Verdict::Fence),
+        (91.0, Verdict::Hold),
+        (105.9, Verdict::Hold),
         (106.0, Verdict::Release),
     ] {
         let decision = stage.round(at(now), &leases(10, 0, 81.0));
         assert_eq!(decision.verdict, verdict, "{now}: {decision}");
+    }
+}
+
+#[test]
+fn a_half_made_fence_goes_on_after_a_gap_only_when_leases_have_proven_something() {
+    for (renewed, verdict) in [(0.0, Verdict::Fence), (85.0, Verdict::Release)] {
+        let (mut stage, decision) = after_silence(settings(), 10);
+        assert_eq!(decision.verdict, Verdict::Fence);
+        stage.fence = Fence::Partial;
+        for (now, verdict) in [
+            (91.0, Verdict::Hold),
+            (105.0, Verdict::Hold),
+            (106.0, verdict),
+        ] {
+            let decision = stage.round(at(now), &leases(10, 0, renewed));
+            assert_eq!(decision.verdict, verdict, "{now}: {decision}");
+        }
     }
 }
 
