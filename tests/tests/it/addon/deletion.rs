@@ -1,11 +1,12 @@
 //! An addon that is deleted takes with it what was made for it, and nothing else: by the operator, by
 //! Kubernetes' garbage collector, and by both at once.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use kelpie_e2e::landscape::rest;
 use kelpie_e2e::{ControllerManager, poll};
 use serde_json::{Value, json};
+use tokio::time::Instant;
 
 use super::collectors::{
     PLATFORM, UWL, core, deployments, operator, speak, spoke, until_deployment, until_reason,
