@@ -26,6 +26,8 @@ struct State {
 /// What a call waits for its turn with, the most urgent first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Urgency {
+    /// A call that its flow has kept waiting until this deadline came close.
+    Pressing(Time),
     /// A call of a flow that works against this deadline.
     Deadline(Time),
     /// It only looks whether pods have followed.
@@ -52,7 +54,7 @@ impl Gate {
         }
     }
 
-    /// Waits for its turn; who has the earliest deadline goes first.
+    /// Waits for its turn; the most urgent goes first.
     pub(crate) async fn enter(&self, urgency: Urgency) -> Pass {
         let turn = {
             let mut state = lock(&self.state);
@@ -112,23 +114,29 @@ mod tests {
 
     use super::*;
 
-    fn at(seconds: i64) -> Urgency {
-        Urgency::Deadline(Time::from_micros(seconds * 1_000_000))
+    fn seconds(seconds: i64) -> Time {
+        Time::from_micros(seconds * 1_000_000)
+    }
+
+    fn at(instant: i64) -> Urgency {
+        Urgency::Deadline(seconds(instant))
     }
 
     #[tokio::test]
-    async fn the_earliest_deadline_goes_first_then_who_came_first_and_readiness_last() {
+    async fn what_presses_goes_first_by_deadline_and_readiness_last() {
         let gate = Gate::new(1);
         let first = gate.enter(Urgency::Patient).await;
         let (done, mut order) = mpsc::unbounded_channel();
         let without_deadline = Urgency::Deadline(Time::MAX);
         for (name, urgency) in [
-            ("f", Urgency::Patient),
-            ("b", at(9)),
-            ("c", at(9)),
-            ("e", without_deadline),
-            ("d", at(30)),
-            ("a", at(2)),
+            ("h", Urgency::Patient),
+            ("d", at(9)),
+            ("e", at(9)),
+            ("g", without_deadline),
+            ("f", at(30)),
+            ("c", at(2)),
+            ("b", Urgency::Pressing(seconds(5))),
+            ("a", Urgency::Pressing(seconds(4))),
         ] {
             let (gate, done) = (gate.clone(), done.clone());
             let waiting = async move {
@@ -147,7 +155,7 @@ mod tests {
         while let Some(name) = order.recv().await {
             seen.push(name);
         }
-        assert_eq!(seen, ["a", "b", "c", "d", "e", "f"]);
+        assert_eq!(seen, ["a", "b", "c", "d", "e", "f", "g", "h"]);
     }
 
     #[tokio::test(start_paused = true)]

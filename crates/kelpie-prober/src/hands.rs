@@ -23,6 +23,8 @@ use crate::scribe::Scribe;
 /// A fencing call that is not answered by then is given up and asked anew: the connection may be
 /// half open, and the deadline is seconds away.
 const CALL_LIMIT: Duration = Duration::from_secs(3);
+/// A round may come so much later than planned while calls of the cluster's flow wait for their answers.
+const CROWDED: Duration = Duration::from_secs(2);
 /// Fencing calls that are under way at once. More would only wait inside the API server, in an order
 /// of its own.
 const GATE_WIDTH: usize = 64;
@@ -169,9 +171,20 @@ impl Hands {
 
     /// Works until the instant, or until this replica takes over a fence. Rounds of other clusters
     /// come when they would have come: a standby has looked all the time, and knows their deadlines.
-    pub(crate) async fn work_until(&mut self, instant: Instant) {
+    ///
+    /// True if it took longer, because calls were under way. They take milliseconds, unless a whole seed
+    /// is being fenced; then a round of each of its clusters in every second would take from the
+    /// processors what the fences need.
+    pub(crate) async fn work_until(&mut self, instant: Instant) -> bool {
         let mut rest = pin!(sleep_until(instant));
         while !self.is_pressed && self.turn(rest.as_mut()).await.is_none() {}
+        let is_crowded = !self.is_pressed && !self.under_way.is_empty();
+        rest.as_mut().reset(instant + CROWDED);
+        while !self.is_pressed
+            && !self.under_way.is_empty()
+            && self.turn(rest.as_mut()).await.is_none()
+        {}
+        is_crowded
     }
 
     /// Begins what is due and waits for the first thing to happen.
@@ -309,6 +322,7 @@ impl Reach {
             }
             // What is fenced already must not hold up what is not.
             Purpose::Readiness => Urgency::Patient,
+            Purpose::Flow | Purpose::Attempt if step.is_pressing => Urgency::Pressing(deadline),
             Purpose::Flow | Purpose::Attempt => Urgency::Deadline(deadline),
         };
         let turn = course.run_until_cancelled(self.gate.enter(urgency)).await;

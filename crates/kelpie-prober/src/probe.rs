@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use kelpie_core::{Decision, Judge, Time, Wake, WakeReason};
+use kelpie_core::{Decision, Judge, Time, Verdict, Wake, WakeReason};
 use kelpie_kube::Clock;
 use kelpie_kube::tenant::Haste;
 use tokio::sync::watch;
@@ -39,8 +39,9 @@ impl Probe {
         let now = self.clock.now();
         let mut wake = now.after(SPREAD.mul_f64(fastrand::f64()));
         let mut haste = Haste::Routine;
-        while let Some(()) = cancelled.run_until_cancelled(self.wait_until(wake)).await {
-            let Some(next) = cancelled.run_until_cancelled(self.round(wake, haste)).await else {
+        while let Some(planned) = cancelled.run_until_cancelled(self.wait_until(wake)).await {
+            let round = self.round(planned, haste);
+            let Some(next) = cancelled.run_until_cancelled(round).await else {
                 break;
             };
             (wake, haste) = next;
@@ -49,8 +50,8 @@ impl Probe {
     }
 
     /// Works with the hands until the next round is due, or the grace period changes: the deadline
-    /// may have moved nearer.
-    async fn wait_until(&mut self, wake: Time) {
+    /// may have moved nearer. Gives the time at which the round is meant to be.
+    async fn wait_until(&mut self, wake: Time) -> Time {
         let instant = self.clock.instant(wake);
         let grace = self.inputs.borrow_and_update().grace;
         let inputs = &mut self.inputs;
@@ -60,8 +61,8 @@ impl Probe {
         };
         tokio::select! {
             biased;
-            () = self.hands.work_until(instant) => {}
-            () = moved => {}
+            is_put_off = self.hands.work_until(instant) => if is_put_off { self.clock.now() } else { wake },
+            () = moved => wake,
         }
     }
 
@@ -86,14 +87,16 @@ impl Probe {
 }
 
 /// Whether the next round has time for one request after the other: not if the cluster trips then, or
-/// if the deadline is so near that it may trip before a slow answer is there.
+/// if the deadline is so near that it may trip before a slow answer is there. Once it is being fenced,
+/// nothing hangs on an answer but the end of the fence.
 fn haste_of(decision: &Decision, grace: Duration) -> Haste {
     let Wake { at, reason } = decision.next_wake;
     let near = grace.mul_f64(URGENT_SHARE);
     let is_near = decision
         .deadline
         .is_some_and(|deadline| deadline.since(at) < near);
-    if is_near || reason == WakeReason::Trip {
+    let is_fenced = decision.verdict == Verdict::Fence;
+    if !is_fenced && (is_near || reason == WakeReason::Trip) {
         Haste::Urgent
     } else {
         Haste::Routine

@@ -162,6 +162,7 @@ impl Fencing {
                     call: Call::Read,
                     origin: Origin::Look(number),
                     purpose: Purpose::Survey,
+                    is_pressing: false,
                 });
             }
         }

@@ -178,6 +178,10 @@ pub struct Step {
     pub call: Call,
     /// What it is for: how urgent it is, and how it is counted.
     pub purpose: Purpose,
+    /// It is of a level that would have to wait, had the deadline not come so close: it goes before all
+    /// that is not, also of other clusters. Where the API server is the limit, the first levels of many
+    /// clusters would otherwise use up the time that their last ones have.
+    pub is_pressing: bool,
     pub(super) origin: Origin,
 }
 

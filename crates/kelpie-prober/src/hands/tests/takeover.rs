@@ -32,7 +32,7 @@ async fn nowhere() -> Seed {
 }
 
 /// The hands of a standby, with one target, and what makes it lead.
-async fn standby() -> (Hands, Bell<Leadership>) {
+pub(super) async fn standby() -> (Hands, Bell<Leadership>) {
     let rule = ScaleRule {
         level: 0,
         initial_delay: Duration::ZERO,

@@ -9,6 +9,7 @@ use kelpie_core::{Judge, Lists, Observation, Outcome, ResourceRef, ScaleRule, Se
 use kelpie_kube::WallClock;
 use kelpie_net::Network;
 
+use super::takeover;
 use crate::hands::*;
 
 const LEADS: Duration = Duration::from_secs(10);
@@ -175,4 +176,28 @@ async fn a_write_whose_leadership_runs_out_while_it_waits_is_never_made() {
         Err(Hitch::NotLeading)
     ));
     assert_eq!(scene.calls(), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_round_is_put_off_while_calls_of_the_flow_wait_for_their_answers_but_not_for_long() {
+    let second = Duration::from_secs(1);
+    for (calls_take, round_after, is_put_off) in [
+        (None, second, false),
+        (Some(second / 2), second, false),
+        (Some(second * 3 / 2), second * 3 / 2, true),
+        (Some(second * 9), second + CROWDED, true),
+    ] {
+        let (mut hands, _bell) = takeover::standby().await;
+        let start = Instant::now();
+        if let Some(calls_take) = calls_take {
+            hands.under_way.push(Box::pin(async move {
+                sleep_until(start + calls_take).await;
+                let (step, _) = read_and_write();
+                let result = Err(Hitch::Superseded);
+                Done { step, result }
+            }));
+        }
+        assert_eq!(hands.work_until(start + second).await, is_put_off);
+        assert_eq!(start.elapsed(), round_after);
+    }
 }
