@@ -164,7 +164,7 @@ impl Judge {
                 recovery_fraction: self.settings.recovery_fraction,
                 trips_at,
             },
-            next_wake: times.next_wake(pace, next_trip, horizon),
+            next_wake: times.next_wake(pace, next_trip, horizon, self.proof_ends()),
             deadline,
             rush_at: self.rush_at(rule, deadline, now),
             at: now,
@@ -208,10 +208,17 @@ impl Judge {
         }
     }
 
-    /// T as of the last list, while lists fail.
+    /// T as of the last list, while there is none.
     fn remembered_trip(&self, rule: Rule, now: Time) -> Option<Time> {
-        let lists_fail = matches!(rule, Rule::ListFailed);
-        self.last.trips_at.filter(|trip| lists_fail && *trip > now)
+        let is_blind = matches!(rule, Rule::ListFailed | Rule::ApiServerNotHealthy);
+        self.last.trips_at.filter(|trip| is_blind && *trip > now)
+    }
+
+    /// Until when a list has to be read, or all that was learned from the last one is lost: after a
+    /// longer gap leases prove nothing, and nothing is fenced, for one and a half renewals.
+    fn proof_ends(&self) -> Option<Time> {
+        self.last.rule?;
+        Some(self.last.end.after(self.grace.saturating_mul(9) / 20))
     }
 
     /// From when on the levels of a fence no longer wait for each other.
@@ -364,15 +371,15 @@ impl Judge {
         turned_unhealthy: bool,
         census: Option<&Census>,
     ) -> Pace {
-        let is_fencing = rule.verdict() == Verdict::Fence && seen.fence != Fence::Full;
+        let is_fencing =
+            rule.verdict() == Verdict::Fence && seen.fence != Fence::Full && !seen.stands_by;
         let is_hurried = is_fencing || matches!(rule, Rule::Counting { .. });
         if is_hurried && census.is_some() {
             return Pace::Hurry;
         }
         if let Some(by) = seen.throttled {
-            let deadline = self.last.deadline.filter(|deadline| *deadline > seen.end);
-            let last_chance = deadline.map(|at| at.before(self.settings.fence_reserve));
-            return Pace::Throttled { by, last_chance };
+            let is_pressed = self.is_pressed(seen.end);
+            return Pace::Throttled { by, is_pressed };
         }
         if turned_unhealthy {
             return Pace::Pause {

@@ -36,6 +36,7 @@
 //!         lists: Lists::Read(listed),
 //!         throttled: None,
 //!         fence: fencing.fence(),
+//!         stands_by: false,
 //!         released: fencing.released_at(),
 //!         jitter: 0.0,
 //!     });

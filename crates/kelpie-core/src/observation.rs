@@ -49,6 +49,8 @@ pub struct Observation {
     pub throttled: Option<Throttle>,
     /// The targets, as last read.
     pub fence: Fence,
+    /// This replica has no fence to make: another one leads, or nothing is left that could be scaled down.
+    pub stands_by: bool,
     /// When a release was last acknowledged: kube-controller-manager started then, without a memory of
     /// earlier renewals.
     pub released: Option<Time>,

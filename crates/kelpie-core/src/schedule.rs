@@ -62,7 +62,8 @@ pub struct Throttle {
 pub(crate) enum Pace {
     Throttled {
         by: Throttle,
-        last_chance: Option<Time>,
+        /// A trip or a deadline is near.
+        is_pressed: bool,
     },
     /// A probe failed, and that is not yet final.
     Recheck,
@@ -106,11 +107,24 @@ impl RoundTimes {
         self.not_too_soon(earlier(by_interval, by_freshness))
     }
 
-    /// When the next round starts. Whatever else is said, a trip instant is not slept through.
-    /// `horizon` is when a healthy cluster is looked at.
-    pub(crate) fn next_wake(&self, pace: Pace, trip: Option<Time>, horizon: Wake) -> Wake {
+    /// When the next round starts. Whatever else is said, neither a trip instant is slept through nor
+    /// the end of what the last list has proven. `horizon` is when a healthy cluster is looked at.
+    pub(crate) fn next_wake(
+        &self,
+        pace: Pace,
+        trip: Option<Time>,
+        horizon: Wake,
+        proof_ends: Option<Time>,
+    ) -> Wake {
         let next = self.by_pace(pace, horizon);
         let soonest = self.end.max(self.start.after(TRIP_SPACING));
+        let freshness = proof_ends.filter(|at| *at > self.end).map(|at| {
+            self.not_too_soon(Wake {
+                at,
+                reason: WakeReason::Freshness,
+            })
+        });
+        let next = freshness.map_or(next, |freshness| earlier(next, freshness));
         let at_trip = trip.map(|at| Wake {
             at: at.max(soonest),
             reason: WakeReason::Trip,
@@ -121,14 +135,11 @@ impl RoundTimes {
     fn by_pace(&self, pace: Pace, horizon: Wake) -> Wake {
         let wake = |at, reason| Wake { at, reason };
         match pace {
-            Pace::Throttled { by, last_chance } => {
-                let wait = by
-                    .retry_after
-                    .unwrap_or(MAX_RETRY_AFTER)
-                    .clamp(SECOND, MAX_RETRY_AFTER);
-                let asked = self.end.after(wait);
-                let at = last_chance.map_or(asked, |chance| chance.min(asked));
-                self.not_too_soon(wake(at, WakeReason::Throttled))
+            Pace::Throttled { by, is_pressed } => {
+                let asked = by.retry_after.unwrap_or(MAX_RETRY_AFTER);
+                let most = if is_pressed { SECOND } else { MAX_RETRY_AFTER };
+                let wait = asked.clamp(SECOND, most);
+                self.not_too_soon(wake(self.end.after(wait), WakeReason::Throttled))
             }
             Pace::Recheck => wake(self.end.after(SECOND), WakeReason::Recheck),
             Pace::Pause { length } => wake(self.end.after(length.max(SECOND)), WakeReason::Pause),

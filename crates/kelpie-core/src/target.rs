@@ -18,6 +18,14 @@ pub struct Target {
     pub down: ScaleRule,
 }
 
+impl Target {
+    /// Whether it is the one that the deadline is about: kube-controller-manager takes nodes for dead. The
+    /// others do harm only minutes after it has.
+    pub fn races(&self) -> bool {
+        self.resource.name == "kube-controller-manager"
+    }
+}
+
 /// A reference to an object by kind and name.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 #[serde(rename_all = "camelCase")]

@@ -52,6 +52,8 @@ struct View {
 pub(crate) struct Round {
     /// What the targets look like.
     pub(crate) fence: Fence,
+    /// There is nothing to fence for this replica.
+    pub(crate) stands_by: bool,
     /// When they were last released.
     pub(crate) released: Option<Time>,
     /// Urgent if the cluster may trip now: no time for one request after the other.
@@ -146,6 +148,7 @@ impl Eyes {
                 lists,
                 throttled: notes.throttled,
                 fence: round.fence,
+                stands_by: round.stands_by,
                 released: round.released,
                 jitter: fastrand::f64(),
             },

@@ -133,6 +133,11 @@ impl Hands {
         self.fencing.fence()
     }
 
+    /// Whether there is no fence to make: another replica leads, or nothing is left to scale down.
+    pub(crate) fn stand_by(&self) -> bool {
+        !(self.acts && self.fencing.is_open())
+    }
+
     /// When the controllers were last started again by us.
     pub(crate) fn released_at(&self) -> Option<Time> {
         self.fencing.released_at()
@@ -178,13 +183,18 @@ impl Hands {
     pub(crate) async fn work_until(&mut self, instant: Instant) -> bool {
         let mut rest = pin!(sleep_until(instant));
         while !self.is_pressed && self.turn(rest.as_mut()).await.is_none() {}
-        let is_crowded = !self.is_pressed && !self.under_way.is_empty();
+        if !self.is_crowded() {
+            return false;
+        }
         rest.as_mut().reset(instant + CROWDED);
-        while !self.is_pressed
-            && !self.under_way.is_empty()
-            && self.turn(rest.as_mut()).await.is_none()
-        {}
-        is_crowded
+        while self.is_crowded() && self.turn(rest.as_mut()).await.is_none() {}
+        true
+    }
+
+    /// Whether calls of a fence are under way, and a round would change nothing about them.
+    fn is_crowded(&self) -> bool {
+        let is_fencing = self.verdict == Some(Verdict::Fence);
+        is_fencing && !self.is_pressed && !self.under_way.is_empty()
     }
 
     /// Begins what is due and waits for the first thing to happen.

@@ -72,6 +72,7 @@ impl Probe {
         self.eyes.take(&inputs, &mut self.judge);
         let round = Round {
             fence: self.hands.fence(),
+            stands_by: self.hands.stand_by(),
             released: self.hands.released_at(),
             haste,
         };

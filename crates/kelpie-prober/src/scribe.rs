@@ -292,7 +292,8 @@ impl Scribe {
         if let Some(trip) = self.trip.as_mut().filter(|_| direction == Direction::Down)
             && trip.measured.insert(index)
         {
-            margin = trip.margin(at);
+            // The deadline is kube-controller-manager's; the others may come after it.
+            margin = trip.margin(at).filter(|_| target.races());
             self.metrics.fenced_a_target(at, trip.since, margin);
         }
         let (cluster, resource) = (&*self.cluster, &target.resource);

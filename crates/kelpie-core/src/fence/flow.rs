@@ -38,15 +38,13 @@ impl Flow {
         let in_haste = rush_at.is_some_and(|at| now >= at);
         let rushed = self.open_levels(now, in_haste);
         let origin = Origin::Flow(self.id);
-        let first = self.levels().min();
         let works = self.works.iter_mut().zip(&*self.targets).enumerate();
         let step = |(index, (work, target)): (usize, (&mut Work, &Target))| {
-            let is_later = Some(work.rule(target).level) > first;
             work.poll(now).map(|(call, purpose)| Step {
                 target: TargetId(index),
                 call,
                 purpose,
-                is_pressing: in_haste && is_later,
+                is_pressing: in_haste && target.races(),
                 origin,
             })
         };
@@ -67,11 +65,6 @@ impl Flow {
             }
         }
         rushed
-    }
-
-    fn levels(&self) -> impl Iterator<Item = u32> {
-        let works = self.works.iter().zip(&*self.targets);
-        works.map(|(work, target)| work.rule(target).level)
     }
 
     /// The lowest level that is not done yet.

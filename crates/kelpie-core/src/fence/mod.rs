@@ -28,6 +28,9 @@ use step::Origin;
 /// Targets are read at least this often, to find what others did to them. All clusters look at the
 /// same instants, so that one list can answer them all.
 const SURVEY_AGE: Duration = Duration::from_mins(5);
+/// While a fence is wanted they are read so often: what somebody starts against it must be stopped before
+/// it takes a node for dead, and that takes a new process the whole grace period.
+const FENCED_AGE: Duration = Duration::from_secs(10);
 /// A look or a restore that failed is repeated after this.
 const RETRY: Duration = Duration::from_secs(1);
 /// Looks that go on failing are repeated ever more slowly, up to the age of a survey.
@@ -54,6 +57,7 @@ pub struct Fencing {
 #[derive(Debug)]
 struct View {
     sight: Option<Sight>,
+    seen_at: Time,
     look_at: Time,
     /// Looks that failed in a row.
     failures: u32,
@@ -183,7 +187,14 @@ impl Fencing {
     fn look_at(&self, target: TargetId) -> Option<Time> {
         let is_busy = self.running().is_some_and(|flow| !flow.is_done(target));
         let view = self.views.get(target.0)?;
-        (view.look.is_none() && !is_busy).then_some(view.look_at)
+        let is_watched = self.wanted == Some(Direction::Down) && view.failures == 0;
+        let watched_at = next_survey(view.seen_at, FENCED_AGE);
+        let look_at = if is_watched {
+            view.look_at.min(watched_at)
+        } else {
+            view.look_at
+        };
+        (view.look.is_none() && !is_busy).then_some(look_at)
     }
 
     /// The flow that is wanted, needed and not there.
@@ -303,6 +314,11 @@ impl Fencing {
         }
     }
 
+    /// Whether something is not fenced that could be, or was never read.
+    pub fn is_open(&self) -> bool {
+        self.is_needed(Direction::Down)
+    }
+
     /// When the controllers were last started again by us, all of them.
     pub fn released_at(&self) -> Option<Time> {
         self.released_at
@@ -330,15 +346,16 @@ fn is_running(present: &Present, target: &Target) -> bool {
 }
 
 /// The first full period after this instant.
-fn next_survey(now: Time) -> Time {
-    let past = now.as_micros().rem_euclid(micros(SURVEY_AGE));
-    now.after(SURVEY_AGE).plus(-past)
+fn next_survey(now: Time, age: Duration) -> Time {
+    let past = now.as_micros().rem_euclid(micros(age));
+    now.after(age).plus(-past)
 }
 
 impl Default for View {
     fn default() -> Self {
         Self {
             sight: None,
+            seen_at: Time::MIN,
             look_at: Time::MIN,
             failures: 0,
             look: None,
@@ -356,7 +373,8 @@ impl View {
         match (reply, call, &mut self.sight) {
             (Reply::Seen(sight), ..) => {
                 self.sight = Some(sight.clone());
-                self.look_at = next_survey(now);
+                self.seen_at = now;
+                self.look_at = next_survey(now, SURVEY_AGE);
                 self.failures = 0;
             }
             (Reply::Written(version), call, Some(Sight::Present(present))) => {

@@ -178,9 +178,8 @@ pub struct Step {
     pub call: Call,
     /// What it is for: how urgent it is, and how it is counted.
     pub purpose: Purpose,
-    /// It is of a level that would have to wait, had the deadline not come so close: it goes before all
-    /// that is not, also of other clusters. Where the API server is the limit, the first levels of many
-    /// clusters would otherwise use up the time that their last ones have.
+    /// The deadline is close, and it is about this target: it goes before all others, also of other
+    /// clusters. Where the API server is the limit, those would use up the time that this one has.
     pub is_pressing: bool,
     pub(super) origin: Origin,
 }

@@ -477,9 +477,8 @@ fn somebody_who_scales_up_against_a_fence_is_scaled_down_again() {
     let mut rig = Rig::new(one(|_| ()), &[Some(1)]);
     rig.steer(&fence_by(60.0));
     rig.run(10.0);
-    rig.object(0).scale(2, at(10.0));
-    rig.fencing.survey();
-    rig.run(20.0);
+    rig.object(0).scale(2, at(11.0));
+    rig.run(21.0);
     assert_eq!(rig.replicas(), [Some(0)]);
     assert_eq!(
         rig.object(0).present.recorded,

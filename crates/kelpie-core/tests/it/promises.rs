@@ -134,6 +134,7 @@ fn play(
                 retry_after: Some(Duration::from_secs(after)),
             }),
             fence: round.fence,
+            stands_by: false,
             released: round
                 .released
                 .map(|ago| start.before(Duration::from_secs(ago))),

@@ -85,43 +85,72 @@ fn failed_lists_are_repeated_ever_more_slowly() {
     );
 }
 
-#[test]
-fn throttling_is_obeyed_within_bounds_and_never_past_the_last_chance() {
-    let throttled = |stage: &mut Stage, now: f64, retry_after: Option<u64>| {
-        let throttled = Some(Throttle {
-            retry_after: retry_after.map(Duration::from_secs),
-        });
-        let round = Observation {
-            throttled,
-            ..seen(at(now), Lists::Failed)
-        };
-        let decision = stage.judge.decide(&round);
-        assert_eq!(decision.next_wake.reason, WakeReason::Throttled);
-        decision.next_wake.at
+/// The next look after an answer 429, or several of them.
+fn throttled(stage: &mut Stage, now: f64, retry_after: Option<u64>) -> (Time, WakeReason) {
+    let throttled = Some(Throttle {
+        retry_after: retry_after.map(Duration::from_secs),
+    });
+    let round = Observation {
+        throttled,
+        ..seen(at(now), Lists::Failed)
     };
+    let wake = stage.judge.decide(&round).next_wake;
+    (wake.at, wake.reason)
+}
+
+#[test]
+fn throttling_is_obeyed_within_bounds_while_there_is_time() {
+    let (mut stage, _) = after_silence(settings(), 0);
+    for (asked, obeyed, why) in [
+        (None, 41.0, "10 s if the server does not say"),
+        (Some(0), 32.0, "rounds are a second apart"),
+        (Some(5), 36.0, "as it says"),
+        (Some(3600), 41.0, "the tenant's word"),
+    ] {
+        let wake = throttled(&mut stage, 31.0, asked);
+        assert_eq!(wake, (at(obeyed), WakeReason::Throttled), "{why}");
+    }
+}
+
+#[test]
+fn throttling_is_no_reason_to_forget_what_the_last_list_has_proven() {
+    let (mut stage, _) = after_silence(settings(), 0);
+    // The last list ended at 30 s; after 50 s leases would prove nothing.
+    let wake = throttled(&mut stage, 40.0, Some(10));
+    assert_eq!(wake, (at(48.0), WakeReason::Freshness));
+    let wake = throttled(&mut stage, 48.0, Some(2));
+    assert_eq!(wake, (at(50.0), WakeReason::Throttled), "it is too late");
+}
+
+#[test]
+fn a_near_deadline_leaves_a_throttling_server_a_second() {
     let (mut stage, _) = after_silence(settings(), 5);
-    assert_eq!(
-        throttled(&mut stage, 21.0, None),
-        at(31.0),
-        "10 s if the server does not say"
-    );
-    assert_eq!(throttled(&mut stage, 21.0, Some(0)), at(22.0));
-    assert_eq!(throttled(&mut stage, 21.0, Some(5)), at(26.0));
-    assert_eq!(
-        throttled(&mut stage, 21.0, Some(3600)),
-        at(31.0),
-        "the tenant's word"
-    );
-    assert_eq!(
-        throttled(&mut stage, 30.0, Some(10)),
-        at(37.0),
-        "the deadline is at 40 s"
-    );
-    assert_eq!(
-        throttled(&mut stage, 36.5, Some(10)),
-        at(37.5),
-        "rounds are a second apart"
-    );
+    for now in [30.0, 36.5, 45.0] {
+        let wake = throttled(&mut stage, now, Some(10));
+        assert_eq!(wake, (at(now + 1.0), WakeReason::Throttled), "{now}");
+    }
+}
+
+#[test]
+fn a_pause_after_failures_sleeps_through_neither_the_trip_instant_nor_the_end_of_proof() {
+    for (silent, wake) in [
+        (10, (at(30.0), WakeReason::Trip)),
+        (0, (at(38.0), WakeReason::Freshness)),
+    ] {
+        let mut stage = Stage::new(settings(), at(-30.0));
+        for now in [-30.0, -20.0, -10.0] {
+            stage.round(at(now), &leases(10, 0, now));
+        }
+        for now in [0.0, 10.0, 20.0] {
+            stage.round(at(now), &leases(10, silent, now));
+        }
+        let failed = |now| Observation {
+            api_server: Outcome::Failure,
+            ..seen(at(now), Lists::NotAsked)
+        };
+        let wakes = [21.0, 22.0, 23.0].map(|now| stage.judge.decide(&failed(now)).next_wake);
+        assert_eq!((wakes[2].at, wakes[2].reason), wake, "{silent}: {wakes:?}");
+    }
 }
 
 #[test]
@@ -280,13 +309,16 @@ fn an_api_server_that_fails_its_probe_over_dead_leases_is_no_busy_loop() {
 }
 
 #[test]
-fn a_deadline_long_missed_does_not_shorten_retry_after() {
+fn a_deadline_long_missed_does_not_shorten_retry_after_for_long() {
     let (mut stage, _) = after_silence(settings(), 0);
     let looks = follow(&mut stage, 40.0, 340.0, |_, now| Observation {
         throttled: Some(Throttle::default()),
         ..seen(now, Lists::Failed)
     });
-    assert!(looks.len() <= 40, "{looks:?}");
+    // Every second until the last list is as old as the grace period, then every ten.
+    assert!(looks.len() <= 45, "{looks:?}");
+    let last = looks.windows(2).map(|pair| pair[1] - pair[0]).next_back();
+    assert_eq!(last, Some(10.0), "{looks:?}");
 }
 
 #[test]

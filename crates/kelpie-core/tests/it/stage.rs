@@ -53,6 +53,7 @@ pub fn seen(start: Time, lists: Lists) -> Observation {
         lists,
         throttled: None,
         fence: Fence::None,
+        stands_by: false,
         released: None,
         jitter: 0.0,
     }

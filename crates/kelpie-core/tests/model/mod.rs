@@ -229,6 +229,7 @@ impl<'s> World<'s> {
             lists,
             throttled: None,
             fence: self.fencing.fence(),
+            stands_by: false,
             released: self.fencing.released_at(),
             jitter: self.rng.f64(),
         });

@@ -48,6 +48,7 @@ impl Rounds {
             lists: Lists::Read(listed),
             throttled: None,
             fence: Fence::None,
+            stands_by: false,
             released: None,
             jitter: 0.5,
         })

@@ -20,6 +20,10 @@ const FAILURE: f64 = 0.6;
 /// A node that has not renewed for so long is silent: half the grace period, twice the renewal.
 const SILENT: Duration = Duration::from_secs(20);
 
+/// Where clocks are wrong, nobody knows when a node renewed but by the lists before and after. That its
+/// lease stood for a renewal and a quarter is sure.
+const STANDING: Duration = Duration::from_millis(12_500);
+
 /// A decision that was right so long ago may still be carried out.
 const SLACK: Duration = Duration::from_secs(10);
 
@@ -188,7 +192,7 @@ impl Auditor {
                 let text = format!("{cluster}: {name} scaled down though nobody was cut off");
                 self.case.complain(at, &text);
             }
-            if !self.is_silent(cluster) {
+            if !self.is_silent(cluster, at) {
                 let text = format!("{cluster}: {name} scaled down while leases keep changing");
                 self.case.complain(at, &text);
             }
@@ -209,18 +213,34 @@ impl Auditor {
     }
 
     /// f of the nodes are silent, or were a moment ago.
-    fn is_silent(&self, cluster: &str) -> bool {
+    fn is_silent(&self, cluster: &str, at: Time) -> bool {
         let Some(truth) = self.case.landscape.truth(cluster) else {
             return false;
+        };
+        let patience = if self.had_wrong_clocks(cluster, at) {
+            STANDING
+        } else {
+            SILENT
         };
         let silent = truth
             .silent
             .iter()
-            .filter(|(now, before)| *now >= SILENT || (*now <= SLACK && *before >= SILENT));
+            .filter(|(now, before)| *now >= patience || (*now <= SLACK && *before >= patience));
         let (silent, all) = (silent.count(), truth.silent.len());
         Fraction::new(FAILURE)
             .unwrap()
             .is_reached(silent.try_into().unwrap(), all.try_into().unwrap())
+    }
+
+    /// Clocks of its nodes are wrong, or were until so lately that renewals are still dated by them.
+    fn had_wrong_clocks(&self, cluster: &str, at: Time) -> bool {
+        self.case.chaos.scenario.incidents.iter().any(|incident| {
+            let (begin, end) = self.case.times(incident);
+            matches!(incident.fault, Fault::NodeClock(..))
+                && self.case.is_in(incident, cluster)
+                && begin <= at
+                && at <= end.after(CALM)
+        })
     }
 
     /// Some of its nodes are cut off from an API server that is there, or were a moment ago.

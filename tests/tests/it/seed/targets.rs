@@ -144,6 +144,7 @@ fn decisions() -> [Decision; 2] {
             lists: Lists::Read(listed),
             throttled: None,
             fence,
+            stands_by: false,
             released: None,
             jitter: 0.0,
         })

@@ -106,6 +106,7 @@ fn read_and_write() -> (Step, Step) {
         lists: Lists::NotAsked,
         throttled: None,
         fence: Fence::None,
+        stands_by: false,
         released: None,
         jitter: 0.0,
     };
@@ -188,6 +189,7 @@ async fn a_round_is_put_off_while_calls_of_the_flow_wait_for_their_answers_but_n
         (Some(second * 9), second + CROWDED, true),
     ] {
         let (mut hands, _bell) = takeover::standby().await;
+        hands.verdict = Some(Verdict::Fence);
         let start = Instant::now();
         if let Some(calls_take) = calls_take {
             hands.under_way.push(Box::pin(async move {
