@@ -1,5 +1,6 @@
 //! The lease book: every lease of a cluster, over successive lists.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use serde::Serialize;
@@ -35,7 +36,8 @@ pub struct LeaseBook {
 
 #[derive(Debug)]
 pub(crate) struct Entry {
-    name: Box<str>,
+    /// Shared with the roster once the node is known.
+    name: Arc<str>,
     generation: u32,
     pub(crate) role: Role,
     pub(crate) created: Time,
@@ -235,6 +237,7 @@ impl LeaseBook {
             }
             match nodes.next_if(|node| node.name == entry.name) {
                 Some(node) => {
+                    entry.name.clone_from(&node.name);
                     entry.created = node.created;
                     entry.role = match node.exclusion {
                         None => Role::Candidate,
