@@ -5,22 +5,26 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use kelpie_core::{Machines, PoolConditions};
-use secrecy::{ExposeSecret, SecretSlice};
+use kelpie_kube::kubeconfig::Access;
 
-/// A kubeconfig as its Secret holds it: untrusted until parsed.
-pub(crate) enum RawKubeconfig {
-    /// What stands there.
-    Bytes(SecretSlice<u8>),
-    /// The Secret is there and holds none, for this reason.
-    Unusable(&'static str),
+/// A kubeconfig out of a Secret. Its text is not kept: it is secret, and larger than what it gives.
+#[derive(Debug)]
+pub(crate) struct Kubeconfig {
+    /// Of the text, to know it again.
+    pub(crate) fingerprint: u64,
+    /// What it gives, or why it gives nothing.
+    pub(crate) access: Result<Access, String>,
 }
 
-impl PartialEq for RawKubeconfig {
-    fn eq(&self, other: &Self) -> bool {
-        match (self, other) {
-            (Self::Bytes(one), Self::Bytes(other)) => one.expose_secret() == other.expose_secret(),
-            (Self::Unusable(one), Self::Unusable(other)) => one == other,
-            _ => false,
+impl Kubeconfig {
+    /// From its text, or the reason why the Secret holds none.
+    pub(crate) fn read(fingerprint: u64, text: Result<&[u8], &str>) -> Self {
+        Self {
+            fingerprint,
+            access: match text {
+                Ok(text) => Access::from_kubeconfig(text).map_err(|error| error.to_string()),
+                Err(why) => Err(format!("the Secret holds none: {why}")),
+            },
         }
     }
 }
@@ -34,20 +38,11 @@ pub(crate) struct Inputs {
     /// Unhealthy conditions by worker pool.
     pub(crate) pools: Arc<PoolConditions>,
     /// The way into the cluster.
-    pub(crate) internal: Option<Arc<RawKubeconfig>>,
+    pub(crate) internal: Option<Arc<Kubeconfig>>,
     /// The way in that its nodes use.
-    pub(crate) external: Option<Arc<RawKubeconfig>>,
+    pub(crate) external: Option<Arc<Kubeconfig>>,
     /// `None`: there is no such kind in the seed, and the machine rule is off.
     pub(crate) machines: Option<Arc<Machines>>,
-}
-
-impl fmt::Debug for RawKubeconfig {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Bytes(_) => f.write_str("Bytes"),
-            Self::Unusable(why) => write!(f, "Unusable({why})"),
-        }
-    }
 }
 
 impl fmt::Debug for Inputs {

@@ -1,6 +1,6 @@
 //! Which clusters get a probe: spec by spec.
 
-use kelpie_core::{Hibernation, Operation, OperationKind, ShootFacts};
+use kelpie_core::{Hibernation, MachinePhase, Operation, OperationKind, ShootFacts};
 use secrecy::SecretSlice;
 
 use super::*;
@@ -183,8 +183,9 @@ fn secrets_are_taken_over_and_their_absence_too() {
         &registry.inputs("a").internal.unwrap()
     ));
     registry.secret(Way::Internal, secret("a", None));
-    let empty = RawKubeconfig::Unusable("it is empty");
-    assert_eq!(*registry.inputs("a").internal.unwrap(), empty);
+    let empty = registry.inputs("a").internal.unwrap();
+    let why = empty.access.as_ref().unwrap_err();
+    assert_eq!(why, "the Secret holds none: it is empty");
     registry.secret(Way::Internal, secret("a", Some("two")));
     registry.secret(Way::Internal, Change::Restarted);
     registry.secret(Way::Internal, Change::Synced);
