@@ -298,3 +298,33 @@ impl LeaseBook {
         self.entries.is_empty()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::candidate::{MachinePhase, Node, PoolConditions};
+
+    #[test]
+    fn a_name_is_kept_once_for_machine_node_and_lease() {
+        let name: Arc<str> = "node".into();
+        let machines: Machines = [(Arc::clone(&name), MachinePhase::Alive)]
+            .into_iter()
+            .collect();
+        let node = Node {
+            name: "node".to_owned(),
+            ..Node::default()
+        };
+        let lease = Lease {
+            name: "node",
+            renew_time: None,
+            duration_seconds: None,
+        };
+        let at = Time::from_micros(0);
+        let listing = Listing { start: at, end: at };
+        let mut book = LeaseBook::default();
+        book.read(listing, Duration::from_secs(40), [lease]);
+        let roster = Roster::new([&node], Some(&machines), &PoolConditions::new());
+        book.learn(roster, at);
+        assert_eq!(Arc::strong_count(&name), 4, "ours is the fourth");
+    }
+}

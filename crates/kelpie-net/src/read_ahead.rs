@@ -117,6 +117,10 @@ mod tests {
         telling.await.unwrap();
         assert!(read == sent, "{} of {} bytes", read.len(), sent.len());
         assert_eq!(socket.ahead.capacity(), 0);
-        assert_eq!(socket.read(heard).await.unwrap(), 0, "the end stays the end");
+        assert_eq!(
+            socket.read(heard).await.unwrap(),
+            0,
+            "the end stays the end"
+        );
     }
 }

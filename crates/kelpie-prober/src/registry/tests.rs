@@ -221,6 +221,38 @@ fn machines_reach_the_probe_of_their_namespace_when_something_changed() {
 }
 
 #[test]
+fn a_machine_that_a_new_list_does_not_name_is_gone_when_it_is_complete() {
+    let mut registry = open();
+    registry.cluster(applied("a", healthy()));
+    let alive = |name| machine("a", name, name, MachinePhase::Alive);
+    let machines = |nodes: &[&str]| -> Machines {
+        let nodes = nodes.iter().map(|node| (*node, MachinePhase::Alive));
+        nodes.collect()
+    };
+    let known = |registry: &mut Registry| registry.inputs("a").machines.unwrap();
+    for name in ["two", "one", "three"] {
+        assert_eq!(registry.machine(alive(name)), [update("a")]);
+    }
+    let all = machines(&["one", "two", "three"]);
+    assert_eq!(*known(&mut registry), all);
+    registry.machine(Change::Restarted);
+    for name in ["one", "two"] {
+        assert_eq!(registry.machine(alive(name)), []);
+    }
+    assert_eq!(*known(&mut registry), all, "half a list is no deletion");
+    assert_eq!(registry.machine(Change::Synced), [update("a")]);
+    assert_eq!(*known(&mut registry), machines(&["one", "two"]));
+    for name in ["one", "two"] {
+        let gone = Change::Deleted {
+            namespace: "a".into(),
+            name: name.into(),
+        };
+        assert_eq!(registry.machine(gone), [update("a")]);
+    }
+    assert_eq!(*known(&mut registry), machines(&[]));
+}
+
+#[test]
 fn a_kind_that_appears_later_counts_once_it_is_listed() {
     let mut registry = Registry::new(false);
     registry.cluster(applied("a", healthy()));
