@@ -203,10 +203,8 @@ impl View {
             return;
         }
         self.kubeconfig = kubeconfig.cloned();
-        let access = kubeconfig.map_or_else(
-            || Err(ABSENT.to_owned()),
-            |kubeconfig| kubeconfig.access.clone(),
-        );
+        let access =
+            kubeconfig.map_or_else(|| Err(ABSENT.to_owned()), |kubeconfig| kubeconfig.access());
         self.tenant = access.map(|access| Tenant::new(access.through(&self.network), self.keeping));
     }
 

@@ -1,31 +1,54 @@
 //! What a probe is given from outside, and may change while it runs.
 
 use std::fmt;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use kelpie_core::{Machines, PoolConditions};
 use kelpie_kube::kubeconfig::Access;
+use secrecy::{ExposeSecret, SecretSlice};
 
-/// A kubeconfig out of a Secret. Its text is not kept: it is secret, and larger than what it gives.
+/// A kubeconfig out of a Secret. Its text goes once it is read: it is secret, and larger than what it
+/// gives.
 #[derive(Debug)]
 pub(crate) struct Kubeconfig {
     /// Of the text, to know it again.
     pub(crate) fingerprint: u64,
+    stage: Mutex<Stage>,
+}
+
+#[derive(Debug)]
+enum Stage {
+    /// Untrusted.
+    Text(SecretSlice<u8>),
     /// What it gives, or why it gives nothing.
-    pub(crate) access: Result<Access, String>,
+    Read(Result<Access, String>),
 }
 
 impl Kubeconfig {
     /// From its text, or the reason why the Secret holds none.
-    pub(crate) fn read(fingerprint: u64, text: Result<&[u8], &str>) -> Self {
+    pub(crate) fn new(fingerprint: u64, text: Result<SecretSlice<u8>, &str>) -> Self {
+        let stage = match text {
+            Ok(text) => Stage::Text(text),
+            Err(why) => Stage::Read(Err(format!("the Secret holds none: {why}"))),
+        };
         Self {
             fingerprint,
-            access: match text {
-                Ok(text) => Access::from_kubeconfig(text).map_err(|error| error.to_string()),
-                Err(why) => Err(format!("the Secret holds none: {why}")),
-            },
+            stage: Mutex::new(stage),
         }
+    }
+
+    /// What it gives, or why it gives nothing. It is read here, by the probe that needs it: a text that
+    /// the reader fails on ends one probe rather than all.
+    pub(crate) fn access(&self) -> Result<Access, String> {
+        let mut stage = self.stage.lock().unwrap_or_else(PoisonError::into_inner);
+        let access = match &*stage {
+            Stage::Read(access) => return access.clone(),
+            Stage::Text(text) => Access::from_kubeconfig(text.expose_secret()),
+        };
+        let access = access.map_err(|error| error.to_string());
+        *stage = Stage::Read(access.clone());
+        access
     }
 }
 

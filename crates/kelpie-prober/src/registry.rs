@@ -227,15 +227,16 @@ impl Registry {
             }
             Change::Applied(secret) => {
                 let namespace = secret.namespace;
-                let text = secret.kubeconfig.as_ref().map(ExposeSecret::expose_secret);
-                let text = text.ok_or(secret.problem.unwrap_or("it is empty"));
+                let problem = secret.problem.unwrap_or("it is empty");
+                let text = secret.kubeconfig.ok_or(problem);
                 // The same text stays the same part: no probe connects anew for a mere new list.
-                let fingerprint = self.hasher.hash_one(text);
+                let exposed = text.as_ref().map(ExposeSecret::expose_secret);
+                let fingerprint = self.hasher.hash_one(exposed);
                 let kept = mirror.remove(&namespace);
                 let kept = kept.filter(|before| before.fingerprint == fingerprint);
                 let is_same = kept.is_some();
                 let kubeconfig =
-                    kept.unwrap_or_else(|| Arc::new(Kubeconfig::read(fingerprint, text)));
+                    kept.unwrap_or_else(|| Arc::new(Kubeconfig::new(fingerprint, text)));
                 mirror.put(namespace.clone(), kubeconfig);
                 self.settle((!is_same).then_some(namespace))
             }

@@ -184,8 +184,10 @@ fn secrets_are_taken_over_and_their_absence_too() {
     ));
     registry.secret(Way::Internal, secret("a", None));
     let empty = registry.inputs("a").internal.unwrap();
-    let why = empty.access.as_ref().unwrap_err();
-    assert_eq!(why, "the Secret holds none: it is empty");
+    assert_eq!(
+        empty.access().unwrap_err(),
+        "the Secret holds none: it is empty"
+    );
     registry.secret(Way::Internal, secret("a", Some("two")));
     registry.secret(Way::Internal, Change::Restarted);
     registry.secret(Way::Internal, Change::Synced);
