@@ -27,7 +27,8 @@ struct Herd {
 
 #[derive(Debug)]
 struct Machine {
-    name: Arc<str>,
+    /// `None`: as its node is called, which is so on most clouds.
+    own_name: Option<Box<str>>,
     node: Option<Arc<str>>,
     phase: MachinePhase,
     /// The list that is coming in, or the last one, named it; or it came after.
@@ -79,26 +80,13 @@ impl MachineBook {
             Ok(index) => {
                 let machine = &mut herd.machines[index];
                 machine.is_named = true;
-                // The old name stays: it is the one that is shared.
+                // The text that is there stays: it is the one that is shared.
                 if machine.node == node && machine.phase == phase {
                     return false;
                 }
-                (machine.node, machine.phase) = (node, phase);
+                *machine = Machine::new(name, node, phase);
             }
-            Err(index) => {
-                // On most clouds a node is called as its machine is.
-                let name = match &node {
-                    Some(node) if **node == *name => Arc::clone(node),
-                    _ => name.into(),
-                };
-                let machine = Machine {
-                    name,
-                    node,
-                    phase,
-                    is_named: true,
-                };
-                herd.machines.insert(index, machine);
-            }
+            Err(index) => herd.machines.insert(index, Machine::new(name, node, phase)),
         }
         herd.shown = None;
         true
@@ -128,11 +116,28 @@ impl MachineBook {
     }
 }
 
+impl Machine {
+    /// As a list or a watch has just named it.
+    fn new(name: String, node: Option<Arc<str>>, phase: MachinePhase) -> Self {
+        Self {
+            own_name: (node.as_deref() != Some(&*name)).then(|| name.into()),
+            node,
+            phase,
+            is_named: true,
+        }
+    }
+
+    fn name(&self) -> &str {
+        let name = self.own_name.as_deref().or(self.node.as_deref());
+        name.unwrap_or_default()
+    }
+}
+
 impl Herd {
     /// Where the machine of this name is, or would be.
     fn place(&self, name: &str) -> Result<usize, usize> {
         let machines = &self.machines;
-        machines.binary_search_by(|machine| (*machine.name).cmp(name))
+        machines.binary_search_by(|machine| machine.name().cmp(name))
     }
 
     fn show(&mut self) -> Arc<Machines> {

@@ -232,6 +232,14 @@ fn a_machine_that_a_new_list_does_not_name_is_gone_when_it_is_complete() {
         nodes.collect()
     };
     let known = |registry: &mut Registry| registry.inputs("a").machines.unwrap();
+    let joining = MachineFacts {
+        namespace: "a".into(),
+        name: "two".into(),
+        node: None,
+        phase: MachinePhase::Alive,
+    };
+    assert_eq!(registry.machine(Change::Applied(joining)), [update("a")]);
+    assert_eq!(*known(&mut registry), machines(&[]), "it has no node yet");
     for name in ["two", "one", "three"] {
         assert_eq!(registry.machine(alive(name)), [update("a")]);
     }
