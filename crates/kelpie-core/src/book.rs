@@ -1,5 +1,6 @@
 //! The lease book: every lease of a cluster, over successive lists.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use serde::Serialize;
@@ -35,7 +36,8 @@ pub struct LeaseBook {
 
 #[derive(Debug)]
 pub(crate) struct Entry {
-    name: Box<str>,
+    /// Shared with the roster once the node is known.
+    name: Arc<str>,
     generation: u32,
     pub(crate) role: Role,
     pub(crate) created: Time,
@@ -235,6 +237,7 @@ impl LeaseBook {
             }
             match nodes.next_if(|node| node.name == entry.name) {
                 Some(node) => {
+                    entry.name.clone_from(&node.name);
                     entry.created = node.created;
                     entry.role = match node.exclusion {
                         None => Role::Candidate,
@@ -293,5 +296,35 @@ impl LeaseBook {
     /// Whether the last list was empty, or there was none.
     pub fn is_empty(&self) -> bool {
         self.entries.is_empty()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::candidate::{MachinePhase, Node, PoolConditions};
+
+    #[test]
+    fn a_name_is_kept_once_for_machine_node_and_lease() {
+        let name: Arc<str> = "node".into();
+        let machines: Machines = [(Arc::clone(&name), MachinePhase::Alive)]
+            .into_iter()
+            .collect();
+        let node = Node {
+            name: "node".to_owned(),
+            ..Node::default()
+        };
+        let lease = Lease {
+            name: "node",
+            renew_time: None,
+            duration_seconds: None,
+        };
+        let at = Time::from_micros(0);
+        let listing = Listing { start: at, end: at };
+        let mut book = LeaseBook::default();
+        book.read(listing, Duration::from_secs(40), [lease]);
+        let roster = Roster::new([&node], Some(&machines), &PoolConditions::new());
+        book.learn(roster, at);
+        assert_eq!(Arc::strong_count(&name), 4, "ours is the fourth");
     }
 }

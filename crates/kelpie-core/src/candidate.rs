@@ -56,15 +56,16 @@ pub enum MachinePhase {
     Failed,
 }
 
-/// The machines of a cluster by the node each belongs to, sorted. Names are shared with whoever keeps
-/// the machines: there are many, and they are held for every cluster.
+/// The machines of a cluster by the node each belongs to, sorted. Names are shared between whoever
+/// keeps the machines, the nodes and the leases: there are many, and they are held for every cluster.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Machines(Box<[(Arc<str>, MachinePhase)]>);
 
 impl Machines {
-    fn phase(&self, node: &str) -> Option<MachinePhase> {
+    /// The node's name as it is shared, and its machine's phase.
+    fn of(&self, node: &str) -> Option<&(Arc<str>, MachinePhase)> {
         let found = self.0.binary_search_by(|(name, _)| (**name).cmp(node));
-        found.ok().map(|index| self.0[index].1)
+        found.ok().map(|index| &self.0[index])
     }
 }
 
@@ -204,7 +205,7 @@ pub struct Roster {
 /// What is kept of a node: enough to judge it anew when its machine changes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct RosterNode {
-    pub(crate) name: Box<str>,
+    pub(crate) name: Arc<str>,
     pub(crate) created: Time,
     pub(crate) exclusion: Option<Exclusion>,
     /// What is wrong with the node itself.
@@ -245,11 +246,17 @@ impl RosterNode {
     }
 
     fn judge(&mut self, machines: Option<&Machines>) {
-        let by_machine = match machines.map(|machines| machines.phase(&self.name)) {
-            None | Some(Some(MachinePhase::Alive)) => None,
+        let by_machine = match machines.map(|machines| machines.of(&self.name)) {
+            None => None,
             Some(None) => Some(Exclusion::NoMachine),
-            Some(Some(MachinePhase::Failed)) => Some(Exclusion::MachineFailed),
-            Some(Some(MachinePhase::Terminating)) => Some(Exclusion::MachineTerminating),
+            Some(Some((name, phase))) => {
+                self.name.clone_from(name);
+                match phase {
+                    MachinePhase::Alive => None,
+                    MachinePhase::Failed => Some(Exclusion::MachineFailed),
+                    MachinePhase::Terminating => Some(Exclusion::MachineTerminating),
+                }
+            }
         };
         let by_update = self.is_updating.then_some(Exclusion::InPlaceUpdate);
         self.exclusion = self.own.or(by_machine).or(by_update);

@@ -9,12 +9,15 @@ use crate::limits::Limits;
 
 const SECOND: i64 = 1_000_000;
 
+/// The duration of a lease that says none.
+const USUAL_SECONDS: i32 = 40;
+
 /// What is used of a Lease object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Lease<'a> {
     /// The node's name.
     pub name: &'a str,
-    /// `spec.renewTime`, by the node's clock.
+    /// `spec.renewTime`, by the node's clock; [`Time::MIN`] says as much as none.
     pub renew_time: Option<Time>,
     /// `spec.leaseDurationSeconds`.
     pub duration_seconds: Option<i32>,
@@ -43,8 +46,8 @@ pub(crate) struct Sighting {
 /// What is known of one lease.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Heartbeat {
-    /// `renewTime` as last listed.
-    value: Option<Time>,
+    /// `renewTime` as last listed; [`Time::MIN`] if there is none.
+    value: Time,
     /// When the value was written, on our timeline; [`Time::MIN`] if the lease was never renewed.
     renewal: Time,
     /// End of the first list that showed the value since standing last (re)started. The end, not
@@ -54,8 +57,8 @@ pub(crate) struct Heartbeat {
     /// is not proven counts neither as expired nor as renewed.
     proven: bool,
     clock: Clock,
-    /// A quarter of the lease's duration: the kubelet's renew period, before clamping.
-    period: i64,
+    /// The lease's duration; the kubelet renews after a quarter of it.
+    seconds: i32,
 }
 
 impl Heartbeat {
@@ -66,12 +69,12 @@ impl Heartbeat {
         sighting: &Sighting,
     ) -> Self {
         let mut heartbeat = Self {
-            value,
+            value: value.unwrap_or(Time::MIN),
             renewal: Time::MIN,
             standing_since: sighting.end,
             proven: !sighting.restart,
             clock: Clock::UNKNOWN,
-            period: period(duration_seconds),
+            seconds: duration_seconds.unwrap_or(USUAL_SECONDS),
         };
         heartbeat.date(sighting);
         heartbeat
@@ -85,7 +88,8 @@ impl Heartbeat {
         duration_seconds: Option<i32>,
         sighting: &Sighting,
     ) -> bool {
-        self.period = period(duration_seconds);
+        self.seconds = duration_seconds.unwrap_or(USUAL_SECONDS);
+        let value = value.unwrap_or(Time::MIN);
         let changed = value != self.value;
         if changed || sighting.restart {
             self.standing_since = sighting.end;
@@ -101,10 +105,11 @@ impl Heartbeat {
     /// Puts the present value on our timeline.
     #[inline]
     fn date(&mut self, sighting: &Sighting) {
-        let Some(value) = self.value else {
+        let value = self.value;
+        if !self.was_ever_renewed() {
             self.renewal = Time::MIN;
             return;
-        };
+        }
         self.renewal = if let Some(window) = sighting.window {
             self.clock.date(value, window)
         } else {
@@ -120,13 +125,14 @@ impl Heartbeat {
     }
 
     pub(crate) fn was_ever_renewed(&self) -> bool {
-        self.value.is_some()
+        self.value != Time::MIN
     }
 
     /// P, within what makes sense for this grace period.
     fn period(&self, limits: &Limits) -> i64 {
+        let period = i64::from(self.seconds) * (SECOND / 4);
         // Not `clamp`: it panics where a tiny grace period turns the bounds round.
-        self.period.max(SECOND).min(limits.half())
+        period.max(SECOND).min(limits.half())
     }
 
     /// From when on the value has stood long enough to prove that nobody renews it.
@@ -162,8 +168,4 @@ impl Heartbeat {
     pub(crate) fn renewed_since(&self, instant: Time, now: Time, limits: &Limits) -> bool {
         self.renewal >= instant && !self.is_unproven(now, limits)
     }
-}
-
-fn period(duration_seconds: Option<i32>) -> i64 {
-    i64::from(duration_seconds.unwrap_or(40)) * (SECOND / 4)
 }

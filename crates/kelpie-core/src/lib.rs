@@ -17,7 +17,7 @@
 //! let nodes = ["a", "b"].map(|name| Node { name: name.into(), ..Node::default() });
 //! let settings = Settings { initial_delay: std::time::Duration::ZERO, ..Settings::default() };
 //! let mut judge = Judge::new(settings, at(0));
-//! let mut fencing = Fencing::new(vec![]); // the controllers to fence, from the configuration
+//! let mut fencing = Fencing::new([].into()); // the controllers to fence, from the configuration
 //!
 //! // Lists at these instants; the kubelets renew until 30 s.
 //! let mut last = None;

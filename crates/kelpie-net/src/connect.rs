@@ -11,6 +11,7 @@ use tokio_rustls::TlsConnector;
 
 use crate::endpoint::Endpoint;
 use crate::fault::TlsFault;
+use crate::read_ahead::ReadAhead;
 use crate::stream::Stream;
 
 /// Addresses of one name that are tried.
@@ -79,6 +80,7 @@ pub async fn connect(endpoint: &Endpoint) -> Result<Stream, ConnectError> {
     let Some((tls, name)) = &endpoint.tls else {
         return Ok(Stream::plain(tcp));
     };
+    let tcp = ReadAhead::new(tcp);
     // On the heap: a task keeps room for all it ever awaits, and a handshake is large.
     let handshake = Box::pin(TlsConnector::from(tls.config()).connect(name.clone(), tcp));
     let stream = handshake.await.map_err(|error| ConnectError::Tls {

@@ -12,7 +12,8 @@ use crate::stream::Stream;
 
 /// One HTTP/1.1 connection and nothing behind it: no task, no pool, no retry. Its owner decides how
 /// long it is kept; dropping it closes it. While it is kept it is a stream and nothing else: what
-/// HTTP needs, some 25 kilobytes, is there from a request to the end of its answer.
+/// HTTP needs, some 25 kilobytes, is there from a request to the end of its answer, and 16 more while
+/// bytes that came wait to be read.
 ///
 /// It is moved on by whoever waits for an answer. A future of [`Connection::get`] that is dropped, and
 /// a [`Response`] that is not read to its end, leave it unusable: the next answer on the wire would

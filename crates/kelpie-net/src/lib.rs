@@ -20,9 +20,11 @@ mod files;
 mod identity;
 mod listener;
 mod network;
+mod read_ahead;
 mod request;
 mod response;
 mod serve;
+mod sessions;
 mod stream;
 mod tls;
 

@@ -11,6 +11,7 @@ use tokio::net::TcpStream;
 use tokio_rustls::{client, server};
 
 use crate::fault::TlsFault;
+use crate::read_ahead::ReadAhead;
 
 /// A stream to a server, as [`crate::connect`] makes it.
 #[derive(Debug)]
@@ -54,7 +55,7 @@ pub type ServerStream = server::TlsStream<TcpStream>;
 enum Kind {
     Plain(TcpStream),
     // Boxed: it is a kilobyte, and streams are moved about.
-    Tls(Box<client::TlsStream<TcpStream>>),
+    Tls(Box<client::TlsStream<ReadAhead>>),
     Inside(DuplexStream),
 }
 
@@ -67,7 +68,7 @@ impl Stream {
         Self(Kind::Inside(stream), None)
     }
 
-    pub(crate) fn tls(stream: client::TlsStream<TcpStream>) -> Self {
+    pub(crate) fn tls(stream: client::TlsStream<ReadAhead>) -> Self {
         Self(Kind::Tls(Box::new(stream)), None)
     }
 

@@ -10,6 +10,7 @@ use rustls::{ClientConfig, RootCertStore};
 
 use crate::crypto::provider;
 use crate::identity::{Identity, TlsError, certificates};
+use crate::sessions::LastSession;
 
 /// Certificate authorities that vouch for servers. Cheap to clone.
 #[derive(Clone)]
@@ -69,8 +70,7 @@ impl TlsClient {
             Some(identity) => builder.with_client_cert_resolver(identity.resolver()),
             None => builder.with_no_client_auth(),
         };
-        // One server: the default keeps room for 256, which is 14 KB per cluster.
-        config.resumption = Resumption::in_memory_sessions(1);
+        config.resumption = Resumption::store(Arc::new(LastSession::default()));
         config.alpn_protocols = vec![match alpn {
             Alpn::Http1 => b"http/1.1".to_vec(),
             Alpn::Http2 => b"h2".to_vec(),

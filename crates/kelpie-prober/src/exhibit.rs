@@ -18,7 +18,7 @@ impl Exhibit {
         let metrics = Metrics::new(registry, Clock::anchored(&WallClock::default()));
         SeedNumbers::register(registry, PREFIX, || [(200, 1)].into(), LostEvents::default);
         Self {
-            _series: metrics.of_cluster("shoot--dev--one"),
+            _series: metrics.of_cluster(&"shoot--dev--one".into()),
         }
     }
 }

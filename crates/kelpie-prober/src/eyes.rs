@@ -9,15 +9,13 @@ use kelpie_core::{
     Time,
 };
 use kelpie_kube::Clock;
-use kelpie_kube::kubeconfig::Access;
 use kelpie_kube::tenant::{Haste, Keeping, Listed, Probed, Tenant, TenantError, Traffic};
 use kelpie_net::Network;
-use secrecy::ExposeSecret;
 use tokio::task::JoinError;
 use tokio::time::{Instant, timeout};
 use tokio_util::task::AbortOnDropHandle;
 
-use crate::inputs::{Inputs, RawKubeconfig, is_same};
+use crate::inputs::{Inputs, Kubeconfig, is_same};
 use crate::part::Part;
 
 /// A round waits this long for the external path.
@@ -42,7 +40,7 @@ pub(crate) struct Eyes {
 struct View {
     keeping: Keeping,
     network: Network,
-    kubeconfig: Option<Arc<RawKubeconfig>>,
+    kubeconfig: Option<Arc<Kubeconfig>>,
     /// What the kubeconfig gives, or why it gives nothing.
     tenant: Result<Tenant, String>,
 }
@@ -203,18 +201,14 @@ impl View {
         }
     }
 
-    fn take(&mut self, kubeconfig: Option<&Arc<RawKubeconfig>>) {
+    fn take(&mut self, kubeconfig: Option<&Arc<Kubeconfig>>) {
         if is_same(self.kubeconfig.as_ref(), kubeconfig) {
             return;
         }
         self.kubeconfig = kubeconfig.cloned();
-        self.tenant = match kubeconfig.map(|kubeconfig| &**kubeconfig) {
-            None => Err(ABSENT.to_owned()),
-            Some(RawKubeconfig::Unusable(why)) => Err(format!("the Secret holds none: {why}")),
-            Some(RawKubeconfig::Bytes(bytes)) => Access::from_kubeconfig(bytes.expose_secret())
-                .map(|access| Tenant::new(access.through(&self.network), self.keeping))
-                .map_err(|error| error.to_string()),
-        };
+        let access =
+            kubeconfig.map_or_else(|| Err(ABSENT.to_owned()), |kubeconfig| kubeconfig.access());
+        self.tenant = access.map(|access| Tenant::new(access.through(&self.network), self.keeping));
     }
 
     async fn probe(&mut self, haste: Haste, deadline: Instant) -> Result<Probed, String> {
@@ -259,7 +253,7 @@ impl Sentry {
         }
     }
 
-    fn take(&mut self, kubeconfig: Option<&Arc<RawKubeconfig>>) {
+    fn take(&mut self, kubeconfig: Option<&Arc<Kubeconfig>>) {
         if let Some(view) = &mut self.view {
             view.take(kubeconfig);
         }

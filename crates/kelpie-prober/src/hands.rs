@@ -112,7 +112,7 @@ impl Hands {
         let mut hands = Self {
             cluster,
             clock,
-            fencing: Fencing::new(targets.to_vec()),
+            fencing: Fencing::new(Arc::clone(&targets)),
             targets,
             reach,
             acts: false,

@@ -1,27 +1,54 @@
 //! What a probe is given from outside, and may change while it runs.
 
 use std::fmt;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use kelpie_core::{Machines, PoolConditions};
+use kelpie_kube::kubeconfig::Access;
 use secrecy::{ExposeSecret, SecretSlice};
 
-/// A kubeconfig as its Secret holds it: untrusted until parsed.
-pub(crate) enum RawKubeconfig {
-    /// What stands there.
-    Bytes(SecretSlice<u8>),
-    /// The Secret is there and holds none, for this reason.
-    Unusable(&'static str),
+/// A kubeconfig out of a Secret. Its text goes once it is read: it is secret, and larger than what it
+/// gives.
+#[derive(Debug)]
+pub(crate) struct Kubeconfig {
+    /// Of the text, to know it again.
+    pub(crate) fingerprint: u64,
+    stage: Mutex<Stage>,
 }
 
-impl PartialEq for RawKubeconfig {
-    fn eq(&self, other: &Self) -> bool {
-        match (self, other) {
-            (Self::Bytes(one), Self::Bytes(other)) => one.expose_secret() == other.expose_secret(),
-            (Self::Unusable(one), Self::Unusable(other)) => one == other,
-            _ => false,
+#[derive(Debug)]
+enum Stage {
+    /// Untrusted.
+    Text(SecretSlice<u8>),
+    /// What it gives, or why it gives nothing.
+    Read(Result<Access, String>),
+}
+
+impl Kubeconfig {
+    /// From its text, or the reason why the Secret holds none.
+    pub(crate) fn new(fingerprint: u64, text: Result<SecretSlice<u8>, &str>) -> Self {
+        let stage = match text {
+            Ok(text) => Stage::Text(text),
+            Err(why) => Stage::Read(Err(format!("the Secret holds none: {why}"))),
+        };
+        Self {
+            fingerprint,
+            stage: Mutex::new(stage),
         }
+    }
+
+    /// What it gives, or why it gives nothing. It is read here, by the probe that needs it: a text that
+    /// the reader fails on ends one probe rather than all.
+    pub(crate) fn access(&self) -> Result<Access, String> {
+        let mut stage = self.stage.lock().unwrap_or_else(PoisonError::into_inner);
+        let access = match &*stage {
+            Stage::Read(access) => return access.clone(),
+            Stage::Text(text) => Access::from_kubeconfig(text.expose_secret()),
+        };
+        let access = access.map_err(|error| error.to_string());
+        *stage = Stage::Read(access.clone());
+        access
     }
 }
 
@@ -34,20 +61,11 @@ pub(crate) struct Inputs {
     /// Unhealthy conditions by worker pool.
     pub(crate) pools: Arc<PoolConditions>,
     /// The way into the cluster.
-    pub(crate) internal: Option<Arc<RawKubeconfig>>,
+    pub(crate) internal: Option<Arc<Kubeconfig>>,
     /// The way in that its nodes use.
-    pub(crate) external: Option<Arc<RawKubeconfig>>,
+    pub(crate) external: Option<Arc<Kubeconfig>>,
     /// `None`: there is no such kind in the seed, and the machine rule is off.
     pub(crate) machines: Option<Arc<Machines>>,
-}
-
-impl fmt::Debug for RawKubeconfig {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Bytes(_) => f.write_str("Bytes"),
-            Self::Unusable(why) => write!(f, "Unusable({why})"),
-        }
-    }
 }
 
 impl fmt::Debug for Inputs {

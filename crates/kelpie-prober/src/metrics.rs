@@ -33,18 +33,18 @@ type FloatGauge = Gauge<f64, AtomicU64>;
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
 struct ClusterLabel {
-    cluster: String,
+    cluster: Arc<str>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
 struct VerdictLabel {
-    cluster: String,
+    cluster: Arc<str>,
     verdict: Word,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
 struct AttemptLabel {
-    cluster: String,
+    cluster: Arc<str>,
     direction: Word,
 }
 
@@ -336,19 +336,19 @@ impl Metrics {
     }
 
     /// The series of a cluster, until they are dropped.
-    pub(crate) fn of_cluster(&self, cluster: &str) -> ClusterMetrics {
+    pub(crate) fn of_cluster(&self, cluster: &Arc<str>) -> ClusterMetrics {
         let label = ClusterLabel {
-            cluster: cluster.to_owned(),
+            cluster: Arc::clone(cluster),
         };
         let families = &self.clusters;
         let attempts = [DOWN, UP].map(|direction| {
-            let cluster = cluster.to_owned();
+            let cluster = Arc::clone(cluster);
             families
                 .scale_attempts
                 .get_or_create_owned(&AttemptLabel { cluster, direction })
         });
         let verdict = VERDICTS.map(|(_, verdict)| {
-            let cluster = cluster.to_owned();
+            let cluster = Arc::clone(cluster);
             families
                 .verdict
                 .get_or_create_owned(&VerdictLabel { cluster, verdict })
@@ -448,13 +448,13 @@ impl Drop for ClusterMetrics {
         families.last_judged.remove(label);
         families.last_margin.remove(label);
         for direction in [DOWN, UP] {
-            let cluster = label.cluster.clone();
+            let cluster = Arc::clone(&label.cluster);
             families
                 .scale_attempts
                 .remove(&AttemptLabel { cluster, direction });
         }
         for (_, verdict) in VERDICTS {
-            let cluster = label.cluster.clone();
+            let cluster = Arc::clone(&label.cluster);
             families.verdict.remove(&VerdictLabel { cluster, verdict });
         }
     }
@@ -478,7 +478,7 @@ mod tests {
         let mut registry = Registry::default();
         let metrics = Metrics::new(&mut registry, Clock::anchored(&WallClock::default()));
         let before = text(&registry);
-        let clusters = [metrics.of_cluster("a"), metrics.of_cluster("b")];
+        let clusters = ["a", "b"].map(|name| metrics.of_cluster(&name.into()));
         let with_both = text(&registry);
         let of = |text: &str, cluster: &str| {
             let label = format!("cluster=\"{cluster}\"");
@@ -497,8 +497,8 @@ mod tests {
     #[test]
     fn a_fence_that_comes_too_late_has_a_negative_margin() {
         let mut registry = Registry::default();
-        let cluster =
-            Metrics::new(&mut registry, Clock::anchored(&WallClock::default())).of_cluster("a");
+        let metrics = Metrics::new(&mut registry, Clock::anchored(&WallClock::default()));
+        let cluster = metrics.of_cluster(&"a".into());
         let at = |seconds: i64| Time::from_micros(seconds * 1_000_000);
         cluster.fenced_a_target(at(12), at(10), Some(-3.0));
         assert!((cluster.last_margin.get() + 3.0).abs() < 1e-9);

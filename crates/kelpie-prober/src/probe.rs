@@ -1,5 +1,6 @@
 //! One cluster's probe: a task that owns all state of the cluster.
 
+use std::pin::pin;
 use std::time::Duration;
 
 use kelpie_core::{Decision, Judge, Time, Verdict, Wake, WakeReason};
@@ -39,11 +40,18 @@ impl Probe {
         let now = self.clock.now();
         let mut wake = now.after(SPREAD.mul_f64(fastrand::f64()));
         let mut haste = Haste::Routine;
-        while let Some(planned) = cancelled.run_until_cancelled(self.wait_until(wake)).await {
-            let round = self.round(planned, haste);
-            let Some(next) = cancelled.run_until_cancelled(round).await else {
-                break;
+        // Each is pinned here: a future that is handed on by value has its place in the task twice.
+        loop {
+            let planned = {
+                let waiting = pin!(self.wait_until(wake));
+                cancelled.run_until_cancelled(waiting).await
             };
+            let Some(planned) = planned else { break };
+            let next = {
+                let round = pin!(self.round(planned, haste));
+                cancelled.run_until_cancelled(round).await
+            };
+            let Some(next) = next else { break };
             (wake, haste) = next;
         }
         self.hands.rest().await;

@@ -1,13 +1,18 @@
 //! Which clusters get a probe, and what each probe is given. Pure: changes in, effects out.
 
-use std::collections::{BTreeMap, BTreeSet};
+mod machines;
+
+use std::collections::BTreeSet;
+use std::hash::{BuildHasher, RandomState};
 use std::sync::Arc;
 use std::time::Duration;
 
-use kelpie_core::{Eligibility, MachinePhase, Machines, Mirror, PoolConditions, eligibility};
+use kelpie_core::{Eligibility, Machines, Mirror, PoolConditions, eligibility};
 use kelpie_kube::seed::{Change, ClusterFacts, KubeconfigSecret, MachineFacts};
+use secrecy::ExposeSecret;
 
-use crate::inputs::{Inputs, RawKubeconfig};
+use crate::inputs::{Inputs, Kubeconfig};
+use machines::MachineBook;
 
 /// What is to be done with a cluster's probe.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -35,14 +40,13 @@ pub(crate) enum Way {
 #[derive(Debug)]
 pub(crate) struct Registry {
     clusters: Mirror<String, Cluster>,
-    internal: Mirror<String, Arc<RawKubeconfig>>,
+    internal: Mirror<String, Arc<Kubeconfig>>,
     /// `None`: there is no external probe.
-    external: Option<Mirror<String, Arc<RawKubeconfig>>>,
-    /// By namespace and name.
-    machines: Mirror<(Arc<str>, Box<str>), Machine>,
+    external: Option<Mirror<String, Arc<Kubeconfig>>>,
+    /// Makes fingerprints that mean nothing outside of this process.
+    hasher: RandomState,
+    machines: MachineBook,
     machine_kind: Kind,
-    /// Machines by namespace, as probes get them; made when asked for.
-    built: BTreeMap<String, Arc<Machines>>,
     running: BTreeSet<String>,
     /// Everything was listed once, and probes run.
     is_open: bool,
@@ -64,13 +68,6 @@ struct Cluster {
     problem: Option<String>,
 }
 
-/// What is kept of a Machine.
-#[derive(Debug, PartialEq, Eq)]
-struct Machine {
-    node: Option<Arc<str>>,
-    phase: MachinePhase,
-}
-
 impl Registry {
     /// Nothing is known yet.
     pub(crate) fn new(has_external: bool) -> Self {
@@ -78,9 +75,9 @@ impl Registry {
             clusters: Mirror::new(),
             internal: Mirror::new(),
             external: has_external.then(Mirror::new),
-            machines: Mirror::new(),
+            hasher: RandomState::new(),
+            machines: MachineBook::default(),
             machine_kind: Kind::Unknown,
-            built: BTreeMap::new(),
             running: BTreeSet::new(),
             is_open: false,
         }
@@ -145,21 +142,8 @@ impl Registry {
 
     fn machines_of(&mut self, namespace: &str) -> Option<Arc<Machines>> {
         // A kind that has just appeared is not listed yet; empty would leave every node out.
-        if self.machine_kind != Kind::Present || !self.machines.is_known() {
-            return None;
-        }
-        if let Some(built) = self.built.get(namespace) {
-            return Some(Arc::clone(built));
-        }
-        let from = self.machines.range_from((namespace.into(), Box::default()));
-        let machines: Machines = from
-            .take_while(|((of, _), _)| **of == *namespace)
-            .filter_map(|(_, machine)| Some((machine.node.clone()?, machine.phase)))
-            .collect();
-        let machines = Arc::new(machines);
-        self.built
-            .insert(namespace.to_owned(), Arc::clone(&machines));
-        Some(machines)
+        let is_listed = self.machine_kind == Kind::Present && self.machines.is_known();
+        is_listed.then(|| self.machines.of(namespace))
     }
 
     /// A change of the Clusters.
@@ -243,14 +227,17 @@ impl Registry {
             }
             Change::Applied(secret) => {
                 let namespace = secret.namespace;
-                let new = match secret.kubeconfig {
-                    Some(kubeconfig) => RawKubeconfig::Bytes(kubeconfig),
-                    None => RawKubeconfig::Unusable(secret.problem.unwrap_or("it is empty")),
-                };
-                // The same bytes stay the same part: no probe connects anew for a mere new list.
-                let kept = mirror.remove(&namespace).filter(|before| **before == new);
+                let problem = secret.problem.unwrap_or("it is empty");
+                let text = secret.kubeconfig.ok_or(problem);
+                // The same text stays the same part: no probe connects anew for a mere new list.
+                let exposed = text.as_ref().map(ExposeSecret::expose_secret);
+                let fingerprint = self.hasher.hash_one(exposed);
+                let kept = mirror.remove(&namespace);
+                let kept = kept.filter(|before| before.fingerprint == fingerprint);
                 let is_same = kept.is_some();
-                mirror.put(namespace.clone(), kept.unwrap_or_else(|| Arc::new(new)));
+                let kubeconfig =
+                    kept.unwrap_or_else(|| Arc::new(Kubeconfig::new(fingerprint, text)));
+                mirror.put(namespace.clone(), kubeconfig);
                 self.settle((!is_same).then_some(namespace))
             }
             Change::Deleted { namespace, .. } => {
@@ -276,8 +263,7 @@ impl Registry {
             return Vec::new();
         }
         self.machine_kind = kind;
-        self.machines.clear();
-        self.built.clear();
+        self.machines = MachineBook::default();
         let names = self.names();
         self.settle(names)
     }
@@ -290,24 +276,14 @@ impl Registry {
                 Vec::new()
             }
             Change::Applied(facts) => {
-                let machine = Machine {
-                    node: facts.node,
-                    phase: facts.phase,
-                };
-                let key = (self.shared(&facts.namespace), facts.name.into());
+                let namespace = facts.namespace.clone();
                 // Machines are written often; what is used of them changes seldom.
-                let is_same = self.machines.get(&key) == Some(&machine);
-                self.machines.put(key, machine);
-                if is_same {
-                    Vec::new()
-                } else {
-                    self.machines_changed([facts.namespace])
-                }
+                let is_news = self.machines.put(facts);
+                self.settle(is_news.then_some(namespace))
             }
             Change::Deleted { namespace, name } => {
-                let key = (namespace.as_str().into(), name.into());
-                self.machines.remove(&key);
-                self.machines_changed([namespace])
+                self.machines.remove(&namespace, &name);
+                self.settle([namespace])
             }
             Change::Synced => {
                 let is_first = !self.machines.is_known();
@@ -315,31 +291,12 @@ impl Registry {
                 if is_first {
                     // From now on the machine rule holds for all.
                     let names = self.names();
-                    return self.machines_changed(names);
+                    return self.settle(names);
                 }
-                let namespaces = gone.iter().map(|(namespace, _)| namespace.to_string());
-                self.machines_changed(namespaces)
+                self.settle(gone)
             }
             Change::Failed(_) => Vec::new(),
         }
-    }
-
-    /// A namespace, as its machines have it already: one text for all of them.
-    fn shared(&self, namespace: &str) -> Arc<str> {
-        let namespace: Arc<str> = namespace.into();
-        let first = (Arc::clone(&namespace), Box::default());
-        match self.machines.range_from(first).next() {
-            Some(((same, _), _)) if *same == namespace => Arc::clone(same),
-            _ => namespace,
-        }
-    }
-
-    fn machines_changed(&mut self, namespaces: impl IntoIterator<Item = String>) -> Vec<Effect> {
-        let namespaces: BTreeSet<String> = namespaces.into_iter().collect();
-        for namespace in &namespaces {
-            self.built.remove(namespace);
-        }
-        self.settle(namespaces)
     }
 
     fn names(&self) -> Vec<String> {

@@ -88,10 +88,10 @@ pub struct FlowReport {
 
 impl Fencing {
     /// Targets that were never looked at.
-    pub fn new(targets: Vec<Target>) -> Self {
+    pub fn new(targets: Arc<[Target]>) -> Self {
         let views = targets.iter().map(|_| View::default()).collect();
         Self {
-            targets: targets.into(),
+            targets,
             views,
             wanted: None,
             rush_at: None,

@@ -105,7 +105,7 @@ proptest! {
         for (verdict, expected) in [(fence_by(500.0), &fenced), (release(), &replicas)] {
             for cut in &cuts {
                 // The process dies after so many calls; a new one knows nothing.
-                rig.fencing = Fencing::new(targets.clone());
+                rig.fencing = Fencing::new(targets.clone().into());
                 rig.steer(&verdict);
                 let mut left = *cut;
                 let mut faulty = with_faults(&faults);
@@ -117,7 +117,7 @@ proptest! {
                     faulty(step, objects, now)
                 });
             }
-            rig.fencing = Fencing::new(targets.clone());
+            rig.fencing = Fencing::new(targets.clone().into());
             rig.run(seconds(rig.now) + 1.0);
             rig.steer(&verdict);
             rig.run_with(seconds(rig.now) + 400.0, with_faults(&faults));

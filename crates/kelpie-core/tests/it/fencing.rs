@@ -172,7 +172,7 @@ fn a_target_whose_owner_wants_it_left_alone_is_skipped_and_loses_our_marker() {
         rig.object(0).present.ignored = true;
         rig.object(0).present.marked = true;
         // A second target gives the way down something to do.
-        rig.fencing = Fencing::new([one(|_| ()), one(|_| ())].concat());
+        rig.fencing = Fencing::new([one(|_| ()), one(|_| ())].concat().into());
         rig.objects.0.push(Some(Object::with_replicas(1)));
         rig.run(0.5);
         rig.steer(&verdict);

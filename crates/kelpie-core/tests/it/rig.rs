@@ -71,7 +71,7 @@ impl Rig {
             .map(|replicas| replicas.map(Object::with_replicas))
             .collect();
         Self {
-            fencing: Fencing::new(targets),
+            fencing: Fencing::new(targets.into()),
             objects: Targets(objects),
             now: at(0.0),
             writes: Vec::new(),

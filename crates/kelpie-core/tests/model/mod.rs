@@ -161,7 +161,7 @@ impl<'s> World<'s> {
             nodes,
             targets: Targets::gardener(),
             judge: Judge::new(settings, started),
-            fencing: Fencing::new(landscape::gardener_targets()),
+            fencing: Fencing::new(landscape::gardener_targets().into()),
             agenda: BinaryHeap::new(),
             happenings: Vec::new(),
             fencing_wake: None,

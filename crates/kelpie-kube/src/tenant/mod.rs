@@ -83,7 +83,7 @@ pub struct Listed {
 impl Tenant {
     /// A tenant's API server. Nothing is connected yet.
     pub fn new(access: Access, keeping: Keeping) -> Self {
-        let mut headers = HeaderMap::with_capacity(4);
+        let mut headers = HeaderMap::with_capacity(3);
         let agent = concat!("kelpie/", env!("CARGO_PKG_VERSION"));
         headers.insert(USER_AGENT, HeaderValue::from_static(agent));
         headers.insert(ACCEPT, HeaderValue::from_static(wire::ACCEPT));

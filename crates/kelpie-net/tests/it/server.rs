@@ -12,7 +12,7 @@ use rcgen::{
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use rustls::server::WebPkiClientVerifier;
-use rustls::{RootCertStore, ServerConfig};
+use rustls::{HandshakeKind, RootCertStore, ServerConfig};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::net::TcpListener;
 use tokio::task::JoinSet;
@@ -98,6 +98,7 @@ impl<T: AsyncRead + AsyncWrite + Unpin + Send> Wire for T {}
 pub(crate) struct Server {
     pub(crate) port: u16,
     accepted: Arc<AtomicUsize>,
+    resumed: Arc<AtomicUsize>,
     _running: JoinSet<()>,
 }
 
@@ -126,20 +127,28 @@ impl Server {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let port = listener.local_addr().unwrap().port();
         let accepted = Arc::new(AtomicUsize::new(0));
-        let count = Arc::clone(&accepted);
+        let resumed = Arc::new(AtomicUsize::new(0));
+        let counts = (Arc::clone(&accepted), Arc::clone(&resumed));
         let mut running = JoinSet::new();
         running.spawn(async move {
             let script = Arc::new(script);
             let mut connections = JoinSet::new();
             loop {
                 let (tcp, _) = listener.accept().await.unwrap();
-                count.fetch_add(1, Ordering::SeqCst);
+                counts.0.fetch_add(1, Ordering::SeqCst);
                 let (config, script) = (config.clone(), Arc::clone(&script));
+                let resumed = Arc::clone(&counts.1);
                 connections.spawn(async move {
                     let wire: Box<dyn Wire> = match config {
                         None => Box::new(tcp),
                         Some(config) => match TlsAcceptor::from(config).accept(tcp).await {
-                            Ok(stream) => Box::new(stream),
+                            Ok(stream) => {
+                                let kind = stream.get_ref().1.handshake_kind();
+                                if kind == Some(HandshakeKind::Resumed) {
+                                    resumed.fetch_add(1, Ordering::SeqCst);
+                                }
+                                Box::new(stream)
+                            }
                             Err(_) => return,
                         },
                     };
@@ -150,12 +159,18 @@ impl Server {
         Self {
             port,
             accepted,
+            resumed,
             _running: running,
         }
     }
 
     pub(crate) fn accepted(&self) -> usize {
         self.accepted.load(Ordering::SeqCst)
+    }
+
+    /// Connections that went on with the session of an earlier one.
+    pub(crate) fn resumed(&self) -> usize {
+        self.resumed.load(Ordering::SeqCst)
     }
 
     pub(crate) fn http(&self) -> Endpoint {

@@ -43,6 +43,22 @@ async fn a_server_that_the_authority_vouches_for_is_spoken_to() {
 }
 
 #[tokio::test]
+async fn the_next_connection_goes_on_with_the_session_of_the_last() {
+    let authority = Authority::new();
+    let pair = authority.sign("127.0.0.1", false);
+    let server = Server::tls(pair.server(None), |wire| answer_all(wire, OK)).await;
+    let endpoint = server.https(authority.client(None));
+    for resumed in 0..3 {
+        assert_eq!(request(&endpoint).await, Ok(200));
+        assert_eq!(server.resumed(), resumed);
+    }
+    // Who has nothing to do with the first begins anew.
+    let other = server.https(authority.client(None));
+    assert_eq!(request(&other).await, Ok(200));
+    assert_eq!(server.resumed(), 2);
+}
+
+#[tokio::test]
 async fn a_server_signed_by_another_authority_of_the_same_name_is_refused() {
     let server = Authority::new().sign("127.0.0.1", false);
     let fault = outcome(&Authority::new(), &server, None, None).await;

@@ -1,6 +1,6 @@
 //! Which clusters get a probe: spec by spec.
 
-use kelpie_core::{Hibernation, Operation, OperationKind, ShootFacts};
+use kelpie_core::{Hibernation, MachinePhase, Operation, OperationKind, ShootFacts};
 use secrecy::SecretSlice;
 
 use super::*;
@@ -183,8 +183,11 @@ fn secrets_are_taken_over_and_their_absence_too() {
         &registry.inputs("a").internal.unwrap()
     ));
     registry.secret(Way::Internal, secret("a", None));
-    let empty = RawKubeconfig::Unusable("it is empty");
-    assert_eq!(*registry.inputs("a").internal.unwrap(), empty);
+    let empty = registry.inputs("a").internal.unwrap();
+    assert_eq!(
+        empty.access().unwrap_err(),
+        "the Secret holds none: it is empty"
+    );
     registry.secret(Way::Internal, secret("a", Some("two")));
     registry.secret(Way::Internal, Change::Restarted);
     registry.secret(Way::Internal, Change::Synced);
@@ -217,6 +220,46 @@ fn machines_reach_the_probe_of_their_namespace_when_something_changed() {
         registry.machine(machine("b", "m", "other", MachinePhase::Alive)),
         []
     );
+}
+
+#[test]
+fn a_machine_that_a_new_list_does_not_name_is_gone_when_it_is_complete() {
+    let mut registry = open();
+    registry.cluster(applied("a", healthy()));
+    let alive = |name| machine("a", name, name, MachinePhase::Alive);
+    let machines = |nodes: &[&str]| -> Machines {
+        let nodes = nodes.iter().map(|node| (*node, MachinePhase::Alive));
+        nodes.collect()
+    };
+    let known = |registry: &mut Registry| registry.inputs("a").machines.unwrap();
+    let joining = MachineFacts {
+        namespace: "a".into(),
+        name: "two".into(),
+        node: None,
+        phase: MachinePhase::Alive,
+    };
+    assert_eq!(registry.machine(Change::Applied(joining)), [update("a")]);
+    assert_eq!(*known(&mut registry), machines(&[]), "it has no node yet");
+    for name in ["two", "one", "three"] {
+        assert_eq!(registry.machine(alive(name)), [update("a")]);
+    }
+    let all = machines(&["one", "two", "three"]);
+    assert_eq!(*known(&mut registry), all);
+    registry.machine(Change::Restarted);
+    for name in ["one", "two"] {
+        assert_eq!(registry.machine(alive(name)), []);
+    }
+    assert_eq!(*known(&mut registry), all, "half a list is no deletion");
+    assert_eq!(registry.machine(Change::Synced), [update("a")]);
+    assert_eq!(*known(&mut registry), machines(&["one", "two"]));
+    for name in ["one", "two"] {
+        let gone = Change::Deleted {
+            namespace: "a".into(),
+            name: name.into(),
+        };
+        assert_eq!(registry.machine(gone), [update("a")]);
+    }
+    assert_eq!(*known(&mut registry), machines(&[]));
 }
 
 #[test]

@@ -205,12 +205,12 @@ async fn a_flow_fences_and_restores_whatever_has_a_scale_subresource() {
         make(api, "StatefulSet", "etcd", 2).await,
         target("example.org/v1", "Rig", "rig"),
     ] {
-        let mut fencing = Fencing::new(vec![Target {
+        let mut fencing = Fencing::new(Arc::new([Target {
             resource: target.clone(),
             optional: false,
             up: ScaleRule::default(),
             down: ScaleRule::default(),
-        }]);
+        }]));
 
         let report = flow(&targets, &mut fencing, &fence, &target).await;
 
@@ -344,12 +344,12 @@ async fn what_gardener_grants_is_enough_to_fence() {
     api.kubectl(&bind).await.unwrap();
     let target = make(api, "Deployment", "kcm", 1).await;
     let targets = seed(api, &api.user("dwd", &[]).unwrap()).await.targets();
-    let mut fencing = Fencing::new(vec![Target {
+    let mut fencing = Fencing::new(Arc::new([Target {
         resource: target.clone(),
         optional: false,
         up: ScaleRule::default(),
         down: ScaleRule::default(),
-    }]);
+    }]));
     let [fence, release] = decisions();
 
     flow(&targets, &mut fencing, &fence, &target).await;

@@ -116,7 +116,7 @@ fn read_and_write() -> (Step, Step) {
         ..decision
     };
     let begin = || {
-        let mut fencing = Fencing::new(vec![target()]);
+        let mut fencing = Fencing::new([target()].into());
         fencing.steer(&fence);
         fencing
     };
