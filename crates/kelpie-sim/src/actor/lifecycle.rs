@@ -22,6 +22,8 @@ pub(crate) struct Lifecycle {
     /// Pods of an unreachable node are evicted after so long.
     patience: Duration,
     is_running: bool,
+    /// When the process that runs was started.
+    pub(crate) since: Time,
     /// When it may evict from a zone again.
     next_eviction: BTreeMap<usize, Time>,
 }
@@ -40,13 +42,15 @@ impl Lifecycle {
             grace,
             patience,
             is_running: true,
+            since: Time::MIN,
             next_eviction: BTreeMap::new(),
         }
     }
 
     /// Pods of it come up, or are gone. A new process remembers nothing.
-    pub(crate) fn run(&mut self, is_running: bool, nodes: &mut [Node]) {
+    pub(crate) fn run(&mut self, is_running: bool, nodes: &mut [Node], now: Time) {
         if is_running && !self.is_running {
+            self.since = now;
             self.forget(nodes);
         }
         self.is_running = is_running;
@@ -235,9 +239,9 @@ mod tests {
         let mut stage = Stage::new(1);
         stage.tick(at(0));
         stage.cut(true, at(1));
-        stage.lifecycle.run(false, &mut stage.nodes);
+        stage.lifecycle.run(false, &mut stage.nodes, at(1));
         assert!(stage.tick(at(300)).unknown.is_empty());
-        stage.lifecycle.run(true, &mut stage.nodes);
+        stage.lifecycle.run(true, &mut stage.nodes, at(300));
         assert!(stage.tick(at(305)).unknown.is_empty());
         assert!(stage.tick(at(345)).unknown.is_empty());
         assert_eq!(stage.tick(at(350)).unknown, [0]);

@@ -197,10 +197,10 @@ impl Cluster {
     }
 
     /// Pods of a controller have come or gone.
-    pub(super) fn pods(&mut self, controller: &str, count: u32) {
+    pub(super) fn pods(&mut self, controller: &str, count: u32, now: Time) {
         let [lifecycle, machines, _] = Plan::CONTROLLERS;
         if controller == lifecycle {
-            self.lifecycle.run(count > 0, &mut self.nodes);
+            self.lifecycle.run(count > 0, &mut self.nodes, now);
         } else if controller == machines {
             self.machines.run(count > 0);
         }
@@ -308,13 +308,15 @@ impl Cluster {
         self.nodes.iter().filter(|node| node.is_cut()).count()
     }
 
-    /// When the first of its nodes that are Ready may turn Unknown if nobody renews any more.
+    /// When the first of its nodes that are Ready may turn Unknown if nobody renews any more: a process
+    /// that has just been started gives each of them the whole grace period.
     pub(super) fn deadline(&self, grace: Duration) -> Option<Time> {
         let ready = self
             .nodes
             .iter()
             .filter(|node| node.health == Health::Ready);
-        ready.map(|node| node.renewed.after(grace)).min()
+        let seen = ready.map(|node| node.renewed.max(self.lifecycle.since));
+        seen.map(|seen| seen.after(grace)).min()
     }
 }
 

@@ -323,7 +323,7 @@ impl World {
             if let Some(number) = self.numbers.get(&cluster)
                 && let Some(cluster) = self.clusters.get_mut(*number)
             {
-                cluster.pods(&controller, count);
+                cluster.pods(&controller, count, now);
             }
             let pods = What::Pods {
                 cluster,

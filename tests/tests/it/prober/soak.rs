@@ -10,7 +10,7 @@ use kelpie_e2e::soak::{Plan, Soak};
 #[tokio::test(flavor = "multi_thread")]
 async fn whatever_goes_wrong_on_real_servers_the_audit_log_shows_nothing_that_must_not_be() {
     let plan = Plan {
-        length: Duration::from_secs(120),
+        length: Duration::from_mins(2),
         every: Duration::from_millis(1_500),
         clusters: 8,
         nodes: 3,
