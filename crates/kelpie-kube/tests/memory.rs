@@ -75,7 +75,7 @@ fn decoding_takes_the_compact_result_and_one_item() {
 }
 
 fn conditions_that_cannot_matter_take_nothing() {
-    for (form, body) in nodes(100, &[("X", "False", "Y"); 1_000]) {
+    for (form, body) in nodes(100, &vec![("X", "False", "Y"); 1_000]) {
         let before = dhat::HeapStats::get().curr_bytes;
         let mut decoder = Decoder::<NodeList>::new(Some(form)).unwrap();
         decoder.push(&body).unwrap();
