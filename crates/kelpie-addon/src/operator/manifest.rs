@@ -216,7 +216,11 @@ impl Recipe<'_> {
         arguments
     }
 
+    /// None while the collector is switched off: empty rather than absent, to replace those that were.
     fn alerts(&self) -> Value {
+        if !self.addon.spec.enable_metrics {
+            return json!({ "groups": [] });
+        }
         let (name, namespace) = (self.name(), &self.place.namespace);
         json!({ "groups": [{ "name": name, "rules": [{
             "alert": "MetricsCollectorDown",
@@ -244,6 +248,46 @@ fn fingerprint(text: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// What is applied of this kind for an addon with this spec.
+    fn made(kind: Kind, spec: &Value) -> Value {
+        let addon = Addon::read(json!({ "metadata": { "uid": "u" }, "spec": spec }));
+        let world = World {
+            hub: Err(String::new()),
+            lists: [Ok(Allowlist::default()), Ok(Allowlist::default())],
+            sources: [Ok(true), Ok(true)],
+            deployments: [None, None],
+            secrets: Vec::new(),
+            kinds: vec![MONITOR, RULE],
+        };
+        let recipe = Recipe {
+            component: Component::Platform,
+            addon: &addon,
+            place: &AddonRef {
+                namespace: "spoke".into(),
+                name: "addon".into(),
+            },
+            options: &OperatorOptions::default(),
+            hub: &HubInfo {
+                cluster: "c".into(),
+                endpoint: "https://hub".into(),
+            },
+            list: &Allowlist::default(),
+            world: &world,
+        };
+        let mut manifests = recipe.collector().manifests.into_iter();
+        let found = manifests.find(|manifest| manifest.kind == kind);
+        found.unwrap().object
+    }
+
+    #[test]
+    fn nobody_is_alerted_of_a_collector_that_is_switched_off() {
+        let groups =
+            |on: bool| made(RULE, &json!({ "enableMetrics": on }))["spec"]["groups"].clone();
+        let alert = &groups(true)[0]["rules"][0]["alert"];
+        assert_eq!(alert, "MetricsCollectorDown");
+        assert_eq!(groups(false), json!([]));
+    }
 
     #[test]
     fn the_fingerprint_is_that_of_the_published_examples() {
