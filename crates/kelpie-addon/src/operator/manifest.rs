@@ -195,7 +195,7 @@ impl Recipe<'_> {
         }
         flag("interval", &format!("{}s", spec.interval().as_secs()));
         flag("limit-bytes", &spec.scrape_size_limit_bytes.to_string());
-        flag("worker-number", &spec.workers.to_string());
+        flag("worker-number", &spec.workers().to_string());
         flag("listen", &format!(":{PORT}"));
         flag("label", &format!("cluster={}", self.hub.cluster));
         flag("label", &format!("clusterID={}", self.hub.cluster));
@@ -287,6 +287,17 @@ mod tests {
         let alert = &groups(true)[0]["rules"][0]["alert"];
         assert_eq!(alert, "MetricsCollectorDown");
         assert_eq!(groups(false), json!([]));
+    }
+
+    #[test]
+    fn a_collector_is_told_of_no_more_workers_than_it_takes() {
+        for (wanted, told) in [(0, 1), (1, 1), (7, 7), (70_000, 1_000)] {
+            let deployment = made(DEPLOYMENT, &json!({ "workers": wanted }));
+            let arguments = &deployment["spec"]["template"]["spec"]["containers"][0]["args"];
+            let expected = json!(format!("--worker-number={told}"));
+            let arguments = arguments.as_array().unwrap();
+            assert!(arguments.contains(&expected), "{wanted}: {arguments:?}");
+        }
     }
 
     #[test]
