@@ -68,6 +68,7 @@ fn schema() -> Value {
 fn spec() -> Value {
     let default = Spec::default();
     let (shortest, longest) = Spec::INTERVAL;
+    let (fewest, most) = Spec::WORKERS;
     json!({
         "description": "What is wanted.",
         "type": "object",
@@ -96,7 +97,8 @@ fn spec() -> Value {
                 "description": "How many parts of a round run at the same time.",
                 "type": "integer",
                 "format": "int32",
-                "minimum": 1,
+                "minimum": fewest,
+                "maximum": most,
                 "default": default.workers,
             },
             "resources": {

@@ -256,17 +256,68 @@ fn shown(mut object: Value, status: &Status, now: kelpie_core::Time) -> Option<V
     } else {
         Availability::OfTheHub
     };
-    let conditions = &object["status"]["conditions"];
-    let before = Vec::<Condition>::deserialize(conditions).unwrap_or_default();
+    let conditions = object["status"]["conditions"].as_array();
+    let mut conditions = conditions.cloned().unwrap_or_default();
+    let readable = conditions.iter().map(Condition::deserialize);
+    let before: Vec<Condition> = readable.filter_map(Result::ok).collect();
     let mut after = before.clone();
     project(status, availability, &mut after, now);
     if after == before {
         return None;
     }
-    let after = serde_json::to_value(after).ok()?;
+    // One by one: those of others stay as they are written, also if they cannot be read.
+    let changed = after.iter().filter(|condition| !before.contains(condition));
+    for condition in changed {
+        let written = serde_json::to_value(condition).ok()?;
+        let mut places = conditions.iter_mut();
+        match places.find(|place| place["type"] == condition.kind.as_str()) {
+            Some(place) => *place = written,
+            None => conditions.push(written),
+        }
+    }
     if !object["status"].is_object() {
         object["status"] = json!({});
     }
-    object["status"]["conditions"] = after;
+    object["status"]["conditions"] = conditions.into();
     Some(object)
+}
+
+#[cfg(test)]
+mod tests {
+    use kelpie_core::Time;
+
+    use super::*;
+
+    fn degraded() -> Status {
+        let condition = json!({ "type": "Degraded", "status": "True", "reason": "ForwardFailure" });
+        Status::deserialize(json!({ "conditions": [condition] })).unwrap()
+    }
+
+    #[test]
+    fn conditions_of_others_stay_as_they_are_whatever_they_look_like() {
+        let foreign = [
+            json!({ "type": "Strange", "status": 7 }),
+            json!("not even a condition"),
+            json!({ "type": "Registered", "status": "True", "of": { "another": "version" } }),
+        ];
+        let mut conditions = foreign.to_vec();
+        conditions.push(json!({ "type": "Degraded", "status": null }));
+        let object = json!({ "status": { "conditions": conditions } });
+        let shown = shown(object, &degraded(), Time::from_unix(1_700_000_000, 0)).unwrap();
+        let after = shown["status"]["conditions"].as_array().unwrap();
+        assert_eq!(after[..3], foreign);
+        let ours = after[3..].iter().map(|one| (&one["type"], &one["status"]));
+        let expected = [
+            (&json!("Degraded"), &json!("True")),
+            (&json!("Progressing"), &json!("False")),
+        ];
+        assert_eq!(ours.collect::<Vec<_>>(), expected);
+    }
+
+    #[test]
+    fn what_is_shown_already_is_not_written_again() {
+        let now = Time::from_unix(1_700_000_000, 0);
+        let first = shown(json!({}), &degraded(), now).unwrap();
+        assert_eq!(shown(first, &degraded(), now), None);
+    }
 }

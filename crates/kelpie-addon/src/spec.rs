@@ -26,6 +26,17 @@ impl Spec {
     /// Seconds that an interval may have, from and to.
     pub(crate) const INTERVAL: (u32, u32) = (15, 3600);
 
+    /// Workers that a collector may have, from and to: it takes no more than fit in 16 bits.
+    pub(crate) const WORKERS: (u16, u16) = (1, 1_000);
+
+    /// How many parts of a round run at the same time: within the range, also in an object that was
+    /// written before there was one.
+    pub fn workers(&self) -> u16 {
+        let (least, most) = Self::WORKERS;
+        let workers = u16::try_from(self.workers).unwrap_or(most);
+        workers.clamp(least, most)
+    }
+
     /// Between two rounds of a collector.
     pub fn interval(&self) -> Duration {
         let (least, most) = Self::INTERVAL;

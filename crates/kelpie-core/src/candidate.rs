@@ -30,7 +30,7 @@ pub struct Node {
     pub pool: Option<String>,
     /// It carries the annotation `node.machine.sapcloud.io/not-managed-by-mcm`.
     pub unmanaged: bool,
-    /// Its conditions.
+    /// Its conditions, or those of them that may count.
     pub conditions: Vec<Condition>,
 }
 
@@ -43,6 +43,18 @@ pub struct Condition {
     pub is_true: bool,
     /// Its reason.
     pub reason: String,
+}
+
+impl Condition {
+    /// It, if it can take a node out of the count, whatever its worker pool names; a reason that
+    /// nobody reads is left out.
+    pub fn that_may_count(mut self) -> Option<Self> {
+        let is_update = self.kind == IN_PLACE_UPDATE;
+        if !is_update {
+            self.reason = String::new();
+        }
+        (self.is_true || is_update).then_some(self)
+    }
 }
 
 /// What is used of a Machine's phase.

@@ -18,9 +18,9 @@ mod kubeconfig;
 #[path = "it/server.rs"]
 mod server;
 
-use bodies::{JSON, Lease, PROTOBUF, json_leases, protobuf_leases};
+use bodies::{JSON, Lease, PROTOBUF, json_leases, nodes, protobuf_leases};
 use kelpie_kube::tenant::{Haste, Tenant};
-use kelpie_kube::wire::{Decoder, LeaseList};
+use kelpie_kube::wire::{Decoder, LeaseList, NodeList};
 use server::{Server, deadline};
 
 #[global_allocator]
@@ -31,6 +31,7 @@ static ALLOCATOR: dhat::Alloc = dhat::Alloc;
 fn a_tenant_costs_little() {
     let _profiler = dhat::Profiler::builder().testing().build();
     decoding_takes_the_compact_result_and_one_item();
+    conditions_that_cannot_matter_take_nothing();
     an_idle_tenant_takes_less_than_60_kb();
 }
 
@@ -70,6 +71,20 @@ fn decoding_takes_the_compact_result_and_one_item() {
         // Two arenas that double; each lease has 16 B and its name.
         assert!(held < 5_000 * 48, "{held}");
         assert!(blocks < 100, "{blocks}");
+    }
+}
+
+fn conditions_that_cannot_matter_take_nothing() {
+    for (form, body) in nodes(100, &vec![("X", "False", "Y"); 1_000]) {
+        let before = dhat::HeapStats::get().curr_bytes;
+        let mut decoder = Decoder::<NodeList>::new(Some(form)).unwrap();
+        decoder.push(&body).unwrap();
+        let list = decoder.finish().unwrap();
+        let held = dhat::HeapStats::get().curr_bytes - before;
+        assert_eq!(list.0.len(), 100);
+        println!("100 nodes, {} B as {form}: {held} B held", body.len());
+        // A node and its name; the list may have room for as many again.
+        assert!(held < 100 * 2 * 256, "{held}");
     }
 }
 

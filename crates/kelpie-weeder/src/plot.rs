@@ -202,7 +202,10 @@ impl Plot {
             Change::Restarted => self.windows.begin_list(service, selector),
             Change::Applied(facts) => self.windows.put(service, selector, facts.pod),
             Change::Deleted { name, .. } => self.windows.remove(service, selector, &name),
-            Change::Synced => self.windows.end_list(service, selector),
+            Change::Synced => {
+                self.scribe.watch_restored(service);
+                self.windows.end_list(service, selector);
+            }
             Change::Failed(error) => self.scribe.watch_failed(service, &error),
         }
     }
@@ -240,6 +243,8 @@ impl Plot {
 
     /// What is under way may end; nothing new begins.
     async fn rest(mut self) {
+        // A turn that was asked for and that nobody waits for any more holds up all who come after it.
+        self.turn = None;
         let all = async {
             while let Some(done) = self.under_way.next().await {
                 self.finish(done);
@@ -276,5 +281,64 @@ async fn granted(turn: &mut Option<BoxFuture<'static, ()>>) {
     match turn {
         Some(turn) => turn.await,
         None => future::pending().await,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use kelpie_kube::WallClock;
+    use kelpie_kube::leader::Part;
+    use kelpie_sim::{Landscape, Plan};
+    use prometheus_client::registry::Registry;
+
+    use super::*;
+    use crate::board::Board;
+    use crate::metrics::Metrics;
+
+    fn common() -> Arc<Common> {
+        let clock = kelpie_sim::Clock::starting_at(Time::from_unix(1_700_000_000, 0));
+        let landscape = Landscape::inside(&Plan::of(1, 1), &clock).unwrap();
+        let wall = WallClock::new(landscape.watchdog_clock());
+        let network = landscape.link("weeder").network();
+        let seed = Seed::inside(&network, wall, &landscape.seed_url(), "weeder").unwrap();
+        Arc::new(Common {
+            clock: Clock::anchored(seed.wall_clock()),
+            rules: Rules {
+                watch_duration: Duration::from_mins(5),
+                max_deletions_per_pod: 3,
+                dry_run: false,
+            },
+            selectors: BTreeMap::new(),
+            pacer: Pacer::default(),
+            leadership: Part::new(None, false).play(&seed).leadership(),
+            audience: Audience {
+                metrics: Metrics::new(&mut Registry::default(), std::iter::empty()),
+                board: Board::default(),
+                events: None,
+            },
+            cancelled: CancellationToken::new(),
+            seed,
+        })
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_namespace_whose_last_calls_hang_keeps_no_turn_from_the_others() {
+        let common = common();
+        let mut plot = Plot::new("shoot".into(), Arc::clone(&common));
+        common.pacer.turn().await;
+        let asking = Arc::clone(&common);
+        plot.turn = Some(async move { asking.pacer.turn().await }.boxed());
+        assert!(granted(&mut plot.turn).now_or_never().is_none(), "not yet");
+        plot.under_way.push(future::pending().boxed());
+        let other = async {
+            common.pacer.turn().await;
+            Instant::now()
+        };
+        let rest = async {
+            plot.rest().await;
+            Instant::now()
+        };
+        let (served, rested) = tokio::join!(other, rest);
+        assert!(served < rested);
     }
 }

@@ -1,6 +1,6 @@
 //! Tells people what is done in a namespace: log, metrics, Events, the board.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -31,8 +31,8 @@ pub(crate) struct Scribe {
     audience: Audience,
     /// Services with an open window.
     open: BTreeSet<String>,
-    /// What the watches last complained about.
-    complaint: Option<String>,
+    /// What the watches of a service complain about, until it is over.
+    complaints: BTreeMap<String, String>,
     /// Why deletions fail now.
     trouble: Option<DeleteError>,
 }
@@ -43,7 +43,7 @@ impl Scribe {
             namespace,
             audience,
             open: BTreeSet::new(),
-            complaint: None,
+            complaints: BTreeMap::new(),
             trouble: None,
         }
     }
@@ -57,6 +57,7 @@ impl Scribe {
     }
 
     pub(crate) fn closed(&mut self, service: &str) {
+        self.complaints.remove(service);
         if !self.open.remove(service) {
             return;
         }
@@ -77,14 +78,24 @@ impl Scribe {
     pub(crate) fn watch_failed(&mut self, service: &str, error: &WatchError) {
         self.audience.metrics.watch_failures.inc();
         let text = error.to_string();
-        if self.complaint.as_ref() != Some(&text) {
+        if self.is_news(service, &text) {
             let namespace = &*self.namespace;
             warn!(
                 namespace,
                 service, "the watch on pods broke and is begun again: {text}"
             );
-            self.complaint = Some(text);
         }
+    }
+
+    /// A watch on pods is well again: what breaks it next is told, whatever that is.
+    pub(crate) fn watch_restored(&mut self, service: &str) {
+        self.complaints.remove(service);
+    }
+
+    /// Whether the watches of a service did not complain about the same just before.
+    fn is_news(&mut self, service: &str, text: &str) -> bool {
+        let before = self.complaints.insert(service.to_owned(), text.to_owned());
+        before.as_deref() != Some(text)
     }
 
     /// A pod is about to be deleted: the evidence goes first.
@@ -284,5 +295,31 @@ pub(crate) fn outcome(result: &Result<(), DeleteError>) -> Outcome {
         Err(DeleteError::Gone) => Outcome::Gone,
         Err(DeleteError::Denied { .. }) => Outcome::Refused,
         Err(DeleteError::Unavailable { .. }) => Outcome::Unknown,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use prometheus_client::registry::Registry;
+
+    use super::*;
+
+    #[test]
+    fn an_outage_of_a_watch_is_told_once_and_the_next_one_again() {
+        let audience = Audience {
+            metrics: Metrics::new(&mut Registry::default(), std::iter::empty()),
+            board: Board::default(),
+            events: None,
+        };
+        let mut scribe = Scribe::new("shoot".into(), audience);
+        assert!(scribe.is_news("etcd", "refused"));
+        assert!(!scribe.is_news("etcd", "refused"));
+        assert!(scribe.is_news("etcd", "denied"));
+        scribe.watch_restored("other");
+        assert!(!scribe.is_news("etcd", "denied"));
+        scribe.watch_restored("etcd");
+        assert!(scribe.is_news("etcd", "denied"));
+        scribe.closed("etcd");
+        assert!(scribe.is_news("etcd", "denied"), "of another window");
     }
 }

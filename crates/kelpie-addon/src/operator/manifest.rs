@@ -195,7 +195,7 @@ impl Recipe<'_> {
         }
         flag("interval", &format!("{}s", spec.interval().as_secs()));
         flag("limit-bytes", &spec.scrape_size_limit_bytes.to_string());
-        flag("worker-number", &spec.workers.to_string());
+        flag("worker-number", &spec.workers().to_string());
         flag("listen", &format!(":{PORT}"));
         flag("label", &format!("cluster={}", self.hub.cluster));
         flag("label", &format!("clusterID={}", self.hub.cluster));
@@ -216,7 +216,11 @@ impl Recipe<'_> {
         arguments
     }
 
+    /// None while the collector is switched off: empty rather than absent, to replace those that were.
     fn alerts(&self) -> Value {
+        if !self.addon.spec.enable_metrics {
+            return json!({ "groups": [] });
+        }
         let (name, namespace) = (self.name(), &self.place.namespace);
         json!({ "groups": [{ "name": name, "rules": [{
             "alert": "MetricsCollectorDown",
@@ -244,6 +248,57 @@ fn fingerprint(text: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// What is applied of this kind for an addon with this spec.
+    fn made(kind: Kind, spec: &Value) -> Value {
+        let addon = Addon::read(json!({ "metadata": { "uid": "u" }, "spec": spec }));
+        let world = World {
+            hub: Err(String::new()),
+            lists: [Ok(Allowlist::default()), Ok(Allowlist::default())],
+            sources: [Ok(true), Ok(true)],
+            deployments: [None, None],
+            secrets: Vec::new(),
+            kinds: vec![MONITOR, RULE],
+        };
+        let recipe = Recipe {
+            component: Component::Platform,
+            addon: &addon,
+            place: &AddonRef {
+                namespace: "spoke".into(),
+                name: "addon".into(),
+            },
+            options: &OperatorOptions::default(),
+            hub: &HubInfo {
+                cluster: "c".into(),
+                endpoint: "https://hub".into(),
+            },
+            list: &Allowlist::default(),
+            world: &world,
+        };
+        let mut manifests = recipe.collector().manifests.into_iter();
+        let found = manifests.find(|manifest| manifest.kind == kind);
+        found.unwrap().object
+    }
+
+    #[test]
+    fn nobody_is_alerted_of_a_collector_that_is_switched_off() {
+        let groups =
+            |on: bool| made(RULE, &json!({ "enableMetrics": on }))["spec"]["groups"].clone();
+        let alert = &groups(true)[0]["rules"][0]["alert"];
+        assert_eq!(alert, "MetricsCollectorDown");
+        assert_eq!(groups(false), json!([]));
+    }
+
+    #[test]
+    fn a_collector_is_told_of_no_more_workers_than_it_takes() {
+        for (wanted, told) in [(0, 1), (1, 1), (7, 7), (70_000, 1_000)] {
+            let deployment = made(DEPLOYMENT, &json!({ "workers": wanted }));
+            let arguments = &deployment["spec"]["template"]["spec"]["containers"][0]["args"];
+            let expected = json!(format!("--worker-number={told}"));
+            let arguments = arguments.as_array().unwrap();
+            assert!(arguments.contains(&expected), "{wanted}: {arguments:?}");
+        }
+    }
 
     #[test]
     fn the_fingerprint_is_that_of_the_published_examples() {

@@ -1,11 +1,12 @@
 //! Where samples go.
 
+mod allowance;
 mod patience;
 mod retry_after;
 mod verdict;
 
 use std::collections::VecDeque;
-use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, SystemTime};
 
@@ -17,6 +18,7 @@ use kelpie_net::{Network, RequestError};
 use tokio::time::{Instant, sleep, timeout};
 use tracing::debug;
 
+use self::allowance::Allowance;
 use self::patience::{Patience, request_timeout};
 use self::retry_after::retry_after;
 pub(crate) use self::verdict::Refusal;
@@ -44,8 +46,7 @@ const VERSION: HeaderName = HeaderName::from_static("x-prometheus-remote-write-v
 pub(crate) struct Hub {
     site: Site,
     path: String,
-    /// Samples in a request: fewer once the hub has said that a request is too large.
-    most: AtomicUsize,
+    allowance: Allowance,
 }
 
 /// What the deliveries of a tick share.
@@ -106,7 +107,7 @@ impl Hub {
         Ok(Self {
             site,
             path,
-            most: AtomicUsize::new(usize::MAX),
+            allowance: Allowance::new(),
         })
     }
 
@@ -126,7 +127,8 @@ impl Hub {
         } = queued;
         let mut open = VecDeque::from([batch]);
         while let Some(batch) = open.pop_front() {
-            if batch.len() > self.most.load(Ordering::Relaxed)
+            let size = batch.encoded().len();
+            if !self.allowance.covers(size)
                 && let Some((first, second)) = batch.halves()
             {
                 open.push_front(second);
@@ -137,6 +139,7 @@ impl Hub {
             let Attempt { verdict, said } = self.attempt(&batch, course, metrics).await;
             let refusal = match verdict {
                 Verdict::Delivered => {
+                    self.allowance.grow();
                     tick.seen.acknowledge(&batch);
                     metrics.sent(samples);
                     ledger.lock().accepted += samples;
@@ -147,8 +150,10 @@ impl Hub {
                     continue;
                 }
                 Verdict::TooLarge => {
-                    self.most
-                        .fetch_min((batch.len() / 2).max(1), Ordering::Relaxed);
+                    // A single sample cannot be made smaller, and others may well be.
+                    if samples > 1 {
+                        self.allowance.shrink(size);
+                    }
                     Refusal::TooLarge
                 }
                 Verdict::Refused(refusal) => refusal,

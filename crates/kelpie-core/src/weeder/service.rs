@@ -66,17 +66,20 @@ pub struct Services {
     slices: Mirror<(String, String), Slice>,
     /// Whether each was ready when we last looked.
     ready: BTreeMap<ServiceRef, bool>,
-    /// While a list comes in.
-    list: Option<List>,
+    /// While a list comes in: what is known of the slices that it has named. One that breaks off and
+    /// begins again is part of it, for it has taken the place of what was known before.
+    list: Option<BTreeMap<(String, String), Proof>>,
 }
 
-/// What a list has shown so far.
-#[derive(Debug, Default)]
-struct List {
-    /// Slices that cannot have stopped being ready since we last knew them.
-    kept: BTreeSet<(String, String)>,
-    /// New slices that have never been changed.
-    fresh: BTreeSet<(String, String)>,
+/// What a slice proves about the time since the last complete list.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Proof {
+    /// It cannot have stopped being ready.
+    Kept,
+    /// It is new, and cannot have stopped being ready since it is there.
+    Fresh,
+    /// Nothing.
+    Nothing,
 }
 
 impl Services {
@@ -91,7 +94,7 @@ impl Services {
     /// A list begins.
     pub fn begin_list(&mut self) {
         self.slices.begin_list();
-        self.list = Some(List::default());
+        self.list.get_or_insert_default();
     }
 
     /// The list is complete.
@@ -124,15 +127,18 @@ impl Services {
         let key = (namespace.to_owned(), name.to_owned());
         let service = reference(namespace, &slice);
         if let Some(list) = &mut self.list {
-            match self.slices.get(&key) {
-                Some(before) if self.readiness.is_kept(before, &slice) => {
-                    list.kept.insert(key.clone());
+            let step = match self.slices.get(&key) {
+                Some(before) if self.readiness.is_kept(before, &slice) => Proof::Kept,
+                None if slice.generation == 1 => Proof::Fresh,
+                _ => Proof::Nothing,
+            };
+            let so_far = list.entry(key.clone());
+            let and_now = |proof: &mut Proof| {
+                if step != Proof::Kept {
+                    *proof = Proof::Nothing;
                 }
-                None if slice.generation == 1 => {
-                    list.fresh.insert(key.clone());
-                }
-                _ => {}
-            }
+            };
+            so_far.and_modify(and_now).or_insert(step);
         }
         let before = self.slices.put(key, slice);
         let before = before.map(|slice| reference(namespace, &slice));
@@ -144,6 +150,9 @@ impl Services {
     pub fn remove(&mut self, namespace: &str, name: &str) -> Vec<Swing> {
         let key = (namespace.to_owned(), name.to_owned());
         let gone = self.slices.remove(&key);
+        if let Some(list) = &mut self.list {
+            list.insert(key, Proof::Nothing);
+        }
         self.look_at([gone.map(|slice| reference(namespace, &slice)), None])
     }
 
@@ -194,9 +203,10 @@ impl Services {
     }
 
     /// Whether a service that was ready before a list and is ready after it was so in between.
-    fn stayed_ready(&self, service: &ServiceRef, list: &List) -> bool {
-        let is_proof = |(key, slice): (&_, &Slice)| slice.endpoints > 0 && list.kept.contains(key);
-        let is_well = |(key, _): (&_, _)| list.kept.contains(key) || list.fresh.contains(key);
+    fn stayed_ready(&self, service: &ServiceRef, list: &BTreeMap<(String, String), Proof>) -> bool {
+        let is_proof =
+            |(key, slice): (&_, &Slice)| slice.endpoints > 0 && list.get(key) == Some(&Proof::Kept);
+        let is_well = |(key, _): (&_, _)| matches!(list.get(key), Some(Proof::Kept | Proof::Fresh));
         self.slices_of(service).any(is_proof)
             && match self.readiness {
                 Readiness::Any => true,

@@ -13,13 +13,15 @@ use super::{Limits, List, WireError, json, malformed, name};
 const POOL: &str = "worker.gardener.cloud/pool";
 const UNMANAGED: &str = "node.machine.sapcloud.io/not-managed-by-mcm";
 
-/// Conditions of one node; kubelets and problem detectors write a dozen.
-const MOST_CONDITIONS: usize = 1_000;
+/// Conditions of one node that hold; kubelets and problem detectors write a dozen, and few of them hold.
+/// A list with more is refused: nothing is decided about a node of which a part was left out.
+const MOST_CONDITIONS: usize = 64;
 
 /// Longer texts are nobody's: kinds and reasons that mean something are short. Nobody validates them.
 const LONGEST_TEXT: usize = 1_024;
 
-/// The nodes of a cluster in the order of the list, with what is used of them.
+/// The nodes of a cluster in the order of the list, with what is used of them; of their conditions those
+/// that may count.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct NodeList(pub Vec<Node>);
 
@@ -135,16 +137,20 @@ fn read_condition(message: &[u8]) -> Result<Condition, WireError> {
     Ok(condition)
 }
 
+/// What cannot matter is not kept: a list may have millions of conditions.
 fn add_condition(node: &mut Node, mut condition: Condition) -> Result<(), WireError> {
-    if node.conditions.len() == MOST_CONDITIONS {
-        let text = format!("it has more than {MOST_CONDITIONS} conditions");
-        return Err(malformed(text));
-    }
     if condition.kind.len() > LONGEST_TEXT {
         return Ok(());
     }
     if condition.reason.len() > LONGEST_TEXT {
-        condition.reason.clear();
+        condition.reason = String::new();
+    }
+    let Some(condition) = condition.that_may_count() else {
+        return Ok(());
+    };
+    if node.conditions.len() == MOST_CONDITIONS {
+        let text = format!("it has more than {MOST_CONDITIONS} conditions that hold");
+        return Err(malformed(text));
     }
     node.conditions.push(condition);
     Ok(())

@@ -91,6 +91,41 @@ pub(crate) fn protobuf_leases(leases: &[Lease]) -> Vec<u8> {
     envelope("LeaseList", &list)
 }
 
+/// Nodes with these conditions each: type, status, reason.
+pub(crate) fn nodes(
+    count: usize,
+    conditions: &[(&str, &str, &str)],
+) -> [(&'static str, Vec<u8>); 2] {
+    let written = conditions.iter().map(|(kind, status, reason)| {
+        format!(r#"{{"type":"{kind}","status":"{status}","reason":"{reason}"}}"#)
+    });
+    let written = written.collect::<Vec<_>>().join(",");
+    let fields = conditions.iter().map(|(kind, status, reason)| {
+        let texts = [(1, kind), (2, status), (5, reason)];
+        bytes(
+            4,
+            &texts
+                .map(|(field, text)| bytes(field, text.as_bytes()))
+                .concat(),
+        )
+    });
+    let status = bytes(3, &fields.collect::<Vec<_>>().concat());
+    let (mut json, mut protobuf) = (Vec::new(), Vec::new());
+    for number in 0..count {
+        let name = format!("node-{number:05}");
+        json.push(format!(
+            r#"{{"metadata":{{"name":"{name}"}},"status":{{"conditions":[{written}]}}}}"#
+        ));
+        let metadata = bytes(1, &bytes(1, name.as_bytes()));
+        protobuf.extend(bytes(2, &[metadata, status.clone()].concat()));
+    }
+    let json = json_list(&json).replacen("LeaseList", "NodeList", 1);
+    [
+        (JSON, json.into_bytes()),
+        (PROTOBUF, envelope("NodeList", &protobuf)),
+    ]
+}
+
 pub(crate) fn envelope(kind: &str, list: &[u8]) -> Vec<u8> {
     let types = [bytes(1, b"v1"), bytes(2, kind.as_bytes())].concat();
     let mut body = b"k8s\0".to_vec();

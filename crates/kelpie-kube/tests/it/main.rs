@@ -15,6 +15,7 @@ mod inside;
 mod kubeconfig;
 mod kubeconfigs;
 mod lists;
+mod nodes;
 mod rounds;
 mod seed;
 mod server;

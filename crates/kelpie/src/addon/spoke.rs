@@ -12,6 +12,10 @@ use tokio::runtime::{self, Runtime};
 const QPS: f32 = 50.0;
 const BURST: u32 = 100;
 
+/// Where the addon is, and what it is called, if nobody says so.
+pub(super) const NAMESPACE: &str = "open-cluster-management-addon-observability";
+pub(super) const NAME: &str = "observability-addon";
+
 /// The spoke, and the addon on it.
 #[derive(Args, Clone, Debug)]
 #[command(next_help_heading = "Spoke")]
@@ -21,15 +25,11 @@ pub(crate) struct SpokeFlags {
     kubeconfig: Option<PathBuf>,
 
     /// The namespace of the ObservabilityAddon
-    #[arg(
-        long,
-        value_name = "NAMESPACE",
-        default_value = "open-cluster-management-addon-observability"
-    )]
+    #[arg(long, value_name = "NAMESPACE", default_value = NAMESPACE)]
     namespace: String,
 
     /// The name of the ObservabilityAddon
-    #[arg(long, value_name = "NAME", default_value = "observability-addon")]
+    #[arg(long, value_name = "NAME", default_value = NAME)]
     name: String,
 }
 
@@ -43,19 +43,23 @@ impl SpokeFlags {
 
     /// `command`: how we introduce ourselves.
     pub(crate) async fn connect(&self, command: &str) -> Result<Seed> {
-        self.connect_as("spoke", command).await
+        connect("spoke", self.kubeconfig.clone(), command).await
     }
+}
 
-    /// The same for a cluster that is no spoke.
-    pub(super) async fn connect_as(&self, role: &'static str, command: &str) -> Result<Seed> {
-        let options = SeedOptions {
-            kubeconfig: self.kubeconfig.clone(),
-            qps: QPS,
-            burst: BURST,
-            user_agent: user_agent(command),
-        };
-        Ok(Seed::connect_as(role, &options).await?)
-    }
+/// `role`: what the cluster is to us; `command`: how we introduce ourselves.
+pub(super) async fn connect(
+    role: &'static str,
+    kubeconfig: Option<PathBuf>,
+    command: &str,
+) -> Result<Seed> {
+    let options = SeedOptions {
+        kubeconfig,
+        qps: QPS,
+        burst: BURST,
+        user_agent: user_agent(command),
+    };
+    Ok(Seed::connect_as(role, &options).await?)
 }
 
 pub(super) fn user_agent(command: &str) -> String {

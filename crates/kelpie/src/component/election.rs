@@ -1,5 +1,8 @@
 //! Who acts, of several replicas.
 
+use std::hash::{BuildHasher, RandomState};
+use std::sync::LazyLock;
+
 use anyhow::Result;
 use clap::Args;
 use kelpie_config::GoDuration;
@@ -72,12 +75,38 @@ impl ElectionFlags {
     }
 }
 
-/// A name that no other replica has.
+/// A name that no other replica has, and no other process before this one: the same whenever asked.
 pub(crate) fn identity() -> String {
+    static SUFFIX: LazyLock<String> = LazyLock::new(suffix);
     let host = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
     let host = match host.trim() {
         "" => "kelpie",
         host => host,
     };
-    format!("{host}_{}", std::process::id())
+    format!("{host}_{}", *SUFFIX)
+}
+
+/// Chance, for host and process id are not enough: replicas in the network of one host share its name,
+/// and each of them is process 1. From the system, for they may also start at the same moment.
+fn suffix() -> String {
+    format!("{:016x}", RandomState::new().hash_one(()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn replicas_of_one_host_and_process_id_have_names_of_their_own() {
+        let identity = identity();
+        let (_, own) = identity.rsplit_once('_').unwrap();
+        assert_ne!(own, std::process::id().to_string());
+        assert!(own.len() == 16 && own.chars().all(|it| it.is_ascii_hexdigit()));
+        assert_ne!(suffix(), suffix());
+    }
+
+    #[test]
+    fn a_process_has_one_name() {
+        assert_eq!(identity(), identity());
+    }
 }

@@ -14,7 +14,7 @@ const HEAD: &str = "\
 
 <!-- Made by `cargo xtask gen` from what the components serve. Edit the descriptions in the code instead. -->
 
-`kelpie prober`, `kelpie weeder`, `kelpie addon status` and `kelpie addon operator` serve these on
+`kelpie prober`, `kelpie weeder`, `kelpie addon status`, `kelpie addon operator` and `kelpie addon hop` serve these on
 `--metrics-bind-addr`, `kelpie addon collector` on `--listen`, path `/metrics`, as OpenMetrics. The series of a cluster come with its probe and go with it. A histogram `x` is the series `x_bucket`, `x_sum` and `x_count`.
 ";
 
@@ -58,7 +58,7 @@ pub(super) fn page() -> Result<String> {
         ("The prober as a whole", whole),
         ("Each cluster of the prober", clusters),
         ("The weeder", weeder),
-        ("The addon's status controller and operator", addon),
+        ("The addon's status controller, operator and hop", addon),
         ("The addon's collectors", collector),
         ("Checks behind `/livez` and `/readyz`", health),
     ] {
@@ -121,4 +121,26 @@ fn labels(line: &str) -> impl Iterator<Item = String> {
     let labels = labels.map_or("", |(labels, _)| labels).split(',');
     let names = labels.filter_map(|label| Some(label.split_once('=')?.0.to_owned()));
     names.filter(|name| name != "le")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_page_begins_with_everybody_who_serves_what_follows() {
+        let page = page().unwrap();
+        let (head, families) = page.split_once("\n## ").unwrap();
+        for (command, family) in [
+            ("prober", "kelpie_prober_"),
+            ("weeder", "kelpie_weeder_"),
+            ("addon status", "kelpie_addon_settled_"),
+            ("addon operator", "kelpie_addon_operator_"),
+            ("addon hop", "kelpie_addon_hop_"),
+            ("addon collector", "kelpie_collector_"),
+        ] {
+            assert!(families.contains(family), "{family}");
+            assert!(head.contains(&format!("`kelpie {command}`")), "{command}");
+        }
+    }
 }

@@ -20,6 +20,13 @@ fn help_for_a_subcommand_teaches_too() {
 }
 
 #[test]
+fn a_command_for_the_hub_does_not_ask_for_the_spoke() {
+    let help = Program::new("help").run(&["addon", "hop", "--help"]);
+    assert!(help.contains("The hub's kubeconfig"), "{help}");
+    assert!(!help.to_lowercase().contains("spoke"), "{help}");
+}
+
+#[test]
 fn without_arguments_it_says_what_there_is() {
     insta::assert_snapshot!(Program::new("help").run(&[]));
 }

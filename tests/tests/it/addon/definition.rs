@@ -24,6 +24,7 @@ async fn the_api_server_fills_defaults_in_keeps_to_the_ranges_and_refuses_new_du
         json!({ "interval": 14 }),
         json!({ "interval": 3601 }),
         json!({ "workers": 0 }),
+        json!({ "workers": 70_000 }),
         json!({ "scrapeSizeLimitBytes": 0 }),
         json!({ "enableMetrics": "yes" }),
         json!({ "resources": { "limits": { "memory": "much" } } }),

@@ -77,6 +77,8 @@ pub struct State {
     pub always: Option<Reply>,
     /// More samples in a request are too many.
     pub most: Option<usize>,
+    /// A request with a larger body is too large.
+    pub most_bytes: Option<usize>,
     /// Connections that were opened.
     pub connections: usize,
     /// Samples that were stored, each time they were.
@@ -103,7 +105,12 @@ impl Hub {
         };
         match reply {
             None => {
-                let (status, text) = self.lock().write(&body);
+                let mut state = self.lock();
+                let size = request.body().len();
+                let (status, text) = match state.most_bytes {
+                    Some(most) if size > most => (413, "too large"),
+                    _ => state.write(&body),
+                };
                 Some(plain(status, text))
             }
             Some(Reply::Status(status, text)) => Some(plain(status, text)),

@@ -149,3 +149,54 @@ async fn requests_get_smaller_when_the_hub_says_so_and_stay_so() {
     assert_eq!(collector.tick().await.accepted, 10_000);
     assert_eq!(stage.sent(), [2_500; 4]);
 }
+
+#[tokio::test(start_paused = true)]
+async fn samples_that_are_too_large_cost_only_themselves_and_only_this_time() {
+    let mut stage = Stage::new();
+    stage.hub.lock().most_bytes = Some(300_000);
+    let mut text = String::new();
+    for part in 0..5 {
+        text += &large(part);
+        text += &lines(&format!("m{part}"), 9_999, Duration::ZERO);
+    }
+    stage.text(text);
+    let mut collector = stage.collector();
+    let outcome = collector.tick().await;
+    assert_eq!(outcome.result, Ok(Success::Sent));
+    assert_eq!((outcome.accepted, outcome.refused()), (5 * 9_999, 5));
+    assert_eq!(
+        stage.metric(&format!("{REFUSED}{{cause=\"too_large\"}}")),
+        5
+    );
+    let requests = stage.sent().len();
+    assert!(requests <= 5 * 20, "{requests} requests");
+    stage.hub.lock().requests.clear();
+    stage.text(lines("n", 10_000, Duration::ZERO));
+    assert_eq!(collector.tick().await.accepted, 10_000);
+    assert_eq!(stage.sent(), [10_000]);
+}
+
+/// A series with a label of 400 KB that does not compress.
+fn large(number: u64) -> String {
+    let mut random = fastrand::Rng::with_seed(number);
+    let noise: String = std::iter::repeat_with(|| random.alphanumeric())
+        .take(400_000)
+        .collect();
+    format!("large{{n=\"{number}\",noise=\"{noise}\"}} 1 {START}\n")
+}
+
+#[tokio::test(start_paused = true)]
+async fn requests_get_larger_again_when_the_hub_takes_them() {
+    let mut stage = Stage::new();
+    stage.text(lines("m", 10_000, Duration::ZERO));
+    stage.hub.lock().most = Some(9_000);
+    let mut collector = stage.collector();
+    assert_eq!(collector.tick().await.accepted, 10_000);
+    assert_eq!(stage.sent(), [10_000, 5_000, 5_000]);
+    stage.hub.lock().most = None;
+    for tick in 0..6 {
+        stage.text(lines(&format!("n{tick}"), 30_000, Duration::ZERO));
+        assert_eq!(collector.tick().await.accepted, 30_000);
+    }
+    assert_eq!(stage.sent().last(), Some(&10_000));
+}

@@ -214,3 +214,57 @@ fn half_a_list_says_nothing_and_one_that_begins_again_starts_over() {
     assert_eq!(services.put("shoot", "b", slice(1, 0, 1)), []);
     assert_eq!(services.end_list(), [Lost(etcd())]);
 }
+
+/// A long list comes in pages, and may break off between two of them.
+#[test]
+fn a_list_that_breaks_off_hides_nothing_from_the_next() {
+    let cases = [
+        ("nothing changed", [slice(7, 1, 1), slice(7, 1, 1)], None),
+        (
+            "an outage before the first list",
+            [slice(9, 1, 1), slice(9, 1, 1)],
+            Some(Recovered(etcd())),
+        ),
+        (
+            "an outage that the first list shows",
+            [slice(8, 0, 1), slice(9, 1, 1)],
+            Some(Recovered(etcd())),
+        ),
+        (
+            "an outage between the lists",
+            [slice(7, 1, 1), slice(9, 1, 1)],
+            Some(Recovered(etcd())),
+        ),
+        (
+            "one change before each list cannot hide an outage",
+            [slice(8, 1, 2), slice(9, 1, 3)],
+            None,
+        ),
+    ];
+    for (what, [first, second], expected) in cases {
+        let mut services = listed(Any, &[("a", slice(7, 1, 1))]);
+        services.begin_list();
+        assert_eq!(services.put("shoot", "a", first), []);
+        let told = list(&mut services, &[("a", second)]);
+        assert_eq!(told, Vec::from_iter(expected), "{what}");
+    }
+}
+
+#[test]
+fn a_slice_that_a_broken_list_showed_first_proves_nothing_about_the_time_before_it() {
+    let mut services = listed(Any, &[("a", slice(3, 1, 1))]);
+    services.begin_list();
+    assert_eq!(services.put("shoot", "b", slice(1, 1, 1)), []);
+    let told = list(&mut services, &[("b", slice(1, 1, 1))]);
+    assert_eq!(told, [Recovered(etcd())]);
+}
+
+#[test]
+fn a_slice_that_went_while_a_list_came_in_proves_nothing() {
+    let mut services = listed(Any, &[("a", slice(1, 1, 1))]);
+    services.begin_list();
+    assert_eq!(services.put("shoot", "a", slice(1, 1, 1)), []);
+    assert_eq!(services.remove("shoot", "a"), []);
+    assert_eq!(services.put("shoot", "a", slice(1, 1, 1)), []);
+    assert_eq!(services.end_list(), [Recovered(etcd())]);
+}
