@@ -278,7 +278,8 @@ impl Hands {
         };
         let (reply, mut news) = digest(result, self.targets[index].optional);
         if matches!(reply, Reply::Written(_)) {
-            self.scribe.written(index, &step.call, now);
+            let uid = self.fencing.uid(target);
+            self.scribe.written(index, uid, &step.call, now);
         }
         let is_conflict = reply == Reply::Conflict;
         let report = self.fencing.reply(step, reply, now);

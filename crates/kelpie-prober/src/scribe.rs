@@ -7,9 +7,7 @@ use std::sync::Arc;
 use kelpie_core::fence::{
     Call, Direction, FlowReport, Purpose, Sight, Step, TargetOutcome, destination,
 };
-use kelpie_core::{
-    Decision, Fence, Observation, Outcome, ResourceRef, Rule, Target, Time, Verdict,
-};
+use kelpie_core::{Decision, Fence, Observation, Outcome, Rule, Target, Time, Verdict};
 use kelpie_kube::seed::{Events, Note, NoteKind, ObjectRef};
 use tracing::{info, warn};
 
@@ -280,8 +278,8 @@ impl Scribe {
         }
     }
 
-    /// A write was acknowledged.
-    pub(crate) fn written(&mut self, index: usize, call: &Call, at: Time) {
+    /// A write to the target of this uid was acknowledged.
+    pub(crate) fn written(&mut self, index: usize, uid: Option<&str>, call: &Call, at: Time) {
         let (Some((direction, replicas)), Some(target)) = (scaling(call), self.targets.get(index))
         else {
             return;
@@ -319,7 +317,15 @@ impl Scribe {
                 format!("scaled up to {replicas}: the nodes of {cluster} are back")
             }
         };
-        self.tell(about(resource, &self.cluster), kind, reason, message);
+        let about = ObjectRef {
+            api_version: resource.api_version.clone(),
+            kind: resource.kind.clone(),
+            namespace: self.cluster.to_string(),
+            name: resource.name.clone(),
+            // Without it `kubectl describe` does not show the Event.
+            uid: uid.map(str::to_owned),
+        };
+        self.tell(about, kind, reason, message);
     }
 
     /// A flow ended, or was cut off.
@@ -445,16 +451,6 @@ fn would(verdict: Verdict, target: &Target, sight: &Sight) -> Option<String> {
     let to = destination(direction, target, present)?;
     let (resource, from) = (&target.resource, present.replicas);
     Some(format!("{resource} from {from} to {to}"))
-}
-
-fn about(resource: &ResourceRef, namespace: &str) -> ObjectRef {
-    ObjectRef {
-        api_version: resource.api_version.clone(),
-        kind: resource.kind.clone(),
-        namespace: namespace.to_owned(),
-        name: resource.name.clone(),
-        uid: None,
-    }
 }
 
 /// The direction and count of a scale call.

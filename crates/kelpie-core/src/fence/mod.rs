@@ -324,6 +324,14 @@ impl Fencing {
         self.released_at
     }
 
+    /// The uid of a target that was seen.
+    pub fn uid(&self, target: TargetId) -> Option<&str> {
+        match &self.views.get(target.0)?.sight {
+            Some(Sight::Present(present)) => Some(&*present.uid).filter(|uid| !uid.is_empty()),
+            _ => None,
+        }
+    }
+
     /// What was last seen of each target.
     pub fn sights(&self) -> impl Iterator<Item = (&Target, Option<&Sight>)> {
         self.targets

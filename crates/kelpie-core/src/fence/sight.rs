@@ -53,6 +53,9 @@ pub struct Present {
     pub recorded: Recorded,
     /// Its owner wants it left alone.
     pub ignored: bool,
+    /// Its uid, for those who tell people about it; empty if it is not known.
+    #[serde(skip)]
+    pub uid: Box<str>,
 }
 
 /// What the record says.
@@ -88,6 +91,7 @@ impl Present {
                 Some(_) => Recorded::Corrupt,
             },
             ignored: annotation(IGNORE_ANNOTATION).is_some_and(is_true_in_go),
+            uid: Box::default(),
         }
     }
 

@@ -161,6 +161,12 @@ async fn the_release_is_seen(stage: &Stage, prober: &Prober, shoot: &Shoot) {
     for name in [KCM, MCM, CA] {
         until_event(stage, &shoot.name, "Released", name).await;
     }
+    // kubectl looks for the object's uid.
+    let describe = ["--namespace", &shoot.name, "describe", "deployment", KCM];
+    let described = stage.seed.plane.api.kubectl(&describe).await.unwrap();
+    for reason in ["Fenced", "Released"] {
+        assert!(described.contains(reason), "{described}");
+    }
     until_event(stage, "garden", "Releasing", &shoot.name).await;
     let up = r#"kelpie_prober_scale_operations_total{direction="up"}"#;
     assert!((prober.kelpie.metric(up).await.unwrap() - 3.0).abs() < 0.5);

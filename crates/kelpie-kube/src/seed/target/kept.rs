@@ -18,6 +18,7 @@ const KEEP: Keep = Keep::Fields(&[
         "metadata",
         Keep::Fields(&[
             ("namespace", Keep::All),
+            ("uid", Keep::All),
             ("resourceVersion", Keep::All),
             (
                 "annotations",
@@ -89,10 +90,12 @@ impl Kept {
     }
 
     pub(super) fn present(&self, replicas: u32, ready: u32) -> Present {
-        let annotations = &self.0["metadata"]["annotations"];
-        Present::new(replicas, ready, self.version(), |name| {
-            annotations[name].as_str()
-        })
+        let metadata = &self.0["metadata"];
+        let annotation = |name: &str| metadata["annotations"][name].as_str();
+        Present {
+            uid: metadata["uid"].as_str().unwrap_or_default().into(),
+            ..Present::new(replicas, ready, self.version(), annotation)
+        }
     }
 }
 
@@ -109,7 +112,7 @@ mod tests {
     #[test]
     fn counts_version_and_our_annotations_are_kept() {
         let object = kept(
-            r#"{"metadata": {"resourceVersion": "7", "managedFields": [{"manager": "m"}],
+            r#"{"metadata": {"resourceVersion": "7", "uid": "u", "managedFields": [{"manager": "m"}],
                 "annotations": {"kubectl.kubernetes.io/last-applied-configuration": "large",
                     "dependency-watchdog.gardener.cloud/replicas": "3",
                     "dependency-watchdog.gardener.cloud/meltdown-protection-active": "",
@@ -126,6 +129,7 @@ mod tests {
         assert_eq!(present.version, Version::new("7"));
         assert_eq!(present.recorded, Recorded::Count(3));
         assert!(present.marked && present.ignored);
+        assert_eq!(&*present.uid, "u");
     }
 
     #[test]
