@@ -231,7 +231,7 @@ impl Metrics {
         );
         registry.register(
             "fence_margin_seconds",
-            "Time left to the deadline when a scale call of a fence was acknowledged; 0: too late",
+            "Time left to the deadline when kube-controller-manager was scaled down; 0: too late",
             self.margin.clone(),
         );
         registry.register(
@@ -295,7 +295,7 @@ impl Metrics {
         );
         registry.register(
             "last_fence_margin_seconds",
-            "Time that was left to the deadline when the cluster's last target was fenced; \
+            "Time that was left to the deadline when kube-controller-manager was last scaled down; \
              negative: it was too late",
             families.last_margin.clone(),
         );

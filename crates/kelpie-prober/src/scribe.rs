@@ -290,8 +290,9 @@ impl Scribe {
         if let Some(trip) = self.trip.as_mut().filter(|_| direction == Direction::Down)
             && trip.measured.insert(index)
         {
-            // The deadline is kube-controller-manager's; the others may come after it.
-            margin = trip.margin(at).filter(|_| target.races());
+            // The deadline is kube-controller-manager's, where there is one; the others may come later.
+            let has_deadline = target.races() || !self.targets.iter().any(Target::races);
+            margin = trip.margin(at).filter(|_| has_deadline);
             self.metrics.fenced_a_target(at, trip.since, margin);
         }
         let (cluster, resource) = (&*self.cluster, &target.resource);
