@@ -2,6 +2,7 @@
 
 use std::env;
 use std::ffi::OsStr;
+use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitStatus, Output, Stdio};
 
@@ -48,6 +49,18 @@ pub fn read(command: &mut Command) -> Result<String> {
 /// Runs to the end and gives all it printed, whether it failed or not.
 pub fn output(command: &mut Command) -> Result<Output> {
     command.output().with_context(|| cannot_start(command))
+}
+
+/// Runs to the end, whether it fails or not; `each` hears every line that it prints.
+pub fn follow(command: &mut Command, mut each: impl FnMut(&str)) -> Result<ExitStatus> {
+    let child = command.stdout(Stdio::piped()).spawn();
+    let mut child = child.with_context(|| cannot_start(command))?;
+    if let Some(stdout) = child.stdout.take() {
+        for line in BufReader::new(stdout).split(b'\n') {
+            each(&String::from_utf8_lossy(&line?));
+        }
+    }
+    Ok(child.wait()?)
 }
 
 /// True if `program` can be started by its name.

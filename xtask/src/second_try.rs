@@ -4,12 +4,11 @@
 //! misses its moment because another took the processor. Such a test passes alone, and the summary names it. A
 //! test that finds a fault fails again. All other tests are about values or simulated time: they get one try.
 
-use std::io::{BufRead, BufReader};
-use std::process::{Command, ExitStatus, Stdio};
+use std::process::{Command, ExitStatus};
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Result, bail};
 
-use crate::command::cargo;
+use crate::command::{cargo, follow};
 
 /// With more failures than this, something is broken.
 const FEW: usize = 5;
@@ -45,15 +44,11 @@ pub(crate) fn run_tests(tests: &mut Command) -> Result<Vec<String>> {
 /// Runs to the end, passing on what is printed.
 fn listen(tests: &mut Command) -> Result<(Told, ExitStatus)> {
     let mut told = Told::default();
-    let mut child = tests.stdout(Stdio::piped()).spawn()?;
-    let stdout = child.stdout.take().context("no pipe to the tests")?;
-    for line in BufReader::new(stdout).split(b'\n') {
-        let line = line?;
-        let line = String::from_utf8_lossy(&line);
+    let status = follow(tests, |line| {
         println!("{line}");
-        told.hear(&line);
-    }
-    Ok((told, child.wait()?))
+        told.hear(line);
+    })?;
+    Ok((told, status))
 }
 
 /// What test programs told on their standard output.

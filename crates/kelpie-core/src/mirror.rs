@@ -63,11 +63,6 @@ impl<K: Ord + Clone, V> Mirror<K, V> {
         self.items.remove(key)
     }
 
-    /// Forgets everything, also that there was a list.
-    pub fn clear(&mut self) {
-        *self = Self::new();
-    }
-
     /// What is known of an object.
     pub fn get(&self, key: &K) -> Option<&V> {
         self.items.get(key)

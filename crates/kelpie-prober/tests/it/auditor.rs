@@ -234,24 +234,32 @@ impl Auditor {
 
     /// Clocks of its nodes are wrong, or were until so lately that renewals are still dated by them.
     fn had_wrong_clocks(&self, cluster: &str, at: Time) -> bool {
-        self.case.chaos.scenario.incidents.iter().any(|incident| {
-            let (begin, end) = self.case.times(incident);
-            matches!(incident.fault, Fault::NodeClock(..))
-                && self.case.is_in(incident, cluster)
-                && begin <= at
-                && at <= end.after(CALM)
+        self.was_struck(cluster, at, CALM, |fault| {
+            matches!(fault, Fault::NodeClock(..))
         })
     }
 
     /// Some of its nodes are cut off from an API server that is there, or were a moment ago.
     fn was_partitioned(&self, cluster: &str, at: Time) -> bool {
+        self.was_struck(cluster, at, SLACK, |fault| {
+            matches!(fault, Fault::Partition(_))
+        })
+    }
+
+    /// Such a fault strikes the cluster, or did until so long ago.
+    fn was_struck(
+        &self,
+        cluster: &str,
+        at: Time,
+        lately: Duration,
+        is_such: impl Fn(&Fault) -> bool,
+    ) -> bool {
         self.case.chaos.scenario.incidents.iter().any(|incident| {
             let (begin, end) = self.case.times(incident);
-            let is_partition = matches!(incident.fault, Fault::Partition(_));
-            is_partition
+            is_such(&incident.fault)
                 && self.case.is_in(incident, cluster)
                 && begin <= at
-                && at <= end.after(SLACK)
+                && at <= end.after(lately)
         })
     }
 
