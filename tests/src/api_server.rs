@@ -162,6 +162,12 @@ impl ApiServer {
         kubectl::run(&kubeconfig, self.folder.path(), arguments).await
     }
 
+    /// Runs helm as the admin and gives what it printed.
+    pub async fn helm(&self, arguments: &[&str]) -> Result<String> {
+        let kubeconfig = self.kubeconfig(&self.admin());
+        kubectl::run_tool("helm", &kubeconfig, self.folder.path(), arguments).await
+    }
+
     /// Installs custom resource definitions by name, as in `machines.machine.sapcloud.io`, and
     /// waits until the server serves them.
     pub async fn install_definitions(&self, names: &[&str]) -> Result<()> {

@@ -1,4 +1,4 @@
-//! Clients for a kubeconfig: ours, and the real kubectl.
+//! Clients for a kubeconfig: ours, and the real kubectl and helm.
 
 use std::fs;
 use std::path::Path;
@@ -22,23 +22,39 @@ pub(crate) async fn client(kubeconfig: &str) -> Result<Client> {
 
 /// Runs kubectl with its files in `folder` and gives what it printed.
 pub async fn run(kubeconfig: &str, folder: &Path, arguments: &[&str]) -> Result<String> {
-    let done = command(kubeconfig, folder, arguments)?.output().await?;
+    run_tool("kubectl", kubeconfig, folder, arguments).await
+}
+
+/// The same with one of the tools that take kubectl's `--kubeconfig`.
+pub(crate) async fn run_tool(
+    tool: &str,
+    kubeconfig: &str,
+    folder: &Path,
+    arguments: &[&str],
+) -> Result<String> {
+    let mut command = command(tool, kubeconfig, folder, arguments)?;
+    let done = command.output().await?;
     let said = String::from_utf8_lossy(&done.stderr);
     ensure!(
         done.status.success(),
-        "kubectl {}: {said}",
+        "{tool} {}: {said}",
         arguments.join(" ")
     );
     Ok(String::from_utf8(done.stdout)?)
 }
 
-/// kubectl, ready to be started.
-pub(crate) fn command(kubeconfig: &str, folder: &Path, arguments: &[&str]) -> Result<Command> {
+/// A tool, ready to be started.
+pub(crate) fn command(
+    tool: &str,
+    kubeconfig: &str,
+    folder: &Path,
+    arguments: &[&str],
+) -> Result<Command> {
     let file = folder.join("admin.kubeconfig");
     fs::write(&file, kubeconfig)?;
-    let mut kubectl = Command::new(cache::find("kubectl")?);
-    kubectl.arg("--kubeconfig").arg(&file).args(arguments);
+    let mut command = Command::new(cache::find(tool)?);
+    command.arg("--kubeconfig").arg(&file).args(arguments);
     // Its discovery cache belongs to this server alone.
-    kubectl.env("HOME", folder).kill_on_drop(true);
-    Ok(kubectl)
+    command.env("HOME", folder).kill_on_drop(true);
+    Ok(command)
 }

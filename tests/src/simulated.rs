@@ -93,6 +93,7 @@ impl Simulated {
     /// kubectl as the admin, ready to be started.
     pub fn kubectl_command(&self, arguments: &[&str]) -> Result<Command> {
         kubectl::command(
+            "kubectl",
             &self.kubeconfig(&Credentials::admin()),
             self.folder.path(),
             arguments,

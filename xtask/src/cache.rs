@@ -12,11 +12,12 @@ use anyhow::{Context, Result, bail};
 /// The command that fills the folder.
 pub const PROVIDE: &str = "cargo xtask tools";
 
-/// What a complete folder holds: the servers, the folder of custom resource definitions, and a client.
-pub const CONTENT: [&str; 14] = [
+/// What a complete folder holds: the servers, the folders of custom resource definitions, and clients.
+pub const CONTENT: [&str; 15] = [
     "kube-apiserver",
     "kube-controller-manager",
     "kubectl",
+    "helm",
     "etcd-3.4",
     "etcd-3.5",
     "etcd-3.6",

@@ -11,7 +11,8 @@ use crate::command::{self, build_executable, program};
 /// Write the generated files.
 ///
 /// docs/cli.md, the help of every subcommand of the kelpie binary; docs/metrics.md, what it serves;
-/// deploy/rbac/, what it needs to be allowed; deploy/crds/, the kinds it brings. All come from the binary itself.
+/// deploy/rbac/, what it needs to be allowed; deploy/crds/, the kinds it brings. All come from the binary
+/// itself. The chart has copies of some of them, and of the alerts: Helm reads nothing outside of a chart.
 #[derive(clap::Args)]
 pub(crate) struct Arguments {
     /// Write nothing; fail if a file is not current
@@ -63,6 +64,26 @@ const PRINTED: [(&str, &str); 9] = [
     ("deploy/rbac/addon-hop.yaml", "rbac-addon-hop"),
 ];
 
+/// Files of the chart, and what each is a copy of.
+const COPIED: [(&str, &str); 4] = [
+    (
+        "deploy/charts/kelpie/files/rbac-prober.yaml",
+        "deploy/rbac/prober-seed.yaml",
+    ),
+    (
+        "deploy/charts/kelpie/files/rbac-weeder.yaml",
+        "deploy/rbac/weeder.yaml",
+    ),
+    (
+        "deploy/charts/kelpie/files/alerts-prober.yaml",
+        "deploy/alerts/prober.yaml",
+    ),
+    (
+        "deploy/charts/kelpie/files/alerts-weeder.yaml",
+        "deploy/alerts/weeder.yaml",
+    ),
+];
+
 /// Every generated file and what it should hold.
 fn generated() -> Result<Vec<(&'static str, String)>> {
     let kelpie = build_executable(&["build", "--quiet", "--package", "kelpie"])?;
@@ -78,6 +99,17 @@ fn generated() -> Result<Vec<(&'static str, String)>> {
         "deploy/crds/observabilityaddons.yaml",
         ask(&kelpie, &["crd"])?,
     ));
+    for (copy, original) in COPIED {
+        let generated = files.iter().find(|(file, _)| *file == original);
+        let content = match generated {
+            Some((_, content)) => content.clone(),
+            None => fs::read_to_string(cache::repository().join(original))
+                .with_context(|| format!("reading {original}"))?,
+        };
+        let origin =
+            format!("# A copy of {original}, made by `cargo xtask gen`. Edit that instead.\n");
+        files.push((copy, origin + &content));
+    }
     Ok(files)
 }
 

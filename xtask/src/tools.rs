@@ -15,11 +15,11 @@ use crate::{open_cluster, packages};
 
 /// Provide the real servers the tests run.
 ///
-/// Builds kube-apiserver, kube-controller-manager, kubectl and etcd 3.5, 3.6 and 3.7 with Go from
+/// Builds kube-apiserver, kube-controller-manager, kubectl, helm and etcd 3.5, 3.6 and 3.7 with Go from
 /// the pins in tools/, takes etcd 3.4, Prometheus, promtool and `VictoriaMetrics` out of Debian's
 /// packages (nothing is installed, no service starts), and fetches the custom resource definitions of
 /// Gardener and of open-cluster-management, and Python's client for Kubernetes. The first time takes
-/// about eight minutes on two cores; what is there is kept. The folder stands in `KELPIE_CACHE`,
+/// about ten minutes on two cores; what is there is kept. The folder stands in `KELPIE_CACHE`,
 /// else `XDG_CACHE_HOME/kelpie`, else `~/.cache/kelpie`. If `KUBEBUILDER_ASSETS` names a folder
 /// with a kube-apiserver and an etcd, its binaries are taken instead of built.
 #[derive(clap::Args)]
@@ -29,20 +29,25 @@ pub(crate) struct Arguments {
     print: bool,
 }
 
-/// A server, the module of `tools/` that pins it, and the Go package it is built from.
+/// A server or its client, the module of `tools/` that pins it, and the Go package it is built from.
 struct Server {
     name: &'static str,
     module: &'static str,
     package: &'static str,
 }
 
-const SERVERS: [Server; 6] = [
+const SERVERS: [Server; 7] = [
     kubernetes("kube-apiserver", "k8s.io/kubernetes/cmd/kube-apiserver"),
     kubernetes(
         "kube-controller-manager",
         "k8s.io/kubernetes/cmd/kube-controller-manager",
     ),
     kubernetes("kubectl", "k8s.io/kubernetes/cmd/kubectl"),
+    Server {
+        name: "helm",
+        module: "helm",
+        package: "helm.sh/helm/v4/cmd/helm",
+    },
     etcd("etcd-3.5"),
     etcd("etcd-3.6"),
     etcd("etcd-3.7"),

@@ -12,6 +12,7 @@
 mod access;
 mod addon;
 mod alerts;
+mod chart;
 mod check;
 mod collector;
 mod conformance;

@@ -247,3 +247,15 @@ dependentResourceInfos:
     assert!(text.contains("statefulsets/scale"), "{text}");
     assert!(!text.contains("deployments"), "{text}");
 }
+
+#[test]
+fn the_image_is_built_with_the_toolchain_of_the_workspace() {
+    let toolchain = include_str!("../../../../rust-toolchain.toml");
+    let channel = toolchain.lines().find_map(|line| {
+        let channel = line.strip_prefix("channel = \"")?;
+        channel.strip_suffix('"')
+    });
+    let base = format!("FROM rust:{}-", channel.unwrap());
+    let image = include_str!("../../../../Dockerfile");
+    assert!(image.contains(&base), "no {base} in:\n{image}");
+}

@@ -1,0 +1,184 @@
+{{/*
+The prober and the weeder run alike. Each template takes a dict: `root`, the chart's context; `name`, the
+component; `values`, its own part of the values; `about`, a line for people.
+*/}}
+
+{{- define "kelpie.selector" -}}
+app.kubernetes.io/name: kelpie
+app.kubernetes.io/instance: {{ .root.Release.Name }}
+app.kubernetes.io/component: {{ .name }}
+{{- end -}}
+
+{{- define "kelpie.labels" -}}
+{{ include "kelpie.selector" . }}
+app.kubernetes.io/version: {{ .root.Chart.AppVersion | quote }}
+helm.sh/chart: {{ printf "%s-%s" .root.Chart.Name .root.Chart.Version }}
+{{- end -}}
+
+{{- define "kelpie.metadata" -}}
+name: kelpie-{{ .name }}
+namespace: {{ .root.Release.Namespace }}
+labels:
+  {{- include "kelpie.labels" . | nindent 2 }}
+{{- end -}}
+
+{{- define "kelpie.component" -}}
+{{- $pod := .root.Values -}}
+{{- $image := $pod.image -}}
+apiVersion: v1
+kind: ConfigMap
+metadata:
+  {{- include "kelpie.metadata" . | nindent 2 }}
+data:
+  config.yaml: |
+    {{- toYaml .values.config | nindent 4 }}
+---
+apiVersion: apps/v1
+kind: Deployment
+metadata:
+  {{- include "kelpie.metadata" . | nindent 2 }}
+spec:
+  replicas: {{ .values.replicas }}
+  # A new pod observes before an old one goes: there is always one that knows all clusters.
+  strategy:
+    rollingUpdate:
+      maxSurge: 1
+      maxUnavailable: 0
+  selector:
+    matchLabels:
+      {{- include "kelpie.selector" . | nindent 6 }}
+  template:
+    metadata:
+      labels:
+        {{- include "kelpie.labels" . | nindent 8 }}
+        {{- with $pod.podLabels }}
+        {{- toYaml . | nindent 8 }}
+        {{- end }}
+      annotations:
+        # The file is read at the start: another one needs another pod.
+        checksum/config: {{ toYaml .values.config | sha256sum }}
+        {{- with $pod.podAnnotations }}
+        {{- toYaml . | nindent 8 }}
+        {{- end }}
+    spec:
+      serviceAccountName: kelpie-{{ .name }}
+      terminationGracePeriodSeconds: 10
+      securityContext:
+        runAsNonRoot: true
+        runAsUser: 65532
+        runAsGroup: 65532
+        seccompProfile:
+          type: RuntimeDefault
+      topologySpreadConstraints:
+      - maxSkew: 1
+        topologyKey: kubernetes.io/hostname
+        whenUnsatisfiable: ScheduleAnyway
+        labelSelector:
+          matchLabels:
+            {{- include "kelpie.selector" . | nindent 12 }}
+      {{- with $pod.priorityClassName }}
+      priorityClassName: {{ . }}
+      {{- end }}
+      {{- with $pod.imagePullSecrets }}
+      imagePullSecrets:
+        {{- toYaml . | nindent 8 }}
+      {{- end }}
+      {{- with $pod.nodeSelector }}
+      nodeSelector:
+        {{- toYaml . | nindent 8 }}
+      {{- end }}
+      {{- with $pod.tolerations }}
+      tolerations:
+        {{- toYaml . | nindent 8 }}
+      {{- end }}
+      containers:
+      - name: {{ .name }}
+        image: {{ printf "%s:%s" (required "image.repository is not set: where is your image? docs/install.md tells how to make one" $image.repository) ($image.tag | default .root.Chart.AppVersion) | quote }}
+        imagePullPolicy: {{ $image.pullPolicy }}
+        args:
+        - {{ .name }}
+        - --config-file=/etc/kelpie/config.yaml
+        - --enable-leader-election=true
+        - --leader-election-namespace={{ .root.Release.Namespace }}
+        - --metrics-bind-addr=:9643
+        - --health-bind-addr=:9644
+        - --log-format={{ $pod.log.format }}
+        - --zap-log-level={{ $pod.log.level }}
+        {{- if .values.dryRun }}
+        - --dry-run=true
+        {{- end }}
+        {{- range .values.extraArgs }}
+        - {{ . | quote }}
+        {{- end }}
+        ports:
+        - name: metrics
+          containerPort: 9643
+        - name: health
+          containerPort: 9644
+        livenessProbe:
+          httpGet:
+            path: /livez
+            port: health
+          periodSeconds: 10
+          timeoutSeconds: 5
+          failureThreshold: 6
+        readinessProbe:
+          httpGet:
+            path: /readyz
+            port: health
+          periodSeconds: 5
+          timeoutSeconds: 5
+        resources:
+          {{- toYaml .values.resources | nindent 10 }}
+        securityContext:
+          allowPrivilegeEscalation: false
+          readOnlyRootFilesystem: true
+          capabilities:
+            drop: [ALL]
+        volumeMounts:
+        - name: config
+          mountPath: /etc/kelpie
+          readOnly: true
+      volumes:
+      - name: config
+        configMap:
+          name: kelpie-{{ .name }}
+---
+apiVersion: policy/v1
+kind: PodDisruptionBudget
+metadata:
+  {{- include "kelpie.metadata" . | nindent 2 }}
+spec:
+  maxUnavailable: 1
+  selector:
+    matchLabels:
+      {{- include "kelpie.selector" . | nindent 6 }}
+{{- if $pod.prometheusOperator.enabled }}
+---
+apiVersion: monitoring.coreos.com/v1
+kind: PodMonitor
+metadata:
+  {{- include "kelpie.metadata" . | nindent 2 }}
+    {{- with $pod.prometheusOperator.labels }}
+    {{- toYaml . | nindent 4 }}
+    {{- end }}
+spec:
+  selector:
+    matchLabels:
+      {{- include "kelpie.selector" . | nindent 6 }}
+  podMetricsEndpoints:
+  - port: metrics
+    # What the pod calls `cluster` or `namespace` is the cluster it watches over, not the pod's own.
+    honorLabels: true
+---
+apiVersion: monitoring.coreos.com/v1
+kind: PrometheusRule
+metadata:
+  {{- include "kelpie.metadata" . | nindent 2 }}
+    {{- with $pod.prometheusOperator.labels }}
+    {{- toYaml . | nindent 4 }}
+    {{- end }}
+spec:
+  {{- .root.Files.Get (printf "files/alerts-%s.yaml" .name) | nindent 2 }}
+{{- end }}
+{{- end -}}
