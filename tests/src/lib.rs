@@ -7,7 +7,7 @@
 //! is an API server of the simulator. A [`landscape`] is a seed with shoots; in a [`race`]
 //! kube-controller-managers run there as well, in an [`outage`] all shoots go at once, in a [`soak`]
 //! everything goes wrong for a while. A [`MetricsServer`] is a Prometheus or a `VictoriaMetrics`.
-//! [`Kelpie`] is the built binary. Under them, [`process`] runs a server and ends it with its test,
+//! [`Kelpie`] is the built binary, a [`Pod`] starts it as a Deployment would. Under them, [`process`] runs a server and ends it with its test,
 //! [`pki`] makes keys and certificates, [`poll`] waits for an event with a deadline.
 //!
 //! Every test starts its own servers: that costs two seconds and makes tests independent of each
@@ -26,6 +26,7 @@ pub mod landscape;
 mod metrics_server;
 pub mod outage;
 pub mod pki;
+mod pod;
 pub mod poll;
 mod port;
 pub mod process;
@@ -42,4 +43,5 @@ pub use credentials::Credentials;
 pub use etcd::{Cluster, Etcd, Keys, LINES, Setup};
 pub use kelpie::Kelpie;
 pub use metrics_server::{ITSELF, Labels, MetricsServer, Samples};
+pub use pod::Pod;
 pub use simulated::Simulated;

@@ -4,9 +4,8 @@ use std::fs;
 use std::path::Path;
 use std::time::Duration;
 
-use kelpie_e2e::{ControlPlane, Kelpie, kelpie, poll};
+use kelpie_e2e::{ControlPlane, Pod, kelpie, poll};
 use serde_json::Value;
-use tempfile::TempDir;
 use xtask::cache;
 
 /// Not the one that the RBAC files name.
@@ -22,7 +21,6 @@ fn chart() -> String {
 /// A seed on which the chart is installed.
 struct Seed {
     plane: ControlPlane,
-    folder: TempDir,
 }
 
 impl Seed {
@@ -33,8 +31,7 @@ impl Seed {
             "machines.machine.sapcloud.io",
         ];
         plane.api.install_definitions(&definitions).await.unwrap();
-        let folder = TempDir::new().unwrap();
-        Self { plane, folder }
+        Self { plane }
     }
 
     async fn helm(&self, verb: &[&str], settings: &[&str]) -> String {
@@ -62,46 +59,11 @@ impl Seed {
         ours.map(str::to_owned).collect()
     }
 
-    /// The arguments of a component's container as they are on this machine: its files are in a folder
-    /// of ours, its ports are free ones, and it is the service account of its pod.
-    async fn arguments(&self, component: &str) -> Vec<String> {
+    async fn pod(&self, component: &str) -> Pod {
         let name = format!("kelpie-{component}");
-        let pod = self.get("deployment", &name).await["spec"]["template"]["spec"].take();
-        let container = &pod["containers"][0];
-
-        let mount = container["volumeMounts"][0]["mountPath"].as_str().unwrap();
-        let map = pod["volumes"][0]["configMap"]["name"].as_str().unwrap();
-        let files = self.folder.path().join(component);
-        fs::create_dir_all(&files).unwrap();
-        for (file, content) in self.get("configmap", map).await["data"]
-            .as_object()
-            .unwrap()
-        {
-            fs::write(files.join(file), content.as_str().unwrap()).unwrap();
-        }
-
-        let account = pod["serviceAccountName"].as_str().unwrap();
-        let user = format!("system:serviceaccount:{NAMESPACE}:{account}");
-        let credentials = self.plane.api.user(&user, &[]).unwrap();
-        let kubeconfig = files.join("kubeconfig");
-        fs::write(&kubeconfig, self.plane.api.kubeconfig(&credentials)).unwrap();
-
-        let arguments = container["args"].as_array().unwrap().iter();
-        let arguments = arguments.map(|word| word.as_str().unwrap());
-        let here = |word: &str| match word.rsplit_once(":96") {
-            Some((flag, _)) => format!("{flag}127.0.0.1:0"),
-            None => word.replace(mount, files.to_str().unwrap()),
-        };
-        let kubeconfig = format!("--kubeconfig={}", kubeconfig.display());
-        arguments.map(here).chain([kubeconfig]).collect()
+        let pod = Pod::of(&self.plane.api, NAMESPACE, &name).await;
+        pod.unwrap()
     }
-}
-
-/// What a probe of the container asks for.
-fn probe(deployment: &Value, probe: &str) -> String {
-    let container = &deployment["spec"]["template"]["spec"]["containers"][0];
-    let path = container[probe]["httpGet"]["path"].as_str();
-    path.unwrap().to_owned()
 }
 
 #[tokio::test]
@@ -116,41 +78,28 @@ async fn the_pods_of_the_chart_have_all_they_need() {
     assert!(said.contains("port-forward deploy/kelpie-prober"), "{said}");
 
     for component in ["prober", "weeder"] {
-        let arguments = seed.arguments(component).await;
+        let pod = seed.pod(component).await;
+        let known = [
+            "--config-file",
+            "--kubeconfig",
+            "--enable-leader",
+            "--leader-",
+        ];
+        let flags = pod.arguments().iter().map(String::as_str);
+        let flags = flags.filter(|word| known.iter().any(|flag| word.starts_with(flag)));
+        let check: Vec<&str> = ["check", component].into_iter().chain(flags).collect();
         // Its authorizer hears of new rights by a watch.
-        let check = ["check", component, "--output=json"].map(str::to_owned);
-        let flags = |word: &&String| {
-            let known = [
-                "--config-file",
-                "--kubeconfig",
-                "--enable-leader",
-                "--leader-",
-            ];
-            known.iter().any(|flag| word.starts_with(flag))
-        };
-        let check: Vec<String> = check
-            .into_iter()
-            .chain(arguments.iter().filter(flags).cloned())
-            .collect();
         let rights = poll::until("the rights to be in force", PATIENCE, async || {
             let said = kelpie::run(&check).await?;
             Ok(said.status.success().then_some(()))
         });
         rights.await.unwrap();
 
-        let running = Kelpie::start(&arguments).await.unwrap();
+        let running = pod.start().await.unwrap();
         running
             .until_line(&["this replica acts"], PATIENCE)
             .await
             .unwrap();
-        let deployment = seed.get("deployment", &format!("kelpie-{component}")).await;
-        for asked in ["livenessProbe", "readinessProbe"] {
-            let path = probe(&deployment, asked);
-            let healthy = poll::until(&path, PATIENCE, async || {
-                Ok((running.health(&path).await?.status == 200).then_some(()))
-            });
-            healthy.await.unwrap();
-        }
         let lease = format!("dwd-{component}-leader-election");
         let lease = seed.get("lease", &lease).await;
         assert!(lease["spec"]["holderIdentity"].is_string(), "{lease}");
@@ -177,7 +126,8 @@ async fn an_upgrade_changes_what_it_should_and_uninstalling_leaves_nothing() {
     seed.helm(&["upgrade", "kelpie", &chart()], &[IMAGE, dry])
         .await;
     assert_eq!(checksum().await, before);
-    let arguments = seed.arguments("prober").await;
+    let pod = seed.pod("prober").await;
+    let arguments = pod.arguments();
     assert!(
         arguments.iter().any(|word| word == "--dry-run=true"),
         "{arguments:?}"

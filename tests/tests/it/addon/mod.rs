@@ -3,6 +3,7 @@
 mod collectors;
 mod definition;
 mod deletion;
+mod example;
 mod forwarding;
 mod history;
 mod hop;
