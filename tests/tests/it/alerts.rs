@@ -7,6 +7,9 @@ use serde_json::Value;
 use xtask::cache;
 use xtask::command::{output, program};
 
+/// Who has alerts.
+const COMPONENTS: [&str; 5] = ["addon", "collector", "etcd", "prober", "weeder"];
+
 fn promtool(arguments: &[&str], file: &Path) {
     let mut promtool = program(cache::find("promtool").unwrap(), arguments);
     let said = output(promtool.arg(file)).unwrap();
@@ -16,7 +19,8 @@ fn promtool(arguments: &[&str], file: &Path) {
 #[test]
 fn prometheus_accepts_the_alert_rules() {
     let alerts = cache::repository().join("deploy/alerts");
-    for file in ["collector.yaml", "prober.yaml", "weeder.yaml"] {
+    for component in COMPONENTS {
+        let file = format!("{component}.yaml");
         promtool(&["check", "rules"], &alerts.join(file));
     }
 }
@@ -24,11 +28,8 @@ fn prometheus_accepts_the_alert_rules() {
 #[test]
 fn alerts_come_when_they_should_and_only_then() {
     let alerts = cache::repository().join("deploy/alerts");
-    for file in [
-        "collector.test.yaml",
-        "prober.test.yaml",
-        "weeder.test.yaml",
-    ] {
+    for component in COMPONENTS {
+        let file = format!("{component}.test.yaml");
         promtool(&["test", "rules"], &alerts.join(file));
     }
 }

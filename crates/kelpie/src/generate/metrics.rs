@@ -2,10 +2,14 @@
 
 use std::collections::BTreeSet;
 use std::fmt::Write;
+use std::sync::Arc;
+use std::time::Duration;
 
 use anyhow::{Context, Result};
+use kelpie_etcd::{Access, Address, Member, Options, Remote, Target};
 use prometheus_client::encoding::text::encode;
 use prometheus_client::registry::Registry;
+use tokio::runtime::Builder;
 
 use crate::prober::TURNING;
 
@@ -15,8 +19,28 @@ const HEAD: &str = "\
 <!-- Made by `cargo xtask gen` from what the components serve. Edit the descriptions in the code instead. -->
 
 `kelpie prober`, `kelpie weeder`, `kelpie addon status`, `kelpie addon operator` and `kelpie addon hop` serve these on
-`--metrics-bind-addr`, `kelpie addon collector` on `--listen`, path `/metrics`, as OpenMetrics. The series of a cluster come with its probe and go with it. A histogram `x` is the series `x_bucket`, `x_sum` and `x_count`.
+`--metrics-bind-addr`, `kelpie addon collector` and `kelpie etcd` on `--listen`, path `/metrics`, as OpenMetrics. The series of a cluster come with its probe and go with it. A histogram `x` is the series `x_bucket`, `x_sum` and `x_count`.
 ";
+
+/// The page's sections, and which of the families that are left stand in each.
+const SECTIONS: [(&str, fn(&Family) -> bool); 7] = [
+    ("The prober as a whole", |family| {
+        family.is_of("prober") && !family.labels.contains("cluster")
+    }),
+    ("Each cluster of the prober", |family| {
+        family.is_of("prober")
+    }),
+    ("The weeder", |family| family.is_of("weeder")),
+    ("The checks of an etcd member", |family| {
+        family.is_of("etcd")
+    }),
+    (
+        "The addon's status controller, operator and hop",
+        |family| family.is_of("addon"),
+    ),
+    ("The addon's collectors", |family| family.is_of("collector")),
+    ("Checks behind `/livez` and `/readyz`", |_| true),
+];
 
 /// One family.
 #[derive(Default)]
@@ -27,6 +51,13 @@ struct Family {
     labels: BTreeSet<String>,
 }
 
+impl Family {
+    fn is_of(&self, component: &str) -> bool {
+        let rest = self.name.strip_prefix("kelpie_");
+        rest.is_some_and(|rest| rest.starts_with(component))
+    }
+}
+
 /// The page.
 pub(super) fn page() -> Result<String> {
     let mut registry = Registry::default();
@@ -34,48 +65,45 @@ pub(super) fn page() -> Result<String> {
     let _weeder = kelpie_weeder::Exhibit::new(&mut registry);
     kelpie_addon::exhibit(&mut registry);
     kelpie_collector::exhibit(&mut registry);
+    etcd(&mut registry)?;
     let _health = TURNING.checks(&mut registry)?;
     let mut text = String::new();
     encode(&mut text, &registry).context("the metrics cannot be written")?;
-    let families = read(&text);
-    let is_of = |family: &&Family, component: &str| family.name.starts_with(component);
-    let is_of_a_cluster = |family: &&Family| family.labels.contains("cluster");
-    let (prober, others): (Vec<_>, Vec<_>) = families
-        .iter()
-        .partition(|family| is_of(family, "kelpie_prober"));
-    let (clusters, whole): (Vec<_>, Vec<_>) = prober.into_iter().partition(is_of_a_cluster);
-    let (weeder, others): (Vec<_>, Vec<_>) = others
-        .into_iter()
-        .partition(|family| is_of(family, "kelpie_weeder"));
-    let (addon, others): (Vec<_>, Vec<_>) = others
-        .into_iter()
-        .partition(|family| is_of(family, "kelpie_addon"));
-    let (collector, health): (Vec<_>, Vec<_>) = others
-        .into_iter()
-        .partition(|family| is_of(family, "kelpie_collector"));
+    let mut families = read(&text);
     let mut page = HEAD.to_owned();
-    for (title, families) in [
-        ("The prober as a whole", whole),
-        ("Each cluster of the prober", clusters),
-        ("The weeder", weeder),
-        ("The addon's status controller, operator and hop", addon),
-        ("The addon's collectors", collector),
-        ("Checks behind `/livez` and `/readyz`", health),
-    ] {
+    for (title, is_of_it) in SECTIONS {
         // Writing to a String cannot fail.
         let _ = write!(
             page,
             "\n## {title}\n\n| name | type | labels | meaning |\n|---|---|---|---|\n"
         );
-        page.extend(families.into_iter().map(line));
+        page.extend(families.extract_if(.., |family| is_of_it(family)).map(line));
     }
     Ok(page)
 }
 
-fn line(family: &Family) -> String {
+/// An etcd member that nobody asks: it only lends its checks their names.
+fn etcd(registry: &mut Registry) -> Result<()> {
+    // Its client is made inside of one.
+    let runtime = Builder::new_current_thread().enable_all().build()?;
+    let _inside = runtime.enter();
+    let target = Target {
+        endpoint: Address::parse("http://127.0.0.1:2379", false)?,
+        metrics: None,
+        access: Access::new(Default::default()),
+        user: None,
+        log_in_wait: Duration::ZERO,
+        pid: None,
+    };
+    let member: Arc<dyn Member> = Arc::new(Remote::new(target));
+    let _checks = kelpie_etcd::checks(&member, &Options::default(), registry)?;
+    Ok(())
+}
+
+fn line(family: Family) -> String {
     let Family {
         name, kind, help, ..
-    } = family;
+    } = &family;
     let suffix = if kind == "counter" { "_total" } else { "" };
     let labels: Vec<String> = family
         .labels
@@ -138,6 +166,7 @@ mod tests {
             ("addon operator", "kelpie_addon_operator_"),
             ("addon hop", "kelpie_addon_hop_"),
             ("addon collector", "kelpie_collector_"),
+            ("etcd", "kelpie_etcd_"),
         ] {
             assert!(families.contains(family), "{family}");
             assert!(head.contains(&format!("`kelpie {command}`")), "{command}");

@@ -19,11 +19,21 @@ struct Rules {
     page: &'static str,
 }
 
-const RULES: [Rules; 3] = [
+const RULES: [Rules; 5] = [
+    Rules {
+        alerts: include_str!("../../../../deploy/alerts/addon.yaml"),
+        runbook: include_str!("../../../../docs/addon.md"),
+        page: "docs/addon.md",
+    },
     Rules {
         alerts: include_str!("../../../../deploy/alerts/collector.yaml"),
         runbook: include_str!("../../../../docs/collector.md"),
         page: "docs/collector.md",
+    },
+    Rules {
+        alerts: include_str!("../../../../deploy/alerts/etcd.yaml"),
+        runbook: include_str!("../../../../docs/etcd.md"),
+        page: "docs/etcd.md",
     },
     Rules {
         alerts: include_str!("../../../../deploy/alerts/prober.yaml"),
