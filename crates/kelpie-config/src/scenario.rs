@@ -10,6 +10,13 @@ use crate::reader;
 use crate::{Parsed, Report, Strictness};
 pub(crate) use read::TABLES;
 
+/// The controllers that a simulated cluster has.
+pub const CONTROLLERS: [&str; 3] = [
+    "kube-controller-manager",
+    "machine-controller-manager",
+    "cluster-autoscaler",
+];
+
 /// A timeline of faults.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Scenario {

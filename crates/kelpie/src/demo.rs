@@ -19,6 +19,8 @@ mod watchdog;
 
 use anyhow::{Context, Result};
 use clap::{Args, ValueEnum};
+use kelpie_core::Time;
+use kelpie_kube::WallClock;
 use kelpie_sim::Plan;
 
 use self::interrupt::Interrupt;
@@ -107,10 +109,14 @@ impl Demo {
     fn play(&self) -> Result<Outcome> {
         let plot = self.plot()?;
         let interrupt = Interrupt::listen()?;
-        let Some((mut stage, deeds)) = self.tell(&plot, &interrupt)? else {
+        let now = WallClock::default().now();
+        let Some((mut stage, deeds)) = self.tell(&plot, now, &interrupt)? else {
             return Ok(Outcome::Interrupted);
         };
-        let mut unwatched = Stage::unwatched(&plot)?;
+        let mut unwatched = Stage::unwatched(&plot, now)?;
+        if !unwatched.begin(&plot, interrupt.token())? {
+            return Ok(Outcome::Interrupted);
+        }
         while !unwatched.is_over() {
             unwatched.play()?;
             if interrupt.is_told() {
@@ -136,12 +142,17 @@ impl Demo {
             seed: self.seed,
             ..Plan::of(self.clusters.into(), self.nodes.into())
         };
-        Ok(Plot::new(plan, plot::find(&self.scenario)?))
+        Plot::new(plan, plot::find(&self.scenario)?)
     }
 
     /// Plays it with Kelpie and shows it; gives the stage as it is then, and what Kelpie did. `None`:
     /// somebody has seen enough.
-    fn tell(&self, plot: &Plot, interrupt: &Interrupt) -> Result<Option<(Stage, Deeds)>> {
+    fn tell(
+        &self,
+        plot: &Plot,
+        now: Time,
+        interrupt: &Interrupt,
+    ) -> Result<Option<(Stage, Deeds)>> {
         let is_silent = self.output == Output::Json;
         let mut pace = match self.speed {
             _ if self.once || is_silent => Pace::unbounded(),
@@ -154,7 +165,10 @@ impl Demo {
             (false, false) => Screen::fitting(),
         };
         screen.open(plot).context("cannot write the story")?;
-        let mut stage = Stage::watched(plot)?;
+        let mut stage = Stage::watched(plot, now)?;
+        if !stage.begin(plot, interrupt.token())? {
+            return Ok(None);
+        }
         let mut story = Story::new(plot);
         while !stage.is_over() {
             stage.play()?;

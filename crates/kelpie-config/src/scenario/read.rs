@@ -2,9 +2,8 @@
 
 use std::time::Duration;
 
-use super::{Clusters, Fault, Incident, Nodes, Scenario, Site};
+use super::{CONTROLLERS, Clusters, Fault, Incident, Nodes, Scenario, Site};
 use crate::key::{Table, key};
-use crate::name;
 use crate::reader::Section;
 use crate::value::{MOST, Span, Value};
 
@@ -40,6 +39,9 @@ const INCIDENT: Table = Table {
 
 pub(crate) const TABLES: &[&Table] = &[&ROOT, &INCIDENT];
 
+/// Nobody watches for longer.
+const LONGEST: Duration = Duration::from_hours(7 * 24);
+
 /// Nobody simulates more of anything.
 const MOST_CLUSTERS: u32 = 100_000;
 
@@ -69,7 +71,14 @@ pub(super) fn scenario(root: &Section<'_>) -> Scenario {
         text.unwrap_or_default().to_owned()
     };
     let length = root.require("length", "how long the scenario goes on, such as 25m");
-    let length = length.and_then(|value| value.duration(Span::AboveZero));
+    let length = length.and_then(|value| {
+        let length = value.duration(Span::AboveZero)?;
+        if length > LONGEST {
+            value.refuse("at most a week, 168h");
+            return None;
+        }
+        Some(length)
+    });
     let incidents = root.require("incidents", EXPECTED);
     let incidents = incidents.and_then(|value| value.some_items(EXPECTED));
     let read = |value| incident(value, length);
@@ -154,7 +163,7 @@ fn fault(section: &Section<'_>) -> Option<Fault> {
         "scale" => Fault::Scale {
             controller: section
                 .require("controller", "the name of a Deployment")?
-                .named(&name::OBJECT)?
+                .choice(&CONTROLLERS.map(|name| (name, name)))?
                 .to_owned(),
             replicas: section.require("replicas", "a count")?.whole(0..=MOST)?,
         },

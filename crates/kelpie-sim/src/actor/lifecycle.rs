@@ -22,7 +22,7 @@ pub(crate) struct Lifecycle {
     /// Pods of an unreachable node are evicted after so long.
     patience: Duration,
     is_running: bool,
-    /// When the process that runs was started.
+    /// When the process that acts began to.
     pub(crate) since: Time,
     /// When it may evict from a zone again.
     next_eviction: BTreeMap<usize, Time>,
@@ -50,14 +50,14 @@ impl Lifecycle {
     /// Pods of it come up, or are gone. A new process remembers nothing.
     pub(crate) fn run(&mut self, is_running: bool, nodes: &mut [Node], now: Time) {
         if is_running && !self.is_running {
-            self.since = now;
-            self.forget(nodes);
+            self.forget(nodes, now);
         }
         self.is_running = is_running;
     }
 
     /// A new process takes over.
-    pub(crate) fn forget(&mut self, nodes: &mut [Node]) {
+    pub(crate) fn forget(&mut self, nodes: &mut [Node], now: Time) {
+        self.since = now;
         for node in nodes {
             node.memory = Memory {
                 is_evicted: node.memory.is_evicted,

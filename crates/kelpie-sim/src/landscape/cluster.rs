@@ -43,6 +43,8 @@ pub(super) struct Cluster {
     pub(super) url: String,
     /// How long before its deadline it was fenced the last time, in seconds, if there was one.
     pub(super) margin: Option<f64>,
+    /// The watchdog has stopped kube-controller-manager.
+    pub(super) is_fenced: bool,
     rotations: u32,
     pace: Pace,
     pods_per_node: u64,
@@ -96,6 +98,7 @@ impl Cluster {
             next_tick: now.after(phase),
             url,
             margin: None,
+            is_fenced: false,
             rotations: 0,
             pace,
             pods_per_node: plan.pods_per_node,
@@ -180,7 +183,7 @@ impl Cluster {
                 self.down_since = None;
                 self.down += now.since(since);
                 if now >= since.after(ELECTION) {
-                    self.lifecycle.forget(&mut self.nodes);
+                    self.lifecycle.forget(&mut self.nodes, now);
                 }
             }
             _ => {}

@@ -37,11 +37,7 @@ pub struct Plan {
 
 impl Plan {
     /// The Deployments of a control plane that the shipped configuration fences.
-    pub const CONTROLLERS: [&str; 3] = [
-        "kube-controller-manager",
-        "machine-controller-manager",
-        "cluster-autoscaler",
-    ];
+    pub const CONTROLLERS: [&str; 3] = kelpie_config::scenario::CONTROLLERS;
 
     /// The Secret with the kubeconfig.
     pub const SECRET: &str = "shoot-access-dependency-watchdog-probe";

@@ -23,6 +23,8 @@ pub struct Row {
     /// Seconds until the first node that is Ready may turn Unknown if nobody renews any more; below
     /// zero if that is past. `None` if there is no such node.
     pub deadline: Option<f64>,
+    /// kube-controller-manager was stopped, and not by a [`Scale`](crate::scenario::Fault::Scale) of the script.
+    pub is_fenced: bool,
     /// Seconds before its deadline when it was fenced the last time; below zero if that was too late.
     /// `None` if no node was cut off then, or none was Ready any more.
     pub margin: Option<f64>,

@@ -1,7 +1,7 @@
 //! Everything of a landscape that changes, and the one schedule that changes it.
 
 use std::cmp::Reverse;
-use std::collections::{BTreeMap, BinaryHeap};
+use std::collections::{BTreeMap, BTreeSet, BinaryHeap};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -45,6 +45,8 @@ pub(super) struct World {
     pub(super) ports: BTreeMap<u16, usize>,
     weather: Weather,
     deployments: Deployments,
+    /// What the script has scaled, and to how many: whoever else does so is the watchdog.
+    scaled_by_others: BTreeSet<(Key, u32)>,
     script: Script,
     wakes: BinaryHeap<Reverse<(Time, Actor)>>,
     rng: Rng,
@@ -68,6 +70,7 @@ impl World {
         Self {
             deployments: Deployments::new(plan.pod_start, plan.pod_stop),
             weather: Weather::new(plan.latency, rng.fork()),
+            scaled_by_others: BTreeSet::new(),
             rng,
             plan,
             seed,
@@ -159,17 +162,20 @@ impl World {
     /// A Deployment was written.
     pub(super) fn see_deployment(&mut self, key: Key, wanted: u32, now: Time) {
         let (before, _) = self.deployments.count(&key);
-        let is_kcm = *key.1 == *Plan::CONTROLLERS[0];
-        if is_kcm
-            && wanted == 0
-            && before > 0
+        let is_somebodys = self.scaled_by_others.remove(&(key.clone(), wanted));
+        if *key.1 == *Plan::CONTROLLERS[0]
             && let Some(number) = self.numbers.get(&key.0)
             && let Some(cluster) = self.clusters.get_mut(*number)
         {
-            let deadline = cluster.deadline(self.plan.grace);
-            let deadline = deadline.filter(|_| cluster.cut_off() > 0);
-            cluster.margin = deadline.map(|deadline| signed(deadline, now));
-            self.damage.margins.extend(cluster.margin);
+            if wanted > 0 {
+                cluster.is_fenced = false;
+            } else if before > 0 && !is_somebodys {
+                cluster.is_fenced = true;
+                let deadline = cluster.deadline(self.plan.grace);
+                let deadline = deadline.filter(|_| cluster.cut_off() > 0);
+                cluster.margin = deadline.map(|deadline| signed(deadline, now));
+                self.damage.margins.extend(cluster.margin);
+            }
         }
         self.deployments.see(key, wanted, now);
         if let Some(at) = self.deployments.next() {
@@ -268,7 +274,13 @@ impl World {
             Fault::Scale {
                 controller,
                 replicas,
-            } => scale(seed, &cluster.name, controller, *replicas),
+            } => {
+                let key = (Arc::clone(&cluster.name), controller.as_str().into());
+                if self.deployments.count(&key).0 != *replicas {
+                    self.scaled_by_others.insert((key, *replicas));
+                }
+                scale(seed, &cluster.name, controller, *replicas);
+            }
             _ => {
                 cluster.begin(number, fault, seed, now);
                 let next = cluster.next();
@@ -403,6 +415,7 @@ impl World {
                 deadline: cluster
                     .deadline(self.plan.grace)
                     .map(|deadline| signed(deadline, now)),
+                is_fenced: cluster.is_fenced,
                 margin: cluster.margin,
             }
         };

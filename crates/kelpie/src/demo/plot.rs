@@ -4,7 +4,7 @@ use std::path::Path;
 
 use anyhow::{Result, bail};
 use kelpie_sim::Plan;
-use kelpie_sim::scenario::Scenario;
+use kelpie_sim::scenario::{Clusters, Fault, Nodes, Scenario};
 
 use crate::config_file;
 use crate::printable::printable;
@@ -16,13 +16,31 @@ pub(super) struct Plot {
 }
 
 impl Plot {
-    /// A fault without a length lasts to the end of the scenario.
-    pub(super) fn new(plan: Plan, mut scenario: Scenario) -> Self {
+    /// A fault without a length lasts to the end of the scenario. Fails if one is about somebody whom
+    /// the fleet does not have.
+    pub(super) fn new(plan: Plan, mut scenario: Scenario) -> Result<Self> {
         for incident in &mut scenario.incidents {
             let rest = scenario.length.saturating_sub(incident.at);
             incident.lasts.get_or_insert(rest);
+            if let Clusters::Numbers(numbers) = &incident.clusters
+                && let Some(number) = numbers.iter().find(|number| **number >= plan.clusters)
+            {
+                bail!(
+                    "the scenario's `{incident}` is about cluster {number}, and there are only {} (from 0; --clusters sets how many)",
+                    plan.clusters
+                );
+            }
+            if let Fault::Partition(Nodes::Zone(zone)) | Fault::NodeClock(Nodes::Zone(zone), _) =
+                incident.fault
+                && zone >= plan.zones
+            {
+                bail!(
+                    "the scenario's `{incident}` is about zone {zone}, and there are only {} (from 0)",
+                    plan.zones
+                );
+            }
         }
-        Self { plan, scenario }
+        Ok(Self { plan, scenario })
     }
 
     /// What is about to be seen, in two lines.

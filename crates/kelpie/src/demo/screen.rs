@@ -124,15 +124,12 @@ impl Canvas {
 
     /// Everything in one piece, over what was drawn before.
     fn draw(&mut self, scene: &Scene<'_>) -> String {
-        // Above the story and its time, and the cursor below all: what has left the screen cannot be
-        // drawn over.
-        let room = terminal::height()
-            .unwrap_or(HEIGHT)
-            .saturating_sub(RECENT + 3);
+        let (room, told) = rooms(terminal::height().unwrap_or(HEIGHT));
         let mut lines = table::lines(scene.fleet, scene.story.states(), room);
         lines.push(String::new());
         lines.push(format!("{} now", Stamp(scene.at)));
-        lines.extend(self.recent.iter().map(Line::to_string));
+        let first = self.recent.len().saturating_sub(told);
+        lines.extend(self.recent.iter().skip(first).map(Line::to_string));
         let mut text = String::new();
         if self.height > 0 {
             let _ = write!(text, "\u{1b}[{}A", self.height);
@@ -146,5 +143,27 @@ impl Canvas {
         text.push_str("\u{1b}[J\u{1b}[?7h");
         self.height = lines.len();
         text
+    }
+}
+
+/// How many lines of a screen are the table's, and how many the story's. Between them are its time and a
+/// free line, below all is the cursor: what has left the screen cannot be drawn over.
+fn rooms(height: usize) -> (usize, usize) {
+    let room = height.saturating_sub(3);
+    let told = RECENT.min(room.saturating_sub(table::LOWEST));
+    (room - told, told)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_story_makes_room_for_the_table_on_a_low_screen() {
+        assert_eq!(rooms(24), (16, 5));
+        assert_eq!(rooms(12), (4, 5));
+        assert_eq!(rooms(10), (4, 3));
+        assert_eq!(rooms(7), (4, 0));
+        assert_eq!(rooms(2), (0, 0));
     }
 }

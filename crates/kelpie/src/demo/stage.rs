@@ -28,6 +28,9 @@ const WARM_UP: Duration = Duration::from_mins(6);
 /// A story is over by then, counted from the end of its scenario.
 const AFTERMATH: Duration = Duration::from_mins(15);
 
+/// Every period of the watchdog's that is counted on the clock divides it.
+const GRID: Duration = Duration::from_mins(5);
+
 /// A landscape with what goes wrong in it, and who watches over it.
 pub(super) struct Stage {
     /// Its time stands still but for the frames that are played.
@@ -40,9 +43,9 @@ pub(super) struct Stage {
 }
 
 impl Stage {
-    /// The prober and the weeder watch over it.
-    pub(super) fn watched(plot: &Plot) -> Result<Self> {
-        let mut stage = Self::empty(plot)?;
+    /// The prober and the weeder watch over it; it is `now` when the story is over.
+    pub(super) fn watched(plot: &Plot, now: Time) -> Result<Self> {
+        let mut stage = Self::unwatched(plot, now)?;
         {
             let _inside = stage.runtime.enter();
             stage.watchdog = Some(Watchdog::start(&stage.landscape)?);
@@ -54,18 +57,11 @@ impl Stage {
                 happened.push(happening.clone());
             }
         });
-        stage.begin(plot);
         Ok(stage)
     }
 
     /// Nobody does.
-    pub(super) fn unwatched(plot: &Plot) -> Result<Self> {
-        let stage = Self::empty(plot)?;
-        stage.begin(plot);
-        Ok(stage)
-    }
-
-    fn empty(plot: &Plot) -> Result<Self> {
+    pub(super) fn unwatched(plot: &Plot, now: Time) -> Result<Self> {
         // The watchdog draws from the thread's dice.
         fastrand::seed(plot.plan.seed);
         kelpie_net::install_crypto();
@@ -76,7 +72,7 @@ impl Stage {
             .context("cannot start the runtime")?;
         let landscape = {
             let _inside = runtime.enter();
-            let clock = Clock::starting_at(beginning(plot.scenario.length));
+            let clock = Clock::starting_at(beginning(now, plot.scenario.length));
             Landscape::inside(&plot.plan, &clock)?
         };
         let driven = landscape.clone();
@@ -91,17 +87,31 @@ impl Stage {
         })
     }
 
-    fn begin(&self, plot: &Plot) {
-        self.runtime.block_on(async { sleep(WARM_UP).await });
+    /// Begins with the scenario as soon as everybody is in their stride; false if somebody has seen
+    /// enough before that.
+    pub(super) fn begin(&mut self, plot: &Plot, enough: &CancellationToken) -> Result<bool> {
+        let mut warm = Duration::ZERO;
+        while warm < WARM_UP {
+            if enough.is_cancelled() {
+                return Ok(false);
+            }
+            self.go_on()?;
+            warm += FRAME;
+        }
         let _inside = self.runtime.enter();
         self.landscape.play(&plot.scenario);
+        Ok(true)
     }
 
     /// Plays a frame.
     pub(super) fn play(&mut self) -> Result<()> {
+        self.elapsed += FRAME;
+        self.go_on()
+    }
+
+    fn go_on(&mut self) -> Result<()> {
         // The timer has to be made inside.
         self.runtime.block_on(async { sleep(FRAME).await });
-        self.elapsed += FRAME;
         let _inside = self.runtime.enter();
         match &mut self.watchdog {
             Some(watchdog) => watchdog.follow_orders(),
@@ -180,10 +190,53 @@ impl Stage {
     }
 }
 
-/// So long ago that a story with a scenario of this length is over by now: who looks around afterwards
-/// finds objects as old as they are. To the second, so that what happens depends on the seed alone.
-fn beginning(length: Duration) -> Time {
-    let now = WallClock::default().now().as_micros();
-    let now = Time::from_unix(now.div_euclid(1_000_000), 0);
-    now.before(WARM_UP + length + AFTERMATH)
+/// So long ago that a story with a scenario of this length is over by `now`: who looks around afterwards
+/// finds objects as old as they are. On a full [`GRID`], so that what happens depends on the seed alone.
+fn beginning(now: Time, length: Duration) -> Time {
+    let latest = now.before(WARM_UP + length + AFTERMATH);
+    let grid = i64::try_from(GRID.as_secs()).unwrap_or(i64::MAX);
+    let second = latest.as_micros().div_euclid(1_000_000);
+    Time::from_unix(second - second.rem_euclid(grid), 0)
+}
+
+#[cfg(test)]
+mod tests {
+    use kelpie_sim::Plan;
+    use kelpie_sim::scenario::Scenario;
+
+    use super::*;
+
+    /// What is told of a story that is over by `now`, with the times since its beginning.
+    fn told(now: Time) -> (Vec<String>, Damage) {
+        let plot = Plot::new(Plan::of(3, 5), Scenario::built_in("flapping").unwrap()).unwrap();
+        let mut stage = Stage::watched(&plot, now).unwrap();
+        assert!(stage.begin(&plot, &CancellationToken::new()).unwrap());
+        let mut told = Vec::new();
+        while !stage.is_over() {
+            stage.play().unwrap();
+            for happening in stage.take_happenings() {
+                told.push(format!("{:?} {:?}", stage.elapsed(), happening.what));
+            }
+        }
+        (told, stage.damage())
+    }
+
+    #[test]
+    fn the_same_seed_is_the_same_story_at_any_time_of_the_day() {
+        let noon = Time::from_unix(1_800_000_000, 0);
+        let story = told(noon);
+        assert!(story.0.len() > 10, "{story:?}");
+        for later in [Duration::from_millis(37_500), Duration::from_secs(1_234)] {
+            assert_eq!(told(noon.after(later)), story, "{later:?} later");
+        }
+    }
+
+    #[test]
+    fn who_has_seen_enough_need_not_wait_for_the_beginning() {
+        let plot = Plot::new(Plan::of(1, 1), Scenario::built_in("partition").unwrap()).unwrap();
+        let mut stage = Stage::unwatched(&plot, Time::from_unix(1_800_000_000, 0)).unwrap();
+        let enough = CancellationToken::new();
+        enough.cancel();
+        assert!(!stage.begin(&plot, &enough).unwrap());
+    }
 }

@@ -13,6 +13,8 @@ pub(super) enum State {
     CutOff(Option<f64>),
     /// Its controllers can do no harm; they were stopped so many seconds before the deadline.
     Fenced(Option<f64>),
+    /// Somebody else has stopped kube-controller-manager.
+    Stopped,
     /// Controllers are on their way back.
     Restoring,
     /// It was fenced, and everything is as before.
@@ -28,13 +30,15 @@ impl State {
         let is_usual = row.controllers.iter().all(usual);
         // It goes last, and the others do no harm without it.
         let manager = row.controllers.first();
-        let is_fenced = manager.is_some_and(|manager| manager.wanted < manager.usual);
-        if is_fenced {
+        let is_stopped = manager.is_some_and(|manager| manager.wanted < manager.usual);
+        if row.is_fenced {
             Self::Fenced(row.margin)
         } else if row.is_down {
             Self::Down
         } else if row.ready < nodes {
             Self::Damaged
+        } else if is_stopped {
+            Self::Stopped
         } else if row.cut_off > 0 {
             Self::CutOff(row.deadline.filter(|left| *left > 0.0))
         } else if !was_fenced {
@@ -58,6 +62,7 @@ impl State {
             Self::Down => "API server down",
             Self::CutOff(_) => "cut off",
             Self::Fenced(_) => "fenced",
+            Self::Stopped => "stopped by somebody",
             Self::Restoring => "being restored",
             Self::Restored => "restored",
             Self::Damaged => "damaged",
@@ -78,7 +83,7 @@ impl State {
     pub(super) fn style(self) -> Style {
         let colour = match self {
             Self::Healthy => return Style::new(),
-            Self::CutOff(_) | Self::Down => AnsiColor::Yellow,
+            Self::CutOff(_) | Self::Down | Self::Stopped => AnsiColor::Yellow,
             Self::Fenced(_) | Self::Restoring => AnsiColor::Cyan,
             Self::Restored => AnsiColor::Green,
             Self::Damaged => AnsiColor::Red,
@@ -106,6 +111,7 @@ mod tests {
             }],
             faults: Vec::new(),
             deadline: Some(12.3),
+            is_fenced: wanted == 0,
             margin: Some(7.89),
         }
     }
@@ -133,6 +139,15 @@ mod tests {
             ..row(5, 5, (1, 1))
         };
         assert_eq!(State::of(&down, 5, false).words(), "API server down");
+    }
+
+    #[test]
+    fn a_controller_that_somebody_else_has_stopped_is_no_fence() {
+        let stopped = Row {
+            is_fenced: false,
+            ..row(5, 5, (0, 0))
+        };
+        assert_eq!(State::of(&stopped, 5, false).words(), "stopped by somebody");
     }
 
     #[test]

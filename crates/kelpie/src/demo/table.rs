@@ -7,14 +7,17 @@ use kelpie_sim::{Controller, Row};
 
 use super::state::State;
 
-/// The lines of the table, so many at most and at least four, none wider than 80 columns: clusters that do
+/// A table has at least so many lines: a head, two clusters, and how many there are beside them.
+pub(super) const LOWEST: usize = 4;
+
+/// The lines of the table, so many at most and at least [`LOWEST`], none wider than 80 columns: clusters that do
 /// not fit are only counted.
 pub(super) fn lines(
     fleet: &[Row],
     states: impl Iterator<Item = State>,
     most: usize,
 ) -> Vec<String> {
-    let room = match most.max(4) - 1 {
+    let room = match most.max(LOWEST) - 1 {
         room if room >= fleet.len() => fleet.len(),
         room => room - 1,
     };
@@ -81,6 +84,7 @@ mod tests {
             controllers: vec![controller; 3],
             faults: Vec::new(),
             deadline: None,
+            is_fenced: false,
             margin: None,
         };
         let fleet = vec![row; 40];

@@ -116,15 +116,60 @@ incidents:
     insta::assert_snapshot!(program.run(&[&SMALL[..], &arguments].concat()));
 }
 
+/// Margins, with Kelpie, of a scenario of one's own.
+fn margins(test: &str, incidents: &str) -> Vec<f64> {
+    let scenario = format!("length: 12m\nincidents:\n{incidents}");
+    let program = Program::new(test).with_file("own.yaml", &scenario);
+    let arguments = ["--once", "--output", "json", "--scenario", "own.yaml"];
+    let mut command = program.command(&[&SMALL[..], &arguments].concat());
+    let output = command.output().unwrap();
+    let report: Value = serde_json::from_slice(&output.stdout).unwrap();
+    let margins = report["with"]["margins"].as_array().unwrap().iter();
+    margins.map(|margin| margin.as_f64().unwrap()).collect()
+}
+
+#[test]
+fn what_somebody_else_stops_is_no_fence_of_kelpies() {
+    let stopped = "- {at: 1m, lasts: 5m, only: [0], fault: partition}
+- {at: 65s, only: [0], fault: scale, controller: kube-controller-manager, replicas: 0}
+- {at: 7m, only: [0], fault: scale, controller: kube-controller-manager, replicas: 1}
+";
+    assert_eq!(margins("demo-somebody", stopped), [0.0; 0]);
+}
+
+#[test]
+fn a_partition_that_begins_in_an_outage_counts_from_its_end() {
+    let both = "- {at: 1m, lasts: 2m, only: [0], fault: outage}
+- {at: 150s, lasts: 5m, only: [0], fault: partition}
+";
+    let margins = margins("demo-both", both);
+    assert!(margins.len() == 1 && margins[0] > 0.0, "{margins:?}");
+}
+
 #[test]
 fn what_cannot_be_played_is_told_with_what_can() {
     let program = Program::new("demo-wrong").with_file(
         "wrong.yaml",
-        "length: 10m\nincidents:\n- {at: 1m, fault: earthquake}\n- {at: 11m, fault: partition, zone: first}\n",
+        "length: 10m\nincidents:\n- {at: 1m, fault: earthquake}\n- {at: 11m, fault: partition, zone: first}\n- {at: 1m, fault: scale, controller: kcm, replicas: 0}\n",
+    );
+    let program = program.with_file(
+        "eternal.yaml",
+        "length: 1000h\nincidents: [{at: 1m, fault: crash}]\n",
+    );
+    let program = program.with_file(
+        "nobody.yaml",
+        "length: 10m\nincidents: [{at: 1m, only: [1, 12], fault: outage}]\n",
+    );
+    let program = program.with_file(
+        "nowhere.yaml",
+        "length: 10m\nincidents: [{at: 1m, fault: partition, zone: 3}]\n",
     );
     let told = [
         &["demo", "--scenario", "earthquake"][..],
         &["demo", "--scenario", "wrong.yaml"],
+        &["demo", "--scenario", "eternal.yaml"],
+        &["demo", "--scenario", "nobody.yaml"],
+        &["demo", "--scenario", "nowhere.yaml"],
         &["demo", "--scenario", "."],
         &["demo", "--speed", "fast"],
         &["demo", "--clusters", "0"],
