@@ -26,7 +26,7 @@ struct State {
 /// What a call waits for its turn with, the most urgent first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Urgency {
-    /// A call for the very target that this deadline is about, and it is close.
+    /// A call for the very target that this deadline is about.
     Pressing(Time),
     /// A call of a flow that works against this deadline.
     Deadline(Time),

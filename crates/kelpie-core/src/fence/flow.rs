@@ -37,14 +37,14 @@ impl Flow {
     pub(super) fn poll(&mut self, now: Time, rush_at: Option<Time>) -> (Vec<Step>, Vec<TargetId>) {
         let in_haste = rush_at.is_some_and(|at| now >= at);
         let rushed = self.open_levels(now, in_haste);
-        let origin = Origin::Flow(self.id);
+        let (origin, goes_down) = (Origin::Flow(self.id), self.direction == Direction::Down);
         let works = self.works.iter_mut().zip(&*self.targets).enumerate();
         let step = |(index, (work, target)): (usize, (&mut Work, &Target))| {
             work.poll(now).map(|(call, purpose)| Step {
                 target: TargetId(index),
                 call,
                 purpose,
-                is_pressing: in_haste && target.races(),
+                is_pressing: goes_down && target.races(),
                 origin,
             })
         };

@@ -178,8 +178,8 @@ pub struct Step {
     pub call: Call,
     /// What it is for: how urgent it is, and how it is counted.
     pub purpose: Purpose,
-    /// The deadline is close, and it is about this target: it goes before all others, also of other
-    /// clusters. Where the API server is the limit, those would use up the time that this one has.
+    /// The deadline is about this target: it goes before all others, also of other clusters, whose
+    /// deadlines are not. Where the API server is the limit, those would use up the time that this one has.
     pub is_pressing: bool,
     pub(super) origin: Origin,
 }

@@ -84,15 +84,28 @@ fn levels_run_in_order_and_the_next_waits_until_the_last_has_settled() {
 fn the_deadline_beats_the_order_of_the_levels() {
     let mut rig = Rig::gardener();
     rig.steer(&fence_by(4.0));
+    rig.run(20.0);
+    assert_eq!(rig.when(2, "down"), Some(1.0), "3 s before the deadline");
+    assert_eq!(rig.rushed, [2]);
+}
+
+/// A call that waits among those of many clusters may wait until its deadline is close.
+#[test]
+fn what_races_is_pressing_from_its_turn_on_and_never_on_the_way_up() {
+    let mut rig = Rig::gardener();
     let mut pressing = Vec::new();
+    rig.steer(&fence_by(60.0));
     rig.run_with(20.0, |step, _, _| {
         if step.is_pressing {
             pressing.push(step.target.0);
         }
         None
     });
-    assert_eq!(rig.when(2, "down"), Some(1.0), "3 s before the deadline");
-    assert_eq!(rig.rushed, [2]);
+    rig.steer(&release());
+    rig.run_with(60.0, |step, _, _| {
+        assert!(!step.is_pressing, "{step:?}");
+        None
+    });
     assert!(!pressing.is_empty() && pressing.iter().all(|target| *target == 2));
 }
 
