@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use anyhow::{Context, Result};
 use kelpie_etcd::{Access, Address, Member, Options, Remote, Target};
+use kelpie_net::FilePaths;
 use prometheus_client::encoding::text::encode;
 use prometheus_client::registry::Registry;
 use tokio::runtime::Builder;
@@ -22,8 +23,10 @@ const HEAD: &str = "\
 `--metrics-bind-addr`, `kelpie addon collector` and `kelpie etcd` on `--listen`, path `/metrics`, as OpenMetrics. The series of a cluster come with its probe and go with it. A histogram `x` is the series `x_bucket`, `x_sum` and `x_count`.
 ";
 
-/// The page's sections, and which of the families that are left stand in each.
-const SECTIONS: [(&str, fn(&Family) -> bool); 7] = [
+/// A title, and whether a family stands below it if it stands below none before.
+type Section = (&'static str, fn(&Family) -> bool);
+
+const SECTIONS: [Section; 7] = [
     ("The prober as a whole", |family| {
         family.is_of("prober") && !family.labels.contains("cluster")
     }),
@@ -77,7 +80,11 @@ pub(super) fn page() -> Result<String> {
             page,
             "\n## {title}\n\n| name | type | labels | meaning |\n|---|---|---|---|\n"
         );
-        page.extend(families.extract_if(.., |family| is_of_it(family)).map(line));
+        page.extend(
+            families
+                .extract_if(.., |family| is_of_it(family))
+                .map(|family| line(&family)),
+        );
     }
     Ok(page)
 }
@@ -90,7 +97,7 @@ fn etcd(registry: &mut Registry) -> Result<()> {
     let target = Target {
         endpoint: Address::parse("http://127.0.0.1:2379", false)?,
         metrics: None,
-        access: Access::new(Default::default()),
+        access: Access::new(FilePaths::default()),
         user: None,
         log_in_wait: Duration::ZERO,
         pid: None,
@@ -100,10 +107,10 @@ fn etcd(registry: &mut Registry) -> Result<()> {
     Ok(())
 }
 
-fn line(family: Family) -> String {
+fn line(family: &Family) -> String {
     let Family {
         name, kind, help, ..
-    } = &family;
+    } = family;
     let suffix = if kind == "counter" { "_total" } else { "" };
     let labels: Vec<String> = family
         .labels
