@@ -222,7 +222,8 @@ impl Watcher {
         match change {
             Change::Applied(object) => {
                 self.is_blind = false;
-                let status = Addon::read(object).status;
+                let Addon { uid, status, .. } = Addon::read(object);
+                self.voice.know(&uid);
                 let woken_by = wake(&status);
                 let is_news = self.woken_by.as_ref() != Some(&woken_by);
                 self.know(Some(status));

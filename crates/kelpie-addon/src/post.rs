@@ -1,5 +1,6 @@
 //! What both controllers of the addon run on: a spoke, a say in who acts, and Events.
 
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use kelpie_bell::Listener;
@@ -39,6 +40,8 @@ pub(crate) struct Voice {
     /// `None`: nothing is written to the spoke.
     events: Option<Events>,
     addon: AddonRef,
+    /// That of the addon as it was last seen: `kubectl describe` asks for Events by it.
+    uid: Arc<Mutex<Option<String>>>,
 }
 
 /// Whether a write may be made. Clones are the same.
@@ -54,6 +57,7 @@ impl Post {
             voice: Voice {
                 events,
                 addon: options.addon.clone(),
+                uid: Arc::default(),
             },
             spoke,
             options,
@@ -91,6 +95,14 @@ impl Say {
 }
 
 impl Voice {
+    /// The addon was seen, and this is its uid.
+    pub(crate) fn know(&self, uid: &str) {
+        let mut known = self.uid.lock().unwrap_or_else(PoisonError::into_inner);
+        if known.as_deref() != Some(uid) {
+            *known = Some(uid.to_owned());
+        }
+    }
+
     pub(crate) fn tell(
         &self,
         kind: NoteKind,
@@ -99,13 +111,14 @@ impl Voice {
         message: String,
     ) {
         if let Some(events) = &self.events {
+            let uid = self.uid.lock().unwrap_or_else(PoisonError::into_inner);
             events.publish(Note {
                 about: ObjectRef {
                     api_version: ADDON.api_version(),
                     kind: ADDON.kind.to_owned(),
                     namespace: self.addon.namespace.clone(),
                     name: self.addon.name.clone(),
-                    uid: None,
+                    uid: uid.clone(),
                 },
                 kind,
                 reason,

@@ -132,6 +132,7 @@ impl Operation {
     }
 
     async fn prepare(&self, addon: &Addon) -> Result<World, CallError> {
+        self.voice.know(&addon.uid);
         self.sweep(Some(&addon.uid)).await?;
         World::read(&self.objects, &self.addon.namespace, &self.options).await
     }

@@ -5,7 +5,9 @@ use std::time::Duration;
 use kelpie_e2e::{landscape::rest, poll};
 use serde_json::json;
 
-use super::stage::{Alone, M, PATIENCE, Stage, U, component, condition, definition, report, trues};
+use super::stage::{
+    Alone, M, NAMESPACE, PATIENCE, Stage, U, component, condition, definition, report, trues,
+};
 
 #[tokio::test]
 async fn the_boot_with_both_collectors_is_progressing_until_both_forward() {
@@ -239,17 +241,10 @@ async fn a_spoke_that_goes_and_comes_is_followed_again() {
     report(&stage.spoke, "platform", "ForwardFailure", &[]).await;
     stage.spoke.until("Degraded").await;
     stage.hub.until("Degraded").await;
-    let path = format!(
-        "{}/events",
-        "/api/v1/namespaces/open-cluster-management-addon-observability"
-    );
-    poll::until("the Event", PATIENCE, async || {
-        let events = rest::read(&stage.spoke.client, &path).await?;
-        let events = events["items"].as_array().cloned().unwrap_or_default();
-        Ok(events
-            .iter()
-            .any(|event| event["reason"] == "Degraded")
-            .then_some(()))
+    let describe = ["describe", "observabilityaddons", "--namespace", NAMESPACE];
+    poll::until("people to see the Event", PATIENCE, async || {
+        let said = stage.spoke.api.kubectl(&describe).await?;
+        Ok(said.contains("Warning  Degraded").then_some(()))
     })
     .await
     .unwrap();
