@@ -194,7 +194,7 @@ impl Replication {
                 warn!(namespace, "the hub does not get the status: {why}");
                 let message = format!("the hub does not get the status: {why}");
                 self.voice
-                    .tell(NoteKind::Warning, "HubUnreachable", "Replicate", message);
+                    .tell(NoteKind::Warning, "HubBehind", "Replicate", message);
             }
         }
     }
