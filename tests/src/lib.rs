@@ -8,7 +8,8 @@
 //! kube-controller-managers run there as well, in an [`outage`] all shoots go at once, in a [`soak`]
 //! everything goes wrong for a while. A [`MetricsServer`] is a Prometheus or a `VictoriaMetrics`.
 //! [`Kelpie`] is the built binary, a [`Pod`] starts it as a Deployment would. Under them, [`process`] runs a server and ends it with its test,
-//! [`pki`] makes keys and certificates, [`poll`] waits for an event with a deadline.
+//! [`pki`] makes keys and certificates, [`poll`] waits for an event with a deadline. [`kubectl`] and
+//! [`python`] are clients of others.
 //!
 //! Every test starts its own servers: that costs two seconds and makes tests independent of each
 //! other. `KELPIE_KEEP=1` keeps the folders with logs and keys.
@@ -30,6 +31,7 @@ mod pod;
 pub mod poll;
 mod port;
 pub mod process;
+pub mod python;
 pub mod race;
 mod seconds;
 mod simulated;

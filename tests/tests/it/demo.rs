@@ -6,7 +6,7 @@ use std::time::Duration;
 use k8s_openapi::jiff::Timestamp;
 use kelpie_core::Time;
 use kelpie_e2e::process::Process;
-use kelpie_e2e::{kelpie, kubectl, poll};
+use kelpie_e2e::{kelpie, kubectl, poll, python};
 use kelpie_kube::WallClock;
 use tempfile::TempDir;
 
@@ -119,6 +119,22 @@ async fn the_kubeconfigs_in_a_kept_landscape_lead_to_its_clusters() {
     ];
     let leases = kubectl::run(&inner, kept.folder.path(), &leases).await;
     assert_eq!(leases.unwrap().lines().count(), 3);
+}
+
+#[tokio::test]
+async fn pythons_client_trusts_a_kept_landscape_and_reads_all_of_it() {
+    let kept = Kept::start().await;
+    let said = python::run(include_str!("demo.py"), &kept.kubeconfig).await;
+    let expected = "version v1.36.4
+deployments 9
+pods 3
+services 3
+slices 3
+clusters 3
+nodes 3 linux
+leases 3
+";
+    assert_eq!(said.unwrap(), expected);
 }
 
 #[tokio::test]

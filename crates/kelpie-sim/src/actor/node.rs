@@ -243,7 +243,19 @@ fn object(name: &str, zone: usize, now: Time) -> Value {
                 "lastHeartbeatTime": now,
                 "lastTransitionTime": now,
             }],
-            "nodeInfo": { "kubeletVersion": VERSION.2 },
+            // All of it: there are clients that take a node for broken whose kubelet leaves something out.
+            "nodeInfo": {
+                "architecture": "amd64",
+                "bootID": "",
+                "containerRuntimeVersion": "containerd://2.2.0",
+                "kernelVersion": "6.12.0",
+                "kubeProxyVersion": "",
+                "kubeletVersion": VERSION.2,
+                "machineID": "",
+                "operatingSystem": "linux",
+                "osImage": "simulated",
+                "systemUUID": "",
+            },
         },
     })
 }

@@ -3,7 +3,10 @@
 use std::fmt;
 
 use kelpie_net::{Identity, TlsServer};
-use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, IsCa, KeyPair};
+use rcgen::{
+    BasicConstraints, CertificateParams, CertifiedIssuer, DistinguishedName, DnType,
+    ExtendedKeyUsagePurpose, IsCa, KeyPair, KeyUsagePurpose,
+};
 
 use super::LandscapeError;
 
@@ -22,12 +25,21 @@ impl Authority {
     }
 
     fn make() -> Result<Self, rcgen::Error> {
-        let mut params = CertificateParams::default();
-        params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
-        let issuer = CertifiedIssuer::self_signed(params, KeyPair::generate()?)?;
+        let mut own = CertificateParams::default();
+        own.distinguished_name = named("kelpie demo");
+        own.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+        own.key_usages = vec![KeyUsagePurpose::KeyCertSign];
+        let issuer = CertifiedIssuer::self_signed(own, KeyPair::generate()?)?;
         let key = KeyPair::generate()?;
         let names = ["127.0.0.1".to_owned(), "localhost".to_owned()];
-        let chain = CertificateParams::new(names)?.signed_by(&key, &issuer)?;
+        let mut serving = CertificateParams::new(names)?;
+        // OpenSSL takes a certificate whose subject is its issuer for one that nobody else vouches for.
+        serving.distinguished_name = named("kube-apiserver");
+        serving.key_usages = vec![KeyUsagePurpose::DigitalSignature];
+        serving.extended_key_usages = vec![ExtendedKeyUsagePurpose::ServerAuth];
+        // Newer versions of Python ask for it.
+        serving.use_authority_key_identifier_extension = true;
+        let chain = serving.signed_by(&key, &issuer)?;
         Ok(Self {
             pem: issuer.pem(),
             chain: chain.pem(),
@@ -42,6 +54,12 @@ impl Authority {
         let server = identity.and_then(|identity| TlsServer::new(&identity));
         server.map_err(|error| LandscapeError::Certificate(error.to_string()))
     }
+}
+
+fn named(name: &str) -> DistinguishedName {
+    let mut full = DistinguishedName::new();
+    full.push(DnType::CommonName, name);
+    full
 }
 
 /// Its key is secret.
