@@ -12,6 +12,7 @@ pub mod chaos;
 mod clock;
 mod dice;
 mod fault;
+mod field;
 mod kind;
 mod landscape;
 mod patch;
@@ -19,6 +20,7 @@ mod refusal;
 pub mod resource;
 mod selection;
 pub mod server;
+mod shape;
 mod store;
 mod wire;
 

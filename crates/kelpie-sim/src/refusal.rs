@@ -134,6 +134,19 @@ impl Refusal {
         refusal
     }
 
+    /// A count that is below zero.
+    pub(crate) fn negative(kind: &Kind, name: &str, field: &str, count: i64) -> Self {
+        let why = format!("Invalid value: {count}: must be greater than or equal to 0");
+        Self::invalid(kind, name, field, "FieldValueInvalid", &why)
+    }
+
+    /// What a patch leads to is no object of its kind: `why` in the words of who reads it.
+    pub(crate) fn undecodable(why: &str) -> Self {
+        let why = format!("Invalid value: {why}");
+        let nothing = Resource::known("", "");
+        Self::invalid_as(&nothing, "", "patch", "FieldValueInvalid", &why)
+    }
+
     pub(crate) fn about(reason: Reason, message: String, resource: &Resource, name: &str) -> Self {
         let mut details = Map::new();
         insert(&mut details, "name", name);

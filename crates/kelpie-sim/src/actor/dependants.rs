@@ -6,6 +6,7 @@ use std::time::Duration;
 use kelpie_core::Time;
 use serde_json::{Value, json};
 
+use crate::field;
 use crate::resource::{ENDPOINT_SLICES, PODS, REPLICA_SETS, SERVICES};
 use crate::store::{Part, Store};
 
@@ -112,7 +113,7 @@ impl Dependants {
             &self.namespace,
             name,
             Part::Object,
-            |slice| slice["endpoints"] = ready["endpoints"].clone(),
+            |slice| field::set(slice, "/endpoints", ready["endpoints"].clone()),
         );
         if !is_served && let State::Runs(_) = self.state {
             self.state = State::Dying(now.after(LIFE));
@@ -236,8 +237,8 @@ impl Dependants {
         });
         let pod = self.pod();
         let _ = seed.modify(&PODS, &self.namespace, &pod, Part::Status, |pod| {
-            pod["status"]["phase"] = phase.into();
-            pod["status"]["containerStatuses"] = json!([container]);
+            field::set(pod, "/status/phase", phase);
+            field::set(pod, "/status/containerStatuses", json!([container]));
         });
     }
 }

@@ -7,6 +7,7 @@ use kelpie_core::Time;
 use serde_json::json;
 
 use super::node::{Health, Node};
+use crate::field;
 use crate::resource::Resource;
 use crate::store::{Deletion, Part, Store};
 
@@ -131,7 +132,7 @@ pub(crate) fn create(seed: &Store, cluster: &str, node: &str, phase: &str) {
 fn set_phase(seed: &Store, cluster: &str, node: &str, phase: &str) {
     let name = format!("machine-{node}");
     let _ = seed.modify(&MACHINES, cluster, &name, Part::Status, |machine| {
-        machine["status"]["currentStatus"]["phase"] = phase.into();
+        field::set(machine, "/status/currentStatus/phase", phase);
     });
 }
 

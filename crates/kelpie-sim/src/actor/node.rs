@@ -8,6 +8,7 @@ use kelpie_core::Time;
 use serde_json::{Value, json};
 
 use crate::clock;
+use crate::field;
 use crate::resource::{LEASES, NODES};
 use crate::server::VERSION;
 use crate::store::{Part, Store};
@@ -186,8 +187,8 @@ impl Node {
         let taints = json!([{ "key": "node.kubernetes.io/unreachable", "effect": "NoExecute" }]);
         let _ = store.modify(&NODES, "", &self.name, Part::Object, |node| {
             if is_tainted {
-                node["spec"]["taints"] = taints;
-            } else if let Some(spec) = node["spec"].as_object_mut() {
+                field::set(node, "/spec/taints", taints);
+            } else if let Some(Value::Object(spec)) = node.get_mut("spec") {
                 spec.remove("taints");
             }
         });
@@ -206,7 +207,7 @@ fn retry(rng: &mut Rng) -> Duration {
 }
 
 fn set_ready(node: &mut Value, status: &str, at: &str) {
-    let Some(ready) = node["status"]["conditions"][0].as_object_mut() else {
+    let Some(ready) = field::condition(node, "Ready") else {
         return;
     };
     let (reason, message) = match status {
@@ -274,4 +275,54 @@ fn lease(name: &str, now: Time, seconds: u64, owner: &Value) -> Value {
             json!([{ "apiVersion": "v1", "kind": "Node", "name": name, "uid": owner }]);
     }
     lease
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::clock::Clock;
+
+    const PACE: Pace = Pace {
+        renewal: Duration::from_secs(10),
+        lease_seconds: 40,
+    };
+
+    fn at(seconds: u64) -> Time {
+        Time::from_unix(1_700_000_000, 0).after(Duration::from_secs(seconds))
+    }
+
+    #[test]
+    fn a_node_goes_on_whatever_others_have_made_of_its_objects() {
+        for rubbish in [
+            json!("x"),
+            json!([]),
+            json!({ "conditions": "x", "taints": 1 }),
+        ] {
+            let store = Store::new(Clock::new(|| at(0)), 1);
+            let mut rng = Rng::with_seed(1);
+            let mut node = Node::join(&store, ("n".into(), 0, 0), PACE, at(0), &mut rng);
+            let spoil = |object: &mut Value| {
+                object["spec"] = rubbish.clone();
+                object["status"] = rubbish.clone();
+            };
+            let places = [(&LEASES, NAMESPACE), (&NODES, "")];
+            for (resource, namespace) in places {
+                for part in [Part::Object, Part::Status] {
+                    let spoilt = store.modify(resource, namespace, "n", part, spoil);
+                    spoilt.unwrap();
+                }
+            }
+            node.turn_unknown(&store, at(50), &mut rng);
+            let shown = store.get(&NODES, "", "n").unwrap();
+            assert_eq!(shown["status"]["conditions"][0]["status"], "Unknown");
+            assert_eq!(shown["spec"]["taints"][0]["effect"], "NoExecute");
+            node.settle(&store, PACE, at(400), &mut rng);
+            node.taint(&store, false);
+            let shown = store.get(&NODES, "", "n").unwrap();
+            assert_eq!(shown["status"]["conditions"][0]["status"], "True");
+            assert!(shown["spec"]["taints"].is_null(), "{shown}");
+            let lease = store.get(&LEASES, NAMESPACE, "n").unwrap();
+            assert!(lease["spec"]["renewTime"].is_string(), "{lease}");
+        }
+    }
 }

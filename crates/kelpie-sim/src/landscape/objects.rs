@@ -5,6 +5,7 @@ use base64::prelude::BASE64_STANDARD;
 use serde_json::{Value, json};
 
 use super::Plan;
+use crate::field;
 use crate::resource::{DEFINITIONS, DEPLOYMENTS, NAMESPACES, Resource, SECRETS};
 use crate::store::{Part, Store};
 
@@ -99,7 +100,7 @@ pub(super) fn deployment(seed: &Store, namespace: &str, name: &str, replicas: u3
 pub(super) fn secret(seed: &Store, namespace: &str, kubeconfig: &str) {
     let data = json!({ "kubeconfig": BASE64_STANDARD.encode(kubeconfig) });
     let name = Plan::SECRET;
-    let change = |secret: &mut Value| secret["data"] = data.clone();
+    let change = |secret: &mut Value| field::set(secret, "/data", data.clone());
     if seed
         .modify(&SECRETS, namespace, name, Part::Object, change)
         .is_err()

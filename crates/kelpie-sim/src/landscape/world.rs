@@ -17,6 +17,7 @@ use super::script::{Due, Script};
 use super::{Order, Plan};
 use crate::actor::{Deployments, Key};
 use crate::fault::{Weather, numbers};
+use crate::field;
 use crate::resource::DEPLOYMENTS;
 use crate::server::{Fate, Listening, Server, User};
 use crate::store::{Part, Store};
@@ -441,7 +442,7 @@ impl World {
 fn scale(seed: &Store, cluster: &str, controller: &str, replicas: u32) {
     // Somebody who errs in the name does nothing.
     let _ = seed.modify(&DEPLOYMENTS, cluster, controller, Part::Object, |object| {
-        object["spec"]["replicas"] = replicas.into();
+        field::set(object, "/spec/replicas", replicas);
     });
 }
 

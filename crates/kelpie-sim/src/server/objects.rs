@@ -10,6 +10,7 @@ use crate::kind::Kind;
 use crate::patch::{Patch, prune};
 use crate::refusal::{Reason, Refusal};
 use crate::resource::Resource;
+use crate::shape;
 use crate::store::body::{key, parts};
 use crate::store::{Deleted, Deletion, Kept, Paging, Part, Store};
 use crate::wire;
@@ -118,6 +119,9 @@ impl Server {
         let kept = if is_new && how == Patch::Apply && place.subresource.is_empty() {
             let mut object = json!({});
             how.apply(&mut object, patch)?;
+            if let Some(why) = shape::wrong(kind, &object) {
+                return Err(Refusal::undecodable(&why));
+            }
             check_name(place, &object)?;
             state.create(kind, namespace, object, is_dry)?
         } else {
@@ -131,6 +135,9 @@ impl Server {
                     prune(&mut object, &last, patch);
                 }
                 how.apply(&mut object, patch)?;
+                if let Some(why) = shape::wrong(kind, &object) {
+                    return Err(Refusal::undecodable(&why));
+                }
                 if is_new_events && object.is_object() {
                     events::to_core(&mut object);
                 }
@@ -274,6 +281,9 @@ fn read(asked: &Asked<'_>, kind: &Kind) -> Result<Value, Refusal> {
             kind.name
         );
         return Err(Refusal::bad_request(message));
+    }
+    if let Some(why) = shape::wrong(kind, &object) {
+        return Err(Refusal::bad_request(why));
     }
     if kind.resource != kind.shelf {
         events::to_core(&mut object);

@@ -6,6 +6,7 @@ use super::answer::Answer;
 use super::objects::{is_dry, patch_of};
 use super::route::Place;
 use super::{Asked, Server, not_allowed, parsed};
+use crate::field;
 use crate::kind::{Kind, Scale};
 use crate::patch::Patch;
 use crate::refusal::Refusal;
@@ -65,19 +66,20 @@ impl Server {
             is_dry(asked),
             |mut object| {
                 let wanted = change(shown(kind, scale, &object))?;
-                // Zero is left out.
-                let count = wanted["spec"]["replicas"].as_i64().unwrap_or(0);
+                let count = match &wanted["spec"]["replicas"] {
+                    // Zero is left out.
+                    Value::Null => 0,
+                    count => count.as_i64().ok_or_else(|| no_count(count))?,
+                };
                 if count < 0 {
-                    let why = format!("Invalid value: {count}: must be greater than or equal to 0");
-                    let cause = "FieldValueInvalid";
-                    return Err(Refusal::invalid(kind, name, "spec.replicas", cause, &why));
+                    return Err(Refusal::negative(kind, name, "spec.replicas", count));
                 }
-                set(&mut object, &scale.wanted, count.into());
+                field::set(&mut object, &scale.wanted, count);
                 let version = wanted["metadata"]["resourceVersion"]
                     .as_str()
                     .unwrap_or_default();
                 if !version.is_empty() {
-                    object["metadata"]["resourceVersion"] = version.into();
+                    field::set(&mut object, "/metadata/resourceVersion", version);
                 }
                 Ok(object)
             },
@@ -134,14 +136,6 @@ fn selector(labels: &Value) -> String {
     labels.collect::<Vec<_>>().join(",")
 }
 
-/// Sets what a pointer points to, making what is above it.
-fn set(object: &mut Value, pointer: &str, value: Value) {
-    let mut place = object;
-    for step in pointer.split('/').skip(1) {
-        if !place.is_object() {
-            *place = json!({});
-        }
-        place = &mut place[step];
-    }
-    *place = value;
+fn no_count(count: &Value) -> Refusal {
+    Refusal::undecodable(&format!("{count}: json: cannot unmarshal it into a count"))
 }

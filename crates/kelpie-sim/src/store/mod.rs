@@ -19,6 +19,7 @@ use kelpie_core::Time;
 use serde_json::Value;
 
 use crate::clock::Clock;
+use crate::field;
 use crate::refusal::Refusal;
 use crate::resource::{LEASES, Resource};
 use crate::selection::Selection;
@@ -192,7 +193,7 @@ impl State {
         }
         let renewed = at.to_string();
         self.update(&kind, namespace, name, Part::Object, false, |mut lease| {
-            lease["spec"]["renewTime"] = renewed.into();
+            field::set(&mut lease, "/spec/renewTime", renewed);
             Ok(lease)
         })?;
         Ok(())

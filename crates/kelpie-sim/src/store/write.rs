@@ -73,6 +73,7 @@ impl State {
         }
         strip_nulls(kind, &mut object);
         preset::created(self, kind, &mut object);
+        check_replicas(kind, &name, &object)?;
         Ok(self.keep(kind, key, object, is_dry))
     }
 
@@ -100,6 +101,7 @@ impl State {
                 }
                 strip_nulls(kind, &mut object);
                 preset::completed(kind, &mut object);
+                check_replicas(kind, name, &object)?;
                 if kind.counts_generations && is_new_generation(kind, &present, &object) {
                     metadata::count_generation(&mut object)?;
                 }
@@ -278,6 +280,17 @@ fn mark(kind: &Kind, object: &mut Object, at: &str, grace: u64) -> Result<(), Re
         own.insert("deletionGracePeriodSeconds".into(), grace.into());
     }
     Ok(())
+}
+
+/// Nobody can have fewer pods than none.
+fn check_replicas(kind: &Kind, name: &str, object: &Object) -> Result<(), Refusal> {
+    let wanted = object.get("spec").and_then(|spec| spec.get("replicas"));
+    match wanted.and_then(Value::as_i64) {
+        Some(count) if count < 0 && kind.scale.is_some() && !kind.is_custom => {
+            Err(Refusal::negative(kind, name, "spec.replicas", count))
+        }
+        _ => Ok(()),
+    }
 }
 
 /// Puts a field back as it was.

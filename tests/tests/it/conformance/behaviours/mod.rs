@@ -76,6 +76,7 @@ pub(super) fn all() -> Vec<Behaviour> {
         patches::strategic_patches_know_containers,
         patches::apply_creates_and_changes,
         patches::wrong_patches,
+        patches::built_in_kinds_keep_their_types,
         scale::a_deployment_is_scaled,
         scale::scaling_rests_on_versions,
         scale::a_scale_is_replaced,

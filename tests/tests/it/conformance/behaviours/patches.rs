@@ -3,6 +3,7 @@
 use anyhow::Result;
 use serde_json::{Value, json};
 
+use crate::conformance::client::{MERGE, Reply};
 use crate::conformance::{Stage, named};
 
 const JSON_PATCH: &str = "application/json-patch+json";
@@ -184,4 +185,115 @@ pub(super) async fn wrong_patches(stage: Stage) -> Result<Value> {
         statuses.push(api.patch(&path, kind, &patch).await?.status);
     }
     Ok(json!(statuses))
+}
+
+/// Writes whose fields are of other types than the kind has them, in every way to write.
+pub(super) async fn built_in_kinds_keep_their_types(stage: Stage) -> Result<Value> {
+    let leases = stage.at("coordination.k8s.io/v1", "leases");
+    let deployments = stage.at("apps/v1", "deployments");
+    let lease = json!({ "metadata": { "name": "a" }, "spec": { "leaseDurationSeconds": 40 } });
+    let deployment = json!({
+        "metadata": { "name": "a" },
+        "spec": {
+            "selector": { "matchLabels": { "app": "a" } },
+            "template": {
+                "metadata": { "labels": { "app": "a" } },
+                "spec": { "containers": [{ "name": "main", "image": "none" }] },
+            },
+        },
+    });
+    let node = named(&stage.namespace);
+    let metadata = [
+        json!({ "metadata": "x" }),
+        json!({ "metadata": { "labels": "x" } }),
+        json!({ "metadata": { "annotations": { "a": 1 } } }),
+        json!({ "metadata": { "finalizers": "x" } }),
+        json!({ "metadata": { "ownerReferences": ["x"] } }),
+    ];
+    let specs = [
+        json!({ "spec": "x" }),
+        json!({ "spec": [] }),
+        json!({ "spec": { "renewTime": 5 } }),
+        json!({ "spec": { "renewTime": "yesterday" } }),
+        json!({ "spec": { "leaseDurationSeconds": "a" } }),
+    ];
+    let replicas = [
+        json!({ "spec": { "replicas": -1 } }),
+        json!({ "spec": { "replicas": "a" } }),
+        json!({ "spec": { "replicas": 1.5 } }),
+        json!({ "spec": { "replicas": 1_u64 << 31 } }),
+        json!({ "spec": [] }),
+    ];
+    let data = [json!({ "data": "x" }), json!({ "data": { "k": 1 } })];
+    let taints = [
+        json!({ "spec": { "taints": "x" } }),
+        json!({ "spec": { "taints": [1] } }),
+    ];
+    let leases_wrong = [&metadata[..], &specs].concat();
+    let mut seen = Vec::new();
+    for (path, object, wrong) in [
+        (leases, lease, &leases_wrong[..]),
+        (deployments, deployment, &replicas),
+        (stage.configs(), named("a"), &data),
+        ("/api/v1/nodes".to_owned(), node, &taints),
+    ] {
+        seen.push(wrongly_written(&stage, &path, &object, wrong).await?);
+    }
+    let status = format!("/api/v1/nodes/{}/status", stage.namespace);
+    for wrong in [
+        json!({ "status": "x" }),
+        json!({ "status": { "conditions": {} } }),
+        json!({ "status": { "conditions": ["x"] } }),
+    ] {
+        seen.push(told(&stage.admin.merge(&status, &wrong).await?));
+    }
+    let scale = format!("{}/a/scale", stage.at("apps/v1", "deployments"));
+    for count in [json!("a"), json!(1.5), json!({})] {
+        let wrong = json!({ "spec": { "replicas": count } });
+        seen.push(told(&stage.admin.merge(&scale, &wrong).await?));
+    }
+    Ok(json!(seen))
+}
+
+/// What the server says of each of them as patches, as an update and as something new; and that what
+/// was there is as it was.
+async fn wrongly_written(
+    stage: &Stage,
+    path: &str,
+    object: &Value,
+    wrong: &[Value],
+) -> Result<Value> {
+    let api = &stage.admin;
+    let made = api.post(path, object).await?.ok()?;
+    let name = made["metadata"]["name"].as_str().unwrap_or_default();
+    let own = format!("{path}/{name}");
+    let mut seen = Vec::new();
+    for wrong in wrong {
+        for kind in [MERGE, STRATEGIC] {
+            seen.push(told(&api.patch(&own, kind, wrong).await?));
+        }
+        let mut replaced = made.clone();
+        for (field, value) in wrong.as_object().into_iter().flatten() {
+            let operation =
+                json!([{ "op": "replace", "path": format!("/{field}"), "value": value }]);
+            seen.push(told(&api.patch(&own, JSON_PATCH, &operation).await?));
+            match (&mut replaced[field], value) {
+                (Value::Object(there), Value::Object(new)) => there.extend(new.clone()),
+                (there, new) => *there = new.clone(),
+            }
+        }
+        seen.push(told(&api.put(&own, &replaced).await?));
+        if replaced["metadata"].is_object() {
+            replaced["metadata"]["name"] = "another".into();
+            replaced["metadata"]["resourceVersion"] = "".into();
+        }
+        seen.push(told(&api.post(path, &replaced).await?));
+    }
+    seen.push(api.get(&own).await?.ok()?["metadata"].clone());
+    Ok(json!(seen))
+}
+
+/// A refusal without its words, which are the decoder's.
+fn told(reply: &Reply) -> Value {
+    json!([reply.status, reply.body["reason"]])
 }
