@@ -5,8 +5,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use kelpie_core::Time;
-use serde_json::json;
+use serde_json::{Value, json};
 
+use crate::clock;
+use crate::field;
 use crate::resource::DEPLOYMENTS;
 use crate::store::{Part, Store};
 
@@ -18,8 +20,8 @@ pub(crate) type Key = (Arc<str>, Arc<str>);
 pub(crate) struct Deployments {
     start: Duration,
     stop: Duration,
-    /// Pods take this long instead.
-    slow: Option<Duration>,
+    /// Faults that make pods take so long instead, each with its number.
+    slow: Vec<(usize, Duration)>,
     all: BTreeMap<Key, Count>,
     /// What will have become of whose pods, and when.
     due: BTreeSet<(Time, Key, u32)>,
@@ -37,21 +39,28 @@ impl Deployments {
         Self {
             start,
             stop,
-            slow: None,
+            slow: Vec::new(),
             all: BTreeMap::new(),
             due: BTreeSet::new(),
         }
     }
 
-    pub(crate) fn slow_down(&mut self, by: Option<Duration>) {
-        self.slow = by;
+    /// Pods take so long while the fault of this number lasts; of several the slowest counts.
+    pub(crate) fn slow_down(&mut self, number: usize, by: Duration) {
+        self.slow.push((number, by));
+    }
+
+    /// That fault is over.
+    pub(crate) fn speed_up(&mut self, number: usize) {
+        self.slow.retain(|(own, _)| *own != number);
     }
 
     /// A Deployment whose pods are there already.
-    pub(crate) fn add(&mut self, seed: &Store, key: Key, count: u32) {
-        show(seed, &key, count);
+    pub(crate) fn add(&mut self, seed: &Store, key: Key, count: u32, now: Time) {
         let (wanted, present) = (count, count);
-        self.all.insert(key, Count { wanted, present });
+        let count = Count { wanted, present };
+        show(seed, &key, count, now);
+        self.all.insert(key, count);
     }
 
     /// How many are wanted and how many are there.
@@ -60,21 +69,22 @@ impl Deployments {
         (count.wanted, count.present)
     }
 
-    /// A Deployment was written.
-    pub(crate) fn see(&mut self, key: Key, wanted: u32, now: Time) {
+    /// A Deployment was written; `is_observed` if its status is about what it says.
+    pub(crate) fn see(&mut self, key: Key, wanted: u32, is_observed: bool, now: Time) {
         let count = self.all.entry(key.clone()).or_default();
-        if count.wanted == wanted {
+        let is_same = count.wanted == wanted;
+        if is_same && (is_observed || self.due.iter().any(|(_, own, _)| *own == key)) {
             return;
         }
         let grows = wanted > count.wanted;
         count.wanted = wanted;
-        if !grows {
-            // Pods that were about to start are not started any more.
-            self.due
-                .retain(|(_, own, then)| *own != key || *then <= wanted);
-        }
         let usual = if grows { self.start } else { self.stop };
-        let at = now.after(self.slow.unwrap_or(usual));
+        let slow = self.slow.iter().map(|(_, by)| *by).max();
+        let at = now.after(slow.unwrap_or(usual));
+        // Pods that were about to start are not started any more; and what would be later than this is
+        // about pods that are none of the Deployment's by then.
+        self.due
+            .retain(|(when, own, then)| *own != key || *when < at && (grows || *then <= wanted));
         self.due.insert((at, key, wanted));
     }
 
@@ -83,34 +93,254 @@ impl Deployments {
         self.due.first().map(|(at, ..)| *at)
     }
 
-    /// Does what is due; gives whose pods are how many now.
+    /// Does what is due; gives whose pods are how many now, where that is new.
     pub(crate) fn step(&mut self, seed: &Store, now: Time) -> Vec<(Key, u32)> {
         let mut changed = Vec::new();
         while self.next().is_some_and(|at| at <= now)
             && let Some((_, key, present)) = self.due.pop_first()
         {
-            show(seed, &key, present);
-            self.all.entry(key.clone()).or_default().present = present;
-            changed.push((key, present));
+            let count = self.all.entry(key.clone()).or_default();
+            let is_new = count.present != present;
+            count.present = present;
+            show(seed, &key, *count, now);
+            if is_new {
+                changed.push((key, present));
+            }
         }
         changed
     }
 }
 
 /// Writes how many pods there are; all that are there are ready.
-fn show(seed: &Store, (namespace, name): &Key, count: u32) {
+fn show(seed: &Store, (namespace, name): &Key, count: Count, now: Time) {
     // The Deployment may be gone by now.
     let _ = seed.modify(&DEPLOYMENTS, namespace, name, Part::Status, |object| {
-        let generation = object["metadata"]["generation"].clone();
-        object["status"] = match count {
-            0 => json!({ "observedGeneration": generation }),
-            _ => json!({
-                "observedGeneration": generation,
-                "replicas": count,
-                "updatedReplicas": count,
-                "readyReplicas": count,
-                "availableReplicas": count,
-            }),
-        };
+        let mut status = json!({
+            "observedGeneration": object["metadata"]["generation"],
+            "conditions": object["status"]["conditions"],
+        });
+        if count.present > 0 {
+            for field in [
+                "/replicas",
+                "/updatedReplicas",
+                "/readyReplicas",
+                "/availableReplicas",
+            ] {
+                field::set(&mut status, field, count.present);
+            }
+        }
+        field::set(object, "/status", status);
+        show_conditions(object, count, &clock::seconds(now));
     });
+}
+
+/// What `kubectl wait` and `kubectl rollout status` go by.
+fn show_conditions(object: &mut Value, count: Count, now: &str) {
+    // A quarter may be missing.
+    let is_available = count.present >= count.wanted - count.wanted / 4;
+    let is_complete = count.present == count.wanted;
+    let available = if is_available {
+        (
+            "True",
+            "MinimumReplicasAvailable",
+            "Deployment has minimum availability.",
+        )
+    } else {
+        (
+            "False",
+            "MinimumReplicasUnavailable",
+            "Deployment does not have minimum availability.",
+        )
+    };
+    let (reason, message) = if is_complete {
+        (
+            "NewReplicaSetAvailable",
+            "ReplicaSet has successfully progressed.",
+        )
+    } else {
+        ("ReplicaSetUpdated", "ReplicaSet is progressing.")
+    };
+    let progressing = ("True", reason, message);
+    for (kind, (status, reason, message)) in
+        [("Available", available), ("Progressing", progressing)]
+    {
+        let Some(condition) = field::condition(object, kind) else {
+            continue;
+        };
+        if condition
+            .get("status")
+            .is_none_or(|before| *before != status)
+        {
+            condition.insert("lastTransitionTime".into(), now.into());
+        }
+        if condition
+            .get("reason")
+            .is_none_or(|before| *before != reason)
+        {
+            condition.insert("lastUpdateTime".into(), now.into());
+        }
+        condition.insert("status".into(), status.into());
+        condition.insert("reason".into(), reason.into());
+        condition.insert("message".into(), message.into());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::clock::Clock;
+
+    const START: Duration = Duration::from_secs(5);
+    const STOP: Duration = Duration::from_secs(2);
+    const LONG: Duration = Duration::from_secs(150);
+
+    fn at(seconds: u64) -> Time {
+        Time::from_unix(1_700_000_000, 0).after(Duration::from_secs(seconds))
+    }
+
+    struct Stage {
+        seed: Store,
+        deployments: Deployments,
+        key: Key,
+    }
+
+    impl Stage {
+        fn new(count: u32) -> Self {
+            let seed = Store::new(Clock::new(|| at(0)), 1);
+            let object = json!({ "metadata": { "name": "kcm" }, "spec": { "replicas": count } });
+            seed.create(&DEPLOYMENTS, "default", object).unwrap();
+            let key: Key = ("default".into(), "kcm".into());
+            let mut deployments = Deployments::new(START, STOP);
+            deployments.add(&seed, key.clone(), count, at(0));
+            Self {
+                seed,
+                deployments,
+                key,
+            }
+        }
+
+        /// Somebody scales it.
+        fn scale(&mut self, wanted: u32, second: u64) {
+            let scale = |object: &mut Value| field::set(object, "/spec/replicas", wanted);
+            let scaled = self
+                .seed
+                .modify(&DEPLOYMENTS, "default", "kcm", Part::Object, scale);
+            scaled.unwrap();
+            self.deployments
+                .see(self.key.clone(), wanted, false, at(second));
+        }
+
+        /// When pods came or went, and how many there were then.
+        fn play(&mut self, seconds: std::ops::Range<u64>) -> Vec<(u64, u32)> {
+            let mut seen = Vec::new();
+            for second in seconds {
+                let changed = self.deployments.step(&self.seed, at(second));
+                seen.extend(changed.into_iter().map(|(_, count)| (second, count)));
+            }
+            seen
+        }
+
+        fn status(&self) -> Value {
+            let object = self.seed.get(&DEPLOYMENTS, "default", "kcm").unwrap();
+            object["status"].clone()
+        }
+    }
+
+    #[test]
+    fn pods_that_stop_slowly_do_not_take_those_with_them_that_have_come_since() {
+        let mut stage = Stage::new(1);
+        stage.deployments.slow_down(0, LONG);
+        stage.scale(0, 10);
+        stage.deployments.speed_up(0);
+        stage.scale(1, 60);
+        assert_eq!(stage.play(0..300), []);
+        assert_eq!(stage.deployments.count(&stage.key), (1, 1));
+        assert_eq!(stage.status()["readyReplicas"], 1);
+    }
+
+    #[test]
+    fn pods_that_are_gone_before_others_come_are_gone_for_so_long() {
+        let mut stage = Stage::new(1);
+        stage.scale(0, 10);
+        stage.scale(1, 11);
+        assert_eq!(stage.play(0..300), [(12, 0), (16, 1)]);
+    }
+
+    #[test]
+    fn whatever_is_wanted_in_between_the_last_wish_comes_true() {
+        for first in 0..4 {
+            for second in 0..4 {
+                for last in 0..4 {
+                    let mut stage = Stage::new(1);
+                    stage.deployments.slow_down(0, LONG);
+                    stage.scale(first, 10);
+                    stage.scale(second, 20);
+                    stage.deployments.speed_up(0);
+                    stage.scale(last, 30);
+                    stage.play(0..300);
+                    let found = stage.deployments.count(&stage.key);
+                    assert_eq!(found, (last, last), "{first} {second} {last}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn slow_pods_are_as_slow_as_the_slowest_fault_that_lasts() {
+        let mut stage = Stage::new(3);
+        stage.deployments.slow_down(0, Duration::from_secs(20));
+        stage.deployments.slow_down(1, Duration::from_secs(10));
+        stage.scale(2, 0);
+        stage.deployments.speed_up(0);
+        assert_eq!(stage.play(0..100), [(20, 2)]);
+        stage.scale(1, 100);
+        stage.deployments.speed_up(1);
+        assert_eq!(stage.play(100..200), [(110, 1)]);
+        stage.scale(0, 200);
+        assert_eq!(stage.play(200..300), [(202, 0)]);
+    }
+
+    #[test]
+    fn conditions_say_whether_it_is_available_and_since_when() {
+        let mut stage = Stage::new(0);
+        let of = |status: &Value, index: usize| {
+            let condition = &status["conditions"][index];
+            let text = |field: &str| condition[field].as_str().unwrap_or_default().to_owned();
+            [
+                text("type"),
+                text("status"),
+                text("reason"),
+                text("lastTransitionTime"),
+            ]
+        };
+        let begun = clock::seconds(at(0));
+        let fine = ["Available", "True", "MinimumReplicasAvailable", &begun];
+        assert_eq!(of(&stage.status(), 0), fine);
+        stage.deployments.slow_down(0, LONG);
+        stage.scale(1, 10);
+        stage.deployments.speed_up(0);
+        // Nobody takes a status for the present one that is about another generation.
+        assert_eq!(stage.status()["observedGeneration"], 1);
+        stage.play(0..300);
+        let status = stage.status();
+        assert_eq!(status["observedGeneration"], 2);
+        assert_eq!(of(&status, 0), fine);
+        let complete = ["Progressing", "True", "NewReplicaSetAvailable", &begun];
+        assert_eq!(of(&status, 1), complete);
+    }
+
+    #[test]
+    fn a_change_that_is_none_of_the_counts_is_observed_as_well() {
+        let mut stage = Stage::new(1);
+        let annotate = |object: &mut Value| field::set(object, "/metadata/annotations/a", "b");
+        let annotated = stage
+            .seed
+            .modify(&DEPLOYMENTS, "default", "kcm", Part::Object, annotate);
+        annotated.unwrap();
+        stage.deployments.see(stage.key.clone(), 1, false, at(10));
+        assert_eq!(stage.play(0..30), []);
+        assert_eq!(stage.status()["observedGeneration"], 2);
+        stage.deployments.see(stage.key.clone(), 1, true, at(30));
+        assert_eq!(stage.deployments.next(), None);
+    }
 }

@@ -16,8 +16,8 @@ pub(crate) struct Weather {
     usual: Duration,
     rng: Rng,
     faults: Vec<(usize, Fault)>,
-    /// What stale lists are made from.
-    past: Option<(usize, Store)>,
+    /// What stale lists are made from, the oldest first.
+    past: Vec<(usize, Store)>,
 }
 
 impl Weather {
@@ -27,7 +27,7 @@ impl Weather {
             usual,
             rng,
             faults: Vec::new(),
-            past: None,
+            past: Vec::new(),
         }
     }
 
@@ -37,12 +37,12 @@ impl Weather {
 
     pub(crate) fn end(&mut self, number: usize) {
         self.faults.retain(|(own, _)| *own != number);
-        self.past.take_if(|(own, _)| *own == number);
+        self.past.retain(|(own, _)| *own != number);
     }
 
-    /// From now on lists show what is in `past`.
+    /// From now on lists show what is in `past`, unless they show something older already.
     pub(crate) fn remember(&mut self, number: usize, past: Store) {
-        self.past = Some((number, past));
+        self.past.push((number, past));
     }
 
     /// It is there for nobody.
@@ -79,7 +79,7 @@ impl Weather {
         }
         let usual = self.usual.mul_f64(0.5 + self.rng.f64());
         let mut fate = Fate::delayed(usual + self.latency());
-        if let Some((_, past)) = &self.past {
+        if let Some((_, past)) = self.past.first() {
             fate.deed = Deed::ServeFrom(past.clone());
         }
         for (_, fault) in &self.faults {
@@ -107,4 +107,33 @@ fn refusal(status: u16) -> Refusal {
         _ => Reason::InternalError,
     };
     Refusal::new(reason, "by the script")
+}
+
+#[cfg(test)]
+mod tests {
+    use kelpie_core::Time;
+
+    use super::*;
+    use crate::clock::Clock;
+
+    #[test]
+    fn stale_reads_that_overlap_end_one_by_one() {
+        let mut weather = Weather::new(Duration::ZERO, Rng::with_seed(1));
+        let clock = || Clock::new(|| Time::from_unix(1_700_000_000, 0));
+        let (old, new) = (Store::new(clock(), 1), Store::new(clock(), 2));
+        old.purge("default");
+        let versions = (old.version(), new.version());
+        assert_ne!(versions.0, versions.1);
+        let shown = |weather: &mut Weather| match weather.fate().deed {
+            Deed::ServeFrom(store) => Some(store.version()),
+            _ => None,
+        };
+        weather.remember(0, old);
+        weather.remember(1, new);
+        assert_eq!(shown(&mut weather), Some(versions.0));
+        weather.end(0);
+        assert_eq!(shown(&mut weather), Some(versions.1));
+        weather.end(1);
+        assert_eq!(shown(&mut weather), None);
+    }
 }

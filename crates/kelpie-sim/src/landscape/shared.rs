@@ -154,7 +154,10 @@ impl Shared {
         let wanted = u32::try_from(wanted).unwrap_or(u32::MAX);
         let (namespace, name) = place(object);
         let key = (namespace.into(), name.into());
-        self.world().see_deployment(key, wanted, self.clock.now());
+        let observed = &object["status"]["observedGeneration"];
+        let is_observed = is_gone || *observed == object["metadata"]["generation"];
+        let now = self.clock.now();
+        self.world().see_deployment(key, wanted, is_observed, now);
         true
     }
 

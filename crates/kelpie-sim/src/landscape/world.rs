@@ -100,7 +100,7 @@ impl World {
         for (controller, count) in Plan::CONTROLLERS.into_iter().zip(self.plan.replicas) {
             super::objects::deployment(seed, &name, controller, count);
             let key = (Arc::clone(&name), controller.into());
-            self.deployments.add(seed, key, count);
+            self.deployments.add(seed, key, count, now);
         }
         cluster.rotate(seed, &self.authority.pem);
         super::objects::cluster(seed, &name, &self.plan);
@@ -161,7 +161,7 @@ impl World {
     }
 
     /// A Deployment was written.
-    pub(super) fn see_deployment(&mut self, key: Key, wanted: u32, now: Time) {
+    pub(super) fn see_deployment(&mut self, key: Key, wanted: u32, is_observed: bool, now: Time) {
         let (before, _) = self.deployments.count(&key);
         let is_somebodys = self.scaled_by_others.remove(&(key.clone(), wanted));
         if *key.1 == *Plan::CONTROLLERS[0]
@@ -178,7 +178,7 @@ impl World {
                 self.damage.margins.extend(cluster.margin);
             }
         }
-        self.deployments.see(key, wanted, now);
+        self.deployments.see(key, wanted, is_observed, now);
         if let Some(at) = self.deployments.next() {
             self.wakes.push(Reverse((at, Actor::Pods)));
         }
@@ -246,7 +246,7 @@ impl World {
         let fault = &incident.fault;
         match fault {
             Fault::WatchdogClock(by) => self.clock_offset += by,
-            Fault::SlowPods(by) => self.deployments.slow_down(Some(*by)),
+            Fault::SlowPods(by) => self.deployments.slow_down(number, *by),
             Fault::Crash => self.orders.push(Order::Crash),
             Fault::Pause => self.orders.push(Order::Pause),
             Fault::WatchDrop => self.drop_watches(),
@@ -293,7 +293,7 @@ impl World {
     fn end(&mut self, number: usize, incident: &Incident, now: Time) {
         match &incident.fault {
             Fault::WatchdogClock(by) => self.clock_offset -= by,
-            Fault::SlowPods(_) => self.deployments.slow_down(None),
+            Fault::SlowPods(_) => self.deployments.speed_up(number),
             Fault::Crash => self.orders.push(Order::Start),
             Fault::Pause => self.orders.push(Order::Resume),
             fault if fault.is_everywhere() => {
