@@ -129,10 +129,11 @@ fn node(node: &Value, now: Time) -> Vec<Value> {
     let conditions = node["status"]["conditions"].as_array();
     let mut conditions = conditions.into_iter().flatten();
     let ready = conditions.find(|condition| condition["type"] == "Ready");
-    let mut shown = match ready.and_then(|ready| ready["status"].as_str()) {
-        Some("True") => "Ready".to_owned(),
-        Some("False") => "NotReady".to_owned(),
-        _ => "Unknown".to_owned(),
+    let mut shown = match ready.map(|ready| &ready["status"]) {
+        Some(status) if *status == "True" => "Ready".to_owned(),
+        // Also one of which nothing is heard any more.
+        Some(_) => "NotReady".to_owned(),
+        None => "Unknown".to_owned(),
     };
     if node["spec"]["unschedulable"] == true {
         shown.push_str(",SchedulingDisabled");

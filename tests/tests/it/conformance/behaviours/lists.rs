@@ -208,6 +208,33 @@ pub(super) async fn a_table_for_people(stage: Stage) -> Result<Value> {
     Ok(json!(shown))
 }
 
+pub(super) async fn a_table_of_nodes(stage: Stage) -> Result<Value> {
+    let api = &stage.admin;
+    let mut seen = Vec::new();
+    let table = api.accepting("application/json;as=Table;v=v1;g=meta.k8s.io,application/json");
+    for (status, is_closed) in [
+        ("True", false),
+        ("True", true),
+        ("False", false),
+        ("Unknown", false),
+        ("Unknown", true),
+        ("", false),
+    ] {
+        let name = format!("{}-{}", stage.namespace, seen.len());
+        let mut node = named(&name);
+        node["spec"] = json!({ "unschedulable": is_closed });
+        if !status.is_empty() {
+            let condition = json!({ "type": "Ready", "status": status });
+            node["status"] = json!({ "conditions": [condition] });
+        }
+        api.post("/api/v1/nodes", &node).await?.ok()?;
+        let shown = table.get(&format!("/api/v1/nodes/{name}")).await?.ok()?;
+        let cells = &shown["rows"][0]["cells"];
+        seen.push(json!([cells[0], cells[1], cells[2]]));
+    }
+    Ok(json!(seen))
+}
+
 pub(super) async fn metadata_alone(stage: Stage) -> Result<Value> {
     maps(&stage, &["a"]).await?;
     let one = "application/json;as=PartialObjectMetadata;v=v1;g=meta.k8s.io";

@@ -56,6 +56,7 @@ pub(super) fn all() -> Vec<Behaviour> {
         lists::versions_and_matches,
         lists::a_list_of_the_past,
         lists::a_table_for_people,
+        lists::a_table_of_nodes,
         lists::metadata_alone,
         objects::create_read_and_twice,
         objects::names_are_generated,
