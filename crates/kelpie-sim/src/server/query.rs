@@ -1,6 +1,7 @@
 //! What a request asks for behind the question mark.
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 /// Parameters by their names; of several values of one name the first counts.
 #[derive(Clone, Debug, Default)]
@@ -23,6 +24,12 @@ impl Query {
 
     pub(super) fn number(&self, name: &str) -> Option<u64> {
         self.text(name).parse().ok()
+    }
+
+    /// A time to wait; what is below zero is none.
+    pub(super) fn seconds(&self, name: &str) -> Option<Duration> {
+        let seconds: i64 = self.text(name).parse().ok()?;
+        Some(Duration::from_secs(seconds.max(0).unsigned_abs()))
     }
 
     /// Whatever Go takes for true: every client has its own way to write it.
@@ -67,5 +74,9 @@ mod tests {
         assert_eq!(query.text("x"), "");
         assert_eq!(query.text("p"), "%zz%4");
         assert_eq!(query.number("absent"), None);
+        assert_eq!(query.seconds("limit"), Some(Duration::from_secs(5)));
+        assert_eq!(query.seconds("x"), None);
+        let past = Query::parse("timeoutSeconds=-5").seconds("timeoutSeconds");
+        assert_eq!(past, Some(Duration::ZERO));
     }
 }

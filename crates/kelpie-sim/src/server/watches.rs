@@ -121,10 +121,7 @@ impl Server {
             _ => Start::Present,
         };
         let now = Instant::now();
-        let asked_for = asked
-            .query
-            .number("timeoutSeconds")
-            .map(Duration::from_secs);
+        let asked_for = asked.query.seconds("timeoutSeconds");
         let round = asked_for.unwrap_or(ROUND).min(ROUND);
         let ends = now + asked.fate.watch_for.unwrap_or(round).min(round);
         let bookmarks = asked.query.is_true("allowWatchBookmarks");

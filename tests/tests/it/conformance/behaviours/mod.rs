@@ -85,6 +85,7 @@ pub(super) fn all() -> Vec<Behaviour> {
         watches::selected_objects_come_and_go,
         watches::a_watch_without_a_version,
         watches::a_watch_ends_in_time,
+        watches::a_watch_that_should_have_ended_already,
         watches::a_watch_that_begins_with_a_list,
         watches::a_watch_of_one_object,
     ]

@@ -75,6 +75,13 @@ pub(super) async fn a_watch_ends_in_time(stage: Stage) -> Result<Value> {
     ))
 }
 
+pub(super) async fn a_watch_that_should_have_ended_already(stage: Stage) -> Result<Value> {
+    let from = version(&stage).await?;
+    let query = format!("watch=1&resourceVersion={from}&timeoutSeconds=-1");
+    let path = format!("{}?{query}", stage.configs());
+    Ok(json!(stage.admin.watch(&path, 10).await?))
+}
+
 pub(super) async fn a_watch_that_begins_with_a_list(stage: Stage) -> Result<Value> {
     let (api, path) = (&stage.admin, stage.configs());
     api.post(&path, &named("a")).await?.ok()?;
