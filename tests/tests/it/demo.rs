@@ -86,6 +86,17 @@ async fn a_kept_landscape_is_one_that_kubectl_and_kelpie_believe() {
         "--output=jsonpath={.status.readyReplicas}",
     ];
     kept.until(&[&here[..], &ready].concat(), "2").await;
+    let available = [
+        "wait",
+        "--for=condition=Available",
+        "--timeout=2m",
+        controller,
+    ];
+    kept.kubectl(&[&here[..], &available].concat()).await;
+    let annotate = ["annotate", controller, "looked=at"];
+    kept.kubectl(&[&here[..], &annotate].concat()).await;
+    let rolled_out = ["rollout", "status", "--timeout=2m", controller];
+    kept.kubectl(&[&here[..], &rolled_out].concat()).await;
     kept.kubectl(&[&here[..], &["delete", "pod/kube-apiserver-0"]].concat())
         .await;
     let pods = ["get", "pods", "--output=name"];
