@@ -50,7 +50,7 @@ impl User {
 
     /// Who may do everything.
     pub fn admin() -> Self {
-        Self::new("admin", &[MASTERS])
+        Self::new("admin", &[MASTERS, "system:authenticated"])
     }
 
     /// Who has not said who they are.

@@ -255,19 +255,7 @@ pub(super) fn is_dry(asked: &Asked<'_>) -> bool {
 
 /// The object in a request. It must be of the kind it is sent to.
 fn read(asked: &Asked<'_>, kind: &Kind) -> Result<Value, Refusal> {
-    let mut object = match content_type(asked).as_str() {
-        "" | "application/json" | "*/*" => parsed_object(asked.body)?,
-        wire::PROTOBUF if wire::is_read(kind) => {
-            let message = "the object provided is unrecognized (must be of type protobuf, and all of its \
-                           fields known here: send JSON)";
-            wire::read(kind, asked.body).ok_or_else(|| Refusal::bad_request(message))?
-        }
-        _ => {
-            let message = "the body of the request was in an unknown format - accepted media \
-                           types include: application/json";
-            return Err(Refusal::new(Reason::UnsupportedMediaType, message));
-        }
-    };
+    let mut object = decoded(asked, wire::fields(kind))?;
     let said = |field: &str| object[field].as_str().unwrap_or_default().to_owned();
     let (kind_said, version_said) = (said("kind"), said("apiVersion"));
     let is_kind = kind_said.is_empty() || kind_said == kind.name;
@@ -289,6 +277,23 @@ fn read(asked: &Asked<'_>, kind: &Kind) -> Result<Value, Refusal> {
         events::to_core(&mut object);
     }
     Ok(object)
+}
+
+/// What is in a request; `fields` are those of its protobuf, if that is taken.
+pub(super) fn decoded(asked: &Asked<'_>, fields: Option<wire::Fields>) -> Result<Value, Refusal> {
+    match (content_type(asked).as_str(), fields) {
+        ("" | "application/json" | "*/*", _) => parsed_object(asked.body),
+        (wire::PROTOBUF, Some(fields)) => {
+            let message = "the object provided is unrecognized (must be of type protobuf, and all of its \
+                           fields known here: send JSON)";
+            wire::read(fields, asked.body).ok_or_else(|| Refusal::bad_request(message))
+        }
+        _ => {
+            let message = "the body of the request was in an unknown format - accepted media \
+                           types include: application/json";
+            Err(Refusal::new(Reason::UnsupportedMediaType, message))
+        }
+    }
 }
 
 /// How the patch in a request is meant.

@@ -36,10 +36,13 @@ impl Server {
             .iter()
             .map(|kind| (address(kind), json!({ "patch": patch(kind) })));
         let paths: Map<String, Value> = paths.collect();
+        let schemas = kinds.iter().map(|kind| (schema_name(kind), schema(kind)));
+        let schemas: Map<String, Value> = schemas.collect();
         let document = json!({
             "openapi": "3.0.0",
             "info": { "title": "Kubernetes", "version": VERSION.2 },
             "paths": paths,
+            "components": { "schemas": schemas },
         });
         Some(Answer::json(200, &document))
     }
@@ -68,6 +71,28 @@ fn address(kind: &Kind) -> String {
     )
 }
 
+fn schema_name(kind: &Kind) -> String {
+    format!("{}.{}", kind.api_version().replace('/', "."), kind.name)
+}
+
+/// All that there is to explain: that the kind is here.
+fn schema(kind: &Kind) -> Value {
+    json!({
+        "type": "object",
+        "description": "A simulated API server keeps it as it is written; its fields are those of a \
+                        real one, and are explained there.",
+        "x-kubernetes-group-version-kind": [known_as(kind)],
+    })
+}
+
+fn known_as(kind: &Kind) -> Value {
+    json!({
+        "group": kind.resource.group(),
+        "version": kind.version,
+        "kind": kind.name,
+    })
+}
+
 fn patch(kind: &Kind) -> Value {
     json!({
         "parameters": [{
@@ -77,10 +102,6 @@ fn patch(kind: &Kind) -> Value {
         }],
         "responses": {},
         "x-kubernetes-action": "patch",
-        "x-kubernetes-group-version-kind": {
-            "group": kind.resource.group(),
-            "version": kind.version,
-            "kind": kind.name,
-        },
+        "x-kubernetes-group-version-kind": known_as(kind),
     })
 }

@@ -4,9 +4,12 @@ use serde_json::{Value, json};
 
 use super::answer::Answer;
 use super::call::MASTERS;
-use super::{Asked, Call, Server, parsed_object};
+use super::objects::decoded;
+use super::{Asked, Call, Server};
+use crate::clock;
 use crate::refusal::{Reason, Refusal};
 use crate::resource::Resource;
+use crate::wire;
 
 /// What every API server tells everybody.
 const PUBLIC: [&str; 4] = ["/healthz", "/livez", "/readyz", "/version"];
@@ -25,9 +28,10 @@ pub(super) fn by_default(call: &Call) -> bool {
         let rest = call.path.strip_prefix(*path);
         rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
     };
-    let is_review = call
-        .path
-        .starts_with("/apis/authorization.k8s.io/v1/selfsubject");
+    let is_review = ["authorization", "authentication"].iter().any(|group| {
+        let path = format!("/apis/{group}.k8s.io/v1/selfsubject");
+        call.path.starts_with(&path)
+    });
     let is_basic = call.resource.is_none() && call.verb == "get" && BASIC.iter().any(begins);
     call.user.groups.iter().any(|group| group == MASTERS)
         || call.verb == "get" && PUBLIC.iter().any(begins)
@@ -69,8 +73,9 @@ pub(super) fn forbidden(call: &Call) -> Refusal {
 
 impl Server {
     pub(super) fn review(&self, asked: &Asked<'_>, plural: &str) -> Result<Answer, Refusal> {
-        let review = parsed_object(asked.body)?;
+        let review = decoded(asked, wire::review(plural))?;
         match plural {
+            "selfsubjectreviews" => Ok(who(asked)),
             "selfsubjectaccessreviews" => Ok(self.access_review(asked, review)),
             "selfsubjectrulesreviews" => Ok(self.rules_review(asked, review)),
             _ => Ok(super::other(&asked.call.path)),
@@ -112,6 +117,18 @@ impl Server {
         });
         Answer::json(201, &review)
     }
+}
+
+/// Who asks.
+fn who(asked: &Asked<'_>) -> Answer {
+    let user = &asked.call.user;
+    let review = json!({
+        "kind": "SelfSubjectReview",
+        "apiVersion": "authentication.k8s.io/v1",
+        "metadata": { "creationTimestamp": clock::seconds(asked.call.at) },
+        "status": { "userInfo": { "username": user.name, "groups": user.groups } },
+    });
+    Answer::json(201, &review)
 }
 
 /// The call that a question is about.

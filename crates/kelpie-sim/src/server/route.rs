@@ -13,7 +13,7 @@ use crate::resource::Resource;
 pub(super) enum Route {
     /// Objects, or one of them.
     Objects(Place),
-    /// A question about rights: the plural of the review, such as `selfsubjectaccessreviews`.
+    /// A question about oneself: the plural of the review, such as `selfsubjectaccessreviews`.
     Review(String),
     /// All groups: the core group, or the others.
     Groups { is_core: bool },
@@ -38,7 +38,9 @@ pub(super) struct Place {
     pub(super) subresource: String,
 }
 
+/// Who may do what, and who one is.
 const REVIEWS: &str = "authorization.k8s.io";
+const WHO: &str = "authentication.k8s.io";
 
 impl Route {
     pub(super) fn of(path: &str, kinds: &Kinds) -> Self {
@@ -54,7 +56,7 @@ impl Route {
             ["apis", group] => Some(Self::Group((*group).to_owned())),
             ["api", version] => Some(Self::version("", version)),
             ["apis", group, version] => Some(Self::version(group, version)),
-            ["apis", REVIEWS, "v1", review] => Some(Self::Review((*review).to_owned())),
+            ["apis", REVIEWS | WHO, "v1", review] => Some(Self::Review((*review).to_owned())),
             ["api", version, rest @ ..] => place(kinds, "", version, rest),
             ["apis", group, version, rest @ ..] => place(kinds, group, version, rest),
             _ => None,

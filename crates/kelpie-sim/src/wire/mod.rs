@@ -12,7 +12,8 @@ use crate::kind::Kind;
 use crate::resource::{LEASES, NODES};
 use crate::store::Kept;
 use message::Message;
-pub(crate) use reading::{is_read, read};
+pub(crate) use reading::read;
+pub(crate) use schema::{Fields, fields, review};
 
 pub(crate) const PROTOBUF: &str = "application/vnd.kubernetes.protobuf";
 

@@ -4,19 +4,13 @@ use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
 use serde_json::{Map, Value};
 
-use super::schema::{Field, Shape, TYPE, fields};
-use crate::kind::Kind;
+use super::schema::{Field, Fields, Shape, TYPE};
 
 /// No message that says nothing goes deeper.
 const DEPTH: usize = 4;
 
-/// Whether objects of this kind are read so.
-pub(crate) fn is_read(kind: &Kind) -> bool {
-    fields(kind).is_some()
-}
-
 /// The object in a request, as JSON; `None` if it cannot be read, or says what is not known here.
-pub(crate) fn read(kind: &Kind, body: &[u8]) -> Option<Value> {
+pub(crate) fn read(fields: Fields, body: &[u8]) -> Option<Value> {
     let envelope = body.strip_prefix(super::MAGIC)?;
     let (mut said, mut content) = (Map::new(), &[][..]);
     each(envelope, |number, part| {
@@ -27,7 +21,7 @@ pub(crate) fn read(kind: &Kind, body: &[u8]) -> Option<Value> {
         }
         Some(())
     })?;
-    let mut object = message(fields(kind)?, content)?;
+    let mut object = message(fields, content)?;
     object.extend(said);
     Some(Value::Object(object))
 }
@@ -101,6 +95,9 @@ fn put(object: &mut Map<String, Value>, name: &str, shape: Shape, part: &Part<'_
     };
     match shape {
         Shape::Truth | Shape::Number | Shape::Ours => return None,
+        Shape::NumberOrText => {
+            object.insert(name.into(), number_or_text(bytes)?);
+        }
         Shape::Text => {
             let text = std::str::from_utf8(bytes).ok()?;
             if !text.is_empty() {
@@ -140,6 +137,24 @@ fn push(object: &mut Map<String, Value>, name: &str, value: Value) -> Option<()>
     Some(())
 }
 
+/// The first field says which of the others counts.
+fn number_or_text(bytes: &[u8]) -> Option<Value> {
+    let (mut is_text, mut number, mut text) = (false, 0, &[][..]);
+    each(bytes, |field, part| {
+        match (field, part) {
+            (1, Part::Number(kind)) => is_text = kind != 0,
+            (2, Part::Number(found)) => number = found,
+            (3, Part::Bytes(found)) => text = found,
+            _ => {}
+        }
+        Some(())
+    })?;
+    if is_text {
+        return Some(std::str::from_utf8(text).ok()?.into());
+    }
+    Some(number.into())
+}
+
 /// An entry of a map: its name and what stands there.
 fn entry(bytes: &[u8]) -> Option<(&str, &[u8])> {
     let (mut key, mut value) = (&[][..], &[][..]);
@@ -172,7 +187,7 @@ mod tests {
     use serde_json::json;
 
     use super::super::message::Message;
-    use super::super::{MAGIC, envelope};
+    use super::super::{MAGIC, envelope, fields};
     use super::*;
     use crate::kind::KINDS;
     use crate::resource::{PODS, SECRETS};
@@ -197,7 +212,8 @@ mod tests {
 
     #[test]
     fn an_object_is_read_as_it_was_written() {
-        let read = read(&KINDS[&SECRETS], &secret()).unwrap();
+        let fields = fields(&KINDS[&SECRETS]).unwrap();
+        let read = read(fields, &secret()).unwrap();
         let expected = json!({
             "apiVersion": "v1",
             "kind": "Secret",
@@ -219,7 +235,8 @@ mod tests {
             spec.message(2, &container);
             let mut pod = Message::default();
             pod.message(2, &spec);
-            read(&KINDS[&PODS], &envelope(&KINDS[&PODS], "Pod", &pod))
+            let fields = fields(&KINDS[&PODS]).unwrap();
+            read(fields, &envelope(&KINDS[&PODS], "Pod", &pod))
         };
         let expected = json!([{ "name": "c" }]);
         let mut nothing = Message::default();
@@ -239,11 +256,11 @@ mod tests {
 
     #[test]
     fn what_is_cut_off_or_not_protobuf_is_refused_and_never_a_panic() {
-        let kind = &KINDS[&SECRETS];
+        let fields = fields(&KINDS[&SECRETS]).unwrap();
         let whole = secret();
         for length in 0..whole.len() {
             // Where a field ends, so may the object.
-            let _ = read(kind, &whole[..length]);
+            let _ = read(fields, &whole[..length]);
         }
         for wrong in [
             &b"{}"[..],
@@ -251,8 +268,8 @@ mod tests {
             b"k8s\0\x12\xff\xff\xff\xff\x0f",
             b"k8s\0\x0b",
         ] {
-            assert_eq!(read(kind, wrong), None, "{wrong:?}");
+            assert_eq!(read(fields, wrong), None, "{wrong:?}");
         }
-        assert_eq!(read(kind, MAGIC), Some(json!({})));
+        assert_eq!(read(fields, MAGIC), Some(json!({})));
     }
 }

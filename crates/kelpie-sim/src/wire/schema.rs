@@ -1,18 +1,22 @@
 //! The fields of the kinds that kubectl writes as protobuf: as far as it can say them without a file.
 
 use crate::kind::Kind;
-use crate::resource::{CONFIG_MAPS, DEPLOYMENTS, NAMESPACES, PODS, SECRETS};
 
 /// A field: its number, its name in JSON, and how it is meant.
-pub(super) type Field = (u64, &'static str, Shape);
+pub(crate) type Field = (u64, &'static str, Shape);
+
+/// The fields of a message.
+pub(crate) type Fields = &'static [Field];
 
 /// How a field is meant.
 #[derive(Clone, Copy)]
-pub(super) enum Shape {
+pub(crate) enum Shape {
     Text,
     Truth,
     Number,
     Message(&'static [Field]),
+    /// Such as a port, which may have a name.
+    NumberOrText,
     /// There may be several.
     Texts,
     Messages(&'static [Field]),
@@ -120,6 +124,8 @@ const POD_SPEC: Field = (
 
 const POD: &[Field] = &[METADATA, POD_SPEC, STATUS];
 
+const SELECTOR: Shape = Shape::Message(&[(1, "matchLabels", Shape::Map)]);
+
 const DEPLOYMENT: &[Field] = &[
     METADATA,
     (
@@ -127,11 +133,7 @@ const DEPLOYMENT: &[Field] = &[
         "spec",
         Shape::Message(&[
             (1, "replicas", Shape::Number),
-            (
-                2,
-                "selector",
-                Shape::Message(&[(1, "matchLabels", Shape::Map)]),
-            ),
+            (2, "selector", SELECTOR),
             (3, "template", Shape::Message(&[METADATA, POD_SPEC])),
         ]),
     ),
@@ -141,14 +143,146 @@ const DEPLOYMENT: &[Field] = &[
 /// What the envelope of every request says of its content.
 pub(super) const TYPE: &[Field] = &[(1, "apiVersion", Shape::Text), (2, "kind", Shape::Text)];
 
+const SERVICE_ACCOUNT: &[Field] = &[METADATA, (4, "automountServiceAccountToken", Shape::Truth)];
+
+const SERVICE: &[Field] = &[
+    METADATA,
+    (
+        2,
+        "spec",
+        Shape::Message(&[
+            (
+                1,
+                "ports",
+                Shape::Messages(&[
+                    (1, "name", Shape::Text),
+                    (2, "protocol", Shape::Text),
+                    (3, "port", Shape::Number),
+                    (4, "targetPort", Shape::NumberOrText),
+                    (5, "nodePort", Shape::Number),
+                ]),
+            ),
+            (2, "selector", Shape::Map),
+            (3, "clusterIP", Shape::Text),
+            (4, "type", Shape::Text),
+            (10, "externalName", Shape::Text),
+        ]),
+    ),
+    STATUS,
+];
+
+const CLUSTER_ROLE: &[Field] = &[
+    METADATA,
+    (
+        2,
+        "rules",
+        Shape::Messages(&[
+            (1, "verbs", Shape::Texts),
+            (2, "apiGroups", Shape::Texts),
+            (3, "resources", Shape::Texts),
+            (4, "resourceNames", Shape::Texts),
+            (5, "nonResourceURLs", Shape::Texts),
+        ]),
+    ),
+];
+
+const CLUSTER_ROLE_BINDING: &[Field] = &[
+    METADATA,
+    (
+        2,
+        "subjects",
+        Shape::Messages(&[
+            (1, "kind", Shape::Text),
+            (2, "apiGroup", Shape::Text),
+            (3, "name", Shape::Text),
+            (4, "namespace", Shape::Text),
+        ]),
+    ),
+    (
+        3,
+        "roleRef",
+        Shape::Message(&[
+            (1, "apiGroup", Shape::Text),
+            (2, "kind", Shape::Text),
+            (3, "name", Shape::Text),
+        ]),
+    ),
+];
+
+const DISRUPTION_BUDGET: &[Field] = &[
+    METADATA,
+    (
+        2,
+        "spec",
+        Shape::Message(&[
+            (1, "minAvailable", Shape::NumberOrText),
+            (2, "selector", SELECTOR),
+            (3, "maxUnavailable", Shape::NumberOrText),
+        ]),
+    ),
+    STATUS,
+];
+
+const ACCESS_REVIEW: &[Field] = &[
+    METADATA,
+    (
+        2,
+        "spec",
+        Shape::Message(&[
+            (
+                1,
+                "resourceAttributes",
+                Shape::Message(&[
+                    (1, "namespace", Shape::Text),
+                    (2, "verb", Shape::Text),
+                    (3, "group", Shape::Text),
+                    (4, "version", Shape::Text),
+                    (5, "resource", Shape::Text),
+                    (6, "subresource", Shape::Text),
+                    (7, "name", Shape::Text),
+                ]),
+            ),
+            (
+                2,
+                "nonResourceAttributes",
+                Shape::Message(&[(1, "path", Shape::Text), (2, "verb", Shape::Text)]),
+            ),
+        ]),
+    ),
+    STATUS,
+];
+
+const RULES_REVIEW: &[Field] = &[
+    METADATA,
+    (2, "spec", Shape::Message(&[(1, "namespace", Shape::Text)])),
+    STATUS,
+];
+
+const WHO_REVIEW: &[Field] = &[METADATA, (2, "status", Shape::Ours)];
+
+/// The fields of a review, by its plural.
+pub(crate) fn review(plural: &str) -> Option<Fields> {
+    match plural {
+        "selfsubjectaccessreviews" => Some(ACCESS_REVIEW),
+        "selfsubjectrulesreviews" => Some(RULES_REVIEW),
+        "selfsubjectreviews" => Some(WHO_REVIEW),
+        _ => None,
+    }
+}
+
 /// The fields of a kind that is read so.
-pub(super) fn fields(kind: &Kind) -> Option<&'static [Field]> {
-    match &kind.shelf {
-        shelf if *shelf == CONFIG_MAPS => Some(CONFIG_MAP),
-        shelf if *shelf == SECRETS => Some(SECRET),
-        shelf if *shelf == NAMESPACES => Some(NAMESPACE),
-        shelf if *shelf == PODS => Some(POD),
-        shelf if *shelf == DEPLOYMENTS => Some(DEPLOYMENT),
+pub(crate) fn fields(kind: &Kind) -> Option<Fields> {
+    match (kind.resource.group(), kind.resource.plural()) {
+        ("", "configmaps") => Some(CONFIG_MAP),
+        ("", "secrets") => Some(SECRET),
+        ("", "namespaces") => Some(NAMESPACE),
+        ("", "pods") => Some(POD),
+        ("", "services") => Some(SERVICE),
+        ("", "serviceaccounts") => Some(SERVICE_ACCOUNT),
+        ("apps", "deployments") => Some(DEPLOYMENT),
+        ("policy", "poddisruptionbudgets") => Some(DISRUPTION_BUDGET),
+        ("rbac.authorization.k8s.io", "clusterroles") => Some(CLUSTER_ROLE),
+        ("rbac.authorization.k8s.io", "clusterrolebindings") => Some(CLUSTER_ROLE_BINDING),
         _ => None,
     }
 }

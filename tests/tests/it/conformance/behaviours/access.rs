@@ -58,6 +58,28 @@ pub(super) async fn one_can_ask_what_one_may_do(stage: Stage) -> Result<Value> {
     Ok(json!(answers))
 }
 
+pub(super) async fn one_can_ask_who_one_is(stage: Stage) -> Result<Value> {
+    let path = "/apis/authentication.k8s.io/v1/selfsubjectreviews";
+    let review = json!({
+        "apiVersion": "authentication.k8s.io/v1",
+        "kind": "SelfSubjectReview",
+        "metadata": {},
+    });
+    let mut seen = Vec::new();
+    for api in [&stage.admin, &stage.stranger, &stage.nobody] {
+        let reply = api.post(path, &review).await?;
+        let user = &reply.body["status"]["userInfo"];
+        seen.push(json!([
+            reply.status,
+            reply.body["kind"],
+            reply.body["metadata"],
+            user["username"],
+            user["groups"],
+        ]));
+    }
+    Ok(json!(seen))
+}
+
 pub(super) async fn health_and_version_are_told(stage: Stage) -> Result<Value> {
     let mut seen = Vec::new();
     for path in ["/healthz", "/livez", "/readyz"] {

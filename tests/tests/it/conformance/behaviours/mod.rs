@@ -27,6 +27,7 @@ pub(super) fn all() -> Vec<Behaviour> {
         access::what_is_nobodys_is_unauthorized,
         access::what_one_may_not_do_is_forbidden,
         access::one_can_ask_what_one_may_do,
+        access::one_can_ask_who_one_is,
         access::health_and_version_are_told,
         custom::a_definition_is_served_and_its_objects_are_kept,
         custom::custom_objects_are_scaled_where_the_definition_says,

@@ -146,6 +146,21 @@ async fn kubectl_creates_without_a_file_what_it_sends_as_protobuf() {
             "--replicas=2",
             "--port=80",
         ],
+        &["serviceaccount", "one"],
+        &["service", "clusterip", "one", "--tcp=80:web"],
+        &[
+            "poddisruptionbudget",
+            "one",
+            "--selector=a=b",
+            "--min-available=50%",
+        ],
+        &["clusterrole", "one", "--verb=get", "--resource=pods"],
+        &[
+            "clusterrolebinding",
+            "one",
+            "--clusterrole=one",
+            "--serviceaccount=made:one",
+        ],
     ] {
         kubectl(&[&here, &["create"][..], kind].concat()).await;
     }
@@ -157,6 +172,45 @@ async fn kubectl_creates_without_a_file_what_it_sends_as_protobuf() {
     let read = ["get", "deployment", "one", spec];
     let made = kubectl(&[&here[..], &read].concat()).await;
     assert_eq!(made, "2 one none 80");
+    for (kind, path, expected) in [
+        (
+            "service",
+            "{.spec.ports[0].port} {..targetPort} {.spec.selector.app}",
+            "80 web one",
+        ),
+        ("pdb", "{.spec.minAvailable} {..matchLabels.a}", "50% b"),
+        (
+            "clusterrole",
+            "{.rules[0].verbs[0]} {..resources[0]}",
+            "get pods",
+        ),
+        (
+            "clusterrolebinding",
+            "{.roleRef.name} {.subjects[0].namespace}",
+            "one made",
+        ),
+    ] {
+        let path = format!("--output=jsonpath={path}");
+        let read = ["get", kind, "one", &path];
+        assert_eq!(kubectl(&[&here[..], &read].concat()).await, expected);
+    }
+}
+
+#[tokio::test]
+async fn kubectl_asks_who_it_is_what_it_may_do_and_what_there_is() {
+    let simulated = cluster().await;
+    let kubectl = async |arguments: &[&str]| simulated.kubectl(arguments).await.unwrap();
+    let may = kubectl(&["auth", "can-i", "get", "pods"]).await;
+    assert_eq!(may, "yes\n");
+    let may = kubectl(&["auth", "can-i", "get", "/metrics"]).await;
+    assert_eq!(may, "yes\n");
+    let all = kubectl(&["auth", "can-i", "--list"]).await;
+    assert!(all.contains("*.*"), "{all}");
+    let who = kubectl(&["auth", "whoami"]).await;
+    assert!(who.contains("system:masters"), "{who}");
+    let explained = kubectl(&["explain", "deployments"]).await;
+    assert!(explained.contains("KIND:       Deployment"), "{explained}");
+    assert!(explained.contains("simulated"), "{explained}");
 }
 
 #[tokio::test]
