@@ -247,6 +247,20 @@ pub(super) async fn built_in_kinds_keep_their_types(stage: Stage) -> Result<Valu
     ] {
         seen.push(told(&stage.admin.merge(&status, &wrong).await?));
     }
+    let own = format!("{}/a", stage.at("coordination.k8s.io/v1", "leases"));
+    let another = format!("{}/c", stage.at("coordination.k8s.io/v1", "leases"));
+    for (path, name) in [(own, "a"), (another, "c")] {
+        for spec in [json!("x"), json!({ "leaseDurationSeconds": "a" })] {
+            let wrong = json!({
+                "apiVersion": "coordination.k8s.io/v1",
+                "kind": "Lease",
+                "metadata": { "name": name },
+                "spec": spec,
+            });
+            let path = format!("{path}?fieldManager=me&force=true");
+            seen.push(told(&stage.admin.patch(&path, APPLY, &wrong).await?));
+        }
+    }
     let scale = format!("{}/a/scale", stage.at("apps/v1", "deployments"));
     for count in [json!("a"), json!(1.5), json!({})] {
         let wrong = json!({ "spec": { "replicas": count } });
