@@ -302,31 +302,31 @@ mod tests {
 
     #[test]
     fn conditions_say_whether_it_is_available_and_since_when() {
-        let mut stage = Stage::new(0);
-        let of = |status: &Value, index: usize| {
-            let condition = &status["conditions"][index];
-            let text = |field: &str| condition[field].as_str().unwrap_or_default().to_owned();
-            [
-                text("type"),
-                text("status"),
-                text("reason"),
-                text("lastTransitionTime"),
-            ]
+        let mut stage = Stage::new(1);
+        let shown = |stage: &Stage| {
+            let status = stage.status();
+            let of = |condition: &Value| {
+                ["type", "status", "reason", "lastTransitionTime"]
+                    .map(|field| condition[field].as_str().unwrap_or_default().to_owned())
+            };
+            [&status["conditions"][0], &status["conditions"][1]].map(of)
         };
-        let begun = clock::seconds(at(0));
+        let [begun, gone, back] = [0, 12, 16].map(|second| clock::seconds(at(second)));
+        let complete = ["Progressing", "True", "NewReplicaSetAvailable", &begun];
         let fine = ["Available", "True", "MinimumReplicasAvailable", &begun];
-        assert_eq!(of(&stage.status(), 0), fine);
-        stage.deployments.slow_down(0, LONG);
-        stage.scale(1, 10);
-        stage.deployments.speed_up(0);
+        assert_eq!(shown(&stage), [fine, complete]);
+        stage.scale(0, 10);
+        stage.scale(1, 11);
         // Nobody takes a status for the present one that is about another generation.
         assert_eq!(stage.status()["observedGeneration"], 1);
-        stage.play(0..300);
-        let status = stage.status();
-        assert_eq!(status["observedGeneration"], 2);
-        assert_eq!(of(&status, 0), fine);
-        let complete = ["Progressing", "True", "NewReplicaSetAvailable", &begun];
-        assert_eq!(of(&status, 1), complete);
+        stage.play(0..13);
+        assert_eq!(stage.status()["observedGeneration"], 3);
+        let missing = ["Available", "False", "MinimumReplicasUnavailable", &gone];
+        let begins = ["Progressing", "True", "ReplicaSetUpdated", &begun];
+        assert_eq!(shown(&stage), [missing, begins]);
+        stage.play(13..30);
+        let fine = ["Available", "True", "MinimumReplicasAvailable", &back];
+        assert_eq!(shown(&stage), [fine, complete]);
     }
 
     #[test]

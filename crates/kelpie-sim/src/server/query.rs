@@ -26,10 +26,10 @@ impl Query {
         self.text(name).parse().ok()
     }
 
-    /// A time to wait; what is below zero is none.
+    /// A time to wait. What is below zero is over already; zero says nothing.
     pub(super) fn seconds(&self, name: &str) -> Option<Duration> {
         let seconds: i64 = self.text(name).parse().ok()?;
-        Some(Duration::from_secs(seconds.max(0).unsigned_abs()))
+        (seconds != 0).then(|| Duration::from_secs(seconds.max(0).unsigned_abs()))
     }
 
     /// Whatever Go takes for true: every client has its own way to write it.
@@ -78,5 +78,6 @@ mod tests {
         assert_eq!(query.seconds("x"), None);
         let past = Query::parse("timeoutSeconds=-5").seconds("timeoutSeconds");
         assert_eq!(past, Some(Duration::ZERO));
+        assert_eq!(Query::parse("a=0").seconds("a"), None);
     }
 }
