@@ -11,7 +11,7 @@ use tokio::time::sleep;
 
 use super::crew::Crew;
 use super::trace::Trace;
-use super::{Auditor, Case, Chaos, Subject};
+use super::{Auditor, Case, Chaos, Subject, panics};
 use crate::clock::Clock;
 use crate::landscape::{Damage, Happening, Landscape, LandscapeError, What};
 
@@ -64,6 +64,7 @@ impl Chaos {
 
 async fn play<S: Subject>(chaos: &Chaos) -> Result<Outcome<Figures<S>>, ChaosError> {
     fastrand::seed(chaos.plan.seed);
+    panics::take();
     let landscape = Landscape::inside(&chaos.plan, &Clock::starting_at(DAY))?;
     let trace = Arc::new(Mutex::new(Trace::new()));
     let auditor = S::Auditor::new(Case::new(&landscape, chaos, S::LEASE));
@@ -97,6 +98,7 @@ async fn play<S: Subject>(chaos: &Chaos) -> Result<Outcome<Figures<S>>, ChaosErr
     let leftovers = crew.leftovers(&landscape).await;
     let defects = crew.end().await;
     driver.abort();
+    let is_driven = driver.await.is_err_and(|error| error.is_cancelled());
     // The observer holds the landscape through the auditor.
     landscape.observe(|_| {});
     let (trace, lines, digest) = lock(&trace).finish();
@@ -105,6 +107,10 @@ async fn play<S: Subject>(chaos: &Chaos) -> Result<Outcome<Figures<S>>, ChaosErr
     let left = |what| format!("left of clusters that are gone: {what}");
     wrong.extend(leftovers.into_iter().map(left));
     wrong.extend(defects);
+    wrong.extend(panics::take());
+    if !is_driven {
+        wrong.push("the landscape stands still: its driver has ended".to_owned());
+    }
     Ok(Outcome {
         trace,
         lines,
@@ -117,4 +123,85 @@ async fn play<S: Subject>(chaos: &Chaos) -> Result<Outcome<Figures<S>>, ChaosErr
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+#[cfg(test)]
+mod tests {
+    use fastrand::Rng;
+    use kelpie_config::scenario::{Fault, Incident, Scenario};
+
+    use super::*;
+    use crate::{Plan, Process};
+
+    /// Nobody, looked at by somebody who panics when a fault begins: in the midst of the driver.
+    struct Nobody;
+
+    struct Clumsy(Case);
+
+    impl Subject for Nobody {
+        type Shows = ();
+        type Auditor = Clumsy;
+        const NAME: &'static str = "nobody";
+        const LEASE: &'static str = "none";
+        const PAUSE: Duration = Duration::MAX;
+
+        fn fault(_: &Plan, _: &mut Rng) -> Fault {
+            Fault::WatchDrop
+        }
+
+        fn start(_: &Landscape, _: &str, _: bool) -> Process<()> {
+            unreachable!("nobody is to watch")
+        }
+
+        fn leftovers((): &()) -> Vec<String> {
+            Vec::new()
+        }
+    }
+
+    impl Auditor for Clumsy {
+        type Figures = ();
+
+        fn new(case: Case) -> Self {
+            Self(case)
+        }
+
+        fn case(&mut self) -> &mut Case {
+            &mut self.0
+        }
+
+        fn see(&mut self, happening: &Happening) {
+            assert!(!matches!(happening.what, What::FaultBegan { .. }), "clumsy");
+        }
+
+        fn close(&mut self) {}
+
+        fn figures(&self) {}
+    }
+
+    fn endure(incidents: Vec<Incident>) -> Vec<String> {
+        let chaos = Chaos {
+            plan: Plan::of(1, 2),
+            scenario: Scenario {
+                length: Duration::from_mins(1),
+                incidents,
+                ..Scenario::default()
+            },
+            watchdogs: 0,
+        };
+        chaos.endure::<Nobody>().unwrap().wrong
+    }
+
+    #[test]
+    fn a_landscape_whose_driver_has_died_is_no_proof_of_anything() {
+        assert_eq!(endure(Vec::new()), Vec::<String>::new());
+        let fault = Incident::new(Duration::from_secs(30), None, Fault::WatchDrop);
+        let wrong = endure(vec![fault]);
+        let [panic, still] = &wrong[..] else {
+            panic!("{wrong:?}");
+        };
+        assert!(panic.contains("clumsy"), "{panic}");
+        assert!(still.contains("stands still"), "{still}");
+        // Of the next run on this thread nothing is known yet.
+        assert_eq!(endure(Vec::new()), Vec::<String>::new());
+    }
 }

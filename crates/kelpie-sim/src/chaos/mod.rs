@@ -8,6 +8,7 @@
 mod case;
 mod crew;
 mod endurance;
+mod panics;
 mod search;
 mod story;
 mod trace;
