@@ -226,6 +226,12 @@ impl Landscape {
         self.0.world().damage(now)
     }
 
+    /// How late somebody acted, at worst, since this was last asked: nobody is in virtual time; where time
+    /// is real, it says whether this machine keeps up with it.
+    pub fn take_lag(&self) -> Duration {
+        std::mem::take(&mut self.0.world().lag)
+    }
+
     /// How the nodes of a cluster are.
     pub fn truth(&self, cluster: &str) -> Option<Truth> {
         let now = self.now();
@@ -276,5 +282,29 @@ impl Landscape {
                 () = sleep_until(wake) => {}
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tokio::time::{advance, sleep};
+
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn a_driver_that_was_away_is_behind_and_keeps_up_from_then_on() {
+        let clock = Clock::starting_at(Time::from_unix(1_700_000_000, 0));
+        let landscape = Landscape::inside(&Plan::of(2, 2), &clock).unwrap();
+        advance(Duration::from_secs(12)).await;
+        let driving = landscape.clone();
+        let driver = tokio::spawn(async move { driving.run().await });
+        sleep(Duration::from_secs(1)).await;
+        let lag = landscape.take_lag();
+        assert!(lag > Duration::from_secs(7), "{lag:?}");
+        sleep(Duration::from_mins(2)).await;
+        // Timers are as fine as that.
+        let lag = landscape.take_lag();
+        assert!(lag <= Duration::from_millis(1), "{lag:?}");
+        driver.abort();
     }
 }

@@ -58,6 +58,8 @@ pub(super) struct World {
     disturbed: Option<Time>,
     /// When something was last not as usual.
     last_trouble: Time,
+    /// How late somebody acted, at worst, since somebody asked.
+    pub(super) lag: Duration,
     /// What has happened and was not told yet.
     pub(super) happened: Vec<Happening>,
     /// What the watchdog's keeper has to do.
@@ -85,6 +87,7 @@ impl World {
             damage: Damage::default(),
             disturbed: None,
             last_trouble: Time::MIN,
+            lag: Duration::ZERO,
             happened: Vec::new(),
             orders: Vec::new(),
         }
@@ -207,6 +210,7 @@ impl World {
                 return at;
             }
             self.wakes.pop();
+            self.lag = self.lag.max(now.since(at));
             match actor {
                 Actor::Script => self.step_script(now),
                 Actor::Pods => self.step_pods(now),
