@@ -11,14 +11,17 @@ use kelpie_sim::scenario::{Fault, Incident, Nodes};
 use kelpie_sim::{Event, Happening, Plan, Selection, Watch, What};
 use serde_json::Value;
 
-const MARKER: &str = "dependency-watchdog.gardener.cloud/meltdown-protection-active";
-const RECORD: &str = "dependency-watchdog.gardener.cloud/replicas";
+pub(crate) const MARKER: &str = "dependency-watchdog.gardener.cloud/meltdown-protection-active";
+pub(crate) const RECORD: &str = "dependency-watchdog.gardener.cloud/replicas";
 
 /// f, as it is by default.
 const FAILURE: f64 = 0.6;
 
 /// A node that has not renewed for so long is silent: half the grace period, twice the renewal.
 const SILENT: Duration = Duration::from_secs(20);
+
+/// A node that has not renewed for so long is lost to everybody who looks, also in the midst of a release.
+const LOST: Duration = Duration::from_secs(50);
 
 /// Where clocks are wrong, nobody knows when a node renewed but by the lists before and after. That its
 /// lease stood for a renewal and a quarter is sure.
@@ -44,6 +47,7 @@ pub(crate) struct Figures {
     pub(crate) fences: usize,
     /// Of them those of kube-controller-manager.
     pub(crate) stops: usize,
+    pub(crate) releases: usize,
     /// Partitions that were held against their deadline.
     pub(crate) held: usize,
 }
@@ -52,6 +56,8 @@ pub(crate) struct Auditor {
     case: Case,
     changes: Watch,
     stands: BTreeMap<(String, String), Stand>,
+    /// When watchdogs last marked a Deployment or scaled it down.
+    fenced: BTreeMap<(String, String), Time>,
     /// Deployments that somebody else has scaled.
     meddled: Vec<(String, String)>,
     figures: Figures,
@@ -68,6 +74,7 @@ impl chaos::Auditor for Auditor {
             case,
             changes: changes.unwrap(),
             stands: BTreeMap::new(),
+            fenced: BTreeMap::new(),
             meddled: Vec::new(),
             figures: Figures::default(),
         };
@@ -180,6 +187,10 @@ impl Auditor {
                 &format!("{cluster}: {who} acts on {name} and does not lead"),
             );
         }
+        let is_marked = after.is_marked && !before.is_marked;
+        if is_marked || after.replicas < before.replicas {
+            self.fenced.insert(key.clone(), at);
+        }
         if after.replicas < before.replicas {
             self.figures.fences += 1;
             self.figures.stops += usize::from(name == Plan::CONTROLLERS[0]);
@@ -206,6 +217,11 @@ impl Auditor {
                 let text = format!("{cluster}: {name} not restored: {before:?} -> {after:?}");
                 self.case.complain(at, &text);
             }
+            self.figures.releases += 1;
+            if self.is_still_silent(key, at) {
+                let text = format!("{cluster}: {name} scaled up while its nodes are still silent");
+                self.case.complain(at, &text);
+            }
         } else if before.is_marked && !after.is_marked && after.replicas == 0 {
             let text = format!("{cluster}: {name} stays fenced without its marker");
             self.case.complain(at, &text);
@@ -214,22 +230,42 @@ impl Auditor {
 
     /// f of the nodes are silent, or were a moment ago.
     fn is_silent(&self, cluster: &str, at: Time) -> bool {
-        let Some(truth) = self.case.landscape.truth(cluster) else {
-            return false;
-        };
         let patience = if self.had_wrong_clocks(cluster, at) {
             STANDING
         } else {
             SILENT
         };
-        let silent = truth
+        self.are_enough(cluster, |now, before| {
+            now >= patience || (now <= SLACK && before >= patience)
+        })
+    }
+
+    /// f of the nodes have not renewed since a Deployment was fenced, or for so long that whoever looks
+    /// at all knows of it. A decision to fence may have been under way while they were back.
+    fn is_still_silent(&self, key: &(String, String), at: Time) -> bool {
+        let fenced = self
+            .fenced
+            .get(key)
+            .map_or(at, |fenced| fenced.before(SLACK));
+        self.are_enough(&key.0, |now, _| {
+            now >= LOST || (now >= SILENT && at.before(now) < fenced)
+        })
+    }
+
+    /// Whether f of the nodes are such, by how long ago they renewed and how long they had not done so
+    /// before that.
+    fn are_enough(&self, cluster: &str, is_such: impl Fn(Duration, Duration) -> bool) -> bool {
+        let Some(truth) = self.case.landscape.truth(cluster) else {
+            return false;
+        };
+        let such = truth
             .silent
             .iter()
-            .filter(|(now, before)| *now >= patience || (*now <= SLACK && *before >= patience));
-        let (silent, all) = (silent.count(), truth.silent.len());
+            .filter(|(now, before)| is_such(*now, *before));
+        let (such, all) = (such.count(), truth.silent.len());
         Fraction::new(FAILURE)
             .unwrap()
-            .is_reached(silent.try_into().unwrap(), all.try_into().unwrap())
+            .is_reached(such.try_into().unwrap(), all.try_into().unwrap())
     }
 
     /// Clocks of its nodes are wrong, or were until so lately that renewals are still dated by them.

@@ -9,6 +9,7 @@
 )]
 
 mod auditor;
+mod culprit;
 mod endurance;
 mod fence;
 mod replica;
