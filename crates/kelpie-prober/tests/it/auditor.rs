@@ -58,8 +58,8 @@ pub(crate) struct Auditor {
     stands: BTreeMap<(String, String), Stand>,
     /// When watchdogs last marked a Deployment or scaled it down.
     fenced: BTreeMap<(String, String), Time>,
-    /// Deployments that somebody else has scaled.
-    meddled: Vec<(String, String)>,
+    /// How many replicas somebody else wants since; at first those of the plan.
+    wanted: BTreeMap<(String, String), u64>,
     figures: Figures,
 }
 
@@ -75,7 +75,7 @@ impl chaos::Auditor for Auditor {
             changes: changes.unwrap(),
             stands: BTreeMap::new(),
             fenced: BTreeMap::new(),
-            meddled: Vec::new(),
+            wanted: BTreeMap::new(),
             figures: Figures::default(),
         };
         auditor.take_changes(None, start);
@@ -124,19 +124,17 @@ impl chaos::Auditor for Auditor {
         }
     }
 
-    /// At the end everything is as before.
+    /// At the end everything is as before, or as somebody else wanted it since.
     fn close(&mut self) {
         let now = self.case.landscape.now();
         self.take_changes(None, now);
         for row in self.case.landscape.fleet() {
             for (index, name) in Plan::CONTROLLERS.into_iter().enumerate() {
                 let key = (row.cluster.clone(), name.to_owned());
-                if self.meddled.contains(&key) {
-                    continue;
-                }
                 let stand = self.stands.get(&key).cloned().unwrap_or_default();
-                let usual = u64::from(self.case.chaos.plan.replicas[index]);
-                if stand.replicas != usual || stand.is_marked {
+                let planned = u64::from(self.case.chaos.plan.replicas[index]);
+                let wanted = self.wanted.get(&key).copied().unwrap_or(planned);
+                if stand.replicas != wanted || stand.is_marked {
                     let text = format!("{}: {name} is not as it was: {stand:?}", row.cluster);
                     self.case.complain(now, &text);
                 }
@@ -166,7 +164,11 @@ impl Auditor {
             }
             match who {
                 Some(who) => self.judge(who, &key, &before, &after, at),
-                None => self.meddled.push(key),
+                // What carries the marker and has none comes back by its record, whoever stopped it.
+                None if after.is_marked && after.replicas == 0 => {}
+                None => {
+                    self.wanted.insert(key, after.replicas);
+                }
             }
         }
     }
@@ -362,8 +364,7 @@ impl Auditor {
                 _ => return None,
             }
         }
-        let key = (cluster.to_owned(), Plan::CONTROLLERS[0].to_owned());
-        found.filter(|_| !self.meddled.contains(&key))
+        found
     }
 
     /// Whether these nodes are f of a cluster's, and two at least.

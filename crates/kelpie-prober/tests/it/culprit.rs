@@ -17,11 +17,13 @@ use crate::auditor::{Auditor, MARKER, RECORD};
 use crate::replica::LEASE;
 
 /// From when to when all nodes are cut off, in seconds.
-const CUT: (u64, u64) = (120, 420);
+const CUT: (u64, u64) = (300, 600);
 
 /// Fences at the first of these seconds, releases at the second, fences at the third, and so on.
 trait Deeds {
     const AT: &'static [u64];
+    /// What it takes for the usual count.
+    const COUNT: u32 = 1;
 }
 
 struct Culprit<D>(PhantomData<D>);
@@ -45,9 +47,10 @@ impl<D: Deeds> Subject for Culprit<D> {
                 sleep_until(begun + Duration::from_secs(*second)).await;
                 let fences = index % 2 == 0;
                 let mark = if fences { json!("") } else { Value::Null };
-                let annotations = json!({ "annotations": { MARKER: mark, RECORD: "1" } });
+                let annotations =
+                    json!({ "annotations": { MARKER: mark, RECORD: D::COUNT.to_string() } });
                 let mark = json!({ "metadata": annotations });
-                let scale = json!({ "spec": { "replicas": u32::from(!fences) } });
+                let scale = json!({ "spec": { "replicas": if fences { 0 } else { D::COUNT } } });
                 let steps = if fences { [mark, scale] } else { [scale, mark] };
                 for step in steps {
                     patch(&seed, &name, &step).await;
@@ -75,33 +78,44 @@ async fn patch(landscape: &Landscape, who: &str, patch: &Value) {
     assert_eq!(answer.unwrap().status(), 200);
 }
 
-/// What is wrong, without when.
-fn wrong<D: Deeds>() -> Vec<String> {
+/// What is wrong, without when, if this happens beside the partition.
+fn wrong<D: Deeds>(beside: Option<Incident>) -> Vec<String> {
     let (begin, end) = CUT;
-    let partition = Fault::Partition(Nodes::All);
     let lasts = Duration::from_secs(end - begin);
+    let partition = Fault::Partition(Nodes::All);
+    let partition = Incident::new(Duration::from_secs(begin), Some(lasts), partition);
     let chaos = Chaos {
         plan: Plan::of(1, 5),
         scenario: Scenario {
             length: Duration::from_secs(end),
-            incidents: vec![Incident::new(
-                Duration::from_secs(begin),
-                Some(lasts),
-                partition,
-            )],
+            incidents: beside.into_iter().chain([partition]).collect(),
             ..Scenario::default()
         },
         watchdogs: 1,
     };
     let wrong = chaos.endure::<Culprit<D>>().unwrap().wrong;
-    let text = |line: &String| line.split(") ").last().unwrap().to_owned();
+    let text = |line: &String| line.split_once(") ").unwrap().1.to_owned();
     wrong.iter().map(text).collect()
+}
+
+/// Somebody wants another count of kube-controller-managers, long before the partition.
+fn scale(replicas: u32) -> Option<Incident> {
+    let controller = Plan::CONTROLLERS[0].to_owned();
+    let fault = Fault::Scale {
+        controller,
+        replicas,
+    };
+    Some(Incident::new(Duration::from_secs(30), None, fault))
+}
+
+fn has(wrong: &[String], text: &str) -> bool {
+    wrong.iter().any(|line| line.contains(text))
 }
 
 struct Careful;
 
 impl Deeds for Careful {
-    const AT: &'static [u64] = &[145, 440];
+    const AT: &'static [u64] = &[325, 620];
 }
 
 /// Nothing breaks: a kube-controller-manager that is stopped before it has been there for the grace
@@ -109,12 +123,32 @@ impl Deeds for Careful {
 struct Hasty;
 
 impl Deeds for Hasty {
-    const AT: &'static [u64] = &[145, 170, 185, 440];
+    const AT: &'static [u64] = &[325, 350, 365, 620];
+}
+
+struct Idle;
+
+impl Deeds for Idle {
+    const AT: &'static [u64] = &[];
+}
+
+struct OfTwo;
+
+impl Deeds for OfTwo {
+    const AT: &'static [u64] = Careful::AT;
+    const COUNT: u32 = 2;
+}
+
+struct Forgetful;
+
+impl Deeds for Forgetful {
+    const AT: &'static [u64] = &[325];
+    const COUNT: u32 = 2;
 }
 
 #[test]
 fn who_fences_in_time_and_releases_when_the_nodes_are_back_does_nothing_wrong() {
-    assert_eq!(wrong::<Careful>(), Vec::<String>::new());
+    assert_eq!(wrong::<Careful>(None), Vec::<String>::new());
 }
 
 #[test]
@@ -122,5 +156,21 @@ fn who_releases_in_the_midst_of_a_partition_is_found_out() {
     let cluster = Plan::default().cluster_name(0);
     let [kcm, ..] = Plan::CONTROLLERS;
     let text = format!("{cluster}: {kcm} scaled up while its nodes are still silent");
-    assert_eq!(wrong::<Hasty>(), [text]);
+    assert_eq!(wrong::<Hasty>(None), [text]);
+}
+
+#[test]
+fn what_somebody_has_scaled_is_restored_as_they_wanted_it() {
+    assert_eq!(wrong::<OfTwo>(scale(2)), Vec::<String>::new());
+    let forgotten = wrong::<Forgetful>(scale(2));
+    assert!(has(&forgotten, "is not as it was"), "{forgotten:?}");
+}
+
+#[test]
+fn a_cluster_in_which_somebody_has_scaled_has_deadlines_again_some_time_later() {
+    for beside in [None, scale(2)] {
+        let wrong = wrong::<Idle>(beside);
+        assert!(has(&wrong, "turned Unknown in spite of"), "{wrong:?}");
+        assert!(has(&wrong, "not fenced during"), "{wrong:?}");
+    }
 }
