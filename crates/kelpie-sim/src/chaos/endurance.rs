@@ -4,6 +4,7 @@ use std::io;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use fastrand::Rng;
 use kelpie_core::Time;
 use tokio::runtime::Builder;
 use tokio::sync::Notify;
@@ -66,6 +67,7 @@ async fn play<S: Subject>(chaos: &Chaos) -> Result<Outcome<Figures<S>>, ChaosErr
     fastrand::seed(chaos.plan.seed);
     panics::take();
     let landscape = Landscape::inside(&chaos.plan, &Clock::starting_at(DAY))?;
+    landscape.shuffle(Rng::with_seed(chaos.plan.seed));
     let trace = Arc::new(Mutex::new(Trace::new()));
     let auditor = S::Auditor::new(Case::new(&landscape, chaos, S::LEASE));
     let auditor = Arc::new(Mutex::new(auditor));
@@ -127,7 +129,6 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 
 #[cfg(test)]
 mod tests {
-    use fastrand::Rng;
     use kelpie_config::scenario::{Fault, Incident, Scenario};
 
     use super::*;

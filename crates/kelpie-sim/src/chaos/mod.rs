@@ -4,6 +4,10 @@
 //! [`Chaos::endure`] plays it in virtual time with a crew of the subject's replicas, and an [`Auditor`]
 //! holds them to what they promise, with what it knows of the [`Case`]. A [`Search`] does so for many seeds;
 //! one that fails is told with the faults that it needs and the command that replays it.
+//!
+//! The seed decides on the landscape, the faults, how long each request is under way, every jitter, and which
+//! of the connections that are ready at the same instant goes first. It does not decide on the order of tasks
+//! of a replica that wait for nothing outside it: those go as the runtime has them.
 
 mod case;
 mod crew;

@@ -86,7 +86,7 @@ impl Weather {
             if let Fault::Refusal { status, share, .. } = fault
                 && self.rng.f64() < *share
             {
-                fate.deed = Deed::Refuse(refusal(*status));
+                fate.deed = Deed::Refuse(refusal(*status, &mut self.rng));
             }
         }
         fate
@@ -97,7 +97,9 @@ impl Weather {
     }
 }
 
-fn refusal(status: u16) -> Refusal {
+/// Of those that come too often, every other one is told when to come back: soon, as real API servers do, or
+/// not before it is too late.
+fn refusal(status: u16, rng: &mut Rng) -> Refusal {
     let reason = match status {
         401 => Reason::Unauthorized,
         403 => Reason::Forbidden,
@@ -106,7 +108,47 @@ fn refusal(status: u16) -> Refusal {
         504 => Reason::Timeout,
         _ => Reason::InternalError,
     };
-    Refusal::new(reason, "by the script")
+    let mut refusal = Refusal::new(reason, "by the script");
+    if reason == Reason::TooManyRequests && rng.bool() {
+        let seconds = rng.choice([1, 1, 5, 30, 300]);
+        let details = refusal.details.get_or_insert_default();
+        details.insert("retryAfterSeconds".into(), seconds.into());
+    }
+    refusal
+}
+
+#[cfg(test)]
+mod tests {
+    use kelpie_config::scenario::Site;
+
+    use super::*;
+
+    /// When the refused of a hundred requests are to come back.
+    fn told(status: u16) -> Vec<Option<u64>> {
+        let mut weather = Weather::new(Duration::ZERO, Rng::with_seed(1));
+        let (site, share) = (Site::Seed, 1.0);
+        let fault = Fault::Refusal {
+            site,
+            status,
+            share,
+        };
+        weather.begin(0, &fault);
+        let fates = (0..100).map(|_| weather.fate());
+        let told = fates.map(|fate| match fate.deed {
+            Deed::Refuse(refusal) => refusal.details?.get("retryAfterSeconds")?.as_u64(),
+            deed => panic!("{deed:?}"),
+        });
+        told.collect()
+    }
+
+    #[test]
+    fn some_that_come_too_often_are_told_when_to_come_back() {
+        let told_often = told(429);
+        for expected in [None, Some(1), Some(300)] {
+            assert!(told_often.contains(&expected), "{expected:?}");
+        }
+        assert_eq!(told(503), [None; 100]);
+    }
 }
 
 #[cfg(test)]

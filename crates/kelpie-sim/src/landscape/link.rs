@@ -3,10 +3,12 @@
 use std::io;
 use std::sync::{Arc, Weak};
 
+use fastrand::Rng;
 use kelpie_net::Network;
-use tokio::io::{DuplexStream, duplex};
+use tokio::io::duplex;
 
 use super::Shared;
+use super::shuffled::Shuffled;
 use crate::server::Server;
 use kelpie_bell::{Bell, Listener};
 
@@ -59,9 +61,10 @@ impl Link {
                     .upgrade()
                     .ok_or(io::ErrorKind::ConnectionRefused)?;
                 let server = shared.enter(&host, port).await?;
+                let rng = shared.world().shuffle.as_mut().map(Rng::fork);
                 drop(shared);
                 let (ours, theirs) = duplex(WINDOW);
-                tokio::spawn(carry(server, theirs, state));
+                tokio::spawn(carry(server, Shuffled::new(theirs, rng), state));
                 Ok(ours)
             })
         })
@@ -84,7 +87,7 @@ impl Link {
 }
 
 /// Serves one connection for as long as the link is there.
-async fn carry(server: Server, stream: DuplexStream, mut state: Listener<State>) {
+async fn carry(server: Server, stream: Shuffled, mut state: Listener<State>) {
     let mut talk = Box::pin(server.converse(stream, None));
     tokio::select! {
         biased;

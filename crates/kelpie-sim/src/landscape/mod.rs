@@ -16,12 +16,14 @@ mod process;
 mod report;
 mod script;
 mod shared;
+mod shuffled;
 mod world;
 
 use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 
+use fastrand::Rng;
 use kelpie_config::scenario::Scenario;
 use kelpie_core::Time;
 use tokio::time::{Instant, sleep_until};
@@ -202,6 +204,12 @@ impl Landscape {
         let now = self.now();
         self.0.world().play(&scenario.incidents, now);
         self.0.bell.notify_one();
+    }
+
+    /// From now on these dice decide which of the connections that are ready at the same instant goes first;
+    /// else it is the same one whenever the rest is the same.
+    pub(crate) fn shuffle(&self, dice: Rng) {
+        self.0.world().shuffle = Some(dice);
     }
 
     /// Shows everything that happens to `observer`, which may ask the landscape in turn.

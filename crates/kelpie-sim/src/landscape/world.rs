@@ -51,6 +51,8 @@ pub(super) struct World {
     script: Script,
     wakes: BinaryHeap<Reverse<(Time, Actor)>>,
     rng: Rng,
+    /// Decides which of several connections goes first, if anybody wants that.
+    pub(super) shuffle: Option<Rng>,
     /// The watchdog's clock is wrong by so many milliseconds.
     pub(super) clock_offset: i64,
     damage: Damage,
@@ -83,6 +85,7 @@ impl World {
             ports: BTreeMap::new(),
             script: Script::default(),
             wakes: BinaryHeap::new(),
+            shuffle: None,
             clock_offset: 0,
             damage: Damage::default(),
             disturbed: None,
