@@ -57,6 +57,8 @@ pub struct Fencing {
 #[derive(Debug)]
 struct View {
     sight: Option<Sight>,
+    /// Something was written since, and nobody knows what came of it.
+    is_unsure: bool,
     seen_at: Time,
     look_at: Time,
     /// Looks that failed in a row.
@@ -207,9 +209,11 @@ impl Fencing {
     fn is_needed(&self, direction: Direction) -> bool {
         let mut views = self.views.iter().zip(&*self.targets);
         match direction {
-            // What was never read may need it: the deadline does not wait for a survey.
+            // What was never read, or not since a write whose answer is missing, may need it: the deadline
+            // does not wait for a survey.
             Direction::Down => views.any(|(view, target)| match &view.sight {
                 None => true,
+                Some(_) if view.is_unsure => true,
                 Some(Sight::Missing) => !target.optional,
                 Some(Sight::Present(present)) => is_running(present, target),
             }),
@@ -241,6 +245,7 @@ impl Fencing {
             // cut off, which may have changed something.
             Origin::Look(_) => None,
             Origin::Flow(_) => {
+                view.is_unsure |= step.call.is_write();
                 view.look_again();
                 None
             }
@@ -363,6 +368,7 @@ impl Default for View {
     fn default() -> Self {
         Self {
             sight: None,
+            is_unsure: false,
             seen_at: Time::MIN,
             look_at: Time::MIN,
             failures: 0,
@@ -381,12 +387,14 @@ impl View {
         match (reply, call, &mut self.sight) {
             (Reply::Seen(sight), ..) => {
                 self.sight = Some(sight.clone());
+                self.is_unsure = false;
                 self.seen_at = now;
                 self.look_at = next_survey(now, SURVEY_AGE);
                 self.failures = 0;
             }
             (Reply::Written(version), call, Some(Sight::Present(present))) => {
                 present.version = version.clone();
+                self.is_unsure = false;
                 match call {
                     Call::WriteRecord(write) => present.mark(write.replicas()),
                     Call::ScaleDown(scale) => present.replicas = scale.replicas(),
@@ -402,7 +410,10 @@ impl View {
                 self.failures = self.failures.saturating_add(1);
             }
             // What became of a write that failed is not known until the next look.
-            _ => self.look_at = now.after(RETRY),
+            _ => {
+                self.is_unsure = true;
+                self.look_at = now.after(RETRY);
+            }
         }
     }
 }

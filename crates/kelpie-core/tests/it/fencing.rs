@@ -580,6 +580,28 @@ fn a_scale_up_that_lands_after_the_verdict_flipped_is_fenced_again_at_once() {
 }
 
 #[test]
+fn a_scale_up_that_landed_unheard_is_fenced_again_also_if_nobody_could_look_since() {
+    let mut rig = Rig::new(one(|_| ()), &[Some(1)]);
+    rig.steer(&fence_by(60.0));
+    rig.run(10.0);
+    rig.steer(&release());
+    // The answer to the scale-up is lost, and nothing is answered any more.
+    let mut is_lost = false;
+    rig.run_with(60.0, |step, objects, now| {
+        if matches!(step.call, Call::ScaleUp(_)) {
+            is_lost = true;
+            objects.apply(step, now);
+        }
+        is_lost.then_some(Reply::Failed)
+    });
+    assert_eq!(rig.replicas(), [Some(1)], "it landed");
+    assert_eq!(rig.fencing.fence(), Fence::Full, "as far as was seen");
+    rig.steer(&fence_by(100.0));
+    rig.run(61.0);
+    assert_eq!(rig.replicas(), [Some(0)]);
+}
+
+#[test]
 fn what_was_seen_of_the_targets_can_be_shown() {
     let mut rig = Rig::new(gardener_targets(), &[Some(1), None, Some(1)]);
     rig.run(1.0);
