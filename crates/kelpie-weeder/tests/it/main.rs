@@ -10,6 +10,7 @@
 
 mod auditor;
 mod bait;
+mod culprit;
 mod recovery;
 mod replica;
 mod seeds;
