@@ -2,6 +2,7 @@
 //! really are; never by what the watchdogs say.
 
 use std::collections::BTreeMap;
+use std::fmt;
 use std::time::Duration;
 
 use kelpie_core::{Fraction, Time};
@@ -50,12 +51,38 @@ pub(crate) struct Figures {
     pub(crate) releases: usize,
     /// Partitions that were held against their deadline.
     pub(crate) held: usize,
+    /// Writes of somebody who was stopped in their midst, and those of them that changed something.
+    pub(crate) late: usize,
+    pub(crate) late_done: usize,
+}
+
+/// A watchdog that has changed something.
+#[derive(Clone, Copy, Debug)]
+struct Hand<'a> {
+    who: &'a str,
+    /// When the request arrived, and when it was done.
+    came: Time,
+    at: Time,
+}
+
+impl Hand<'_> {
+    fn is_late(self) -> bool {
+        self.at.since(self.came) > SLACK
+    }
+}
+
+impl fmt::Display for Hand<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.who)
+    }
 }
 
 pub(crate) struct Auditor {
     case: Case,
     changes: Watch,
     stands: BTreeMap<(String, String), Stand>,
+    /// When each was last changed.
+    changed: BTreeMap<(String, String), Time>,
     /// When watchdogs last marked a Deployment or scaled it down.
     fenced: BTreeMap<(String, String), Time>,
     /// How many replicas somebody else wants since; at first those of the plan.
@@ -74,6 +101,7 @@ impl chaos::Auditor for Auditor {
             case,
             changes: changes.unwrap(),
             stands: BTreeMap::new(),
+            changed: BTreeMap::new(),
             fenced: BTreeMap::new(),
             wanted: BTreeMap::new(),
             figures: Figures::default(),
@@ -95,6 +123,7 @@ impl chaos::Auditor for Auditor {
         match &happening.what {
             What::Call {
                 server,
+                came,
                 user,
                 verb,
                 path,
@@ -102,7 +131,13 @@ impl chaos::Auditor for Auditor {
             } => {
                 let is_write = !["get", "list", "watch"].contains(verb);
                 if &**server == "seed" && is_write && path.contains("/deployments/") {
-                    self.take_changes(Some(user), at);
+                    let hand = Hand {
+                        who: user,
+                        came: *came,
+                        at,
+                    };
+                    self.figures.late += usize::from(hand.is_late());
+                    self.take_changes(Some(hand), at);
                 }
             }
             What::NodeUnknown { cluster, node } => {
@@ -149,8 +184,8 @@ impl Auditor {
         self.stands.get(&key).cloned().unwrap_or_default()
     }
 
-    /// Takes in what became of the Deployments, by the hand of `who`; nobody: not by a watchdog.
-    fn take_changes(&mut self, who: Option<&str>, at: Time) {
+    /// Takes in what became of the Deployments, by this hand; nobody's: not by a watchdog.
+    fn take_changes(&mut self, hand: Option<Hand<'_>>, at: Time) {
         while let Some(event) = self.changes.try_next() {
             let object = match event {
                 Event::Added(object) | Event::Modified(object) => object,
@@ -162,8 +197,15 @@ impl Auditor {
             if before == after {
                 continue;
             }
-            match who {
-                Some(who) => self.judge(who, &key, &before, &after, at),
+            let changed = self.changed.insert(key.clone(), at);
+            match hand {
+                Some(hand) => {
+                    if hand.is_late() && changed > Some(hand.came) {
+                        let text = format!("{}: {hand} undoes what is newer: {before:?}", key.0);
+                        self.case.complain(at, &text);
+                    }
+                    self.judge(hand, &key, &before, &after);
+                }
                 // What carries the marker and has none comes back by its record, whoever stopped it.
                 None if after.is_marked && after.replicas == 0 => {}
                 None => {
@@ -174,20 +216,15 @@ impl Auditor {
     }
 
     /// A watchdog has changed a Deployment.
-    fn judge(
-        &mut self,
-        who: &str,
-        key: &(String, String),
-        before: &Stand,
-        after: &Stand,
-        at: Time,
-    ) {
-        let (cluster, name) = key;
-        if !self.case.may_act(who) {
-            self.case.complain(
-                at,
-                &format!("{cluster}: {who} acts on {name} and does not lead"),
-            );
+    fn judge(&mut self, hand: Hand<'_>, key: &(String, String), before: &Stand, after: &Stand) {
+        let (at, (cluster, name)) = (hand.at, key);
+        // Who was stopped in the midst of a write may have been right when it began. That nothing newer is
+        // undone is all that can be asked for; others mend the rest.
+        let is_late = hand.is_late();
+        self.figures.late_done += usize::from(is_late);
+        if !is_late && !self.case.may_act(hand.who) {
+            let text = format!("{cluster}: {hand} acts on {name} and does not lead");
+            self.case.complain(at, &text);
         }
         let is_marked = after.is_marked && !before.is_marked;
         if is_marked || after.replicas < before.replicas {
@@ -201,11 +238,11 @@ impl Auditor {
                 let text = format!("{cluster}: {name} scaled down without its record: {before:?}");
                 self.case.complain(at, &text);
             }
-            if !self.was_partitioned(cluster, at) {
+            if !is_late && !self.was_partitioned(cluster, at) {
                 let text = format!("{cluster}: {name} scaled down though nobody was cut off");
                 self.case.complain(at, &text);
             }
-            if !self.is_silent(cluster, at) {
+            if !is_late && !self.is_silent(cluster, at) {
                 let text = format!("{cluster}: {name} scaled down while leases keep changing");
                 self.case.complain(at, &text);
             }
@@ -220,7 +257,7 @@ impl Auditor {
                 self.case.complain(at, &text);
             }
             self.figures.releases += 1;
-            if self.is_still_silent(key, at) {
+            if !is_late && self.is_still_silent(key, at) {
                 let text = format!("{cluster}: {name} scaled up while its nodes are still silent");
                 self.case.complain(at, &text);
             }

@@ -79,7 +79,7 @@ async fn patch(landscape: &Landscape, who: &str, patch: &Value) {
 }
 
 /// What is wrong, without when, if this happens beside the partition.
-fn wrong<D: Deeds>(beside: Option<Incident>) -> Vec<String> {
+fn wrong<D: Deeds>(beside: &[Incident]) -> Vec<String> {
     let (begin, end) = CUT;
     let lasts = Duration::from_secs(end - begin);
     let partition = Fault::Partition(Nodes::All);
@@ -88,7 +88,7 @@ fn wrong<D: Deeds>(beside: Option<Incident>) -> Vec<String> {
         plan: Plan::of(1, 5),
         scenario: Scenario {
             length: Duration::from_secs(end),
-            incidents: beside.into_iter().chain([partition]).collect(),
+            incidents: [beside, &[partition]].concat(),
             ..Scenario::default()
         },
         watchdogs: 1,
@@ -99,13 +99,13 @@ fn wrong<D: Deeds>(beside: Option<Incident>) -> Vec<String> {
 }
 
 /// Somebody wants another count of kube-controller-managers, long before the partition.
-fn scale(replicas: u32) -> Option<Incident> {
+fn scale(replicas: u32) -> Incident {
     let controller = Plan::CONTROLLERS[0].to_owned();
     let fault = Fault::Scale {
         controller,
         replicas,
     };
-    Some(Incident::new(Duration::from_secs(30), None, fault))
+    Incident::new(Duration::from_secs(30), None, fault)
 }
 
 fn has(wrong: &[String], text: &str) -> bool {
@@ -148,7 +148,7 @@ impl Deeds for Forgetful {
 
 #[test]
 fn who_fences_in_time_and_releases_when_the_nodes_are_back_does_nothing_wrong() {
-    assert_eq!(wrong::<Careful>(None), Vec::<String>::new());
+    assert_eq!(wrong::<Careful>(&[]), Vec::<String>::new());
 }
 
 #[test]
@@ -156,20 +156,20 @@ fn who_releases_in_the_midst_of_a_partition_is_found_out() {
     let cluster = Plan::default().cluster_name(0);
     let [kcm, ..] = Plan::CONTROLLERS;
     let text = format!("{cluster}: {kcm} scaled up while its nodes are still silent");
-    assert_eq!(wrong::<Hasty>(None), [text]);
+    assert_eq!(wrong::<Hasty>(&[]), [text]);
 }
 
 #[test]
 fn what_somebody_has_scaled_is_restored_as_they_wanted_it() {
-    assert_eq!(wrong::<OfTwo>(scale(2)), Vec::<String>::new());
-    let forgotten = wrong::<Forgetful>(scale(2));
+    assert_eq!(wrong::<OfTwo>(&[scale(2)]), Vec::<String>::new());
+    let forgotten = wrong::<Forgetful>(&[scale(2)]);
     assert!(has(&forgotten, "is not as it was"), "{forgotten:?}");
 }
 
 #[test]
 fn a_cluster_in_which_somebody_has_scaled_has_deadlines_again_some_time_later() {
-    for beside in [None, scale(2)] {
-        let wrong = wrong::<Idle>(beside);
+    for beside in [vec![], vec![scale(2)]] {
+        let wrong = wrong::<Idle>(&beside);
         assert!(has(&wrong, "turned Unknown in spite of"), "{wrong:?}");
         assert!(has(&wrong, "not fenced during"), "{wrong:?}");
     }

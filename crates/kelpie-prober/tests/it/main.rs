@@ -16,4 +16,5 @@ mod replica;
 mod scale;
 mod scenarios;
 mod seeds;
+mod stopped;
 mod subject;

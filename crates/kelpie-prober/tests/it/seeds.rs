@@ -21,6 +21,8 @@ fn sum(figures: Result<Vec<Figures>, String>) -> Figures {
             stops: sum.stops + one.stops,
             releases: sum.releases + one.releases,
             held: sum.held + one.held,
+            late: sum.late + one.late,
+            late_done: sum.late_done + one.late_done,
         })
 }
 

@@ -3,6 +3,7 @@
 use std::collections::VecDeque;
 use std::time::Duration;
 
+use fastrand::Rng;
 use tokio::time::sleep;
 
 use super::Subject;
@@ -19,15 +20,17 @@ pub(super) struct Crew<S: Subject> {
     /// Names, the first that was paused first.
     paused: VecDeque<String>,
     started: usize,
+    rng: Rng,
 }
 
 impl<S: Subject> Crew<S> {
-    pub(super) fn new(landscape: &Landscape, count: usize) -> Self {
+    pub(super) fn new(landscape: &Landscape, count: usize, rng: Rng) -> Self {
         let mut crew = Self {
             replicas: Vec::new(),
             count,
             paused: VecDeque::new(),
             started: 0,
+            rng,
         };
         (0..count).for_each(|_| crew.start(landscape));
         crew
@@ -57,7 +60,11 @@ impl<S: Subject> Crew<S> {
                 Order::Pause => {
                     let leader = self.leader(landscape);
                     if let Some(leader) = leader.and_then(|leader| self.replicas.get(leader)) {
-                        leader.pause();
+                        if self.rng.bool() {
+                            leader.pause();
+                        } else {
+                            leader.pause_in_a_write();
+                        }
                         self.paused.push_back(leader.name().to_owned());
                     }
                 }

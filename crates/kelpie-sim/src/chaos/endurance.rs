@@ -67,7 +67,8 @@ async fn play<S: Subject>(chaos: &Chaos) -> Result<Outcome<Figures<S>>, ChaosErr
     fastrand::seed(chaos.plan.seed);
     panics::take();
     let landscape = Landscape::inside(&chaos.plan, &Clock::starting_at(DAY))?;
-    landscape.shuffle(Rng::with_seed(chaos.plan.seed));
+    let mut rng = Rng::with_seed(chaos.plan.seed);
+    landscape.shuffle(rng.fork());
     let trace = Arc::new(Mutex::new(Trace::new()));
     let auditor = S::Auditor::new(Case::new(&landscape, chaos, S::LEASE));
     let auditor = Arc::new(Mutex::new(auditor));
@@ -84,7 +85,7 @@ async fn play<S: Subject>(chaos: &Chaos) -> Result<Outcome<Figures<S>>, ChaosErr
     });
     let driving = landscape.clone();
     let driver = tokio::spawn(async move { driving.run().await });
-    let mut crew = Crew::<S>::new(&landscape, chaos.watchdogs);
+    let mut crew = Crew::<S>::new(&landscape, chaos.watchdogs, rng);
     landscape.play(&chaos.scenario);
     let end = sleep(chaos.scenario.length + QUIET);
     tokio::pin!(end);

@@ -24,6 +24,8 @@ pub enum What {
     Call {
         /// The cluster, or `seed`.
         server: Arc<str>,
+        /// When it arrived; it was answered when this happened.
+        came: Time,
         user: String,
         verb: &'static str,
         path: String,
@@ -72,6 +74,7 @@ impl fmt::Display for What {
                 verb,
                 path,
                 status,
+                ..
             } => write!(f, "{server}: {user} {verb} {path} -> {status}"),
             Self::FaultBegan { fault } => write!(f, "begins: {fault}"),
             Self::FaultEnded { fault } => write!(f, "ends: {fault}"),

@@ -9,6 +9,7 @@ use tokio::io::duplex;
 
 use super::Shared;
 use super::shuffled::Shuffled;
+use super::snare::Snare;
 use crate::server::Server;
 use kelpie_bell::{Bell, Listener};
 
@@ -75,9 +76,22 @@ impl Link {
         self.state.ring(State::Held);
     }
 
+    /// The same, from its next write on, which is under way until then.
+    pub(super) fn snare(&self) {
+        if let Some(shared) = self.landscape.upgrade() {
+            let snare = Snare::new(self.clone());
+            shared.world().snares.insert(Arc::clone(&self.name), snare);
+        }
+    }
+
     /// It hears and speaks again.
     pub fn release(&self) {
         self.state.ring(State::Open);
+        let shared = self.landscape.upgrade();
+        let snare = shared.and_then(|shared| shared.world().snares.remove(&self.name));
+        if let Some(snare) = snare {
+            snare.open();
+        }
     }
 
     /// The process is dead.

@@ -17,6 +17,7 @@ mod report;
 mod script;
 mod shared;
 mod shuffled;
+mod snare;
 mod world;
 
 use std::io;

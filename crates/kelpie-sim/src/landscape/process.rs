@@ -41,6 +41,12 @@ impl<T> Process<T> {
         self.link.hold();
     }
 
+    /// The same, but not before its next write to the seed that others act on: that one arrives when it goes
+    /// on, as if the process had been stopped after it was sure that it leads.
+    pub fn pause_in_a_write(&self) {
+        self.link.snare();
+    }
+
     /// It hears and speaks again.
     pub fn resume(&self) {
         self.link.release();

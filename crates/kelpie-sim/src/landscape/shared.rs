@@ -55,9 +55,9 @@ impl Shared {
     /// An API server with an empty store, whose requests go the way that the faults of the moment say.
     pub(super) fn server(weak: &Weak<Self>, clock: &Clock, seed: u64, place: Place) -> Server {
         let (deciding, telling) = (weak.clone(), weak.clone());
-        let fate = move |_: &Call| {
+        let fate = move |call: &Call| {
             let shared = deciding.upgrade();
-            shared.map_or_else(Fate::default, |shared| shared.fate(place))
+            shared.map_or_else(Fate::default, |shared| shared.fate(place, call))
         };
         let log = move |call: &Call, status: u16| {
             if let Some(shared) = telling.upgrade() {
@@ -85,11 +85,11 @@ impl Shared {
         self.observer.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn fate(&self, place: Place) -> Fate {
+    fn fate(&self, place: Place, call: &Call) -> Fate {
         let now = self.clock.now();
         let mut world = self.world();
         match place {
-            Place::Seed => world.seed_fate(),
+            Place::Seed => world.seed_fate(call),
             Place::Shoot(number) => {
                 let cluster = world.clusters.get_mut(number);
                 cluster.map_or_else(Fate::default, |cluster| cluster.fate(now))
@@ -114,6 +114,7 @@ impl Shared {
         };
         let what = What::Call {
             server,
+            came: call.at,
             user: call.user.name.clone(),
             verb: call.verb,
             path: call.path.clone(),

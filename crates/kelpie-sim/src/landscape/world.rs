@@ -14,12 +14,13 @@ use super::cluster::{Cluster, Scene};
 use super::happening::{Happening, What};
 use super::report::{Controller, Damage, Row};
 use super::script::{Due, Script};
+use super::snare::Snare;
 use super::{Order, Plan};
 use crate::actor::{Deployments, Key};
 use crate::fault::{Weather, numbers};
 use crate::field;
 use crate::resource::DEPLOYMENTS;
-use crate::server::{Fate, Listening, Server, User};
+use crate::server::{Call, Fate, Listening, Server, User};
 use crate::store::{Part, Store};
 
 /// Where API servers listen.
@@ -64,6 +65,8 @@ pub(super) struct World {
     pub(super) lag: Duration,
     /// What has happened and was not told yet.
     pub(super) happened: Vec<Happening>,
+    /// For processes that are to stop in the midst of a write, by name.
+    pub(super) snares: BTreeMap<Arc<str>, Snare>,
     /// What the watchdog's keeper has to do.
     pub(super) orders: Vec<Order>,
 }
@@ -92,6 +95,7 @@ impl World {
             last_trouble: Time::MIN,
             lag: Duration::ZERO,
             happened: Vec::new(),
+            snares: BTreeMap::new(),
             orders: Vec::new(),
         }
     }
@@ -153,7 +157,11 @@ impl World {
     }
 
     /// What becomes of a request to the seed.
-    pub(super) fn seed_fate(&mut self) -> Fate {
+    pub(super) fn seed_fate(&mut self, call: &Call) -> Fate {
+        let snare = self.snares.get_mut(&*call.user.name);
+        if let Some(goes_on) = snare.and_then(|snare| snare.spring(call)) {
+            return Fate::held(goes_on);
+        }
         self.weather.fate()
     }
 

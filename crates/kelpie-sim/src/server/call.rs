@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use kelpie_core::Time;
+use tokio::sync::Notify;
 
 use crate::refusal::Refusal;
 use crate::resource::Resource;
@@ -73,6 +74,8 @@ pub struct Fate {
     pub delivery: Delivery,
     /// A watch is cut off after so long.
     pub watch_for: Option<Duration>,
+    /// It is under way until this rings, and is done then also if nobody waits for the answer any more.
+    pub held: Option<Arc<Notify>>,
 }
 
 /// What is done with a request.
@@ -124,6 +127,14 @@ impl Fate {
         Self {
             deed: Deed::Nothing,
             delivery: Delivery::Never,
+            ..Self::default()
+        }
+    }
+
+    /// Served when this rings, also if nobody waits for the answer any more.
+    pub fn held(until: Arc<Notify>) -> Self {
+        Self {
+            held: Some(until),
             ..Self::default()
         }
     }

@@ -52,6 +52,17 @@ pub struct Server {
     watches: Watches,
 }
 
+/// A request that has arrived, with what is known of it and what is to become of it.
+struct Arrived {
+    call: Call,
+    head: Parts,
+    query: Query,
+    body: Bytes,
+    fate: Fate,
+    route: Route,
+    user: Result<User, Refusal>,
+}
+
 /// A request that is being answered.
 struct Asked<'a> {
     call: &'a Call,
@@ -115,6 +126,38 @@ impl Server {
             .fate
             .as_ref()
             .map_or_else(Fate::default, |hook| hook(&call));
+        let held = fate.held.clone();
+        let request = Arrived {
+            call,
+            head,
+            query,
+            body,
+            fate,
+            route,
+            user,
+        };
+        let Some(held) = held else {
+            return self.carry_out(request).await;
+        };
+        let server = self.clone();
+        // A task of its own does not end with the connection.
+        let done = tokio::spawn(async move {
+            held.notified().await;
+            server.carry_out(request).await
+        });
+        done.await.ok().flatten()
+    }
+
+    async fn carry_out(&self, request: Arrived) -> Option<Response<ServedBody>> {
+        let Arrived {
+            call,
+            head,
+            query,
+            body,
+            fate,
+            route,
+            user,
+        } = request;
         if !fate.delay.is_zero() {
             sleep(fate.delay).await;
         }

@@ -22,6 +22,9 @@ const CAP: u32 = 3;
 /// What is seen at once is done by then, and a new pod runs.
 const SOON: Duration = Duration::from_secs(20);
 
+/// No request is under way for so long, unless its sender was stopped.
+const LATE: Duration = Duration::from_secs(10);
+
 /// After trouble the weeder is where it would have been by then.
 const SETTLED: Duration = Duration::from_secs(150);
 
@@ -38,6 +41,8 @@ pub(crate) struct Figures {
     pub(crate) returns: usize,
     /// Windows in which the cap was reached.
     pub(crate) capped: usize,
+    /// Deletions by a weeder that was stopped in their midst.
+    pub(crate) late: usize,
 }
 
 /// The etcd of a cluster, as its slice shows it.
@@ -58,6 +63,8 @@ pub(crate) struct Auditor {
     services: BTreeMap<String, Service>,
     /// Replicas, and the pods whose deletion was acknowledged to them.
     acknowledged: BTreeSet<(String, String)>,
+    /// The deletion that is looked at was under way for long.
+    is_late: bool,
     figures: Figures,
 }
 
@@ -76,6 +83,7 @@ impl chaos::Auditor for Auditor {
             case,
             services: BTreeMap::new(),
             acknowledged: BTreeSet::new(),
+            is_late: false,
             figures: Figures::default(),
         };
         auditor.take_slices(start);
@@ -97,12 +105,15 @@ impl chaos::Auditor for Auditor {
         match &happening.what {
             What::Call {
                 user,
+                came,
                 verb: "delete",
                 path,
                 status,
                 ..
             } if path.contains("/pods/") => {
                 self.check_call(user, path, *status, at);
+                self.is_late = at.since(*came) > LATE;
+                self.figures.late += usize::from(self.is_late);
                 self.take_pods(Some(user), at);
             }
             What::Dependant {
@@ -188,7 +199,8 @@ impl Auditor {
         self.figures.deletions += 1;
         let (cluster, name) = place(pod);
         let mut wrong = Vec::new();
-        if !self.case.may_act(who) {
+        // Who was stopped in the midst of it may have led when it began.
+        if !self.is_late && !self.case.may_act(who) {
             wrong.push(format!("{who} deletes {name} and does not lead"));
         }
         if !is_crashing(pod) {

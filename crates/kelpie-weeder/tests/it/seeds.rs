@@ -15,6 +15,7 @@ fn sum(figures: Result<Vec<Figures>, String>) -> Figures {
             held: sum.held + one.held,
             returns: sum.returns + one.returns,
             capped: sum.capped + one.capped,
+            late: sum.late + one.late,
         })
 }
 
@@ -33,6 +34,7 @@ fn what_the_weeder_promises_holds_whatever_goes_wrong() {
         ..Search::USUAL
     };
     let sum = sum(search.run::<Weeder>());
+    println!("{sum:?}");
     // Or the test would look at nothing.
     assert!(sum.deletions > 400 && sum.held > 150, "{sum:?}");
     assert!(sum.returns > 150 && sum.capped > 40, "{sum:?}");
