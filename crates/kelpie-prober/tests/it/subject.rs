@@ -28,14 +28,14 @@ impl Subject for Prober {
             2 => Nodes::Share(0.2 + 0.8 * rng.f64()),
             _ => Nodes::Zone(rng.usize(0..plan.zones)),
         };
-        match rng.u8(0..24) {
+        match rng.u8(0..26) {
             0..=8 => Fault::Partition(nodes),
             9 | 10 => Fault::Outage(site),
             11 => Fault::Latency(site, Duration::from_millis(rng.u64(10..3_000))),
             12 => Fault::Stall(site),
             13 | 14 => Fault::Refusal {
                 site,
-                status: *rng.choice(&[401, 403, 429, 500, 503]).unwrap_or(&500),
+                status: *rng.choice(&[401, 403, 429, 429, 500, 503]).unwrap_or(&500),
                 share: rng.f64(),
             },
             15 => Fault::WatchDrop,
@@ -49,7 +49,7 @@ impl Subject for Prober {
             },
             21 => Fault::EtcdOutage,
             22 => Fault::Crash,
-            _ if rng.bool() => Fault::StaleReads(Site::Seed),
+            23 => Fault::StaleReads(Site::Seed),
             _ => Fault::Pause,
         }
     }

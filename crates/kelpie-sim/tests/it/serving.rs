@@ -11,7 +11,8 @@ use serde_json::{Value, json};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use tokio::io::{AsyncReadExt, AsyncWriteExt, duplex};
-use tokio::time::{Instant, timeout};
+use tokio::sync::Notify;
+use tokio::time::{Instant, sleep, timeout};
 
 use crate::{named, store};
 
@@ -82,6 +83,19 @@ async fn an_answer_can_be_lost_after_the_write_was_made() {
             .await
             .is_none()
     );
+    assert_eq!(server.store().count(&CONFIG_MAPS), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_held_request_is_done_when_it_is_let_go_though_nobody_waits_for_the_answer() {
+    let goes_on = Arc::new(Notify::new());
+    let held = Arc::clone(&goes_on);
+    let server = fated(store(), move |_| Fate::held(Arc::clone(&held)));
+    let asked = timeout(MINUTE, server.respond(post(MAPS, &named("a")), None)).await;
+    assert!(asked.is_err(), "who asked is gone");
+    assert_eq!(server.store().count(&CONFIG_MAPS), 0);
+    goes_on.notify_one();
+    sleep(MINUTE).await;
     assert_eq!(server.store().count(&CONFIG_MAPS), 1);
 }
 
