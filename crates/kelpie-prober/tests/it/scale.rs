@@ -10,8 +10,9 @@ use tokio::time::sleep;
 
 use crate::replica::prober;
 
-/// How often kube-controller-manager looks at its nodes: everybody in a landscape acts in these steps.
-const TICK: Duration = Duration::from_secs(5);
+/// How often a kubelet renews: who is that far behind has missed one. A machine that does not keep up at all
+/// falls behind further and further.
+const RENEWAL: Duration = Duration::from_secs(10);
 
 /// Megabytes that this process has in memory.
 pub(crate) fn resident() -> u64 {
@@ -84,15 +85,22 @@ fn two_thousand_clusters_of_a_hundred_nodes_fit_into_a_gigabyte_at_real_speed() 
             "| behind at first | {} ms |",
             landscape.take_lag().as_millis()
         );
-        sleep(Duration::from_mins(2)).await;
-        let (lag, megabytes) = (landscape.take_lag(), resident());
-        println!("| resident after two minutes with the prober | {megabytes} MB |");
-        println!("| behind at most in these | {} ms |\n", lag.as_millis());
+        let mut worst = Duration::ZERO;
+        for minute in 1..=2 {
+            sleep(Duration::from_mins(1)).await;
+            let lag = landscape.take_lag();
+            println!(
+                "| behind at most in minute {minute} | {} ms |",
+                lag.as_millis()
+            );
+            worst = worst.max(lag);
+        }
+        let megabytes = resident();
+        println!("| resident after that, with the prober | {megabytes} MB |\n");
         watchdog.crash();
         driver.abort();
         assert_eq!(landscape.damage().nodes_unknown, 0);
-        // Who is a tick behind has lost one.
-        assert!(lag < TICK, "{lag:?}");
+        assert!(worst < RENEWAL, "{worst:?}");
         assert!(megabytes < 1_024, "{megabytes}");
     });
 }
