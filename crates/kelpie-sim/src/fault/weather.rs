@@ -120,8 +120,10 @@ fn refusal(status: u16, rng: &mut Rng) -> Refusal {
 #[cfg(test)]
 mod tests {
     use kelpie_config::scenario::Site;
+    use kelpie_core::Time;
 
     use super::*;
+    use crate::clock::Clock;
 
     /// When the refused of a hundred requests are to come back.
     fn told(status: u16) -> Vec<Option<u64>> {
@@ -149,14 +151,6 @@ mod tests {
         }
         assert_eq!(told(503), [None; 100]);
     }
-}
-
-#[cfg(test)]
-mod tests {
-    use kelpie_core::Time;
-
-    use super::*;
-    use crate::clock::Clock;
 
     #[test]
     fn stale_reads_that_overlap_end_one_by_one() {
