@@ -31,6 +31,10 @@ const STANDING: Duration = Duration::from_millis(12_500);
 /// A decision that was right so long ago may still be carried out.
 const SLACK: Duration = Duration::from_secs(10);
 
+/// What is fenced stays so until a list of leases proves something else: if somebody scales it up meanwhile, what
+/// is done about it rests on a list that is up to a round old, and that on the renewals before.
+const STANDING_FENCE: Duration = Duration::from_secs(25);
+
 /// A cluster in which nothing else has gone wrong for so long is held against its deadlines.
 const CALM: Duration = Duration::from_mins(4);
 
@@ -226,6 +230,9 @@ impl Auditor {
             let text = format!("{cluster}: {hand} acts on {name} and does not lead");
             self.case.complain(at, &text);
         }
+        let fenced = self.fenced.get(key);
+        let stood = before.is_marked && fenced.is_some_and(|fenced| at.since(*fenced) > SLACK);
+        let slack = if stood { STANDING_FENCE } else { SLACK };
         let is_marked = after.is_marked && !before.is_marked;
         if is_marked || after.replicas < before.replicas {
             self.fenced.insert(key.clone(), at);
@@ -238,11 +245,11 @@ impl Auditor {
                 let text = format!("{cluster}: {name} scaled down without its record: {before:?}");
                 self.case.complain(at, &text);
             }
-            if !is_late && !self.was_partitioned(cluster, at) {
+            if !is_late && !self.was_partitioned(cluster, at, slack) {
                 let text = format!("{cluster}: {name} scaled down though nobody was cut off");
                 self.case.complain(at, &text);
             }
-            if !is_late && !self.is_silent(cluster, at) {
+            if !is_late && !self.is_silent(cluster, at, slack) {
                 let text = format!("{cluster}: {name} scaled down while leases keep changing");
                 self.case.complain(at, &text);
             }
@@ -267,15 +274,15 @@ impl Auditor {
         }
     }
 
-    /// f of the nodes are silent, or were a moment ago.
-    fn is_silent(&self, cluster: &str, at: Time) -> bool {
+    /// f of the nodes are silent, or were so long ago.
+    fn is_silent(&self, cluster: &str, at: Time, slack: Duration) -> bool {
         let patience = if self.had_wrong_clocks(cluster, at) {
             STANDING
         } else {
             SILENT
         };
         self.are_enough(cluster, |now, before| {
-            now >= patience || (now <= SLACK && before >= patience)
+            now >= patience || (now <= slack && before >= patience)
         })
     }
 
@@ -314,9 +321,9 @@ impl Auditor {
         })
     }
 
-    /// Some of its nodes are cut off from an API server that is there, or were a moment ago.
-    fn was_partitioned(&self, cluster: &str, at: Time) -> bool {
-        self.was_struck(cluster, at, SLACK, |fault| {
+    /// Some of its nodes are cut off from an API server that is there, or were so long ago.
+    fn was_partitioned(&self, cluster: &str, at: Time, slack: Duration) -> bool {
+        self.was_struck(cluster, at, slack, |fault| {
             matches!(fault, Fault::Partition(_))
         })
     }

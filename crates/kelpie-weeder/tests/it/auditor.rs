@@ -111,8 +111,8 @@ impl chaos::Auditor for Auditor {
                 status,
                 ..
             } if path.contains("/pods/") => {
-                self.check_call(user, path, *status, at);
                 self.is_late = at.since(*came) > LATE;
+                self.check_call(user, path, *status, at);
                 self.figures.late += usize::from(self.is_late);
                 self.take_pods(Some(user), at);
             }
@@ -189,7 +189,8 @@ impl Auditor {
             let text = format!("{who} deletes {path} again after it was told that it is gone");
             self.case.complain(at, &text);
         }
-        if status == 200 {
+        // Who was stopped in the midst of it is told nothing any more.
+        if status == 200 && !self.is_late {
             self.acknowledged.insert(key);
         }
     }
