@@ -25,6 +25,9 @@ const SOON: Duration = Duration::from_secs(20);
 /// No request is under way for so long, unless its sender was stopped.
 const LATE: Duration = Duration::from_secs(10);
 
+/// No request takes so long by itself once it has arrived.
+const STOPPED: Duration = Duration::from_secs(1);
+
 /// After trouble the weeder is where it would have been by then.
 const SETTLED: Duration = Duration::from_secs(150);
 
@@ -111,8 +114,9 @@ impl chaos::Auditor for Auditor {
                 status,
                 ..
             } if path.contains("/pods/") => {
-                self.is_late = at.since(*came) > LATE;
-                self.check_call(user, path, *status, at);
+                let took = at.since(*came);
+                self.is_late = took > LATE;
+                self.check_call(user, path, *status, (took, at));
                 self.figures.late += usize::from(self.is_late);
                 self.take_pods(Some(user), at);
             }
@@ -178,7 +182,7 @@ impl Auditor {
     }
 
     /// A weeder wants to delete a pod, whatever comes of it.
-    fn check_call(&mut self, who: &str, path: &str, status: u16, at: Time) {
+    fn check_call(&mut self, who: &str, path: &str, status: u16, (took, at): (Duration, Time)) {
         if path.contains(BAIT) {
             self.case
                 .complain(at, &format!("{who} would delete {path}"));
@@ -189,8 +193,8 @@ impl Auditor {
             let text = format!("{who} deletes {path} again after it was told that it is gone");
             self.case.complain(at, &text);
         }
-        // Who was stopped in the midst of it is told nothing any more.
-        if status == 200 && !self.is_late {
+        // Who was stopped in the midst of it may have given up, and is told nothing any more.
+        if status == 200 && took < STOPPED {
             self.acknowledged.insert(key);
         }
     }
