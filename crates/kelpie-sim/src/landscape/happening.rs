@@ -26,6 +26,8 @@ pub enum What {
         server: Arc<str>,
         /// When it arrived; it was answered when this happened.
         came: Time,
+        /// Who sent it was stopped meanwhile: it may have given up before it was answered.
+        was_held: bool,
         user: String,
         verb: &'static str,
         path: String,

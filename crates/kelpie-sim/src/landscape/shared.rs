@@ -115,6 +115,7 @@ impl Shared {
         let what = What::Call {
             server,
             came: call.at,
+            was_held: call.is_held,
             user: call.user.name.clone(),
             verb: call.verb,
             path: call.path.clone(),

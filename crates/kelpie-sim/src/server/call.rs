@@ -15,6 +15,8 @@ use crate::store::Store;
 pub struct Call {
     /// When it came.
     pub at: Time,
+    /// It is not carried out before somebody says so.
+    pub is_held: bool,
     /// Who asks.
     pub user: User,
     /// `get`, `list`, `watch`, `create`, `update`, `patch`, `delete` or `deletecollection`; for what is no

@@ -115,7 +115,7 @@ impl Server {
         let route = Route::of(head.uri.path(), &self.store.lock().kinds());
         let verb = route.verb(&head.method, &query);
         let user = self.users.find(&head.headers, certificate);
-        let call = self.call(
+        let mut call = self.call(
             &head,
             &route,
             verb,
@@ -127,6 +127,7 @@ impl Server {
             .as_ref()
             .map_or_else(Fate::default, |hook| hook(&call));
         let held = fate.held.clone();
+        call.is_held = held.is_some();
         let request = Arrived {
             call,
             head,
@@ -189,6 +190,7 @@ impl Server {
     fn call(&self, head: &Parts, route: &Route, verb: &'static str, user: User) -> Call {
         let mut call = Call {
             at: self.store.clock().now(),
+            is_held: false,
             user,
             verb,
             resource: None,

@@ -25,9 +25,6 @@ const SOON: Duration = Duration::from_secs(20);
 /// No request is under way for so long, unless its sender was stopped.
 const LATE: Duration = Duration::from_secs(10);
 
-/// No request takes so long by itself once it has arrived.
-const STOPPED: Duration = Duration::from_secs(1);
-
 /// After trouble the weeder is where it would have been by then.
 const SETTLED: Duration = Duration::from_secs(150);
 
@@ -109,14 +106,15 @@ impl chaos::Auditor for Auditor {
             What::Call {
                 user,
                 came,
+                was_held,
                 verb: "delete",
                 path,
                 status,
                 ..
             } if path.contains("/pods/") => {
-                let took = at.since(*came);
-                self.is_late = took > LATE;
-                self.check_call(user, path, *status, (took, at));
+                self.is_late = at.since(*came) > LATE;
+                let is_told = *status == 200 && !was_held;
+                self.check_call(user, path, is_told, at);
                 self.figures.late += usize::from(self.is_late);
                 self.take_pods(Some(user), at);
             }
@@ -181,8 +179,8 @@ impl Auditor {
         }
     }
 
-    /// A weeder wants to delete a pod, whatever comes of it.
-    fn check_call(&mut self, who: &str, path: &str, status: u16, (took, at): (Duration, Time)) {
+    /// A weeder wants to delete a pod, and is told that it has; or not, whatever comes of it.
+    fn check_call(&mut self, who: &str, path: &str, is_told: bool, at: Time) {
         if path.contains(BAIT) {
             self.case
                 .complain(at, &format!("{who} would delete {path}"));
@@ -193,8 +191,7 @@ impl Auditor {
             let text = format!("{who} deletes {path} again after it was told that it is gone");
             self.case.complain(at, &text);
         }
-        // Who was stopped in the midst of it may have given up, and is told nothing any more.
-        if status == 200 && took < STOPPED {
+        if is_told {
             self.acknowledged.insert(key);
         }
     }
