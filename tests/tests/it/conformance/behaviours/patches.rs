@@ -92,19 +92,24 @@ pub(super) async fn strategic_patches_know_conditions(stage: Stage) -> Result<Va
     Ok(patched["status"]["conditions"].clone())
 }
 
-pub(super) async fn strategic_patches_know_containers(stage: Stage) -> Result<Value> {
-    let (api, path) = (&stage.admin, stage.at("apps/v1", "deployments"));
-    let container = |name: &str| json!({ "name": name, "image": "none" });
-    let deployment = json!({
+/// A Deployment whose pods have these containers.
+fn deployment(containers: &Value) -> Value {
+    json!({
         "metadata": { "name": "a" },
         "spec": {
             "selector": { "matchLabels": { "app": "a" } },
             "template": {
                 "metadata": { "labels": { "app": "a" } },
-                "spec": { "containers": [container("one"), container("two")] },
+                "spec": { "containers": containers },
             },
         },
-    });
+    })
+}
+
+pub(super) async fn strategic_patches_know_containers(stage: Stage) -> Result<Value> {
+    let (api, path) = (&stage.admin, stage.at("apps/v1", "deployments"));
+    let container = |name: &str| json!({ "name": name, "image": "none" });
+    let deployment = deployment(&json!([container("one"), container("two")]));
     api.post(&path, &deployment).await?.ok()?;
     let of = |containers: Value| json!({ "spec": { "template": { "spec": { "containers": containers } } } });
     let mut seen = Vec::new();
@@ -192,16 +197,7 @@ pub(super) async fn built_in_kinds_keep_their_types(stage: Stage) -> Result<Valu
     let leases = stage.at("coordination.k8s.io/v1", "leases");
     let deployments = stage.at("apps/v1", "deployments");
     let lease = json!({ "metadata": { "name": "a" }, "spec": { "leaseDurationSeconds": 40 } });
-    let deployment = json!({
-        "metadata": { "name": "a" },
-        "spec": {
-            "selector": { "matchLabels": { "app": "a" } },
-            "template": {
-                "metadata": { "labels": { "app": "a" } },
-                "spec": { "containers": [{ "name": "main", "image": "none" }] },
-            },
-        },
-    });
+    let deployment = deployment(&json!([{ "name": "main", "image": "none" }]));
     let node = named(&stage.namespace);
     let metadata = [
         json!({ "metadata": "x" }),
