@@ -12,6 +12,7 @@ mod auditor;
 mod culprit;
 mod endurance;
 mod fence;
+mod fingerprints;
 mod replica;
 mod scale;
 mod scenarios;

@@ -11,10 +11,12 @@ use tokio::sync::Notify;
 use tokio::time::sleep;
 
 use super::crew::Crew;
-use super::trace::Trace;
+use super::trace::{Fingerprint, Trace};
 use super::{Auditor, Case, Chaos, Subject, panics};
 use crate::clock::Clock;
 use crate::landscape::{Damage, Happening, Landscape, LandscapeError, What};
+use crate::resource::DEPLOYMENTS;
+use crate::selection::Selection;
 
 /// Everything has to be as before by then.
 const QUIET: Duration = Duration::from_mins(8);
@@ -31,6 +33,9 @@ pub struct Outcome<F> {
     pub lines: usize,
     /// Of all of them.
     pub digest: u64,
+    /// A hash of every request, every change in the landscape and the Deployments at the end. It does
+    /// not depend on how anything is worded.
+    pub fingerprint: u64,
     /// What must not be so, in the order it was found.
     pub wrong: Vec<String>,
     /// How much there was to look at.
@@ -70,13 +75,16 @@ async fn play<S: Subject>(chaos: &Chaos) -> Result<Outcome<Figures<S>>, ChaosErr
     let mut rng = Rng::with_seed(chaos.plan.seed);
     landscape.shuffle(rng.fork());
     let trace = Arc::new(Mutex::new(Trace::new()));
+    let fingerprint = Arc::new(Mutex::new(Fingerprint::new()));
     let auditor = S::Auditor::new(Case::new(&landscape, chaos, S::LEASE));
     let auditor = Arc::new(Mutex::new(auditor));
     let called = Arc::new(Notify::new());
     landscape.observe({
         let (trace, auditor, called) = (trace.clone(), auditor.clone(), called.clone());
+        let fingerprint = fingerprint.clone();
         move |happening: &Happening| {
             lock(&trace).add(happening.to_string());
+            lock(&fingerprint).add(happening);
             lock(&auditor).see(happening);
             if !matches!(happening.what, What::Call { .. }) {
                 called.notify_one();
@@ -97,6 +105,19 @@ async fn play<S: Subject>(chaos: &Chaos) -> Result<Outcome<Figures<S>>, ChaosErr
         }
     }
     lock(&auditor).close();
+    let seed = landscape.seed();
+    let deployments = seed.store().list(&DEPLOYMENTS, &Selection::all());
+    for deployment in deployments.map_or_else(|_| Vec::new(), |(objects, _)| objects) {
+        let metadata = &deployment["metadata"];
+        lock(&fingerprint).line(&format!(
+            "{} {} {} {} {}",
+            metadata["namespace"],
+            metadata["name"],
+            metadata["resourceVersion"],
+            metadata["annotations"],
+            deployment["spec"]["replicas"],
+        ));
+    }
     let damage = landscape.damage();
     let leftovers = crew.leftovers(&landscape).await;
     let defects = crew.end().await;
@@ -118,6 +139,7 @@ async fn play<S: Subject>(chaos: &Chaos) -> Result<Outcome<Figures<S>>, ChaosErr
         trace,
         lines,
         digest,
+        fingerprint: lock(&fingerprint).finish(),
         wrong,
         figures: auditor.figures(),
         damage,

@@ -1,5 +1,6 @@
 //! Chaos by many seeds.
 
+use std::collections::BTreeMap;
 use std::env;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
@@ -42,6 +43,37 @@ impl Search {
             count: count.unwrap_or(Self::USUAL.count),
             length: length.unwrap_or(Self::USUAL.length),
         }
+    }
+
+    /// One line per run with its fingerprint, for the first `count` runs.
+    pub fn fingerprints<S: Subject>(&self, count: u64) -> String {
+        let line = |seed: u64| {
+            let outcome = Chaos::new::<S>(seed, self.length).endure::<S>();
+            match outcome {
+                Ok(outcome) => format!("{seed:>3} {:016x}\n", outcome.fingerprint),
+                Err(error) => format!("{seed:>3} {error}\n"),
+            }
+        };
+        let next = AtomicU64::new(self.first);
+        let lines = Mutex::new(BTreeMap::new());
+        let processors = thread::available_parallelism().map_or(1, usize::from);
+        thread::scope(|scope| {
+            for _ in 0..processors {
+                scope.spawn(|| {
+                    loop {
+                        let seed = next.fetch_add(1, Ordering::Relaxed);
+                        if seed >= self.first.saturating_add(count) {
+                            return;
+                        }
+                        let line = line(seed);
+                        let mut lines = lines.lock().unwrap_or_else(PoisonError::into_inner);
+                        lines.insert(seed, line);
+                    }
+                });
+            }
+        });
+        let lines = lines.into_inner().unwrap_or_else(PoisonError::into_inner);
+        lines.into_values().collect()
     }
 
     /// Puts `S` to the test on all processors, until a seed fails. Gives the figures of each; else what is

@@ -11,6 +11,7 @@
 mod auditor;
 mod bait;
 mod culprit;
+mod fingerprints;
 mod recovery;
 mod replica;
 mod seeds;
