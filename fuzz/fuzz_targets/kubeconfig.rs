@@ -1,10 +1,10 @@
-//! Any bytes as a tenant's kubeconfig. What is refused is refused with words, and without the bytes.
+//! Parses arbitrary bytes as the kubeconfig of a tenant. Errors do not quote the bytes.
 #![no_main]
 
-use kelpie_kube::kubeconfig::Access;
+use kelpie_kube::kubeconfig::TenantConfig;
 
 libfuzzer_sys::fuzz_target!(|bytes: &[u8]| {
-    if let Err(error) = Access::from_kubeconfig(bytes) {
+    if let Err(error) = TenantConfig::from_kubeconfig(bytes) {
         assert!(error.to_string().starts_with("the kubeconfig"));
     }
 });

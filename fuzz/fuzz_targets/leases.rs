@@ -1,7 +1,7 @@
-//! Any bytes as a list of leases, in both encodings, whole and in pieces.
+//! Decodes arbitrary bytes as a list of leases in both encodings, as a whole and in chunks.
 #![no_main]
 
-use kelpie_kube::wire::{Decoder, LeaseList, WireError};
+use kelpie_kube::lists::{Decoder, LeaseList, ListError};
 
 libfuzzer_sys::fuzz_target!(|bytes: &[u8]| {
     for content in ["application/vnd.kubernetes.protobuf", "application/json"] {
@@ -10,10 +10,10 @@ libfuzzer_sys::fuzz_target!(|bytes: &[u8]| {
     }
 });
 
-fn decoded(content: &str, bytes: &[u8], piece: usize) -> Result<LeaseList, WireError> {
-    let mut decoder = Decoder::new(Some(content))?;
-    for piece in bytes.chunks(piece.max(1)) {
-        decoder.push(piece)?;
+fn decoded(content: &str, bytes: &[u8], chunk: usize) -> Result<LeaseList, ListError> {
+    let mut decoder = Decoder::new(LeaseList::default(), Some(content))?;
+    for chunk in bytes.chunks(chunk.max(1)) {
+        decoder.push(chunk)?;
     }
     let list: LeaseList = decoder.finish()?;
     assert_eq!(list.iter().count(), list.len());

@@ -1,7 +1,7 @@
-//! What a prober costs while nothing happens: memory, processor time, requests.
+//! The cost of a prober for healthy clusters: memory, CPU time, requests.
 //!
-//! A real seed API server with many clusters, all of them on one real shoot API server whose kubelets
-//! renew their leases. Any prober can be measured: everything after `--peer` is its command line, with
+//! The seed has a real API server, and all clusters share another one, whose kubelets renew their
+//! leases. `--peer` measures another prober: everything after it is the command line, with
 //! `{config}` and `{kubeconfig}` for the two files.
 
 #![expect(clippy::print_stdout, reason = "a benchmark prints its result")]
@@ -11,41 +11,41 @@ use std::time::Duration;
 use anyhow::{Result, ensure};
 use clap::Parser;
 use futures_util::{StreamExt, TryStreamExt, stream};
-use kelpie_e2e::landscape::{self, Contender, Kubelets, Pace, ProberConfig, Seed};
-use kelpie_e2e::process::Process;
-use kelpie_e2e::{ApiServer, wire};
+use kelpie_e2e::landscape::{self, AnyProber, Kubelets, ProberConfigFile, SeedCluster, Timings};
+use kelpie_e2e::process::ServerProcess;
+use kelpie_e2e::{KubeApiServer, plain_http};
 use tokio::time::{Instant, sleep};
 
-/// Objects are made by so many hands.
-const HANDS: usize = 16;
+/// The number of clusters that are created concurrently.
+const CONCURRENCY: usize = 16;
 
-/// Cost of a healthy fleet
+/// Cost of healthy clusters
 #[derive(Parser)]
-struct Arguments {
-    /// Clusters of the seed
+struct FleetArgs {
+    /// Number of shoot clusters
     #[arg(long, default_value_t = 200)]
     clusters: u32,
-    /// Nodes of each cluster
+    /// Number of nodes of each cluster
     #[arg(long, default_value_t = 50)]
     nodes: usize,
-    /// How long is measured, in seconds
+    /// Length of the measurement in seconds
     #[arg(long, default_value_t = 60)]
     seconds: u64,
-    /// How long the prober settles before that, in seconds
+    /// Seconds to wait before the measurement
     #[arg(long, default_value_t = 45)]
     settle: u64,
-    /// Another prober's command line instead of ours; its metrics are not read
+    /// Command line of another prober to run instead of Kelpie; its metrics are not read
     #[arg(long, num_args = 1.., allow_hyphen_values = true, value_name = "COMMAND")]
     peer: Vec<String>,
-    /// What `cargo bench` passes on
+    /// Passed by `cargo bench`, and ignored
     #[arg(long, hide = true)]
     bench: bool,
 }
 
-/// What a process has used up to now.
-struct Meter {
+/// The counters of a prober at one time.
+struct ProberUsage {
     at: Instant,
-    processor: Duration,
+    cpu_time: Duration,
     requests: f64,
     bytes: f64,
     connections: f64,
@@ -55,45 +55,47 @@ struct Meter {
 
 #[tokio::main]
 async fn main() -> Result<()> {
-    let mut arguments = Arguments::parse();
-    // `cargo bench` adds its flag at the end, where it would be a word of the peer's command line.
-    arguments.peer.retain(|word| word != "--bench");
-    let Arguments {
+    let mut args = FleetArgs::parse();
+    // `cargo bench` appends its flag, where it would become part of the peer's command line.
+    args.peer.retain(|word| word != "--bench");
+    let FleetArgs {
         clusters, nodes, ..
-    } = arguments;
+    } = args;
     println!("starting a seed with {clusters} clusters of {nodes} nodes");
-    let seed = Seed::start().await?;
-    let shoot = ApiServer::start(&seed.plane.etcd, "shoot").await?;
+    let seed = SeedCluster::start().await?;
+    let shoot = KubeApiServer::start(&seed.control_plane.etcd, "shoot").await?;
     let client = shoot.client(&shoot.admin()).await?;
-    let kubelets = Kubelets::start(&client, nodes, Pace::REAL).await?;
-    let tenant = landscape::tenant(&client, &shoot, "dwd").await?;
+    let kubelets = Kubelets::start(&client, nodes, Timings::REAL).await?;
+    let tenant = landscape::create_tenant_user(&client, &shoot, "dwd").await?;
     let kubeconfig = shoot.kubeconfig(&tenant);
     let names = kubelets.nodes();
-    let make = async |number: u32| -> Result<()> {
+    let create = async |number: u32| -> Result<()> {
         let name = format!("shoot--bench--{number:04}");
-        let made = seed.shoot(&name, &kubeconfig, &names).await?;
-        made.deploy([1, 1, 1]).await
+        let cluster = seed.create_cluster(&name, &kubeconfig, &names).await?;
+        cluster.create_targets([1, 1, 1]).await
     };
-    let made = stream::iter(0..clusters).map(make).buffer_unordered(HANDS);
-    made.try_collect::<()>().await?;
+    let created = stream::iter(0..clusters)
+        .map(create)
+        .buffer_unordered(CONCURRENCY);
+    created.try_collect::<()>().await?;
 
-    let config = ProberConfig::shipped(Pace::REAL);
-    let admin = seed.kubeconfig(&seed.plane.api.admin())?;
-    let prober = Contender::start(&arguments.peer, &config, &admin, None).await?;
+    let config = ProberConfigFile::gardener_targets(Timings::REAL);
+    let admin = seed.kubeconfig_file(&seed.control_plane.api.admin())?;
+    let prober = AnyProber::start(&args.peer, &config, &admin, None).await?;
     let (process, url) = (&prober.process, prober.url.as_deref());
-    println!("settling for {} s", arguments.settle);
-    sleep(Duration::from_secs(arguments.settle)).await;
-    let before = Meter::read(process, url).await?;
-    println!("measuring for {} s", arguments.seconds);
-    sleep(Duration::from_secs(arguments.seconds)).await;
-    let after = Meter::read(process, url).await?;
-    report(&arguments, process, &before, &after)
+    println!("waiting for {} s", args.settle);
+    sleep(Duration::from_secs(args.settle)).await;
+    let before = ProberUsage::read(process, url).await?;
+    println!("measuring for {} s", args.seconds);
+    sleep(Duration::from_secs(args.seconds)).await;
+    let after = ProberUsage::read(process, url).await?;
+    report(&args, process, &before, &after)
 }
 
-impl Meter {
-    async fn read(process: &Process, url: Option<&str>) -> Result<Self> {
+impl ProberUsage {
+    async fn read(process: &ServerProcess, url: Option<&str>) -> Result<Self> {
         let text = match url {
-            Some(url) => wire::get(url, "/metrics").await?.body,
+            Some(url) => plain_http::get(url, "/metrics").await?.body,
             None => String::new(),
         };
         let sum = |name: &str| -> f64 {
@@ -103,7 +105,7 @@ impl Meter {
         };
         Ok(Self {
             at: Instant::now(),
-            processor: process.processor_time()?,
+            cpu_time: process.cpu_time()?,
             requests: sum("kelpie_prober_requests_total"),
             bytes: sum("kelpie_prober_received_bytes_total"),
             connections: sum("kelpie_prober_connections_total"),
@@ -113,24 +115,25 @@ impl Meter {
     }
 }
 
-fn report(arguments: &Arguments, process: &Process, before: &Meter, after: &Meter) -> Result<()> {
+fn report(
+    args: &FleetArgs,
+    process: &ServerProcess,
+    before: &ProberUsage,
+    after: &ProberUsage,
+) -> Result<()> {
     let seconds = (after.at - before.at).as_secs_f64();
-    let milliseconds = after
-        .processor
-        .saturating_sub(before.processor)
-        .as_secs_f64()
-        * 1_000.0;
-    let resident = f64::from(u32::try_from(process.resident()? / 1_000)?);
-    println!("\n| clusters x nodes | resident | processor per second |");
+    let milliseconds = after.cpu_time.saturating_sub(before.cpu_time).as_secs_f64() * 1_000.0;
+    let resident = f64::from(u32::try_from(process.resident_bytes()? / 1_000)?);
+    println!("\n| clusters x nodes | resident | CPU time per second |");
     println!("|---|---|---|");
     println!(
         "| {} x {} | {:.1} MB | {:.1} ms |",
-        arguments.clusters,
-        arguments.nodes,
+        args.clusters,
+        args.nodes,
         resident / 1e3,
         milliseconds / seconds,
     );
-    if !arguments.peer.is_empty() {
+    if !args.peer.is_empty() {
         return Ok(());
     }
     let rounds = after.rounds - before.rounds;
@@ -152,13 +155,10 @@ fn report(arguments: &Arguments, process: &Process, before: &Meter, after: &Mete
         "| requests to the seed | {:.3} |",
         (after.seed_requests - before.seed_requests) / rounds
     );
-    println!(
-        "| processor time | {:.0} us |",
-        milliseconds * 1_000.0 / rounds
-    );
+    println!("| CPU time | {:.0} us |", milliseconds * 1_000.0 / rounds);
     println!(
         "| rounds per cluster and minute | {:.1} |",
-        rounds / seconds * 60.0 / f64::from(arguments.clusters)
+        rounds / seconds * 60.0 / f64::from(args.clusters)
     );
     Ok(())
 }

@@ -1,8 +1,8 @@
-//! An outage of a whole seed: how long a prober takes until all clusters are fenced, and restored.
+//! An outage of a whole seed: the time a prober takes to fence all clusters, and to restore them.
 //!
-//! A real seed API server; the nodes of all clusters live on one real API server. No
-//! kube-controller-manager runs: what counts is when its Deployment is scaled. Any prober can be
-//! measured: `--prober` is its command line, with `{config}` and `{kubeconfig}` for the two files.
+//! The seed has a real API server, and the nodes of all clusters share another one. No
+//! kube-controller-manager runs: the time of scaling its Deployment counts. `--prober` measures
+//! another prober: its command line, with `{config}` and `{kubeconfig}` for the two files.
 
 #![expect(clippy::print_stdout, reason = "a benchmark prints its result")]
 
@@ -10,69 +10,69 @@ use std::time::Duration;
 
 use anyhow::Result;
 use clap::Parser;
-use kelpie_e2e::landscape::{Contender, Pace, ProberConfig};
-use kelpie_e2e::outage::load::Meter;
-use kelpie_e2e::outage::{Extent, Outage};
+use kelpie_e2e::landscape::{AnyProber, ProberConfigFile, Timings};
+use kelpie_e2e::outage::load::LoadSnapshot;
+use kelpie_e2e::outage::{Outage, OutageOptions};
 use tokio::time::{sleep, sleep_until};
 
-/// Seed-wide outage
+/// Outage of all clusters of a seed
 #[derive(Parser)]
-struct Arguments {
-    /// Clusters of the seed
+struct OutageArgs {
+    /// Number of shoot clusters
     #[arg(long, default_value_t = 200)]
     clusters: usize,
-    /// Nodes of each cluster
+    /// Number of nodes of each cluster
     #[arg(long, default_value_t = 50)]
     nodes: usize,
-    /// Seconds from the scale call until a pod is gone
+    /// Seconds from scaling down until a pod is gone
     #[arg(long, default_value_t = 2)]
     pod_stop: u64,
-    /// How long the prober settles before the outage, in seconds
+    /// Seconds to wait before the outage
     #[arg(long, default_value_t = 75)]
     settle: u64,
-    /// Simulate the shoots' API server: a real one, asked by all clusters every second, takes more of a
-    /// small machine than the seed's
+    /// Simulate the API server of the shoot clusters: with requests for all clusters each second, a
+    /// real one takes more of a small machine than the seed's
     #[arg(long)]
     simulated_shoots: bool,
-    /// Another prober's command line instead of ours
+    /// Command line of another prober to run instead of Kelpie
     #[arg(long, value_name = "COMMAND")]
     prober: Option<String>,
-    /// What `cargo bench` passes on
+    /// Passed by `cargo bench`, and ignored
     #[arg(long, hide = true)]
     bench: bool,
 }
 
 #[tokio::main]
 async fn main() -> Result<()> {
-    let arguments = Arguments::parse();
-    let extent = Extent {
-        clusters: arguments.clusters,
-        nodes: arguments.nodes,
-        pace: Pace::REAL,
-        pod_stop: Duration::from_secs(arguments.pod_stop),
-        simulated: arguments.simulated_shoots,
+    let args = OutageArgs::parse();
+    let options = OutageOptions {
+        clusters: args.clusters,
+        nodes: args.nodes,
+        timings: Timings::REAL,
+        pod_stop: Duration::from_secs(args.pod_stop),
+        simulated: args.simulated_shoots,
     };
-    println!("starting a seed with {} clusters", arguments.clusters);
-    let outage = Outage::prepare(extent).await?;
-    let command = arguments.prober.unwrap_or_default();
+    println!("starting a seed with {} clusters", args.clusters);
+    let outage = Outage::prepare(options).await?;
+    let command = args.prober.unwrap_or_default();
     let command: Vec<String> = command.split_whitespace().map(str::to_owned).collect();
-    let config = ProberConfig::gardeners();
-    let prober = Contender::start(&command, &config, &outage.kubeconfig()?, None).await?;
-    println!("settling for {} s", arguments.settle);
-    sleep(Duration::from_secs(arguments.settle)).await;
+    let config = ProberConfigFile::gardener_defaults();
+    let prober = AnyProber::start(&command, &config, &outage.kubeconfig()?, None).await?;
+    println!("waiting for {} s", args.settle);
+    sleep(Duration::from_secs(args.settle)).await;
 
-    let struck = outage.strike().await?;
+    let start = outage.begin().await?;
     println!("all clusters are cut off");
-    sleep_until(struck.first_trip()).await;
-    let before = Meter::read(&outage, &prober.process).await?;
-    let fences = outage.fenced(&struck).await?;
-    let load = before.until(Meter::read(&outage, &prober.process).await?);
+    sleep_until(start.first_trip()).await;
+    let before = LoadSnapshot::take(&outage, &prober.process).await?;
+    let fences = outage.until_fenced(&start).await?;
+    let load = before.until(LoadSnapshot::take(&outage, &prober.process).await?);
     println!("\n{fences}\n{load}");
 
-    sleep(extent.pace.grace).await;
-    let before = Meter::read(&outage, &prober.process).await?;
+    sleep(options.timings.grace).await;
+    let before = LoadSnapshot::take(&outage, &prober.process).await?;
     let restores = outage.recover().await?;
-    let load = before.until(Meter::read(&outage, &prober.process).await?);
+    let load = before.until(LoadSnapshot::take(&outage, &prober.process).await?);
     println!("{restores}\n{load}");
     Ok(())
 }

@@ -1,8 +1,9 @@
-//! The race against real kube-controller-managers: which prober is faster.
+//! A race between a prober and real kube-controller-managers.
 //!
-//! A real seed API server, real shoot API servers, a real kube-controller-manager for each of them that
-//! ends with its Deployment in the seed, and kubelets that are cut off at random. Any prober can run:
-//! `--prober` is its command line, with `{config}` and `{kubeconfig}` for the two files.
+//! The seed and each shoot cluster have a real API server. Each shoot cluster has a real
+//! kube-controller-manager, which stops when its Deployment in the seed is scaled down, and
+//! kubelets that are cut off at random times. `--prober` runs another prober: its command line,
+//! with `{config}` and `{kubeconfig}` for the two files.
 
 #![expect(clippy::print_stdout, reason = "a benchmark prints its result")]
 
@@ -12,71 +13,71 @@ use std::time::Duration;
 
 use anyhow::Result;
 use clap::Parser;
-use kelpie_e2e::landscape::{Contender, Pace, ProberConfig};
-use kelpie_e2e::race::{Course, Race, Trial, report};
+use kelpie_e2e::landscape::{AnyProber, ProberConfigFile, Timings};
+use kelpie_e2e::race::{Race, RaceOptions, RaceTrial, report};
 
-/// Race against kube-controller-manager
+/// Race between a prober and kube-controller-manager
 #[derive(Parser)]
-struct Arguments {
-    /// Partitions in all, shared among the shoots
+struct RaceArgs {
+    /// Number of partitions, divided among the shoot clusters
     #[arg(long, default_value_t = 12)]
     trials: usize,
-    /// Shoots side by side, each with its own servers
+    /// Number of shoot clusters, each with its own servers
     #[arg(long, default_value_t = 4)]
     shoots: usize,
-    /// Nodes of the shoots, one size after the other
+    /// Numbers of nodes, assigned to the shoot clusters in turn
     #[arg(long, value_delimiter = ',', default_value = "2,3,20,100")]
     nodes: Vec<usize>,
-    /// Seconds from the scale call until a pod is gone; a second less and more are reported, too
+    /// Seconds from scaling down until a pod is gone; also reported for a second less and more
     #[arg(long, default_value_t = 2)]
     pod_stop: u64,
-    /// How long the prober settles at the start, in seconds
+    /// Seconds to wait before the first partition
     #[arg(long, default_value_t = 75)]
     settle: u64,
-    /// What is random follows from it
-    #[arg(long, default_value_t = 1)]
-    seed: u64,
-    /// Another prober's command line instead of ours
+    /// Seed of the random number generators
+    #[arg(long = "seed", value_name = "SEED", default_value_t = 1)]
+    rng_seed: u64,
+    /// Command line of another prober to run instead of Kelpie
     #[arg(long, value_name = "COMMAND")]
     prober: Option<String>,
-    /// Every trial goes here as JSON, the prober's log beside it
+    /// File for the trials as JSON; the log of the prober goes next to it
     #[arg(long, default_value = "race.json")]
     out: PathBuf,
-    /// What `cargo bench` passes on
+    /// Passed by `cargo bench`, and ignored
     #[arg(long, hide = true)]
     bench: bool,
 }
 
 #[tokio::main]
 async fn main() -> Result<()> {
-    let arguments = Arguments::parse();
-    let course = Course {
-        pace: Pace::REAL,
-        sizes: arguments.nodes.clone(),
-        arenas: arguments.shoots,
-        pod_stop: Duration::from_secs(arguments.pod_stop),
-        settle: Duration::from_secs(arguments.settle),
-        seed: arguments.seed,
+    let args = RaceArgs::parse();
+    let options = RaceOptions {
+        timings: Timings::REAL,
+        node_counts: args.nodes.clone(),
+        clusters: args.shoots,
+        pod_stop: Duration::from_secs(args.pod_stop),
+        settle: Duration::from_secs(args.settle),
+        rng_seed: args.rng_seed,
     };
-    let command = arguments.prober.unwrap_or_default();
+    let command = args.prober.unwrap_or_default();
     let command: Vec<String> = command.split_whitespace().map(str::to_owned).collect();
-    println!("starting a seed and {} shoots", arguments.shoots);
-    let race = Race::prepare(&course).await?;
-    let config = ProberConfig::gardeners();
-    let log = arguments.out.with_extension("log");
+    println!("starting a seed and {} shoot clusters", args.shoots);
+    let race = Race::start(&options).await?;
+    let config = ProberConfigFile::gardener_defaults();
+    let log = args.out.with_extension("log");
     let kubeconfig = race.kubeconfig()?;
-    let prober = Contender::start(&command, &config, &kubeconfig, Some(&log)).await?;
-    println!("settling for {} s", arguments.settle);
+    let prober = AnyProber::start(&command, &config, &kubeconfig, Some(&log)).await?;
+    println!("waiting for {} s", args.settle);
     let done = AtomicUsize::new(0);
-    let told = |trial: &Trial| {
+    let on_trial = |trial: &RaceTrial| {
         let number = done.fetch_add(1, Ordering::Relaxed) + 1;
-        println!("[{number:>3}/{}] {}", arguments.trials, trial.line());
+        println!("[{number:>3}/{}] {}", args.trials, trial.line());
     };
-    let trials = race.run(arguments.trials, told).await?;
+    let trials = race.run(args.trials, on_trial).await?;
     drop(prober);
     println!("\n{}", report::table(&trials));
     let text = serde_json::to_string_pretty(&report::json(&command, &trials))?;
-    std::fs::write(&arguments.out, text)?;
-    println!("\n{} has every trial", arguments.out.display());
+    std::fs::write(&args.out, text)?;
+    println!("\nall trials are in {}", args.out.display());
     Ok(())
 }

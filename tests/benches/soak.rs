@@ -1,68 +1,68 @@
-//! Everything goes wrong for half an hour: `cargo xtask soak`.
+//! Random faults on real servers for half an hour: `cargo xtask soak`.
 
-#![expect(clippy::print_stdout, reason = "a command tells what happens")]
+#![expect(clippy::print_stdout, reason = "a command prints its progress")]
 
 use std::path::PathBuf;
 use std::time::Duration;
 
 use anyhow::{Result, bail};
 use clap::Parser;
-use kelpie_e2e::landscape::Pace;
-use kelpie_e2e::soak::{Plan, Soak};
+use kelpie_e2e::landscape::Timings;
+use kelpie_e2e::soak::{Soak, SoakOptions};
 
 /// Chaos on real servers
 #[derive(Parser)]
-struct Arguments {
-    /// How long faults go on
+struct SoakBenchArgs {
+    /// Duration of the faults in minutes
     #[arg(long, default_value_t = 30.0)]
     minutes: f64,
-    /// Shoots of the seed
+    /// Number of shoot clusters
     #[arg(long, default_value_t = 30)]
     clusters: usize,
-    /// API servers that they share
+    /// Number of API servers that the clusters share
     #[arg(long, default_value_t = 3)]
     servers: usize,
-    /// Seconds between two faults, on average
+    /// Average seconds between two faults
     #[arg(long, default_value_t = 2.0)]
     every: f64,
-    /// What is random follows from it
-    #[arg(long, default_value_t = 1)]
-    seed: u64,
-    /// If something is wrong, the seed's audit log goes here
+    /// Seed of the random number generator
+    #[arg(long = "seed", value_name = "SEED", default_value_t = 1)]
+    rng_seed: u64,
+    /// File for the seed's audit log, written if an invariant is violated
     #[arg(long, default_value = "soak.audit.log")]
     out: PathBuf,
-    /// What `cargo bench` passes on
+    /// Passed by `cargo bench`, and ignored
     #[arg(long, hide = true)]
     bench: bool,
 }
 
 #[tokio::main]
 async fn main() -> Result<()> {
-    let arguments = Arguments::parse();
-    let plan = Plan {
-        length: Duration::from_secs_f64(arguments.minutes * 60.0),
-        every: Duration::from_secs_f64(arguments.every),
-        clusters: arguments.clusters,
+    let args = SoakBenchArgs::parse();
+    let options = SoakOptions {
+        duration: Duration::from_secs_f64(args.minutes * 60.0),
+        fault_interval: Duration::from_secs_f64(args.every),
+        clusters: args.clusters,
         nodes: 3,
-        servers: arguments.servers,
-        pace: Pace::QUICK,
-        seed: arguments.seed,
+        servers: args.servers,
+        timings: Timings::QUICK,
+        rng_seed: args.rng_seed,
     };
-    println!("starting a seed with {} clusters", plan.clusters);
-    let mut soak = Soak::prepare(plan).await?;
-    let findings = soak.run(|what| println!("{what}")).await?;
+    println!("starting a seed with {} clusters", options.clusters);
+    let mut soak = Soak::prepare(options).await?;
+    let report = soak.run(|event| println!("{event}")).await?;
     println!(
-        "{} targets were scaled down, {} up; a replica has {} files and sockets open; {} things are \
-         wrong",
-        findings.down,
-        findings.up,
+        "{} targets were scaled down, {} up; a replica has {} files and sockets open; \
+         {} invariants were violated",
+        report.scale_downs,
+        report.scale_ups,
         soak.open_files()?,
-        findings.wrong.len()
+        report.violations.len()
     );
-    if findings.wrong.is_empty() {
+    if report.violations.is_empty() {
         return Ok(());
     }
-    std::fs::write(&arguments.out, soak.audit_log()?)?;
-    println!("{}", findings.wrong.join("\n"));
-    bail!("{} has the whole story", arguments.out.display())
+    std::fs::write(&args.out, soak.audit_log()?)?;
+    println!("{}", report.violations.join("\n"));
+    bail!("the audit log is in {}", args.out.display())
 }

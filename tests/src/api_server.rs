@@ -1,4 +1,4 @@
-//! A real kube-apiserver with its own keys, users and RBAC.
+//! A real kube-apiserver with its own keys, its own users, and RBAC.
 
 use std::fs;
 use std::path::Path;
@@ -11,158 +11,163 @@ use kube::client::Body;
 use rustls::crypto::aws_lc_rs;
 use xtask::cache;
 
-use crate::credentials::{ADMIN, Credentials, STRANGER};
-use crate::etcd::Etcd;
+use crate::credentials::{ADMIN, Credentials, UNPRIVILEGED};
+use crate::etcd::EtcdMember;
 use crate::folder::Folder;
-use crate::pki::{self, Authority};
-use crate::process::Process;
+use crate::pki::{self, TestCa};
+use crate::process::ServerProcess;
 use crate::{kubectl, poll, port};
 
-/// From the start to ready; it takes two seconds on an idle machine.
-const PATIENCE: Duration = Duration::from_mins(1);
+/// Limit for the start, which takes two seconds on an idle machine.
+const TIMEOUT: Duration = Duration::from_mins(1);
 
 const AUDIT_LOG: &str = "audit.log";
 
-/// A running API server. It ends when dropped.
-pub struct ApiServer {
-    process: Process,
+/// A running kube-apiserver. It is killed on drop.
+pub struct KubeApiServer {
+    process: ServerProcess,
     arguments: Vec<String>,
     url: String,
-    authority: Authority,
-    // After the process: it must be gone before its folder goes.
+    ca: TestCa,
+    // Declared after the process, which must be gone before its folder is removed.
     folder: Folder,
 }
 
-/// What a server answered.
-pub struct Answer {
-    /// The HTTP status.
+/// A response with its body, whatever its status.
+pub struct ApiResponse {
+    /// The HTTP status, which may be an error.
     pub status: StatusCode,
-    /// The content type.
+    /// The header `Content-Type`; empty if the server sent none.
     pub content_type: String,
-    /// The whole body.
+    /// The whole body, undecoded.
     pub body: Vec<u8>,
 }
 
-impl ApiServer {
+impl KubeApiServer {
     /// Starts a server that keeps its objects in `etcd` under `prefix`. Servers with different
-    /// prefixes are different clusters.
-    pub async fn start(etcd: &Etcd, prefix: &str) -> Result<Self> {
+    /// prefixes are separate clusters.
+    pub async fn start(etcd: &EtcdMember, prefix: &str) -> Result<Self> {
         Self::start_with(etcd, prefix, None).await
     }
 
-    /// The same with an audit log of what `policy` says.
-    pub async fn start_audited(etcd: &Etcd, prefix: &str, policy: &str) -> Result<Self> {
+    /// Starts a server that also writes an audit log according to `policy`.
+    pub async fn start_with_audit_log(
+        etcd: &EtcdMember,
+        prefix: &str,
+        policy: &str,
+    ) -> Result<Self> {
         Self::start_with(etcd, prefix, Some(policy)).await
     }
 
-    async fn start_with(etcd: &Etcd, prefix: &str, policy: Option<&str>) -> Result<Self> {
-        // Only the first one of the process counts; they are all the same.
+    async fn start_with(etcd: &EtcdMember, prefix: &str, policy: Option<&str>) -> Result<Self> {
+        // Fails if the process has a provider already, which is then the same one.
         let _ = aws_lc_rs::default_provider().install_default();
         let program = cache::find("kube-apiserver")?;
         for _ in 0..port::ATTEMPTS {
             let folder = Folder::new("kube-apiserver")?;
-            let authority = Authority::new()?;
+            let ca = TestCa::new()?;
             let port = port::free()?;
-            let mut arguments = key_files(folder.path(), &authority)?;
+            let mut arguments = key_files(folder.path(), &ca)?;
             arguments.extend(flags(etcd.url(), prefix, port));
             if let Some(policy) = policy {
-                arguments.extend(audit(folder.path(), policy)?);
+                arguments.extend(audit_flags(folder.path(), policy)?);
             }
             let log = folder.path().join("log");
             let mut server = Self {
-                process: Process::start(&program, &arguments, &log)?,
+                process: ServerProcess::start(&program, &arguments, &log)?,
                 arguments,
                 url: format!("https://127.0.0.1:{port}"),
-                authority,
+                ca,
                 folder,
             };
-            if server.is_ready().await? {
+            if server.until_ready().await? {
                 return Ok(server);
             }
         }
         bail!("kube-apiserver lost its port {} times", port::ATTEMPTS)
     }
 
-    /// The process behind it.
-    pub fn process(&self) -> &Process {
+    /// The server process, for its id, log and CPU time.
+    pub fn process(&self) -> &ServerProcess {
         &self.process
     }
 
-    /// Kills it; its objects stay in etcd. [`come_back`](Self::come_back) starts it again.
-    pub fn go_down(&mut self) {
+    /// Kills the server. Its objects stay in etcd, and [`restart`](Self::restart) brings it back.
+    pub fn kill(&mut self) {
         self.process.kill();
     }
 
-    /// Starts it again under its old address, with its old keys, and waits until it is ready.
-    pub async fn come_back(&mut self) -> Result<()> {
+    /// Starts the server again with its previous address and keys, and waits until it is ready.
+    pub async fn restart(&mut self) -> Result<()> {
         self.process.kill();
         let program = cache::find("kube-apiserver")?;
         let log = self.folder.path().join("log-of-the-new-process");
-        self.process = Process::start(&program, &self.arguments, &log)?;
-        ensure!(self.is_ready().await?, "kube-apiserver lost its port");
+        self.process = ServerProcess::start(&program, &self.arguments, &log)?;
+        ensure!(self.until_ready().await?, "kube-apiserver lost its port");
         Ok(())
     }
 
-    /// The audit log so far, a line of JSON for each request.
+    /// Reads the audit log, one line of JSON per request.
     pub fn audit_log(&self) -> Result<String> {
         let path = self.folder.path().join(AUDIT_LOG);
         fs::read_to_string(&path).with_context(|| path.display().to_string())
     }
 
-    /// Asks it to end, and lets it finish what it is at; its objects stay in etcd.
-    pub fn shut_down(&mut self) {
-        self.process.end();
+    /// Stops the server with SIGTERM, so that it finishes pending requests. Its objects stay in
+    /// etcd.
+    pub fn terminate(&mut self) {
+        self.process.terminate();
         self.process.kill();
     }
 
-    /// May do everything.
+    /// A user with all permissions.
     pub fn admin(&self) -> Credentials {
         Credentials::admin()
     }
 
-    /// Known to the server, without any rights.
-    pub fn stranger(&self) -> Credentials {
-        Credentials::stranger()
+    /// A user that is authenticated and has no permissions.
+    pub fn unprivileged(&self) -> Credentials {
+        Credentials::unprivileged()
     }
 
-    /// A user of the given name and groups, by certificate. RBAC decides what it may do.
+    /// Issues a client certificate for a user. RBAC decides about its permissions.
     pub fn user(&self, name: &str, groups: &[&str]) -> Result<Credentials> {
-        let certified = self.authority.client(name, groups)?;
+        let certified = self.ca.client(name, groups)?;
         Ok(Credentials::Certificate(certified))
     }
 
-    /// A kubeconfig with everything inside it.
+    /// Returns a self-contained kubeconfig.
     pub fn kubeconfig(&self, credentials: &Credentials) -> String {
-        credentials.kubeconfig(&self.url, &self.authority.certificate())
+        credentials.kubeconfig(&self.url, &self.ca.certificate())
     }
 
-    /// The same for who comes by way of another address.
-    pub fn kubeconfig_at(&self, url: &str, credentials: &Credentials) -> String {
-        credentials.kubeconfig(url, &self.authority.certificate())
+    /// Returns a kubeconfig that reaches this server at another address.
+    pub fn kubeconfig_for_url(&self, url: &str, credentials: &Credentials) -> String {
+        credentials.kubeconfig(url, &self.ca.certificate())
     }
 
-    /// The certificate of who vouches for it, as PEM.
-    pub fn authority(&self) -> String {
-        self.authority.certificate()
+    /// The certificate of the authority that signed the serving certificate, as PEM.
+    pub fn ca_certificate(&self) -> String {
+        self.ca.certificate()
     }
 
-    /// Where it listens, as in `https://127.0.0.1:40123`.
+    /// The address of the server, as in `https://127.0.0.1:40123`.
     pub fn url(&self) -> &str {
         &self.url
     }
 
-    /// A client that retries nothing: a test sees what the server answered.
+    /// Returns a client that never retries, so that a test sees every response.
     pub async fn client(&self, credentials: &Credentials) -> Result<Client> {
         kubectl::client(&self.kubeconfig(credentials)).await
     }
 
-    /// Runs kubectl as the admin and gives what it printed.
+    /// Runs kubectl as the admin, and returns its stdout.
     pub async fn kubectl(&self, arguments: &[&str]) -> Result<String> {
         let kubeconfig = self.kubeconfig(&self.admin());
         kubectl::run(&kubeconfig, self.folder.path(), arguments).await
     }
 
-    /// Runs helm as the admin and gives what it printed.
+    /// Runs helm as the admin, and returns its stdout.
     pub async fn helm(&self, arguments: &[&str]) -> Result<String> {
         let kubeconfig = self.kubeconfig(&self.admin());
         kubectl::run_tool("helm", &kubeconfig, self.folder.path(), arguments).await
@@ -170,7 +175,7 @@ impl ApiServer {
 
     /// Installs custom resource definitions by name, as in `machines.machine.sapcloud.io`, and
     /// waits until the server serves them.
-    pub async fn install_definitions(&self, names: &[&str]) -> Result<()> {
+    pub async fn install_crds(&self, names: &[&str]) -> Result<()> {
         let file = |name: &&str| {
             let path = cache::definition(name)?;
             Ok(format!("--filename={}", path.display()))
@@ -187,43 +192,43 @@ impl ApiServer {
         Ok(())
     }
 
-    /// True once it is ready, false if it lost its port.
-    async fn is_ready(&mut self) -> Result<bool> {
+    /// Waits until the server is ready. Returns false if it lost its port.
+    async fn until_ready(&mut self) -> Result<bool> {
         let client = self.client(&self.admin()).await?;
         let process = &mut self.process;
-        poll::until_serving(process, "a ready API server", PATIENCE, async |_| {
+        poll::until_serving(process, "a ready API server", TIMEOUT, async |_| {
             is_ok(&client, "/readyz").await
         })
         .await
     }
 }
 
-/// Whether a server answers `path` with 200.
+/// Returns true if a GET of `path` succeeds with status 200.
 pub(crate) async fn is_ok(client: &Client, path: &str) -> bool {
-    let answer = get(client, path, "*/*").await;
-    answer.is_ok_and(|answer| answer.status == 200)
+    let response = get_raw(client, path, "*/*").await;
+    response.is_ok_and(|response| response.status == 200)
 }
 
-/// Asks for `path`, saying which content types are welcome. Every status is an answer.
-pub async fn get(client: &Client, path: &str, accept: &str) -> Result<Answer> {
+/// GETs `path` with this `Accept` header. No status is an error.
+pub async fn get_raw(client: &Client, path: &str, accept: &str) -> Result<ApiResponse> {
     let request = Request::get(path).header(header::ACCEPT, accept);
     let response = client.send(request.body(Body::empty())?).await?;
     let content_type = response.headers().get(header::CONTENT_TYPE);
     let content_type = content_type.and_then(|value| value.to_str().ok());
-    Ok(Answer {
+    Ok(ApiResponse {
         status: response.status(),
         content_type: content_type.unwrap_or_default().to_owned(),
         body: response.into_body().collect_bytes().await?.to_vec(),
     })
 }
 
-/// Writes the server's keys and users, and gives the flags that name them.
-fn key_files(folder: &Path, authority: &Authority) -> Result<Vec<String>> {
-    let serving = authority.serving()?;
+/// Writes the files with the server's keys and users, and returns the flags that name them.
+fn key_files(folder: &Path, ca: &TestCa) -> Result<Vec<String>> {
+    let serving = ca.serving()?;
     let (signing, verifying) = pki::signing_key()?;
-    let users = format!("{ADMIN},admin,1,system:masters\n{STRANGER},stranger,2\n");
+    let users = format!("{ADMIN},admin,1,system:masters\n{UNPRIVILEGED},stranger,2\n");
     let files = [
-        ("client-ca-file", authority.certificate()),
+        ("client-ca-file", ca.certificate()),
         ("tls-cert-file", serving.certificate),
         ("tls-private-key-file", serving.key),
         ("service-account-signing-key-file", signing),
@@ -240,8 +245,8 @@ fn key_files(folder: &Path, authority: &Authority) -> Result<Vec<String>> {
         .collect()
 }
 
-/// Writes the policy, and gives the flags for a log by it.
-fn audit(folder: &Path, policy: &str) -> Result<[String; 2]> {
+/// Writes the audit policy, and returns the flags that enable the audit log.
+fn audit_flags(folder: &Path, policy: &str) -> Result<[String; 2]> {
     let file = folder.join("audit-policy-file");
     fs::write(&file, policy)?;
     let log = folder.join(AUDIT_LOG);
@@ -251,7 +256,7 @@ fn audit(folder: &Path, policy: &str) -> Result<[String; 2]> {
     ])
 }
 
-/// A lone API server that is useful: nobody else has to run for objects to be kept and guarded.
+/// The flags of a server that stores and authorizes objects without any other component.
 fn flags(etcd: &str, prefix: &str, port: u16) -> Vec<String> {
     let mut flags = vec![
         format!("--etcd-servers={etcd}"),
@@ -264,9 +269,9 @@ fn flags(etcd: &str, prefix: &str, port: u16) -> Vec<String> {
         "--authorization-mode=RBAC",
         "--service-account-issuer=https://kubernetes.default.svc",
         "--service-cluster-ip-range=10.0.0.0/24",
-        // Nobody needs to find this server by its Service.
+        // No client looks this server up by its Service.
         "--endpoint-reconciler-type=none",
-        // Pods may be made without a controller that makes service accounts first.
+        // Pods can be created without a controller that creates service accounts first.
         "--disable-admission-plugins=ServiceAccount",
     ];
     flags.extend(fixed.map(str::to_owned));

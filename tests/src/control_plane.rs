@@ -1,28 +1,28 @@
-//! The least that makes a cluster: an etcd and an API server on it.
+//! The smallest cluster there is: an API server and its etcd.
 
 use anyhow::Result;
 use kube::Client;
 
-use crate::api_server::ApiServer;
-use crate::etcd::Etcd;
+use crate::api_server::KubeApiServer;
+use crate::etcd::EtcdMember;
 
-/// An API server with an etcd of its own. Both end when dropped.
+/// An API server with its own etcd. Both are killed on drop.
 pub struct ControlPlane {
-    /// The API server; first, so that it does not outlive its store.
-    pub api: ApiServer,
-    /// Its store.
-    pub etcd: Etcd,
+    /// The API server. Declared first, so that it is dropped before its store.
+    pub api: KubeApiServer,
+    /// The store of the API server.
+    pub etcd: EtcdMember,
 }
 
 impl ControlPlane {
-    /// Starts both and waits until they are ready.
+    /// Starts both servers and waits until they are ready.
     pub async fn start() -> Result<Self> {
-        let etcd = Etcd::start("etcd").await?;
-        let api = ApiServer::start(&etcd, "registry").await?;
+        let etcd = EtcdMember::start("etcd").await?;
+        let api = KubeApiServer::start(&etcd, "registry").await?;
         Ok(Self { api, etcd })
     }
 
-    /// A client that may do everything.
+    /// Returns a client with all permissions.
     pub async fn client(&self) -> Result<Client> {
         self.api.client(&self.api.admin()).await
     }

@@ -1,4 +1,4 @@
-//! A real kube-controller-manager, with the controllers that a test is about and no others.
+//! A real kube-controller-manager that runs only the controllers a test needs.
 
 use std::fs;
 use std::time::Duration;
@@ -6,44 +6,45 @@ use std::time::Duration;
 use anyhow::Result;
 use xtask::cache;
 
-use crate::api_server::ApiServer;
+use crate::api_server::KubeApiServer;
 use crate::folder::Folder;
 use crate::poll;
-use crate::process::Process;
+use crate::process::ServerProcess;
 
-/// From the start to controllers that know the cluster; it takes a second on an idle machine.
-const PATIENCE: Duration = Duration::from_mins(1);
+/// Limit for the start of all controllers, which takes a second on an idle machine.
+const TIMEOUT: Duration = Duration::from_mins(1);
 
-/// What it logs when a controller has read what it needs to know.
+/// The log message of a controller whose caches are filled.
 const SYNCED: &str = "Caches are synced";
 
-/// Running controllers. They end when dropped.
-pub struct ControllerManager {
-    process: Process,
-    // After the process: it must be gone before its folder goes.
+/// A running kube-controller-manager. It is killed on drop.
+pub struct KubeControllerManager {
+    process: ServerProcess,
+    // Declared after the process, which must be gone before its folder is removed.
     _folder: Folder,
 }
 
-impl ControllerManager {
-    /// Starts these controllers, as in `["garbage-collector-controller"]`, as the admin of `api`, and
-    /// waits until each knows the cluster. Kinds that are defined later may be noticed late: define
-    /// them first.
-    pub async fn start(api: &ApiServer, controllers: &[&str], flags: &[&str]) -> Result<Self> {
+impl KubeControllerManager {
+    /// Starts controllers by name, as in `["garbage-collector-controller"]`, with the admin's
+    /// permissions, and waits until their caches are synced.
+    ///
+    /// Install custom resource definitions first: the controllers notice later ones with a delay.
+    pub async fn start(api: &KubeApiServer, controllers: &[&str], flags: &[&str]) -> Result<Self> {
         Self::start_as(&api.kubeconfig(&api.admin()), controllers, flags).await
     }
 
-    /// The same with somebody else's rights, or by way of another address.
+    /// Like [`start`](Self::start), with the identity and address of `kubeconfig`.
     pub async fn start_as(kubeconfig: &str, controllers: &[&str], flags: &[&str]) -> Result<Self> {
         let mut manager = Self::launch(kubeconfig, controllers, flags)?;
         let process = &mut manager.process;
-        poll::until_serving(process, "controllers", PATIENCE, async |process| {
+        poll::until_serving(process, "controllers", TIMEOUT, async |process| {
             process.log().matches(SYNCED).count() >= controllers.len()
         })
         .await?;
         Ok(manager)
     }
 
-    /// The same without waiting for anything.
+    /// Starts the process without waiting for its controllers.
     pub fn launch(kubeconfig: &str, controllers: &[&str], flags: &[&str]) -> Result<Self> {
         let program = cache::find("kube-controller-manager")?;
         let folder = Folder::new("kube-controller-manager")?;
@@ -53,18 +54,18 @@ impl ControllerManager {
             format!("--kubeconfig={}", file.display()),
             format!("--controllers={}", controllers.join(",")),
             "--leader-elect=false".to_owned(),
-            // Nobody asks it anything.
+            // No test reads its health or metrics.
             "--secure-port=0".to_owned(),
         ];
         arguments.extend(flags.iter().map(ToString::to_string));
         Ok(Self {
-            process: Process::start(&program, &arguments, &folder.path().join("log"))?,
+            process: ServerProcess::start(&program, &arguments, &folder.path().join("log"))?,
             _folder: folder,
         })
     }
 
-    /// The process behind it: its log, its end.
-    pub fn process(&mut self) -> &mut Process {
+    /// The process, for its log and its exit.
+    pub fn process(&mut self) -> &mut ServerProcess {
         &mut self.process
     }
 }

@@ -1,45 +1,46 @@
-//! Who a client says it is.
+//! Credentials for API servers.
 
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
 
-use crate::pki::Certified;
+use crate::pki::CertifiedKey;
 
-/// What a client shows to the API server.
+/// Proves the identity of a client to an API server.
 #[derive(Debug, Clone)]
 pub enum Credentials {
-    /// A bearer token.
+    /// Authenticates with a bearer token.
     Token(String),
-    /// A client certificate.
-    Certificate(Certified),
+    /// Authenticates with a client certificate.
+    Certificate(CertifiedKey),
 }
 
-/// Tokens every server under test knows: the first may do everything, the second nothing.
+/// The token of a user with all permissions. Every server under test knows it.
 pub(crate) const ADMIN: &str = "token-of-the-admin";
-pub(crate) const STRANGER: &str = "token-of-a-stranger";
+/// The token of a user without any permission. Every server under test knows it.
+pub(crate) const UNPRIVILEGED: &str = "token-of-a-stranger";
 
 impl Credentials {
-    /// May do everything.
+    /// A user with all permissions.
     pub fn admin() -> Self {
         Self::Token(ADMIN.into())
     }
 
-    /// Known, without any rights.
-    pub fn stranger() -> Self {
-        Self::Token(STRANGER.into())
+    /// A user that is authenticated and has no permissions.
+    pub fn unprivileged() -> Self {
+        Self::Token(UNPRIVILEGED.into())
     }
 
-    /// A kubeconfig for the server at `url`, with everything inside it.
-    pub(crate) fn kubeconfig(&self, url: &str, authority: &str) -> String {
+    /// Returns a self-contained kubeconfig for the server at `url`.
+    pub(crate) fn kubeconfig(&self, url: &str, ca_certificate: &str) -> String {
         let user = match self {
             Self::Token(token) => format!("token: {token}"),
-            Self::Certificate(own) => format!(
+            Self::Certificate(pair) => format!(
                 "client-certificate-data: {}\n    client-key-data: {}",
-                BASE64_STANDARD.encode(&own.certificate),
-                BASE64_STANDARD.encode(&own.key)
+                BASE64_STANDARD.encode(&pair.certificate),
+                BASE64_STANDARD.encode(&pair.key)
             ),
         };
-        let authority = BASE64_STANDARD.encode(authority);
+        let ca_certificate = BASE64_STANDARD.encode(ca_certificate);
         format!(
             "apiVersion: v1
 kind: Config
@@ -47,7 +48,7 @@ clusters:
 - name: test
   cluster:
     server: {url}
-    certificate-authority-data: {authority}
+    certificate-authority-data: {ca_certificate}
 users:
 - name: test
   user:

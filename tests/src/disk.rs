@@ -7,72 +7,77 @@ use anyhow::{Context, Result, ensure};
 
 use crate::folder::Folder;
 
-/// A file system of its own in a file. It needs root and a loop device. It goes when dropped, which
-/// must be after whoever writes to it.
-pub struct Disk {
-    mounted: PathBuf,
+/// A file system in a file, mounted through a loop device, which needs root.
+///
+/// It is unmounted on drop. Drop every process that writes to it first.
+pub struct LoopDisk {
+    mount_point: PathBuf,
     _folder: Folder,
 }
 
-/// The disk hangs until this is dropped: who writes waits, and cannot even be killed.
-pub struct Frozen<'a>(&'a Disk);
+/// Keeps a disk frozen until dropped. Processes that write to the disk block meanwhile, and cannot
+/// even be killed.
+pub struct FrozenDisk<'a>(&'a LoopDisk);
 
-impl Disk {
-    /// A disk of 256 MB.
+impl LoopDisk {
+    /// Creates and mounts a disk of 256 MB.
     pub fn new() -> Result<Self> {
         let folder = Folder::new("disk")?;
         let image = folder.path().join("image").display().to_string();
-        let mounted = folder.path().join("mounted");
-        std::fs::create_dir(&mounted)?;
-        let at = mounted.display().to_string();
+        let mount_point = folder.path().join("mounted");
+        std::fs::create_dir(&mount_point)?;
+        let target = mount_point.display().to_string();
         run("truncate", &["--size=256M", &image])?;
         run("mkfs.ext4", &["-q", &image])?;
-        run("mount", &["-o", "loop", &image, &at])?;
+        run("mount", &["-o", "loop", &image, &target])?;
         Ok(Self {
-            mounted,
+            mount_point,
             _folder: folder,
         })
     }
 
-    /// Where it is.
+    /// The folder at which the disk is mounted.
     pub fn path(&self) -> &Path {
-        &self.mounted
+        &self.mount_point
     }
 
-    /// Makes it hang.
-    pub fn freeze(&self) -> Result<Frozen<'_>> {
+    /// Blocks all writes to the disk.
+    pub fn freeze(&self) -> Result<FrozenDisk<'_>> {
         run(
             "fsfreeze",
-            &["--freeze", &self.mounted.display().to_string()],
+            &["--freeze", &self.mount_point.display().to_string()],
         )?;
-        Ok(Frozen(self))
+        Ok(FrozenDisk(self))
     }
 }
 
-impl Drop for Frozen<'_> {
+impl Drop for FrozenDisk<'_> {
     fn drop(&mut self) {
-        // A test that fails must not leave processes behind that nobody can end.
+        // A failing test must not leave processes behind that cannot be killed.
         let _ = run(
             "fsfreeze",
-            &["--unfreeze", &self.0.mounted.display().to_string()],
+            &["--unfreeze", &self.0.mount_point.display().to_string()],
         );
     }
 }
 
-impl Drop for Disk {
+impl Drop for LoopDisk {
     fn drop(&mut self) {
-        // Lazily: the last writer may be gone only in a moment.
-        let _ = run("umount", &["--lazy", &self.mounted.display().to_string()]);
+        // Lazily, because the last writer may still be exiting.
+        let _ = run(
+            "umount",
+            &["--lazy", &self.mount_point.display().to_string()],
+        );
     }
 }
 
 fn run(program: &str, arguments: &[&str]) -> Result<()> {
-    let done = Command::new(program).args(arguments).output();
-    let done = done.with_context(|| format!("{program} is missing"))?;
-    let said = String::from_utf8_lossy(&done.stderr);
+    let output = Command::new(program).args(arguments).output();
+    let output = output.with_context(|| format!("{program} is missing"))?;
+    let stderr = String::from_utf8_lossy(&output.stderr);
     ensure!(
-        done.status.success(),
-        "{program} {}: {said}(it needs root and a loop device)",
+        output.status.success(),
+        "{program} {}: {stderr}(it needs root and a loop device)",
         arguments.join(" ")
     );
     Ok(())

@@ -1,4 +1,4 @@
-//! A folder for one server: its data, keys and log. It goes with the server.
+//! A temporary folder for the data, keys and log of one server.
 
 use std::env;
 use std::path::Path;
@@ -6,7 +6,7 @@ use std::path::Path;
 use anyhow::{Context, Result};
 use tempfile::TempDir;
 
-/// Removed when dropped, unless `KELPIE_KEEP` is set.
+/// A folder that is removed on drop, unless `KELPIE_KEEP` is set.
 pub(crate) struct Folder(TempDir);
 
 impl Folder {
@@ -15,7 +15,7 @@ impl Folder {
             .prefix(&format!("kelpie-{server}-"))
             .disable_cleanup(env::var_os("KELPIE_KEEP").is_some())
             .tempdir()
-            .context("making a folder for a server")?;
+            .context("creating a folder for a server")?;
         Ok(Self(folder))
     }
 

@@ -1,4 +1,4 @@
-//! The product itself: the real binary, built from this checkout.
+//! The `kelpie` binary, built from this checkout.
 
 use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
@@ -12,50 +12,50 @@ use tokio::time::{Instant, timeout};
 use xtask::command;
 
 use crate::folder::Folder;
+use crate::plain_http::{self, HttpResponse};
 use crate::poll;
-use crate::process::{self, Exit, Process};
-use crate::wire::{self, Reply};
+use crate::process::{self, Exit, ServerProcess};
 
-/// From the start to the line that says where it listens.
-const PATIENCE: Duration = Duration::from_secs(20);
+/// Limit for the start, until the address is logged.
+const TIMEOUT: Duration = Duration::from_secs(20);
 
-/// How long a command that is not a server may take.
-const ONE_SHOT: Duration = Duration::from_mins(1);
+/// Limit for a command that exits by itself.
+const COMMAND_TIMEOUT: Duration = Duration::from_mins(1);
 
-/// What stands before the URL in the line that says where it listens.
+/// The text before the URL in the log line with the address.
 const LISTENING: &str = "listening on ";
 
-/// A running `kelpie`. It ends when dropped.
+/// A running `kelpie` server. It is killed on drop.
 pub struct Kelpie {
-    process: Process,
+    process: ServerProcess,
     url: String,
     started: Instant,
-    // After the process: it must be gone before its folder goes.
+    // Declared after the process, which must be gone before its folder is removed.
     _folder: Folder,
 }
 
 impl Kelpie {
-    /// Starts a server, as in `["etcd", "--listen", "127.0.0.1:0", …]`, and waits until it says
-    /// where it listens.
+    /// Starts a server, as in `["etcd", "--listen", "127.0.0.1:0", …]`, and waits until it logs its
+    /// address.
     pub async fn start<S: AsRef<str>>(arguments: &[S]) -> Result<Self> {
         Self::start_as("kelpie", arguments).await
     }
 
-    /// The same with these variables in its environment.
-    pub async fn start_in<S: AsRef<str>>(
+    /// Like [`start`](Self::start), with these environment variables.
+    pub async fn start_with_env<S: AsRef<str>>(
         variables: &[(&str, &str)],
         arguments: &[S],
     ) -> Result<Self> {
-        Self::start_program(&program()?, "kelpie", variables, arguments).await
+        Self::start_program(&binary()?, "kelpie", variables, arguments).await
     }
 
-    /// The same under another name of the program.
+    /// Like [`start`](Self::start), with another name of the executable.
     pub async fn start_as<S: AsRef<str>>(name: &str, arguments: &[S]) -> Result<Self> {
-        Self::start_program(&program()?, name, &[], arguments).await
+        Self::start_program(&binary()?, name, &[], arguments).await
     }
 
-    /// The same as it is released, which takes minutes to build.
-    pub async fn start_released<S: AsRef<str>>(arguments: &[S]) -> Result<Self> {
+    /// Like [`start`](Self::start), with a release build, which takes minutes.
+    pub async fn start_release_build<S: AsRef<str>>(arguments: &[S]) -> Result<Self> {
         let build = ["build", "--quiet", "--release", "--package", "kelpie"];
         let program = command::build_executable(&build)?;
         Self::start_program(&program, "kelpie", &[], arguments).await
@@ -76,12 +76,12 @@ impl Kelpie {
             .map(|word| word.as_ref().to_owned())
             .collect();
         let started = Instant::now();
-        let mut process = Process::start_in(variables, &named, &arguments, &log)?;
-        let url = poll::until("kelpie to listen", PATIENCE, async || {
-            if process.has_ended() {
-                bail!("it ended");
+        let mut process = ServerProcess::start_with_env(variables, &named, &arguments, &log)?;
+        let url = poll::until("kelpie to listen", TIMEOUT, async || {
+            if process.has_exited() {
+                bail!("kelpie exited");
             }
-            Ok(listens_at(&process.log()))
+            Ok(listen_url(&process.log()))
         });
         let url = url.await.with_context(|| process.log_tail())?;
         Ok(Self {
@@ -92,121 +92,126 @@ impl Kelpie {
         })
     }
 
-    /// Where it listens, as in `http://127.0.0.1:40123`.
+    /// The address of the server, as in `http://127.0.0.1:40123`.
     pub fn url(&self) -> &str {
         &self.url
     }
 
-    /// When it was started.
+    /// The time of the start.
     pub fn started(&self) -> Instant {
         self.started
     }
 
-    /// The process behind it: its log, memory, time.
-    pub fn process(&self) -> &Process {
+    /// The process, for its log, memory and CPU time.
+    pub fn process(&self) -> &ServerProcess {
         &self.process
     }
 
     /// GETs `target`, as in `/readyz?verbose`.
-    pub async fn get(&self, target: &str) -> Result<Reply> {
-        wire::get(&self.url, target).await
+    pub async fn get(&self, target: &str) -> Result<HttpResponse> {
+        plain_http::get(&self.url, target).await
     }
 
-    /// Asks until the status is this one, and gives that answer.
-    pub async fn until(&self, target: &str, status: u16, patience: Duration) -> Result<Reply> {
+    /// GETs `target` until the response has this status, and returns that response.
+    pub async fn until_status(
+        &self,
+        target: &str,
+        status: u16,
+        timeout: Duration,
+    ) -> Result<HttpResponse> {
         let mut last = None;
-        let what = format!("{status} on {target}");
-        let found = poll::until(&what, patience, async || {
+        let what = format!("status {status} on {target}");
+        let found = poll::until(&what, timeout, async || {
             let reply = self.get(target).await?;
             last = Some(reply.clone());
             Ok((reply.status == status).then_some(reply))
         });
         let found = found.await;
-        found.with_context(|| format!("the last answer was {last:?}"))
+        found.with_context(|| format!("the last response was {last:?}"))
     }
 
-    /// The value of one of its metrics; the name with its labels, as it is written there.
+    /// Returns the value of a metric. `name` includes the labels, exactly as on the metrics page.
     pub async fn metric(&self, name: &str) -> Result<f64> {
         let text = self.get("/metrics").await?.body;
-        crate::etcd::sample(&text, name).with_context(|| format!("{name} is not in:\n{text}"))
+        crate::etcd::series_value(&text, name).with_context(|| format!("{name} is not in:\n{text}"))
     }
 
-    /// All it has logged so far.
+    /// The log so far.
     pub fn log(&self) -> String {
         self.process.log()
     }
 
-    /// The lines of the log with all of these words.
+    /// Returns the log lines that contain all of these words.
     pub fn lines(&self, words: &[&str]) -> Vec<String> {
         let log = self.log();
-        let such = |line: &&str| words.iter().all(|word| line.contains(word));
-        log.lines().filter(such).map(str::to_owned).collect()
+        let matches = |line: &&str| words.iter().all(|word| line.contains(word));
+        log.lines().filter(matches).map(str::to_owned).collect()
     }
 
-    /// Waits for a line with all of these words.
-    pub async fn until_line(&self, words: &[&str], patience: Duration) -> Result<String> {
-        let what = format!("a line with {words:?}");
-        let found = poll::until(&what, patience, async || Ok(self.lines(words).pop()));
+    /// Waits for a log line that contains all of these words, and returns the last one.
+    pub async fn until_line(&self, words: &[&str], timeout: Duration) -> Result<String> {
+        let what = format!("a log line with {words:?}");
+        let found = poll::until(&what, timeout, async || Ok(self.lines(words).pop()));
         let found = found.await;
         found.with_context(|| self.process.log_tail())
     }
 
-    /// GETs a page of its health address, if it has one of its own.
-    pub async fn health(&self, target: &str) -> Result<Reply> {
+    /// GETs `target` from the health address, which must be separate from the main address.
+    pub async fn health(&self, target: &str) -> Result<HttpResponse> {
         let words = ["listening on http://", "for health"];
-        let line = self.until_line(&words, PATIENCE).await?;
+        let line = self.until_line(&words, TIMEOUT).await?;
         let (_, rest) = line.split_once("listening on ").context("no URL")?;
         let url = rest.split(' ').next().unwrap_or_default();
-        wire::get(url, target).await
+        plain_http::get(url, target).await
     }
 
-    /// Waits until it has ended by itself.
-    pub async fn ended_within(&mut self, patience: Duration) -> Result<Exit> {
-        self.process.ended_within(patience).await
+    /// Waits until the process exits by itself.
+    pub async fn wait_for_exit(&mut self, timeout: Duration) -> Result<Exit> {
+        self.process.wait_for_exit(timeout).await
     }
 
-    /// Kills it.
+    /// Kills the process with SIGKILL and waits for its end.
     pub fn kill(mut self) {
         self.process.kill();
     }
 
-    /// Asks it to end by SIGTERM and waits until it has.
+    /// Sends SIGTERM and waits for the exit.
     pub async fn stop(mut self) -> Result<Exit> {
         self.process.signal("TERM")?;
-        self.process.ended_within(PATIENCE).await
+        self.process.wait_for_exit(TIMEOUT).await
     }
 }
 
 impl Drop for Kelpie {
-    /// A process writes its coverage at its end; one that is killed writes none.
+    /// Lets the process exit normally if coverage is collected: a killed process writes none.
     fn drop(&mut self) {
         if process::coverage().is_some() {
-            self.process.end();
+            self.process.terminate();
         }
     }
 }
 
-/// Runs a command that ends by itself and gives all it said.
+/// Runs `kelpie` until it exits, and returns its status and output.
 pub async fn run<S: AsRef<str>>(arguments: &[S]) -> Result<Output> {
-    let mut command = Command::new(program()?);
+    let mut command = Command::new(binary()?);
     command.args(arguments.iter().map(AsRef::as_ref));
     command.env_clear().envs(process::coverage());
     command.kill_on_drop(true);
-    let output = timeout(ONE_SHOT, command.output()).await;
-    Ok(output.with_context(|| format!("{command:?} goes on and on"))??)
+    let output = timeout(COMMAND_TIMEOUT, command.output()).await;
+    Ok(output.with_context(|| format!("{command:?} did not exit"))??)
 }
 
-/// The binary, built once for each run of the tests: it is never stale and never missing.
-pub fn program() -> Result<PathBuf> {
-    static PROGRAM: LazyLock<Result<PathBuf, String>> = LazyLock::new(|| {
+/// Returns the path of the debug build. It is built once per test run, so it is never stale.
+pub fn binary() -> Result<PathBuf> {
+    static BINARY: LazyLock<Result<PathBuf, String>> = LazyLock::new(|| {
         let build = ["build", "--quiet", "--package", "kelpie", "--bin", "kelpie"];
         command::build_executable(&build).map_err(|error| format!("{error:#}"))
     });
-    PROGRAM.clone().map_err(|error| anyhow!("{error}"))
+    BINARY.clone().map_err(|error| anyhow!("{error}"))
 }
 
-/// The same, built for speed: for benchmarks.
-pub fn release() -> Result<PathBuf> {
+/// Returns the path of the release build, for benchmarks.
+pub fn release_binary() -> Result<PathBuf> {
     command::build_executable(&[
         "build",
         "--release",
@@ -218,8 +223,8 @@ pub fn release() -> Result<PathBuf> {
     ])
 }
 
-/// The URL of the first whole line that has one.
-pub fn listens_at(log: &str) -> Option<String> {
+/// Finds the address in the log. A line that is not complete yet does not count.
+pub fn listen_url(log: &str) -> Option<String> {
     let lines = log
         .split_inclusive('\n')
         .filter(|line| line.ends_with('\n'));
@@ -236,13 +241,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_url_is_found_once_its_line_is_whole() {
+    fn url_is_taken_from_complete_lines() {
         let log = "INFO probing http://127.0.0.1:1\nINFO listening on http://127.0.0.1:2 x=y\n";
-        assert_eq!(listens_at(log).as_deref(), Some("http://127.0.0.1:2"));
+        assert_eq!(listen_url(log).as_deref(), Some("http://127.0.0.1:2"));
         let quoted = r#"{"message":"listening on http://[::1]:9","etcd":"http://x"}"#;
-        let found = listens_at(&format!("{quoted}\n"));
+        let found = listen_url(&format!("{quoted}\n"));
         assert_eq!(found.as_deref(), Some("http://[::1]:9"));
-        assert_eq!(listens_at("INFO probing http://127.0.0.1:1\n"), None);
-        assert_eq!(listens_at("INFO listening on http://127.0.0.1:2"), None);
+        assert_eq!(listen_url("INFO probing http://127.0.0.1:1\n"), None);
+        assert_eq!(listen_url("INFO listening on http://127.0.0.1:2"), None);
     }
 }

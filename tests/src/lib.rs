@@ -1,17 +1,20 @@
-//! A harness for tests on real servers: etcd and kube-apiserver on loopback, with their own keys, and
-//! the product itself.
+//! A test harness for real servers: etcd and kube-apiserver on loopback, each with its own keys,
+//! and the `kelpie` binary itself.
 //!
-//! Read in this order: [`ControlPlane`] is what most tests start; it is an [`Etcd`] and an
-//! [`ApiServer`] on it; a [`ControllerManager`] acts on its objects. [`Credentials`] say who a client
-//! is. An etcd [`Cluster`] has several members that can be paused, killed and replaced. [`Simulated`]
-//! is an API server of the simulator. A [`landscape`] is a seed with shoots; in a [`race`]
-//! kube-controller-managers run there as well, in an [`outage`] all shoots go at once, in a [`soak`]
-//! everything goes wrong for a while. A [`MetricsServer`] is a Prometheus or a `VictoriaMetrics`.
-//! [`Kelpie`] is the built binary, a [`Pod`] starts it as a Deployment would. Under them, [`process`] runs a server and ends it with its test,
-//! [`pki`] makes keys and certificates, [`poll`] waits for an event with a deadline. [`kubectl`] and
-//! [`python`] are clients of others.
+//! Read in this order:
 //!
-//! Every test starts its own servers: that costs two seconds and makes tests independent of each
+//! - [`ControlPlane`] is what most tests start: an [`EtcdMember`] and a [`KubeApiServer`] on top of
+//!   it. A [`KubeControllerManager`] acts on its objects. [`Credentials`] identify a client.
+//! - [`SimApiServer`] is an API server of the simulator.
+//! - [`landscape`] sets up a seed cluster with shoot clusters. [`race`] adds real
+//!   kube-controller-managers, [`outage`] cuts all clusters off at once, and [`soak`] injects
+//!   random faults for a while.
+//! - [`MetricsServer`] is a Prometheus or a `VictoriaMetrics`.
+//! - [`Kelpie`] runs the built binary. [`LocalPod`] starts it as a Deployment would.
+//! - [`process`] runs a server and ends it with its test, [`pki`] issues keys and certificates, and
+//!   [`poll`] waits for a condition with a timeout. [`kubectl`] and [`python`] run other clients.
+//!
+//! Each test starts its own servers. That costs two seconds and keeps tests independent of each
 //! other. `KELPIE_KEEP=1` keeps the folders with logs and keys.
 
 mod api_server;
@@ -24,26 +27,26 @@ mod folder;
 pub mod kelpie;
 pub mod kubectl;
 pub mod landscape;
+mod local_pod;
 mod metrics_server;
 pub mod outage;
+mod percentiles;
 pub mod pki;
-mod pod;
+pub mod plain_http;
 pub mod poll;
 mod port;
 pub mod process;
 pub mod python;
 pub mod race;
-mod seconds;
-mod simulated;
+mod sim_api_server;
 pub mod soak;
-pub mod wire;
 
-pub use api_server::{Answer, ApiServer, get};
+pub use api_server::{ApiResponse, KubeApiServer, get_raw};
 pub use control_plane::ControlPlane;
-pub use controller_manager::ControllerManager;
+pub use controller_manager::KubeControllerManager;
 pub use credentials::Credentials;
-pub use etcd::{Cluster, Etcd, Keys, LINES, Setup};
+pub use etcd::{CertificateFiles, ETCD_RELEASES, EtcdCluster, EtcdMember, EtcdSetup};
 pub use kelpie::Kelpie;
-pub use metrics_server::{ITSELF, Labels, MetricsServer, Samples};
-pub use pod::Pod;
-pub use simulated::Simulated;
+pub use local_pod::LocalPod;
+pub use metrics_server::{MetricsServer, OWN_ADDRESS, PromLabels, PromSamples};
+pub use sim_api_server::SimApiServer;

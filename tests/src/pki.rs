@@ -1,4 +1,4 @@
-//! Keys and certificates of one server, made when it starts.
+//! Keys and certificates of test servers, issued when a server starts.
 
 use anyhow::Result;
 use rcgen::{
@@ -6,45 +6,45 @@ use rcgen::{
     ExtendedKeyUsagePurpose, IsCa, KeyPair, KeyUsagePurpose, date_time_ymd,
 };
 
-/// Signs serving and client certificates.
-pub struct Authority(CertifiedIssuer<'static, KeyPair>);
+/// A certificate authority for tests, which signs serving and client certificates.
+pub struct TestCa(CertifiedIssuer<'static, KeyPair>);
 
-/// A certificate and its key, both as PEM.
+/// A certificate and its private key.
 #[derive(Debug, Clone)]
-pub struct Certified {
-    /// The certificate.
+pub struct CertifiedKey {
+    /// The certificate, as PEM.
     pub certificate: String,
-    /// Its private key (PKCS#8).
+    /// The private key, as PEM (PKCS#8).
     pub key: String,
 }
 
-impl Authority {
-    /// A new certificate authority.
+impl TestCa {
+    /// Creates an authority with a new key.
     pub fn new() -> Result<Self> {
         let mut parameters = CertificateParams::default();
-        parameters.distinguished_name = named("kelpie-e2e");
+        parameters.distinguished_name = common_name("kelpie-e2e");
         parameters.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
         parameters.key_usages = vec![KeyUsagePurpose::KeyCertSign];
         let issuer = CertifiedIssuer::self_signed(parameters, KeyPair::generate()?)?;
         Ok(Self(issuer))
     }
 
-    /// The authority's own certificate, as PEM.
+    /// The certificate of the authority itself, as PEM.
     pub fn certificate(&self) -> String {
         self.0.pem()
     }
 
-    /// A certificate for a server on loopback.
-    pub fn serving(&self) -> Result<Certified> {
+    /// Issues a certificate for a server on loopback.
+    pub fn serving(&self) -> Result<CertifiedKey> {
         let names = ["127.0.0.1".to_owned(), "localhost".to_owned()];
         let mut parameters = CertificateParams::new(names)?;
-        parameters.distinguished_name = named("kube-apiserver");
+        parameters.distinguished_name = common_name("kube-apiserver");
         self.sign(parameters, ExtendedKeyUsagePurpose::ServerAuth)
     }
 
-    /// A certificate that says its holder is `user`, a member of `groups`.
-    pub fn client(&self, user: &str, groups: &[&str]) -> Result<Certified> {
-        let mut name = named(user);
+    /// Issues a client certificate for `user`, a member of `groups`.
+    pub fn client(&self, user: &str, groups: &[&str]) -> Result<CertifiedKey> {
+        let mut name = common_name(user);
         for group in groups {
             name.push(DnType::OrganizationName, *group);
         }
@@ -53,10 +53,10 @@ impl Authority {
         self.sign(parameters, ExtendedKeyUsagePurpose::ClientAuth)
     }
 
-    /// The same, but its time is long over.
-    pub fn expired_client(&self, user: &str) -> Result<Certified> {
+    /// Issues a client certificate that expired in 2020.
+    pub fn expired_client(&self, user: &str) -> Result<CertifiedKey> {
         let mut parameters = CertificateParams::default();
-        parameters.distinguished_name = named(user);
+        parameters.distinguished_name = common_name(user);
         parameters.not_before = date_time_ymd(2020, 1, 1);
         parameters.not_after = date_time_ymd(2020, 2, 1);
         self.sign(parameters, ExtendedKeyUsagePurpose::ClientAuth)
@@ -66,25 +66,25 @@ impl Authority {
         &self,
         mut parameters: CertificateParams,
         purpose: ExtendedKeyUsagePurpose,
-    ) -> Result<Certified> {
+    ) -> Result<CertifiedKey> {
         parameters.key_usages = vec![KeyUsagePurpose::DigitalSignature];
         parameters.extended_key_usages = vec![purpose];
         let key = KeyPair::generate()?;
-        Ok(Certified {
+        Ok(CertifiedKey {
             certificate: parameters.signed_by(&key, &self.0)?.pem(),
             key: key.serialize_pem(),
         })
     }
 }
 
-/// A key pair as PEM (private key, public key): what an API server signs service accounts' tokens
-/// with.
+/// Generates a key pair, private key first, both as PEM. API servers sign the tokens of service
+/// accounts with it.
 pub fn signing_key() -> Result<(String, String)> {
     let key = KeyPair::generate()?;
     Ok((key.serialize_pem(), key.public_key_pem()))
 }
 
-fn named(name: &str) -> DistinguishedName {
+fn common_name(name: &str) -> DistinguishedName {
     let mut full = DistinguishedName::new();
     full.push(DnType::CommonName, name);
     full

@@ -1,4 +1,4 @@
-//! Waiting for something to become true, with a deadline.
+//! Waiting for a condition, with a timeout.
 
 use std::time::Duration;
 
@@ -6,47 +6,51 @@ use anyhow::{Context, Result, bail};
 use tokio::time::{sleep, timeout};
 
 use crate::port;
-use crate::process::Process;
+use crate::process::ServerProcess;
 
-/// Between two looks: short beside what is waited for, long beside what a look costs.
-const PAUSE: Duration = Duration::from_millis(25);
+/// The pause between two checks: short compared to the wait, long compared to the cost of a check.
+const POLL_INTERVAL: Duration = Duration::from_millis(25);
 
-/// Looks again and again until there is a value. An error of `look` ends the waiting at once; no
-/// value within `patience` is an error that says `what` was waited for.
+/// Calls `check` until it returns a value.
+///
+/// An error of `check` ends the wait at once. A wait longer than `limit` is an error that names
+/// `what` was waited for.
 pub async fn until<T>(
     what: &str,
-    patience: Duration,
-    mut look: impl AsyncFnMut() -> Result<Option<T>>,
+    limit: Duration,
+    mut check: impl AsyncFnMut() -> Result<Option<T>>,
 ) -> Result<T> {
     let wait = async {
         loop {
-            if let Some(value) = look().await? {
+            if let Some(value) = check().await? {
                 return Ok(value);
             }
-            sleep(PAUSE).await;
+            sleep(POLL_INTERVAL).await;
         }
     };
-    timeout(patience, wait)
+    timeout(limit, wait)
         .await
-        .with_context(|| format!("waited {patience:?} for {what}"))?
+        .with_context(|| format!("timed out after {limit:?} waiting for {what}"))?
 }
 
-/// True once `answers` says that the server does, false if it lost its port. A server that ended for
-/// another reason, or has not answered in time, is an error with the end of its log.
+/// Waits until a new server is ready, as reported by `is_ready`.
+///
+/// Returns false if another process took the port of the server. A server that exits for another
+/// reason, or is not ready in time, is an error with the end of its log.
 pub(crate) async fn until_serving(
-    process: &mut Process,
+    process: &mut ServerProcess,
     what: &str,
-    patience: Duration,
-    mut answers: impl AsyncFnMut(&Process) -> bool,
+    limit: Duration,
+    mut is_ready: impl AsyncFnMut(&ServerProcess) -> bool,
 ) -> Result<bool> {
-    let serving = until(what, patience, async || {
+    let serving = until(what, limit, async || {
         if port::was_lost(process) {
             return Ok(Some(false));
         }
-        if process.has_ended() {
-            bail!("it ended");
+        if process.has_exited() {
+            bail!("it exited");
         }
-        Ok(answers(process).await.then_some(true))
+        Ok(is_ready(process).await.then_some(true))
     });
     let serving = serving.await;
     serving.with_context(|| process.log_tail())

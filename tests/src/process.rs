@@ -1,4 +1,4 @@
-//! A server process that ends with its test, however the test ends.
+//! A server process that never outlives its test, however the test ends.
 
 use std::env;
 use std::ffi::OsString;
@@ -16,40 +16,42 @@ use tokio::time::Instant;
 
 use crate::poll;
 
-/// How a program that is instrumented learns where its coverage goes.
-const PROFILE: &str = "LLVM_PROFILE_FILE";
+/// The variable that tells an instrumented program where to write its coverage.
+const COVERAGE_VARIABLE: &str = "LLVM_PROFILE_FILE";
 
-/// Lines of a server's log that a failing test shows.
-const TAIL: usize = 30;
+/// Number of log lines that a failing test prints.
+const TAIL_LINES: usize = 30;
 
-/// A running server with its log in a file. Dropping it kills it and waits until it is gone; if
-/// the test is panicking, the end of the log is shown.
-pub struct Process {
+/// A running server whose output goes to a file.
+///
+/// Dropping it kills the process and waits for its end. If the test panics, the end of the log is
+/// printed.
+pub struct ServerProcess {
     name: String,
     child: Child,
     log: PathBuf,
 }
 
-/// How a process ended.
+/// The exit of a process.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Exit {
-    /// The exit code; nothing if a signal ended it.
+    /// The exit code; `None` if a signal ended the process.
     pub code: Option<i32>,
-    /// How long we waited for it.
+    /// The duration of the wait for the exit.
     pub took: Duration,
 }
 
-/// What the kernel counts in a second of a process' time, on every Linux of today.
+/// Clock ticks per second in `/proc/PID/stat`. It is 100 on every current Linux.
 const TICKS_PER_SECOND: f64 = 100.0;
 
-impl Process {
-    /// Starts `program` with an empty environment; both outputs go to the file `log`.
+impl ServerProcess {
+    /// Starts `program` with an empty environment. Its stdout and stderr go to the file `log`.
     pub fn start(program: &Path, arguments: &[String], log: &Path) -> Result<Self> {
-        Self::start_in(&[], program, arguments, log)
+        Self::start_with_env(&[], program, arguments, log)
     }
 
-    /// The same with these variables in its environment.
-    pub fn start_in(
+    /// Starts `program` with these variables in its environment.
+    pub fn start_with_env(
         variables: &[(&str, &str)],
         program: &Path,
         arguments: &[String],
@@ -57,7 +59,8 @@ impl Process {
     ) -> Result<Self> {
         let name = program.file_name().unwrap_or_default().to_string_lossy();
         let output = File::create(log).with_context(|| log.display().to_string())?;
-        // setpriv asks the kernel to kill the server when we are killed, and becomes the server.
+        // setpriv asks the kernel to kill the server when this process dies, then becomes the
+        // server by exec.
         let mut command = Command::new("setpriv");
         command
             .arg("--pdeathsig=KILL")
@@ -72,47 +75,47 @@ impl Process {
             .stderr(output);
         Ok(Self {
             child: spawn(command)
-                .with_context(|| format!("starting {name} by setpriv, which util-linux has"))?,
+                .with_context(|| format!("starting {name} with setpriv from util-linux"))?,
             name: name.into_owned(),
             log: log.to_owned(),
         })
     }
 
-    /// The process id.
+    /// The id of the process, as in `/proc`.
     pub fn id(&self) -> u32 {
         self.child.id()
     }
 
-    /// True if the server is not running any more.
-    pub fn has_ended(&mut self) -> bool {
+    /// Returns true if the process has exited.
+    pub fn has_exited(&mut self) -> bool {
         !matches!(self.child.try_wait(), Ok(None))
     }
 
-    /// Kills the server and waits until it is gone.
+    /// Kills the process and waits for its end.
     pub fn kill(&mut self) {
-        // It may have ended by itself; all that counts is that it is gone afterwards.
+        // The process may have exited by itself. It is gone afterwards in any case.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
 
-    /// Asks it to end by SIGTERM, and gives it a moment.
-    pub(crate) fn end(&mut self) {
-        let asked = !self.has_ended() && self.signal("TERM").is_ok();
-        let mut moments = 0..100;
-        while asked && !self.has_ended() && moments.next().is_some() {
+    /// Sends SIGTERM and waits up to three seconds for the exit.
+    pub(crate) fn terminate(&mut self) {
+        let signalled = !self.has_exited() && self.signal("TERM").is_ok();
+        let mut attempts = 0..100;
+        while signalled && !self.has_exited() && attempts.next().is_some() {
             thread::park_timeout(Duration::from_millis(30));
         }
     }
 
-    /// Sends a signal by its name, as in `STOP`.
+    /// Sends a signal by its name, as in `TERM` or `STOP`.
     pub fn signal(&self, name: &str) -> Result<()> {
         let id = self.id().to_string();
-        let done = Command::new("kill").args(["-s", name, &id]).status()?;
-        ensure!(done.success(), "SIG{name} to {}: {done}", self.name);
+        let status = Command::new("kill").args(["-s", name, &id]).status()?;
+        ensure!(status.success(), "SIG{name} to {}: {status}", self.name);
         Ok(())
     }
 
-    /// True if a signal has stopped every thread of it.
+    /// Returns true if all threads of the process are stopped by a signal.
     pub fn is_stopped(&self) -> Result<bool> {
         for thread in fs::read_dir(format!("/proc/{}/task", self.id()))? {
             let text = fs::read_to_string(thread?.path().join("stat"))?;
@@ -124,11 +127,11 @@ impl Process {
         Ok(true)
     }
 
-    /// Waits until it has ended by itself.
-    pub async fn ended_within(&mut self, patience: Duration) -> Result<Exit> {
+    /// Waits until the process exits by itself.
+    pub async fn wait_for_exit(&mut self, timeout: Duration) -> Result<Exit> {
         let started = Instant::now();
-        let what = format!("{} to end", self.name);
-        let status = poll::until(&what, patience, async || Ok(self.child.try_wait()?));
+        let what = format!("{} to exit", self.name);
+        let status = poll::until(&what, timeout, async || Ok(self.child.try_wait()?));
         let status = status.await.with_context(|| self.log_tail())?;
         Ok(Exit {
             code: status.code(),
@@ -136,13 +139,13 @@ impl Process {
         })
     }
 
-    /// Bytes of memory it has now, with the pages of its own file that are in use.
-    pub fn resident(&self) -> Result<u64> {
+    /// The resident memory in bytes, including the mapped pages of the executable.
+    pub fn resident_bytes(&self) -> Result<u64> {
         self.memory("VmRSS:")
     }
 
-    /// Bytes of memory that are its own: what it has allocated and written.
-    pub fn allocated(&self) -> Result<u64> {
+    /// The resident anonymous memory in bytes, which the process allocated and wrote.
+    pub fn anonymous_bytes(&self) -> Result<u64> {
         self.memory("RssAnon:")
     }
 
@@ -155,58 +158,58 @@ impl Process {
         Ok(kilobytes.parse::<u64>()? * 1024)
     }
 
-    /// Files and sockets that it has open.
+    /// The number of open files and sockets.
     pub fn open_files(&self) -> Result<usize> {
         let path = format!("/proc/{}/fd", self.id());
         Ok(fs::read_dir(&path).context(path)?.count())
     }
 
-    /// The processor time it has used so far.
-    pub fn processor_time(&self) -> Result<Duration> {
-        processor_time(&self.id().to_string())
+    /// The CPU time used so far.
+    pub fn cpu_time(&self) -> Result<Duration> {
+        cpu_time(&self.id().to_string())
     }
 
-    /// All the server has logged so far.
+    /// The output so far.
     pub fn log(&self) -> String {
         let bytes = fs::read(&self.log).unwrap_or_default();
         String::from_utf8_lossy(&bytes).into_owned()
     }
 
-    /// The end of the log under a title, for people.
+    /// The last lines of the output, with a title, for error messages.
     pub fn log_tail(&self) -> String {
         let log = self.log();
         let lines: Vec<&str> = log.lines().collect();
-        let tail = lines[lines.len().saturating_sub(TAIL)..].join("\n");
+        let tail = lines[lines.len().saturating_sub(TAIL_LINES)..].join("\n");
         format!("--- end of the log of {}\n{tail}\n---", self.name)
     }
 }
 
-/// The processor time that this process has used so far.
-pub(crate) fn own_processor_time() -> Result<Duration> {
-    processor_time("self")
+/// The CPU time that the test process itself has used so far.
+pub(crate) fn own_cpu_time() -> Result<Duration> {
+    cpu_time("self")
 }
 
-fn processor_time(id: &str) -> Result<Duration> {
+fn cpu_time(id: &str) -> Result<Duration> {
     let path = format!("/proc/{id}/stat");
     let text = fs::read_to_string(&path).context(path)?;
-    // The name in brackets may hold anything; fields are counted after it.
+    // The name in parentheses may contain spaces, so fields are counted after it.
     let (_, fields) = text.rsplit_once(") ").context("no name")?;
     let fields: Vec<&str> = fields.split(' ').collect();
     let ticks = |index: usize| -> Result<f64> {
-        let field = fields.get(index).context("a short line")?;
+        let field = fields.get(index).context("too few fields")?;
         Ok(field.parse()?)
     };
     let seconds = (ticks(11)? + ticks(12)?) / TICKS_PER_SECOND;
     Ok(Duration::from_secs_f64(seconds))
 }
 
-/// Where the coverage of our own binary is collected, if it is.
+/// The environment variable for coverage; `None` unless coverage is collected.
 pub(crate) fn coverage() -> Option<(&'static str, OsString)> {
-    env::var_os(PROFILE).map(|file| (PROFILE, file))
+    env::var_os(COVERAGE_VARIABLE).map(|file| (COVERAGE_VARIABLE, file))
 }
 
-impl Drop for Process {
-    #[expect(clippy::print_stderr, reason = "shown by the failing test")]
+impl Drop for ServerProcess {
+    #[expect(clippy::print_stderr, reason = "printed by the failing test")]
     fn drop(&mut self) {
         self.kill();
         if thread::panicking() {
@@ -215,24 +218,24 @@ impl Drop for Process {
     }
 }
 
-/// A command to start, and where to send the child.
-type Order = (Command, Sender<io::Result<Child>>);
+/// A command to start, and the channel for the child process.
+type SpawnRequest = (Command, Sender<io::Result<Child>>);
 
-/// The thread that starts all servers. The kernel counts a child's parent as dead when the *thread*
-/// that started it ends; this one ends with the process.
-static STARTER: LazyLock<Sender<Order>> = LazyLock::new(|| {
-    let (orders, inbox) = mpsc::channel::<Order>();
+/// Starts all servers on one thread. The kernel signals a parent's death when the *thread* that
+/// started the child ends, and this thread lives as long as the process.
+static SPAWNER: LazyLock<Sender<SpawnRequest>> = LazyLock::new(|| {
+    let (requests, inbox) = mpsc::channel::<SpawnRequest>();
     thread::spawn(move || {
         for (mut command, reply) in inbox {
-            // Nobody waits any more if the test has ended meanwhile.
+            // The receiver is gone if the test has ended meanwhile.
             let _ = reply.send(command.spawn());
         }
     });
-    orders
+    requests
 });
 
 fn spawn(command: Command) -> Result<Child> {
     let (reply, child) = mpsc::channel();
-    STARTER.send((command, reply))?;
+    SPAWNER.send((command, reply))?;
     Ok(child.recv()??)
 }

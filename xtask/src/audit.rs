@@ -1,4 +1,4 @@
-//! `cargo xtask audit`: what we depend on, checked by the rules of `deny.toml`.
+//! `cargo xtask audit`: checks dependencies against the rules of `deny.toml`.
 
 use anyhow::{Result, bail};
 
@@ -9,15 +9,15 @@ pub(crate) fn run() -> Result<()> {
     install_subcommand("cargo-deny", "0.20.2")?;
     command::run(&mut deny(&["bans", "licenses", "sources"]))?;
 
-    // Advisories live in a repository of their own, which is not reachable from everywhere.
+    // The advisory database is a separate repository, which is not reachable from everywhere.
     let advisories = command::output(&mut deny(&["advisories"]))?;
-    let said = String::from_utf8_lossy(&advisories.stderr);
+    let stderr = String::from_utf8_lossy(&advisories.stderr);
     if advisories.status.success() {
         println!("advisories ok");
-    } else if said.contains("failed to fetch advisory database") {
-        println!("advisories NOT checked: the advisory database cannot be fetched from here");
+    } else if stderr.contains("failed to fetch advisory database") {
+        println!("advisories NOT checked: cannot fetch the advisory database");
     } else {
-        bail!("advisories:\n{said}");
+        bail!("advisories:\n{stderr}");
     }
     Ok(())
 }

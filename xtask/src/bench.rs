@@ -1,18 +1,18 @@
-//! `cargo xtask bench`: benchmarks by name.
+//! `cargo xtask bench`: runs a benchmark by name.
 
 use anyhow::{Context, Result, ensure};
 
 use crate::command::{cargo, run as run_command};
-use crate::instructions::{DECISION, STREAM};
+use crate::instruction_budget::{DECISION, STREAM};
 
 /// Run a benchmark; without a name, list them.
 ///
-/// Results belong into docs/benchmarks.md, as a table with the command beside it.
+/// Record results in docs/develop/benchmarks.md, as a table with the command beside it.
 #[derive(clap::Args)]
-pub(crate) struct Arguments {
-    /// Which one
+pub(crate) struct BenchArgs {
+    /// The name of the benchmark
     name: Option<String>,
-    /// Passed on to the benchmark
+    /// Arguments for the benchmark
     #[arg(last = true)]
     arguments: Vec<String>,
 }
@@ -26,30 +26,30 @@ struct Bench {
 const BENCHES: [Bench; 8] = [
     Bench {
         name: "race-model",
-        about: "how far a fixed poll and Kelpie's schedule are from the node controller's deadline",
+        about: "margin to the node controller's deadline of a fixed poll and of Kelpie's schedule",
         run: |arguments| cargo_bench("kelpie-core", "race_model", arguments),
     },
     Bench {
         name: "race",
-        about: "partitions on real servers: how many nodes real kube-controller-managers give up before \
-                a prober stops them; any prober's command line with --prober",
+        about: "partitions on real servers: the nodes that real kube-controller-managers mark \
+                Unknown before a prober stops them; --prober takes the command line of any prober",
         run: |arguments| cargo_bench("kelpie-e2e", "race", arguments),
     },
     Bench {
         name: "outage",
-        about: "hundreds of clusters on real servers trip in the same second: how long a prober takes to \
-                fence them all, and to restore them; any prober's command line with --prober",
+        about: "hundreds of clusters on real servers trip in the same second: the time in which a \
+                prober fences and restores all of them; --prober takes any prober's command line",
         run: |arguments| cargo_bench("kelpie-e2e", "outage", arguments),
     },
     Bench {
         name: "fleet",
         about: "memory, processor time and requests of a prober over many healthy clusters on real \
-                servers; any prober's command line after --peer",
+                servers; --peer takes the command line of any prober",
         run: |arguments| cargo_bench("kelpie-e2e", "fleet", arguments),
     },
     Bench {
         name: "landscape",
-        about: "how fast time goes by in a simulated landscape, and how large one may be",
+        about: "speed and maximum size of a simulated landscape",
         run: |_| long_tests("scale::"),
     },
     Bench {
@@ -59,7 +59,7 @@ const BENCHES: [Bench; 8] = [
     },
     Bench {
         name: "decision",
-        about: "instructions per lease of a decision over 5,000 leases (valgrind), held to a budget",
+        about: "instructions per lease of a decision over 5,000 leases (valgrind), with a budget",
         run: |arguments| {
             ensure!(arguments.is_empty(), "this benchmark takes no arguments");
             DECISION.check().map(|_| ())
@@ -67,9 +67,9 @@ const BENCHES: [Bench; 8] = [
     },
     Bench {
         name: "collector",
-        about: "samples a second of a collector on a real federate body, its memory under a body of \
-                1 GiB, and instructions per sample (valgrind), held to a budget; with -- --process \
-                the cost of the whole process, with -- --peer of any collector's command line",
+        about: "samples per second of a collector on a real federate body, its memory with a body \
+                of 1 GiB, and instructions per sample (valgrind), with a budget; `-- --process` \
+                measures the whole process, `-- --peer` the command line of any collector",
         run: |arguments| match arguments {
             [] => {
                 cargo_bench("kelpie-collector", "stream", &[])?;
@@ -85,7 +85,7 @@ const BENCHES: [Bench; 8] = [
     },
 ];
 
-pub(crate) fn run(arguments: &Arguments) -> Result<()> {
+pub(crate) fn run(arguments: &BenchArgs) -> Result<()> {
     let Some(name) = &arguments.name else {
         for bench in &BENCHES {
             println!("{:<12} {}", bench.name, bench.about);
@@ -94,11 +94,11 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
     };
     let bench = BENCHES.iter().find(|bench| bench.name == name);
     let bench = bench
-        .with_context(|| format!("no benchmark is named {name}: `cargo xtask bench` lists them"))?;
+        .with_context(|| format!("there is no benchmark {name}: `cargo xtask bench` lists them"))?;
     (bench.run)(&arguments.arguments)
 }
 
-/// The prober's tests of this name that take minutes, one after the other.
+/// Runs the prober's ignored tests whose path contains `name`, one after the other.
 fn long_tests(name: &str) -> Result<()> {
     let mut test = cargo(&["test", "--release", "--quiet", "--package", "kelpie-prober"]);
     test.args(["--test", "it", "--", "--ignored", "--nocapture"]);
@@ -115,8 +115,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_unknown_name_says_how_to_see_the_known_ones() {
-        let arguments = Arguments {
+    fn unknown_names_get_a_hint() {
+        let arguments = BenchArgs {
             name: Some("speed".into()),
             arguments: Vec::new(),
         };

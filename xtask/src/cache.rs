@@ -1,7 +1,7 @@
-//! Where the real servers are: one folder outside the repository, named after what it was made from.
+//! The folder of the real servers, outside the repository and named after their versions.
 //!
-//! `cargo xtask tools` fills the folder; the end-to-end tests read it. Changed pins name another
-//! folder, so a server never comes from pins other than the ones in the checkout.
+//! `cargo xtask tools` fills the folder; the end-to-end tests use it. Changed pins result in
+//! another folder, so the servers always match the pins of the checkout.
 
 use std::env;
 use std::fs;
@@ -12,7 +12,7 @@ use anyhow::{Context, Result, bail};
 /// The command that fills the folder.
 pub const PROVIDE: &str = "cargo xtask tools";
 
-/// What a complete folder holds: the servers, the folders of custom resource definitions, and clients.
+/// The content of a complete folder: servers, clients, and folders of custom resource definitions.
 pub const CONTENT: [&str; 15] = [
     "kube-apiserver",
     "kube-controller-manager",
@@ -31,16 +31,17 @@ pub const CONTENT: [&str; 15] = [
     PYTHON,
 ];
 
-/// The definitions of open-cluster-management, with their version in the name like that of Python's
-/// client.
+/// The custom resource definitions of open-cluster-management, with their version in the name like
+/// that of the Python client.
 pub const OPEN_CLUSTER: &str = "open-cluster-management-crds-v1.1.0";
 
-/// Python's client for Kubernetes: a folder for `PYTHONPATH`. Its version is in its name and not in the
-/// folder's, so that another one builds no server again.
+/// The Python client for Kubernetes, a folder for `PYTHONPATH`. Its version is part of its own name
+/// and not of the folder's, so that a new version does not cause the servers to be built again.
 pub const PYTHON: &str = "python-kubernetes-36.0.3";
 
-/// The root of the checkout that cargo runs us from. Only without cargo is it the one this was
-/// compiled in: two checkouts may share a target folder and so this very binary.
+/// Returns the root of the checkout in which cargo runs this program. Without cargo, it is the
+/// checkout in which the program was compiled, which may be another one: two checkouts can share a
+/// target folder and thus this binary.
 pub fn repository() -> PathBuf {
     let compiled = Path::new(env!("CARGO_MANIFEST_DIR"));
     let running = env::var_os("CARGO_MANIFEST_DIR").map(PathBuf::from);
@@ -55,14 +56,14 @@ fn root_above(folder: &Path) -> Option<&Path> {
     folder.ancestors().find(is_root)
 }
 
-/// The folder of the servers, whether it is filled already or not.
+/// Returns the folder of the servers, which may not exist yet.
 pub fn folder() -> Result<PathBuf> {
     let root = root(|name| env::var_os(name).map(PathBuf::from))?;
     let pins = pins(&repository().join("tools"))?;
     Ok(root.join(name(&kubernetes_version()?, &pins, assets().as_deref())))
 }
 
-/// One server or folder of [`CONTENT`]; when it is missing, the error names the command that
+/// Returns the path of an entry of [`CONTENT`]. If it is missing, the error names the command that
 /// provides it.
 pub fn find(name: &str) -> Result<PathBuf> {
     let path = folder()?.join(name);
@@ -75,7 +76,7 @@ pub fn find(name: &str) -> Result<PathBuf> {
     Ok(path)
 }
 
-/// The file with a custom resource definition, as in `machines.machine.sapcloud.io`.
+/// Returns the file of a custom resource definition such as `machines.machine.sapcloud.io`.
 pub fn definition(name: &str) -> Result<PathBuf> {
     for folder in ["crds", OPEN_CLUSTER] {
         let file = find(folder)?.join(format!("{name}.yaml"));
@@ -83,18 +84,18 @@ pub fn definition(name: &str) -> Result<PathBuf> {
             return Ok(file);
         }
     }
-    bail!("there is no definition of {name} among those that `{PROVIDE}` fetches")
+    bail!("`{PROVIDE}` fetches no definition of {name}")
 }
 
-/// The folder named by `KUBEBUILDER_ASSETS`, if it holds an API server and an etcd.
+/// Returns the folder that `KUBEBUILDER_ASSETS` names, if it has an API server and an etcd.
 pub fn assets() -> Option<PathBuf> {
-    // Links into it are made elsewhere, and tests run elsewhere: a relative path would lead astray.
+    // Links to it are created in other folders, so the path must be absolute.
     let folder = fs::canonicalize(env::var_os("KUBEBUILDER_ASSETS")?).ok()?;
-    let holds = |name: &str| folder.join(name).is_file();
-    (holds("kube-apiserver") && holds("etcd")).then_some(folder)
+    let has = |name: &str| folder.join(name).is_file();
+    (has("kube-apiserver") && has("etcd")).then_some(folder)
 }
 
-/// The pinned Kubernetes version, as in `v1.36.4`.
+/// Returns the pinned Kubernetes version, such as `v1.36.4`.
 pub fn kubernetes_version() -> Result<String> {
     let path = repository().join("tools/kubernetes/go.mod");
     let text = fs::read_to_string(&path).with_context(|| format!("reading {}", path.display()))?;
@@ -102,7 +103,7 @@ pub fn kubernetes_version() -> Result<String> {
         .with_context(|| format!("{} requires no k8s.io/kubernetes", path.display()))
 }
 
-/// The cache of all versions: `KELPIE_CACHE`, else the user's cache folder.
+/// Returns the parent of all folders: `KELPIE_CACHE`, else a folder in the user's cache.
 fn root(env: impl Fn(&str) -> Option<PathBuf>) -> Result<PathBuf> {
     let set = |name| env(name).filter(|path| !path.as_os_str().is_empty());
     set("KELPIE_CACHE")
@@ -111,8 +112,8 @@ fn root(env: impl Fn(&str) -> Option<PathBuf>) -> Result<PathBuf> {
         .context("no cache folder: set KELPIE_CACHE, XDG_CACHE_HOME or HOME")
 }
 
-/// The contents of every go.mod and go.sum under `tools`, in a fixed order. What is no Go module there
-/// has no part in how the servers are built.
+/// Returns the contents of every go.mod and go.sum under `tools`, in a fixed order. Folders without
+/// a Go module do not affect how the servers are built.
 fn pins(tools: &Path) -> Result<Vec<u8>> {
     let mut modules: Vec<PathBuf> = fs::read_dir(tools)
         .with_context(|| format!("reading {}", tools.display()))?
@@ -132,14 +133,14 @@ fn pins(tools: &Path) -> Result<Vec<u8>> {
 
 fn name(version: &str, pins: &[u8], assets: Option<&Path>) -> String {
     let key = fnv1a(pins);
-    // Servers from elsewhere get a folder of their own: they are not what the pins say.
+    // Servers from `KUBEBUILDER_ASSETS` get a separate folder, because they do not match the pins.
     match assets.map(|path| fnv1a(path.as_os_str().as_encoded_bytes())) {
         None => format!("{version}-{key:016x}"),
         Some(from) => format!("assets-{:016x}", key ^ from),
     }
 }
 
-/// FNV-1a: stable between Rust releases, which the standard hasher does not promise.
+/// FNV-1a, which is stable between Rust releases, unlike the standard hasher.
 fn fnv1a(bytes: &[u8]) -> u64 {
     bytes.iter().fold(0xcbf2_9ce4_8422_2325, |hash, byte| {
         (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3)
@@ -166,7 +167,7 @@ mod tests {
     }
 
     #[test]
-    fn the_repository_is_found_from_each_of_its_crates() {
+    fn repository_is_found_from_its_crates() {
         let root = repository();
         assert!(root.join("deny.toml").is_file());
         assert_eq!(
@@ -177,7 +178,7 @@ mod tests {
     }
 
     #[test]
-    fn the_cache_is_where_the_user_says_else_in_the_users_cache_folder() {
+    fn environment_selects_the_cache() {
         let all = [
             ("KELPIE_CACHE", "/k"),
             ("XDG_CACHE_HOME", "/x"),
@@ -192,7 +193,7 @@ mod tests {
     }
 
     #[test]
-    fn other_pins_or_other_servers_name_another_folder() {
+    fn folder_depends_on_pins_and_assets() {
         let plain = name("v1.2.3", b"pins", None);
         assert!(plain.starts_with("v1.2.3-"), "{plain}");
         assert_eq!(plain, name("v1.2.3", b"pins", None));
@@ -201,7 +202,7 @@ mod tests {
     }
 
     #[test]
-    fn the_version_is_the_required_one_not_a_replaced_or_similar_module() {
+    fn version_is_that_of_the_exact_module() {
         let text =
             "require (\n\tk8s.io/kubernetes-csi v0.1.0\n\tk8s.io/kubernetes v1.2.3 // x\n)\n";
         assert_eq!(

@@ -1,4 +1,4 @@
-//! Running other programs: every failure names the command line that failed.
+//! Runs other programs. Every error contains the command line that failed.
 
 use std::env;
 use std::ffi::OsStr;
@@ -11,47 +11,47 @@ use serde_json::Value;
 
 use crate::cache;
 
-/// A program started at the root of the repository.
+/// Prepares a program that runs in the root of the repository.
 pub fn program(name: impl AsRef<OsStr>, args: &[&str]) -> Command {
     let mut command = Command::new(name);
     command.args(args).current_dir(cache::repository());
     command
 }
 
-/// The cargo that runs us, without the variables it set for us: build scripts that watch them
-/// would run again after every `cargo xtask`.
+/// Prepares the cargo that runs this process, without the variables that it set for this process.
+/// Build scripts that depend on these would otherwise run again after every `cargo xtask`.
 pub fn cargo(args: &[&str]) -> Command {
     let name = env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
     let mut command = program(name, args);
     for (name, _) in env::vars_os() {
-        let ours = name.to_string_lossy();
-        if ours.starts_with("CARGO_PKG_") || ours.starts_with("CARGO_MANIFEST_") {
+        let text = name.to_string_lossy();
+        if text.starts_with("CARGO_PKG_") || text.starts_with("CARGO_MANIFEST_") {
             command.env_remove(name);
         }
     }
     command
 }
 
-/// Runs to the end with our own terminal; a failure is an error.
+/// Runs a command that prints to the terminal. A non-zero exit status is an error.
 pub fn run(command: &mut Command) -> Result<()> {
     let status = command.status().with_context(|| cannot_start(command))?;
     check(command, status)
 }
 
-/// Runs to the end and gives what it printed; what it says on stderr is shown.
+/// Runs a command and returns its stdout. Its stderr goes to the terminal.
 pub fn read(command: &mut Command) -> Result<String> {
     let output = output(command.stderr(Stdio::inherit()))?;
     check(command, output.status)?;
     String::from_utf8(output.stdout)
-        .with_context(|| format!("`{}` printed what is not UTF-8", line(command)))
+        .with_context(|| format!("`{}` printed invalid UTF-8", line(command)))
 }
 
-/// Runs to the end and gives all it printed, whether it failed or not.
+/// Runs a command and returns its output, whatever its exit status.
 pub fn output(command: &mut Command) -> Result<Output> {
     command.output().with_context(|| cannot_start(command))
 }
 
-/// Runs to the end, whether it fails or not; `each` hears every line that it prints.
+/// Runs a command and calls `each` for every line of its stdout. Returns its exit status.
 pub fn follow(command: &mut Command, mut each: impl FnMut(&str)) -> Result<ExitStatus> {
     let child = command.stdout(Stdio::piped()).spawn();
     let mut child = child.with_context(|| cannot_start(command))?;
@@ -63,27 +63,27 @@ pub fn follow(command: &mut Command, mut each: impl FnMut(&str)) -> Result<ExitS
     Ok(child.wait()?)
 }
 
-/// True if `program` can be started by its name.
+/// Returns true if `program` is on the `PATH`.
 pub fn is_installed(program: &str) -> bool {
     let path = env::var_os("PATH").unwrap_or_default();
     env::split_paths(&path).any(|folder| folder.join(program).is_file())
 }
 
-/// Builds with cargo and gives the executable that comes out of it.
+/// Runs a cargo build and returns the path of the resulting executable.
 pub fn build_executable(args: &[&str]) -> Result<PathBuf> {
     let mut build = cargo(args);
-    if let Some(folder) = instrumented() {
+    if let Some(folder) = coverage_target_dir() {
         build.arg("--target-dir").arg(folder);
     }
     build.arg("--message-format=json-render-diagnostics");
     let messages = read(&mut build)?;
     let executable = messages.lines().rev().find_map(executable_in);
-    executable.with_context(|| format!("`{}` made no executable", line(&build)))
+    executable.with_context(|| format!("`{}` built no executable", line(&build)))
 }
 
-/// Where cargo-llvm-cov builds, if it runs us: only what is built there counts, and what is built
-/// elsewhere would find the artifacts of other builds and take them for its own.
-fn instrumented() -> Option<PathBuf> {
+/// Returns the target folder of cargo-llvm-cov, if that runs this process. Coverage is measured
+/// only for programs built there, and a build elsewhere would reuse artifacts of other builds.
+fn coverage_target_dir() -> Option<PathBuf> {
     env::var_os("CARGO_LLVM_COV")?;
     let profile = PathBuf::from(env::var_os("LLVM_PROFILE_FILE")?);
     profile.parent().map(Path::to_owned)
@@ -105,7 +105,7 @@ fn cannot_start(command: &Command) -> String {
     format!("cannot start `{}`", line(command))
 }
 
-/// The command as one would type it.
+/// Formats the command as typed in a shell.
 fn line(command: &Command) -> String {
     let program = command.get_program().to_string_lossy();
     let short = program.rsplit('/').next().unwrap_or_default().to_owned();
@@ -119,7 +119,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_failure_names_the_command_line() {
+    fn errors_contain_the_command_line() {
         let error = run(&mut program("/bin/sh", &["-c", "exit 3"])).unwrap_err();
         assert_eq!(error.to_string(), "`sh -c exit 3` failed (exit status: 3)");
         let error = run(&mut program("no-such-program", &["x"])).unwrap_err();
@@ -127,7 +127,7 @@ mod tests {
     }
 
     #[test]
-    fn the_executable_is_found_among_cargos_messages() {
+    fn executable_is_found_in_cargo_messages() {
         assert_eq!(executable_in(r#"{"reason":"compiler-artifact"}"#), None);
         assert_eq!(executable_in("not json"), None);
         let found = executable_in(r#"{"reason":"compiler-artifact","executable":"/t/x"}"#);
@@ -135,7 +135,7 @@ mod tests {
     }
 
     #[test]
-    fn a_program_is_installed_if_it_is_on_the_path() {
+    fn installed_programs_are_on_the_path() {
         assert!(is_installed("sh"));
         assert!(!is_installed("no-such-program"));
     }

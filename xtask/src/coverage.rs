@@ -1,4 +1,4 @@
-//! `cargo xtask coverage`: which lines the tests run, per crate, with a floor.
+//! `cargo xtask coverage`: line coverage per crate, with a minimum.
 
 use std::collections::BTreeMap;
 use std::env;
@@ -13,26 +13,28 @@ use xtask::cache;
 use crate::command::{self, cargo, is_installed, program};
 use crate::packages::install_subcommand;
 
-/// Percent of the product's lines that tests must run, and the crates that must have more.
-const FLOOR: f64 = 85.0;
-const HIGHER: [(&str, f64); 2] = [("kelpie-core", 95.0), ("kelpie-config", 95.0)];
+/// The minimum line coverage of the product, in percent.
+const MINIMUM: f64 = 85.0;
 
-/// A file with a smaller percentage is named.
-const LOW: f64 = 80.0;
+/// Crates with a higher minimum.
+const CRATE_MINIMUMS: [(&str, f64); 2] = [("kelpie-core", 95.0), ("kelpie-config", 95.0)];
 
-/// Lines of one file or crate.
+/// Files with a lower coverage are listed.
+const LISTED_BELOW: f64 = 80.0;
+
+/// The line coverage of a file or crate.
 #[derive(Default, Clone, Copy)]
-struct Lines {
-    all: u64,
-    run: u64,
+struct LineCoverage {
+    total: u64,
+    covered: u64,
 }
 
-impl Lines {
+impl LineCoverage {
     #[expect(clippy::cast_precision_loss, reason = "line counts are far below 2^52")]
     fn percent(self) -> f64 {
-        match self.all {
+        match self.total {
             0 => 100.0,
-            all => self.run as f64 * 100.0 / all as f64,
+            total => self.covered as f64 * 100.0 / total as f64,
         }
     }
 }
@@ -45,20 +47,21 @@ pub(crate) fn run() -> Result<()> {
     measure.envs(llvm_tools()?);
     let measured = command::run(&mut measure);
     let text = fs::read_to_string(&report).context("cargo-llvm-cov wrote no report");
-    // Gone or never written: either way nothing is left behind.
+    // An error means that there is no file, which is fine.
     let _ = fs::remove_file(&report);
     measured?;
     let report = serde_json::from_str(&text?)?;
     let files = product_files(&report, &cache::repository());
     for (file, lines) in &files {
-        if lines.percent() < LOW {
+        if lines.percent() < LISTED_BELOW {
             println!("{:>6.2} % of {file}", lines.percent());
         }
     }
-    judge(&per_crate(&files))
+    check_minimums(&per_crate(&files))
 }
 
-/// Where LLVM's tools are when rustup has not installed its own: from a package of the same version.
+/// Returns variables that name LLVM's tools, if rustup has not installed its own. They must have
+/// the version of the compiler.
 fn llvm_tools() -> Result<Vec<(&'static str, String)>> {
     let libraries = command::read(&mut program("rustc", &["--print", "target-libdir"]))?;
     let own = Path::new(libraries.trim()).with_file_name("bin");
@@ -70,7 +73,7 @@ fn llvm_tools() -> Result<Vec<(&'static str, String)>> {
         .lines()
         .find_map(|line| line.strip_prefix("LLVM version: "));
     let major = version.and_then(|version| version.split('.').next());
-    let major = major.context("rustc does not say its LLVM version")?;
+    let major = major.context("rustc does not print its LLVM version")?;
     let tools = [("LLVM_COV", "llvm-cov"), ("LLVM_PROFDATA", "llvm-profdata")];
     let tools = tools.map(|(variable, tool)| (variable, format!("{tool}-{major}")));
     if tools.iter().any(|(_, tool)| !is_installed(tool)) {
@@ -82,17 +85,17 @@ fn llvm_tools() -> Result<Vec<(&'static str, String)>> {
     Ok(tools.to_vec())
 }
 
-/// Each file of a product crate by its path below `crates`; tests and project commands are not the
-/// product.
-fn product_files(report: &Value, repository: &Path) -> BTreeMap<String, Lines> {
+/// Returns the coverage of each product file by its path below `crates`. Tests and project commands
+/// are not part of the product.
+fn product_files(report: &Value, repository: &Path) -> BTreeMap<String, LineCoverage> {
     let folder = repository.join("crates");
     let read = |file: &Value| {
         let path = Path::new(file["filename"].as_str()?);
         let inside = path.strip_prefix(&folder).ok()?.to_str()?;
         let lines = &file["summary"]["lines"];
-        let lines = Lines {
-            all: lines["count"].as_u64()?,
-            run: lines["covered"].as_u64()?,
+        let lines = LineCoverage {
+            total: lines["count"].as_u64()?,
+            covered: lines["covered"].as_u64()?,
         };
         Some((inside.to_owned(), lines))
     };
@@ -100,49 +103,53 @@ fn product_files(report: &Value, repository: &Path) -> BTreeMap<String, Lines> {
     files.into_iter().flatten().filter_map(read).collect()
 }
 
-fn per_crate(files: &BTreeMap<String, Lines>) -> BTreeMap<String, Lines> {
-    let mut crates = BTreeMap::<String, Lines>::new();
+fn per_crate(files: &BTreeMap<String, LineCoverage>) -> BTreeMap<String, LineCoverage> {
+    let mut crates = BTreeMap::<String, LineCoverage>::new();
     for (file, lines) in files {
         let name = file.split('/').next().unwrap_or_default();
         let sum = crates.entry(name.to_owned()).or_default();
-        sum.all += lines.all;
-        sum.run += lines.run;
+        sum.total += lines.total;
+        sum.covered += lines.covered;
     }
     crates
 }
 
-fn judge(crates: &BTreeMap<String, Lines>) -> Result<()> {
-    let missing = HIGHER.iter().find(|(name, _)| !crates.contains_key(*name));
+fn check_minimums(crates: &BTreeMap<String, LineCoverage>) -> Result<()> {
+    let missing = CRATE_MINIMUMS
+        .iter()
+        .find(|(name, _)| !crates.contains_key(*name));
     if let Some((name, _)) = missing {
-        bail!("the report has no line of {name}: did cargo-llvm-cov measure the workspace?");
+        bail!("the report has no lines of {name}: did cargo-llvm-cov measure the workspace?");
     }
-    let all = crates.values().fold(Lines::default(), |sum, lines| Lines {
-        all: sum.all + lines.all,
-        run: sum.run + lines.run,
-    });
+    let product = crates
+        .values()
+        .fold(LineCoverage::default(), |sum, lines| LineCoverage {
+            total: sum.total + lines.total,
+            covered: sum.covered + lines.covered,
+        });
     let named = crates.iter().map(|(name, lines)| (name.as_str(), *lines));
     let mut low = Vec::new();
-    for (name, lines) in named.chain([("all crates", all)]) {
-        let higher = HIGHER.iter().find(|(higher, _)| *higher == name);
-        let floor = match higher {
-            Some((_, floor)) => *floor,
-            None if name == "all crates" => FLOOR,
+    for (name, lines) in named.chain([("all crates", product)]) {
+        let own = CRATE_MINIMUMS.iter().find(|(own, _)| *own == name);
+        let minimum = match own {
+            Some((_, minimum)) => *minimum,
+            None if name == "all crates" => MINIMUM,
             None => 0.0,
         };
         let percent = lines.percent();
         println!(
             "{name:<18} {percent:>6.2} %  {:>6} of {:>6} lines",
-            lines.run, lines.all
+            lines.covered, lines.total
         );
-        if percent < floor {
+        if percent < minimum {
             low.push(format!(
-                "{name} has {percent:.2} % of its lines tested, floor {floor} %"
+                "{name} has a line coverage of {percent:.2} %, minimum {minimum} %"
             ));
         }
     }
     if !low.is_empty() {
         bail!(
-            "{}: `cargo llvm-cov report --html` shows the lines",
+            "{}: `cargo llvm-cov report --html` shows the uncovered lines",
             low.join("; ")
         );
     }
@@ -154,10 +161,10 @@ mod tests {
     use super::*;
 
     fn report(files: &[(&str, u64, u64)]) -> Value {
-        let file = |(name, all, run): &(&str, u64, u64)| {
+        let file = |(name, total, covered): &(&str, u64, u64)| {
             serde_json::json!({
                 "filename": name,
-                "summary": { "lines": { "count": all, "covered": run } },
+                "summary": { "lines": { "count": total, "covered": covered } },
             })
         };
         let files: Vec<Value> = files.iter().map(file).collect();
@@ -167,39 +174,45 @@ mod tests {
     const CORE: (&str, u64, u64) = ("/r/crates/kelpie-core/src/a.rs", 100, 95);
     const CONFIG: (&str, u64, u64) = ("/r/crates/kelpie-config/src/a.rs", 100, 95);
 
-    fn judged(files: &[(&str, u64, u64)]) -> Result<()> {
-        judge(&per_crate(&product_files(&report(files), Path::new("/r"))))
+    fn check(files: &[(&str, u64, u64)]) -> Result<()> {
+        check_minimums(&per_crate(&product_files(&report(files), Path::new("/r"))))
     }
 
     #[test]
-    fn product_crates_alone_count() {
+    fn only_product_crates_count() {
         let files = [
             CORE,
             CONFIG,
             ("/r/xtask/src/main.rs", 1_000, 0),
             ("/r/tests/src/lib.rs", 1_000, 0),
         ];
-        assert!(judged(&files).is_ok());
+        assert!(check(&files).is_ok());
     }
 
     #[test]
-    fn the_core_has_a_higher_floor() {
+    fn core_has_a_higher_minimum() {
         let files = [("/r/crates/kelpie-core/src/a.rs", 100, 94), CONFIG];
-        let error = judged(&files).unwrap_err().to_string();
-        assert!(error.starts_with("kelpie-core has 94.00 %"), "{error}");
+        let error = check(&files).unwrap_err().to_string();
+        assert!(
+            error.starts_with("kelpie-core has a line coverage of 94.00 %"),
+            "{error}"
+        );
     }
 
     #[test]
-    fn the_whole_has_a_floor() {
+    fn product_has_a_minimum() {
         let files = [CORE, CONFIG, ("/r/crates/kelpie/src/main.rs", 1_000, 800)];
-        let error = judged(&files).unwrap_err().to_string();
-        assert!(error.starts_with("all crates has 82.50 %"), "{error}");
+        let error = check(&files).unwrap_err().to_string();
+        assert!(
+            error.starts_with("all crates has a line coverage of 82.50 %"),
+            "{error}"
+        );
     }
 
     #[test]
-    fn a_report_without_the_core_proves_nothing() {
-        let error = judged(&[CONFIG]).unwrap_err().to_string();
-        assert!(error.contains("no line of kelpie-core"), "{error}");
-        assert!(judged(&[]).is_err());
+    fn reports_without_the_core_are_rejected() {
+        let error = check(&[CONFIG]).unwrap_err().to_string();
+        assert!(error.contains("no lines of kelpie-core"), "{error}");
+        assert!(check(&[]).is_err());
     }
 }

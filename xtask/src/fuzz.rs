@@ -1,4 +1,4 @@
-//! `cargo xtask fuzz`: changed bytes, again and again, at what reads bytes of others.
+//! `cargo xtask fuzz`: fuzzes the parsers of untrusted input.
 
 use std::fs;
 
@@ -8,7 +8,7 @@ use xtask::cache;
 
 use crate::command::{self, is_installed, program};
 
-/// The files in `fuzz/fuzz_targets`.
+/// The fuzz targets: the files in `fuzz/fuzz_targets`.
 const TARGETS: [&str; 7] = [
     "federate",
     "health_query",
@@ -19,27 +19,27 @@ const TARGETS: [&str; 7] = [
     "weeder",
 ];
 
-/// Fuzz what reads bytes of others
+/// Fuzz a parser of untrusted input
 ///
-/// Starts from `fuzz/corpus/TARGET`, which the tests read too; what it learns goes to `fuzz/found`.
-/// Copy what it finds wrong into the corpus, under a name that says what it is.
+/// Starts from `fuzz/corpus/TARGET`, which the tests use too. New inputs go to `fuzz/found`. Copy
+/// inputs that reveal a bug into the corpus, under a descriptive name.
 #[derive(clap::Args)]
-pub(crate) struct Arguments {
-    /// What to fuzz
+pub(crate) struct FuzzArgs {
+    /// The fuzz target
     #[arg(value_parser = PossibleValuesParser::new(TARGETS))]
     target: String,
 
-    /// For how long
+    /// The duration in seconds
     #[arg(long, value_name = "N", default_value_t = 60)]
     seconds: u32,
 }
 
-pub(crate) fn run(arguments: &Arguments) -> Result<()> {
+pub(crate) fn run(arguments: &FuzzArgs) -> Result<()> {
     if let Some(remedy) = missing(is_installed("cargo-fuzz"), has_nightly()) {
         bail!("{remedy}");
     }
-    let Arguments { target, seconds } = arguments;
-    // What is fuzzed is what is shipped: with the same versions of everything.
+    let FuzzArgs { target, seconds } = arguments;
+    // Fuzz with the dependency versions of the product.
     let root = cache::repository();
     fs::copy(root.join("Cargo.lock"), root.join("fuzz/Cargo.lock"))?;
     let found = format!("fuzz/found/{target}");
@@ -54,7 +54,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
     ))
 }
 
-/// What is missing, and how to get it.
+/// Returns what is missing, with the commands that install it.
 fn missing(has_cargo_fuzz: bool, has_nightly: bool) -> Option<String> {
     let needed = [
         (
@@ -68,7 +68,9 @@ fn missing(has_cargo_fuzz: bool, has_nightly: bool) -> Option<String> {
             "rustup toolchain install nightly",
         ),
     ];
-    let missing = needed.into_iter().filter(|(is_there, ..)| !is_there);
+    let missing = needed
+        .into_iter()
+        .filter(|(is_installed, ..)| !is_installed);
     let remedies = missing.map(|(_, what, how)| format!("{what} is missing: `{how}`"));
     let remedies: Vec<String> = remedies.collect();
     (!remedies.is_empty()).then(|| remedies.join("; "))
@@ -102,14 +104,14 @@ mod tests {
     }
 
     #[test]
-    fn what_is_missing_is_named_with_the_remedy() {
+    fn missing_programs_have_a_remedy() {
         assert_eq!(missing(true, true), None);
-        let said = missing(false, false).unwrap();
+        let message = missing(false, false).unwrap();
         for remedy in [
             "cargo install cargo-fuzz",
             "rustup toolchain install nightly",
         ] {
-            assert!(said.contains(remedy), "{said}");
+            assert!(message.contains(remedy), "{message}");
         }
     }
 }

@@ -1,4 +1,4 @@
-//! `cargo xtask gen`: writes the docs that are made from the code, or checks that they are current.
+//! `cargo xtask gen`: writes the files that are generated from the code, or checks them.
 
 use std::fs;
 use std::path::Path;
@@ -10,20 +10,21 @@ use crate::command::{self, build_executable, program};
 
 /// Write the generated files.
 ///
-/// docs/cli.md, the help of every subcommand of the kelpie binary; docs/metrics.md, what it serves;
-/// deploy/rbac/, what it needs to be allowed; deploy/crds/, the kinds it brings. All come from the binary
-/// itself. The chart has copies of some of them, and of the alerts: Helm reads nothing outside of a chart.
+/// docs/reference/cli.md has the help of every subcommand of the kelpie binary,
+/// docs/reference/metrics.md its metrics, deploy/rbac/ the permissions it needs, and deploy/crds/
+/// its custom resource definitions. All of them come from the binary itself. The chart has copies
+/// of some of them and of the alerts, because Helm cannot read files outside of a chart.
 #[derive(clap::Args)]
-pub(crate) struct Arguments {
-    /// Write nothing; fail if a file is not current
+pub(crate) struct GenerateArgs {
+    /// Write nothing, but fail if a file is outdated
     #[arg(long)]
     check: bool,
 }
 
-/// Says what to do about every difference.
-const REPAIR: &str = "run `cargo xtask gen` and commit the result";
+/// The remedy for an outdated file.
+const REMEDY: &str = "run `cargo xtask gen` and commit the result";
 
-pub(crate) fn run(arguments: &Arguments) -> Result<()> {
+pub(crate) fn run(arguments: &GenerateArgs) -> Result<()> {
     if arguments.check {
         return check();
     }
@@ -38,22 +39,22 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
     Ok(())
 }
 
-/// Fails if a generated file is not what the code would give now.
+/// Fails if a generated file is outdated.
 pub(crate) fn check() -> Result<()> {
-    for (file, wanted) in generated()? {
-        let found = fs::read_to_string(cache::repository().join(file));
-        let found = found.with_context(|| format!("{file} cannot be read: {REPAIR}"))?;
-        if let Some(difference) = first_difference(&found, &wanted) {
-            bail!("{file}:{difference}\n{file} is not current: {REPAIR}");
+    for (file, expected) in generated()? {
+        let actual = fs::read_to_string(cache::repository().join(file));
+        let actual = actual.with_context(|| format!("{file} cannot be read: {REMEDY}"))?;
+        if let Some(difference) = first_difference(&actual, &expected) {
+            bail!("{file}:{difference}\n{file} is outdated: {REMEDY}");
         }
-        println!("{file} is current");
+        println!("{file} is up to date");
     }
     Ok(())
 }
 
-/// Files that the binary prints itself, by `kelpie generate NAME`.
+/// Files that `kelpie generate NAME` prints.
 const PRINTED: [(&str, &str); 9] = [
-    ("docs/metrics.md", "metrics"),
+    ("docs/reference/metrics.md", "metrics"),
     ("deploy/rbac/prober-seed.yaml", "rbac-prober-seed"),
     ("deploy/rbac/prober-shoot.yaml", "rbac-prober-shoot"),
     ("deploy/rbac/weeder.yaml", "rbac-weeder"),
@@ -64,7 +65,7 @@ const PRINTED: [(&str, &str); 9] = [
     ("deploy/rbac/addon-hop.yaml", "rbac-addon-hop"),
 ];
 
-/// Files of the chart, and what each is a copy of.
+/// Files of the chart, each with the file that it is a copy of.
 const COPIED: [(&str, &str); 4] = [
     (
         "deploy/charts/kelpie/files/rbac-prober.yaml",
@@ -84,20 +85,20 @@ const COPIED: [(&str, &str); 4] = [
     ),
 ];
 
-/// Every generated file and what it should hold.
+/// Returns the path and content of every generated file.
 fn generated() -> Result<Vec<(&'static str, String)>> {
     let kelpie = build_executable(&["build", "--quiet", "--package", "kelpie"])?;
     let help = |path: &[String]| {
         let path = path.iter().map(String::as_str);
-        ask(&kelpie, &path.chain(["--help"]).collect::<Vec<_>>())
+        run_kelpie(&kelpie, &path.chain(["--help"]).collect::<Vec<_>>())
     };
-    let mut files = vec![("docs/cli.md", command_page(&help)?)];
+    let mut files = vec![("docs/reference/cli.md", command_page(&help)?)];
     for (file, name) in PRINTED {
-        files.push((file, ask(&kelpie, &["generate", name])?));
+        files.push((file, run_kelpie(&kelpie, &["generate", name])?));
     }
     files.push((
         "deploy/crds/observabilityaddons.yaml",
-        ask(&kelpie, &["crd"])?,
+        run_kelpie(&kelpie, &["crd"])?,
     ));
     for (copy, original) in COPIED {
         let generated = files.iter().find(|(file, _)| *file == original);
@@ -106,26 +107,30 @@ fn generated() -> Result<Vec<(&'static str, String)>> {
             None => fs::read_to_string(cache::repository().join(original))
                 .with_context(|| format!("reading {original}"))?,
         };
-        let origin =
-            format!("# A copy of {original}, made by `cargo xtask gen`. Edit that instead.\n");
+        let origin = format!(
+            "# A copy of {original}, written by `cargo xtask gen`. Edit the original instead.\n"
+        );
         files.push((copy, origin + &content));
     }
     Ok(files)
 }
 
-fn ask(kelpie: &Path, arguments: &[&str]) -> Result<String> {
-    let mut ask = program(kelpie, arguments);
-    // No file may depend on who writes it.
-    ask.env_clear().env("NO_COLOR", "1").env("COLUMNS", "100");
-    command::read(&mut ask)
+fn run_kelpie(kelpie: &Path, arguments: &[&str]) -> Result<String> {
+    let mut command = program(kelpie, arguments);
+    // The output must not depend on the environment.
+    command
+        .env_clear()
+        .env("NO_COLOR", "1")
+        .env("COLUMNS", "100");
+    command::read(&mut command)
 }
 
-/// The help of the binary and, in the order it lists them, of its subcommands.
+/// Renders the help of the binary and of its subcommands, in the order of the help.
 fn command_page(help: &dyn Fn(&[String]) -> Result<String>) -> Result<String> {
     let mut page = "# The command line\n\n\
-        <!-- Generated from the binary's own help by `cargo xtask gen`. Edit the help instead. -->\n"
+        <!-- Generated from the binary's help by `cargo xtask gen`. Edit the help instead. -->\n"
         .to_owned();
-    // A stack, so that a subcommand's own subcommands follow it directly.
+    // A stack makes the subcommands of a subcommand follow it directly.
     let mut open = vec![Vec::<String>::new()];
     while let Some(path) = open.pop() {
         let text = help(&path)?;
@@ -144,10 +149,10 @@ fn command_page(help: &dyn Fn(&[String]) -> Result<String>) -> Result<String> {
     Ok(page)
 }
 
-/// The names under `Commands:`, without `help`, which every level has and none needs explained.
+/// Returns the names under `Commands:`, except `help`, which every level has.
 fn subcommands(help: &str) -> Vec<&str> {
     let under = help.lines().skip_while(|line| *line != "Commands:").skip(1);
-    // Names stand two columns in, what is said about them further in.
+    // Names are indented by two columns, their descriptions by more.
     under
         .take_while(|line| line.is_empty() || line.starts_with(' '))
         .filter_map(|line| line.strip_prefix("  "))
@@ -157,16 +162,16 @@ fn subcommands(help: &str) -> Vec<&str> {
         .collect()
 }
 
-/// `LINE: found …, wanted …` of the first line that differs.
-fn first_difference(found: &str, wanted: &str) -> Option<String> {
-    if found == wanted {
+/// Describes the first line that differs, or returns `None` if there is none.
+fn first_difference(actual: &str, expected: &str) -> Option<String> {
+    if actual == expected {
         return None;
     }
-    let (mut found, mut wanted) = (found.lines(), wanted.lines());
+    let (mut actual, mut expected) = (actual.lines(), expected.lines());
     let mut number = 0;
     loop {
         number += 1;
-        match (found.next(), wanted.next()) {
+        match (actual.next(), expected.next()) {
             (None, None) => return Some(format!("{number}: line ends differ")),
             (is, should) if is == should => {}
             (is, should) => {
@@ -188,13 +193,13 @@ mod tests {
         Options:\n  -h, --help  Print help\n";
 
     #[test]
-    fn subcommands_are_found_in_both_layouts_of_the_help() {
+    fn subcommands_are_found_in_both_layouts() {
         assert_eq!(subcommands(TOP), ["check", "run"]);
         assert!(subcommands("Usage: kelpie check\n").is_empty());
     }
 
     #[test]
-    fn the_page_walks_every_subcommand_depth_first() {
+    fn subcommands_are_listed_depth_first() {
         let help = |path: &[String]| {
             Ok(match path.join(" ").as_str() {
                 "" => TOP.to_owned(),
@@ -218,7 +223,7 @@ mod tests {
     }
 
     #[test]
-    fn a_difference_names_the_line_and_both_sides() {
+    fn differences_have_line_and_both_sides() {
         assert_eq!(first_difference("a\nb\n", "a\nb\n"), None);
         assert_eq!(
             first_difference("a\nb\n", "a\nc\n").unwrap(),

@@ -1,5 +1,5 @@
-//! What the project's commands share with the tests: where the real servers are, and how a program
-//! is built and run.
+//! Code that the project's commands share with the tests: the location of the real servers, and
+//! building and running programs.
 
 pub mod cache;
 pub mod command;

@@ -1,10 +1,10 @@
 //! The project's own commands. `cargo xtask help` lists them, `cargo xtask help NAME` explains one.
 //!
-//! One file per command; `command` runs other programs, `stopwatch` times them.
+//! Each command has its own file. `command` runs other programs, `stopwatch` times them.
 #![expect(
     clippy::print_stdout,
     clippy::print_stderr,
-    reason = "a command of the terminal talks to the terminal"
+    reason = "a command-line program prints its results"
 )]
 
 mod audit;
@@ -12,10 +12,10 @@ mod bench;
 mod coverage;
 mod fuzz;
 mod generate;
-mod instructions;
+mod instruction_budget;
 mod open_cluster;
 mod packages;
-mod second_try;
+mod retry;
 mod sim;
 mod soak;
 mod stopwatch;
@@ -31,43 +31,44 @@ use xtask::command;
 
 /// The project's own commands.
 ///
-/// Start with `cargo xtask test`: it provides what is missing, checks everything and says how long
-/// each step took. `cargo xtask test --fast` is the same without real servers, for between edits.
+/// Start with `cargo xtask test`: it installs what is missing, runs all checks and prints the time
+/// of each step. `cargo xtask test --fast` does the same without real servers, for use between
+/// edits.
 #[derive(Parser)]
 #[command(bin_name = "cargo xtask")]
-struct Arguments {
+struct XtaskCli {
     #[command(subcommand)]
     command: Commands,
 }
 
 #[derive(Subcommand)]
 enum Commands {
-    Test(test::Arguments),
-    Tools(tools::Arguments),
-    /// Check the house rules: arrows between crates, no clock in the core, names, lengths
+    Test(test::TestArgs),
+    Tools(tools::ToolsArgs),
+    /// Check the house rules: layers, dependencies, names, vocabulary, lengths
     ///
-    /// Every problem says where it is and what to do. The rules stand in xtask/src/tidy/, one file
-    /// for each family.
+    /// Every violation is printed with its place and what to do. The rules are in xtask/src/tidy/,
+    /// one file for each family.
     Tidy,
     #[command(name = "gen")]
-    Generate(generate::Arguments),
-    Bench(bench::Arguments),
-    Fuzz(fuzz::Arguments),
-    Sim(sim::Arguments),
-    Soak(soak::Arguments),
-    /// Measure which lines the tests run
+    Generate(generate::GenerateArgs),
+    Bench(bench::BenchArgs),
+    Fuzz(fuzz::FuzzArgs),
+    Sim(sim::SimArgs),
+    Soak(soak::SoakArgs),
+    /// Measure the line coverage of the tests
     ///
-    /// Installs cargo-llvm-cov if it is missing. Prints the share per crate and fails under 85 % of
-    /// all lines, or 95 % of those of kelpie-core and kelpie-config.
+    /// Installs cargo-llvm-cov if it is missing. Prints the coverage of each crate. Fails below 85
+    /// % of all lines, or below 95 % of the lines of kelpie-core or kelpie-config.
     Coverage,
-    /// Check what we depend on: licences, banned and duplicate crates, advisories
+    /// Check dependencies for licences, banned and duplicate crates, and advisories
     ///
-    /// Installs cargo-deny if it is missing. The rules stand in deny.toml.
+    /// Installs cargo-deny if it is missing. The rules are in deny.toml.
     Audit,
 }
 
 fn main() -> ExitCode {
-    match run(Arguments::parse().command) {
+    match run(XtaskCli::parse().command) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             eprintln!("error: {error:#}");

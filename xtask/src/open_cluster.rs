@@ -1,7 +1,7 @@
-//! The definitions of open-cluster-management: a hub's own kinds, as they are published.
+//! The published custom resource definitions of open-cluster-management, the kinds of a hub.
 //!
-//! They come in a Go module of one version, whose sum stands here and not in a module under `tools/`:
-//! another version of it builds no server again.
+//! They come from one Go module. Its version and checksum are pinned here and not under `tools/`,
+//! so that a new version does not cause the servers to be built again.
 
 use std::fs;
 use std::path::Path;
@@ -14,27 +14,27 @@ use xtask::cache::OPEN_CLUSTER;
 use crate::command;
 
 const MODULE: &str = "open-cluster-management.io/api";
-/// As `go.sum` would have it.
+/// The checksum in the format of `go.sum`.
 const SUM: &str = "h1:fu5xst9T/Ya6o41kqdd0zbNiDU+D3nNMTvoRVeF8j+U=";
-/// Where in the module the definitions are that tests need.
+/// The folders of the module with the definitions that tests need.
 const FOLDERS: [&str; 2] = ["addon/v1alpha1", "cluster/v1"];
 
-/// Fetches them; `download` is `go mod download`, to be told what.
+/// Fetches the definitions. `download` is `go mod download` without arguments.
 pub(crate) fn fetch(folder: &Path, mut download: Command) -> Result<()> {
     let version = OPEN_CLUSTER
         .rsplit_once('-')
         .map_or("", |(_, version)| version);
     download.arg("-json").arg(format!("{MODULE}@{version}"));
     let fetched: Value = serde_json::from_str(&command::read(&mut download)?)
-        .context("reading what go mod download says")?;
+        .context("reading the output of go mod download")?;
     if fetched["Sum"] != SUM {
         bail!(
-            "{MODULE} {version} has the sum {}, and not {SUM}",
+            "{MODULE} {version} has the checksum {} instead of {SUM}",
             fetched["Sum"]
         );
     }
     let source = fetched["Dir"].as_str();
-    let source = Path::new(source.context("go mod download does not say where")?);
+    let source = Path::new(source.context("go mod download printed no folder")?);
     let partial = folder.join(".open-cluster.partial");
     fs::create_dir_all(&partial)?;
     for definitions in FOLDERS {
@@ -52,7 +52,7 @@ pub(crate) fn fetch(folder: &Path, mut download: Command) -> Result<()> {
     Ok(())
 }
 
-/// The name of what a file defines.
+/// Returns the name of the definition in a file.
 fn name_of(definition: &str) -> Option<&str> {
     let (_, metadata) = definition.split_once("\nmetadata:\n")?;
     let mut lines = metadata.lines();
@@ -64,7 +64,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_definition_is_called_what_its_metadata_say() {
+    fn name_is_read_from_metadata() {
         let text = "kind: X\nmetadata:\n  annotations:\n    name: no\n  name: a.b.c\nspec:\n";
         assert_eq!(name_of(text), Some("a.b.c"));
         assert_eq!(name_of("kind: X\n"), None);

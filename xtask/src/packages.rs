@@ -1,4 +1,4 @@
-//! Programs that are installed when they are missing: Debian packages and cargo subcommands.
+//! Installs missing Debian packages and cargo subcommands.
 
 use std::fs;
 use std::path::Path;
@@ -7,48 +7,49 @@ use anyhow::{Context, Result, bail};
 
 use crate::command::{self, cargo, is_installed, program};
 
-/// A program the tests start, and the package that has it.
+/// Programs that the tests need, with their Debian packages.
 const NEEDED: [(&str, &str); 2] = [
-    // Counts instructions for the budget of a decision.
+    // Counts instructions for the instruction budgets.
     ("valgrind", "valgrind"),
-    // Fetches Python's client, which must be able to work on the simulator.
+    // Fetches the Python client, which the tests run against the simulator.
     ("pip3", "python3-pip"),
 ];
 
-/// Installs what is missing and says what it did.
+/// Installs what is missing. Returns a summary.
 pub(crate) fn provide() -> Result<String> {
     let missing = missing(is_installed);
     if missing.is_empty() {
         let programs: Vec<&str> = NEEDED.iter().map(|(program, _)| *program).collect();
-        return Ok(format!("there: {}", programs.join(", ")));
+        return Ok(format!("present: {}", programs.join(", ")));
     }
     let packages = missing.join(" ");
-    let by_hand = format!("apt-get update && apt-get install --no-install-recommends {packages}");
+    let command_line =
+        format!("apt-get update && apt-get install --no-install-recommends {packages}");
     if !is_installed("apt-get") || !is_root()? {
-        bail!("missing: {packages}. Install it, on Debian as root: `{by_hand}`");
+        bail!("missing: {packages}; install them (on Debian, as root: `{command_line}`)");
     }
     command::run(&mut apt_get(&["update"]))?;
     command::run(apt_get(&["install", "-y", "--no-install-recommends"]).args(&missing))?;
     Ok(format!("installed: {packages}"))
 }
 
-/// Takes one file out of a Debian package without installing it: a package with a server would
-/// start the server as a service. `folder` is where the package is unpacked; it goes afterwards.
+/// Extracts one file from a Debian package without installing the package, which would start its
+/// server as a service. The package is unpacked in `folder`, which is removed afterwards.
 pub(crate) fn extract(package: &str, file: &str, folder: &Path, to: &Path) -> Result<()> {
     for needed in ["apt-get", "dpkg-deb"] {
         if !is_installed(needed) {
             bail!(
-                "{needed} is missing: it fetches Debian's {package}. Without Debian, put {file} of \
-                 that package at {}",
+                "{needed} is missing, which fetches Debian's package {package}. On other systems, \
+                 put {file} of that package at {}",
                 to.display()
             );
         }
     }
-    // What a killed run has left behind.
+    // A killed run may have left it behind.
     let _ = fs::remove_dir_all(folder);
     fs::create_dir_all(folder)?;
     if download(package, folder).is_err() {
-        // The lists of a fresh image are empty, those of an old one name files that are gone.
+        // The package lists of a fresh image are empty, and those of an old image are outdated.
         command::read(&mut apt_get(&["update"]))?;
         download(package, folder)?;
     }
@@ -66,16 +67,16 @@ pub(crate) fn extract(package: &str, file: &str, folder: &Path, to: &Path) -> Re
 
 fn download(package: &str, folder: &Path) -> Result<()> {
     let mut download = apt_get(&["download", package]);
-    // Read, not run: stdout belongs to the folder that `cargo xtask tools --print` prints.
+    // `read` captures stdout, which is reserved for the folder that `tools --print` prints.
     command::read(download.current_dir(folder)).map(|_| ())
 }
 
-/// Installs a cargo subcommand that is not there yet, in the version known to build with our Rust.
+/// Installs a missing cargo subcommand in a version that builds with the project's Rust.
 pub(crate) fn install_subcommand(name: &str, version: &str) -> Result<()> {
     if is_installed(name) {
         return Ok(());
     }
-    println!("{name} is missing: installing it takes some minutes, once");
+    println!("{name} is missing: installing it takes a few minutes, once");
     command::run(&mut cargo(&[
         "install",
         "--locked",
@@ -85,8 +86,8 @@ pub(crate) fn install_subcommand(name: &str, version: &str) -> Result<()> {
     ]))
 }
 
-fn missing(is_there: impl Fn(&str) -> bool) -> Vec<&'static str> {
-    let missing = NEEDED.iter().filter(|(program, _)| !is_there(program));
+fn missing(is_installed: impl Fn(&str) -> bool) -> Vec<&'static str> {
+    let missing = NEEDED.iter().filter(|(program, _)| !is_installed(program));
     missing.map(|(_, package)| *package).collect()
 }
 
@@ -105,7 +106,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_what_is_missing_gets_installed() {
+    fn only_missing_packages_are_installed() {
         assert!(missing(|_| true).is_empty());
         assert_eq!(missing(|program| program != "valgrind"), ["valgrind"]);
     }

@@ -1,4 +1,4 @@
-//! `cargo xtask sim`: the prober and the weeder under simulated faults, for as long as one likes.
+//! `cargo xtask sim`: the prober and the weeder under simulated random faults.
 
 use anyhow::Result;
 use clap::ValueEnum;
@@ -7,34 +7,38 @@ use crate::command::{cargo, run as run_command};
 
 /// Run the prober and the weeder against simulated landscapes under random faults.
 ///
-/// Every seed is a landscape of its own with faults of its own, in virtual time; what they
-/// promise is checked after every step. Ends at the first seed that fails, and prints what is wrong,
-/// the faults that are needed for it, the trace before it and the command that replays it.
+/// Every run has its own landscape and faults, in virtual time, and checks the invariants after
+/// every step. Its number seeds the random number generator. Stops at the first run that fails, and
+/// prints the broken invariant, the faults that are needed to break it, the trace up to it and the
+/// command that replays it.
 #[derive(clap::Args)]
-pub(crate) struct Arguments {
-    /// Only this one
-    component: Option<Component>,
-    /// How many seeds, from 0 on
-    #[arg(long, default_value_t = 200)]
-    seeds: u64,
-    /// For how many simulated hours faults go on in each
+pub(crate) struct SimArgs {
+    /// Simulate only this component
+    component: Option<SimComponent>,
+    /// The number of runs, from run 0 on
+    #[arg(long = "seeds", value_name = "N", default_value_t = 200)]
+    runs: u64,
+    /// The simulated hours of faults in each run
     #[arg(long, default_value_t = 0.25)]
     hours: f64,
-    /// Only this seed
-    #[arg(long)]
-    seed: Option<u64>,
-    /// Print everything that happens
-    #[arg(long, requires = "seed")]
+    /// Run only the run with this number
+    #[arg(long = "seed", value_name = "NUMBER")]
+    run: Option<u64>,
+    /// Print every event of the run
+    #[arg(long, requires = "run")]
     trace: bool,
 }
 
+/// The test that runs the simulations, in the package of each component.
+const TEST: &str = "chaos::long";
+
 #[derive(Clone, Copy, ValueEnum)]
-enum Component {
+enum SimComponent {
     Prober,
     Weeder,
 }
 
-impl Component {
+impl SimComponent {
     fn package(self) -> &'static str {
         match self {
             Self::Prober => "kelpie-prober",
@@ -43,20 +47,19 @@ impl Component {
     }
 }
 
-pub(crate) fn run(arguments: &Arguments) -> Result<()> {
-    let one = arguments.component.as_slice();
-    let components = match one {
-        [] => Component::value_variants(),
-        _ => one,
+pub(crate) fn run(arguments: &SimArgs) -> Result<()> {
+    let components = match arguments.component.as_slice() {
+        [] => SimComponent::value_variants(),
+        chosen => chosen,
     };
     for component in components {
         let mut test = cargo(&["test", "--release", "--quiet", "--test", "it"]);
         test.args(["--package", component.package()]);
-        test.args(["--", "--ignored", "--exact", "--nocapture", "seeds::long"]);
-        test.env("KELPIE_SIM_SEEDS", arguments.seeds.to_string());
+        test.args(["--", "--ignored", "--exact", "--nocapture", TEST]);
+        test.env("KELPIE_SIM_SEEDS", arguments.runs.to_string());
         test.env("KELPIE_SIM_HOURS", arguments.hours.to_string());
-        if let Some(seed) = arguments.seed {
-            test.env("KELPIE_SIM_SEED", seed.to_string());
+        if let Some(run) = arguments.run {
+            test.env("KELPIE_SIM_SEED", run.to_string());
         }
         if arguments.trace {
             test.env("KELPIE_SIM_TRACE", "1");
@@ -64,4 +67,23 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
         run_command(&mut test)?;
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use xtask::cache;
+
+    use super::*;
+
+    #[test]
+    fn simulation_tests_exist() {
+        let (module, function) = TEST.split_once("::").unwrap();
+        for component in SimComponent::value_variants() {
+            let file = format!("crates/{}/tests/it/{module}.rs", component.package());
+            let text = fs::read_to_string(cache::repository().join(&file)).unwrap();
+            assert!(text.contains(&format!("fn {function}()")), "{file}");
+        }
+    }
 }

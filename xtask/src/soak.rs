@@ -1,22 +1,22 @@
-//! `cargo xtask soak`: two probers on real servers while everything goes wrong.
+//! `cargo xtask soak`: two probers on real servers under continuous faults.
 
 use anyhow::Result;
 
 use crate::bench::cargo_bench;
 
-/// Run two replicas of the prober on real servers while everything goes wrong.
+/// Run two replicas of the prober on real servers under continuous faults.
 ///
-/// Partitions, restarts of API servers, rotations, replicas that are killed and stopped, people who scale
-/// by hand, wrong clocks: for half an hour, or as long as `-- --minutes` says. Then everything has to be
-/// as people have left it, and the seed's audit log is checked: never two actors, no fence without cause,
-/// a record before each, exact restores.
+/// Faults are partitions, restarts of API servers, credential rotations, killed and paused
+/// replicas, manual scaling and wrong clocks, for half an hour or `-- --minutes`. Afterwards, every
+/// target must have the replicas that its owner set, and the seed's audit log is checked: never two
+/// replicas act at once, no fence without a cause, a record before every fence, exact restores.
 #[derive(clap::Args)]
-pub(crate) struct Arguments {
-    /// Passed on: --minutes, --clusters, --seed, …
+pub(crate) struct SoakArgs {
+    /// Arguments for the soak test: --minutes, --clusters, --seed, …
     #[arg(last = true)]
     arguments: Vec<String>,
 }
 
-pub(crate) fn run(arguments: &Arguments) -> Result<()> {
+pub(crate) fn run(arguments: &SoakArgs) -> Result<()> {
     cargo_bench("kelpie-e2e", "soak", &arguments.arguments)
 }

@@ -1,9 +1,9 @@
-//! How long a step took: the one place of this crate that reads a clock.
+//! Measures how long a step takes. No other module of this crate reads a clock.
 
 use std::fmt;
 use std::time::{Duration, Instant};
 
-/// Runs from its start; displays as `12.3s` or `6m31s`.
+/// A running stopwatch.
 pub(crate) struct Stopwatch(Instant);
 
 impl Stopwatch {
@@ -15,16 +15,16 @@ impl Stopwatch {
         Self(Instant::now())
     }
 
-    pub(crate) fn read(&self) -> Took {
-        Took(self.0.elapsed())
+    pub(crate) fn read(&self) -> Elapsed {
+        Elapsed(self.0.elapsed())
     }
 }
 
-/// A time a step took, for people.
+/// A measured duration. Displays as `12.3s` or `6m31s`.
 #[derive(Clone, Copy)]
-pub(crate) struct Took(Duration);
+pub(crate) struct Elapsed(Duration);
 
-impl fmt::Display for Took {
+impl fmt::Display for Elapsed {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let text = match self.0.as_secs() {
             0..60 => format!("{:.1}s", self.0.as_secs_f64()),
@@ -39,9 +39,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn short_times_have_tenths_long_ones_minutes() {
-        assert_eq!(Took(Duration::from_millis(1234)).to_string(), "1.2s");
-        assert_eq!(Took(Duration::from_secs(391)).to_string(), "6m31s");
-        assert_eq!(format!("{:>6}", Took(Duration::ZERO)), "  0.0s");
+    fn short_durations_have_tenths() {
+        assert_eq!(Elapsed(Duration::from_millis(1234)).to_string(), "1.2s");
+        assert_eq!(Elapsed(Duration::from_secs(391)).to_string(), "6m31s");
+        assert_eq!(format!("{:>6}", Elapsed(Duration::ZERO)), "  0.0s");
     }
 }

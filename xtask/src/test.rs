@@ -1,4 +1,4 @@
-//! `cargo xtask test`: the one test command.
+//! `cargo xtask test`: runs every check.
 
 use std::num::NonZero;
 use std::process::Command;
@@ -7,40 +7,40 @@ use std::{env, thread};
 use anyhow::{Result, bail};
 
 use crate::command::{cargo, run as run_command};
-use crate::instructions::{DECISION, STREAM};
-use crate::stopwatch::{Stopwatch, Took};
-use crate::{generate, packages, second_try, tidy, tools};
+use crate::instruction_budget::{DECISION, STREAM};
+use crate::stopwatch::{Elapsed, Stopwatch};
+use crate::{generate, packages, retry, tidy, tools};
 
-/// Check everything: the one test command.
+/// Run every check: the one test command.
 ///
-/// Checks format, lints, house rules, generated docs and API docs; provides what is missing (Debian
-/// packages, real servers built from the pins in tools/); runs every test and doctest, and holds the
-/// instruction budget of a decision. Stops at the first step that fails. Each step says how long it
-/// took.
+/// Checks format, lints, house rules, generated files and API docs; installs what is missing
+/// (Debian packages, real servers built from the pins in tools/); runs every test and doctest, and
+/// checks the instruction budget of a decision. Stops at the first step that fails, and prints how
+/// long each step took.
 #[derive(clap::Args)]
-pub(crate) struct Arguments {
-    /// Leave out what needs real servers or other programs: for between edits
+pub(crate) struct TestArgs {
+    /// Skip everything that needs real servers or other programs, for use between edits
     #[arg(long)]
     fast: bool,
-    /// Also run the tests that take minutes of waiting: for before a release
+    /// Also run the tests that wait for minutes, for use before a release
     #[arg(long, conflicts_with = "fast")]
     long: bool,
 }
 
-/// How many tests of a program run at once.
+/// The variable that sets how many tests of a program run concurrently.
 const THREADS: &str = "RUST_TEST_THREADS";
 
-/// What a step has to say in the summary.
+/// The remark of a step in the summary; may be empty.
 type Note = String;
 
-struct Step {
+struct TestStep {
     name: &'static str,
-    /// True if `--fast` leaves it out.
+    /// True if `--fast` skips it.
     slow: bool,
-    check: fn(&Arguments) -> Result<Note>,
+    check: fn(&TestArgs) -> Result<Note>,
 }
 
-const STEPS: [Step; 9] = [
+const STEPS: [TestStep; 9] = [
     step("format", |_| run_cargo(&["fmt", "--all", "--check"])),
     step("clippy", |_| {
         run_cargo(&[
@@ -56,19 +56,19 @@ const STEPS: [Step; 9] = [
     step("gen", |_| generate::check().map(|()| Note::new())),
     step("docs", |_| docs()),
     slow("packages", |_| packages::provide()),
-    slow("servers", |_| tools::provide().map(|(_, did)| did)),
+    slow("servers", |_| tools::provide().map(|(_, summary)| summary)),
     step("tests", tests),
     slow("budget", budget),
 ];
 
-const fn step(name: &'static str, check: fn(&Arguments) -> Result<Note>) -> Step {
+const fn step(name: &'static str, check: fn(&TestArgs) -> Result<Note>) -> TestStep {
     let slow = false;
-    Step { name, slow, check }
+    TestStep { name, slow, check }
 }
 
-const fn slow(name: &'static str, check: fn(&Arguments) -> Result<Note>) -> Step {
+const fn slow(name: &'static str, check: fn(&TestArgs) -> Result<Note>) -> TestStep {
     let slow = true;
-    Step { name, slow, check }
+    TestStep { name, slow, check }
 }
 
 fn run_cargo(args: &[&str]) -> Result<Note> {
@@ -82,26 +82,27 @@ fn docs() -> Result<Note> {
     Ok(Note::new())
 }
 
-fn tests(arguments: &Arguments) -> Result<Note> {
+fn tests(arguments: &TestArgs) -> Result<Note> {
     let mut tests = cargo(&["test", "--workspace", "--no-fail-fast"]);
     if arguments.fast {
         tests.args(["--exclude", "kelpie-e2e"]);
     }
-    let late = second_try::run_tests(with_threads(&mut tests))?;
+    let retried = retry::run_tests(with_threads(&mut tests))?;
     if arguments.long {
         run_cargo(&["test", "--package", "kelpie-e2e", "--", "--ignored"])?;
     }
-    if late.is_empty() {
+    if retried.is_empty() {
         return Ok(Note::new());
     }
     Ok(format!(
-        "only at the second try, alone: {}",
-        late.join(", ")
+        "passed only when retried alone: {}",
+        retried.join(", ")
     ))
 }
 
-/// One thread more than there are cores, unless somebody says otherwise: most tests on real servers
-/// wait most of the time. With many more, those that are about time would wait for each other.
+/// Sets one thread more than there are cores, unless the variable is set already. Tests on real
+/// servers spend most of their time waiting, but with many more threads, tests about timing would
+/// delay each other.
 fn with_threads(tests: &mut Command) -> &mut Command {
     if env::var_os(THREADS).is_none() {
         let cores = thread::available_parallelism().map_or(1, NonZero::get);
@@ -110,8 +111,9 @@ fn with_threads(tests: &mut Command) -> &mut Command {
     tests
 }
 
-/// What a collector needs takes minutes to build with all optimisations: before a release only.
-fn budget(arguments: &Arguments) -> Result<Note> {
+/// Checks the instruction budgets. The collector's benchmark takes minutes to build with all
+/// optimisations, so it is checked only before a release.
+fn budget(arguments: &TestArgs) -> Result<Note> {
     let decision = DECISION.check()?;
     if !arguments.long {
         return Ok(decision);
@@ -119,72 +121,74 @@ fn budget(arguments: &Arguments) -> Result<Note> {
     Ok(format!("{decision}; {}", STREAM.check()?))
 }
 
-/// How a step ended.
-enum End {
-    Passed(Took, Note),
-    Failed(Took),
-    LeftOut,
-    NotReached,
+/// The result of a step.
+enum StepResult {
+    Passed(Elapsed, Note),
+    Failed(Elapsed),
+    /// Left out because of `--fast`.
+    Skipped,
+    /// An earlier step failed.
+    NotRun,
 }
 
-pub(crate) fn run(arguments: &Arguments) -> Result<()> {
-    let all = Stopwatch::start();
-    let mut ends: Vec<(&str, End)> = Vec::new();
+pub(crate) fn run(arguments: &TestArgs) -> Result<()> {
+    let total = Stopwatch::start();
+    let mut results: Vec<(&str, StepResult)> = Vec::new();
     let mut failure = None;
     for step in &STEPS {
-        let end = if failure.is_some() {
-            End::NotReached
+        let result = if failure.is_some() {
+            StepResult::NotRun
         } else if arguments.fast && step.slow {
-            End::LeftOut
+            StepResult::Skipped
         } else {
             println!("\n==> {}", step.name);
             let watch = Stopwatch::start();
             match (step.check)(arguments) {
-                Ok(note) => End::Passed(watch.read(), note),
+                Ok(note) => StepResult::Passed(watch.read(), note),
                 Err(error) => {
                     failure = Some((step.name, error));
-                    End::Failed(watch.read())
+                    StepResult::Failed(watch.read())
                 }
             }
         };
-        ends.push((step.name, end));
+        results.push((step.name, result));
     }
-    println!("\n{}total     {:>7}", summary(&ends), all.read());
+    println!("\n{}total     {:>7}", summary(&results), total.read());
     match failure {
         None => Ok(()),
         Some((name, error)) => bail!("step {name}: {error:#}"),
     }
 }
 
-fn summary(ends: &[(&str, End)]) -> String {
-    let line = |(name, end): &(&str, End)| {
-        let line = match end {
-            End::Passed(took, note) => format!("{name:<9} {took:>7}  ok      {note}"),
-            End::Failed(took) => format!("{name:<9} {took:>7}  FAILED"),
-            End::LeftOut => format!("{name:<9} {:>7}  left out by --fast", "-"),
-            End::NotReached => format!("{name:<9} {:>7}  did not run", "-"),
+fn summary(results: &[(&str, StepResult)]) -> String {
+    let line = |(name, result): &(&str, StepResult)| {
+        let line = match result {
+            StepResult::Passed(elapsed, note) => format!("{name:<9} {elapsed:>7}  ok      {note}"),
+            StepResult::Failed(elapsed) => format!("{name:<9} {elapsed:>7}  FAILED"),
+            StepResult::Skipped => format!("{name:<9} {:>7}  skipped by --fast", "-"),
+            StepResult::NotRun => format!("{name:<9} {:>7}  did not run", "-"),
         };
         format!("{}\n", line.trim_end())
     };
-    ends.iter().map(line).collect()
+    results.iter().map(line).collect()
 }
 
 #[cfg(test)]
-mod tests_of_the_summary {
+mod summary_tests {
     use super::*;
 
     #[test]
-    fn the_summary_has_a_line_for_each_step_also_for_those_that_did_not_run() {
-        let took = Stopwatch::start().read();
-        let ends = [
-            ("packages", End::LeftOut),
-            ("tidy", End::Passed(took, "fine".into())),
-            ("tests", End::Failed(took)),
-            ("budget", End::NotReached),
+    fn summary_has_a_line_for_every_step() {
+        let elapsed = Stopwatch::start().read();
+        let results = [
+            ("packages", StepResult::Skipped),
+            ("tidy", StepResult::Passed(elapsed, "fine".into())),
+            ("tests", StepResult::Failed(elapsed)),
+            ("budget", StepResult::NotRun),
         ];
         assert_eq!(
-            summary(&ends),
-            "packages        -  left out by --fast\n\
+            summary(&results),
+            "packages        -  skipped by --fast\n\
              tidy         0.0s  ok      fine\n\
              tests        0.0s  FAILED\n\
              budget          -  did not run\n"

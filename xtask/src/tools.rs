@@ -1,4 +1,4 @@
-//! `cargo xtask tools`: builds the real servers from the pins in `tools/`, once.
+//! `cargo xtask tools`: builds the real servers from the pins in `tools/`.
 
 use std::fs::{self, File, TryLockError};
 use std::os::unix::fs::symlink;
@@ -13,37 +13,39 @@ use crate::command::{self, program};
 use crate::stopwatch::Stopwatch;
 use crate::{open_cluster, packages};
 
-/// Provide the real servers the tests run.
+/// Build or fetch the real servers that the tests use.
 ///
-/// Builds kube-apiserver, kube-controller-manager, kubectl, helm and etcd 3.5, 3.6 and 3.7 with Go from
-/// the pins in tools/, takes etcd 3.4, Prometheus, promtool and `VictoriaMetrics` out of Debian's
-/// packages (nothing is installed, no service starts), and fetches the custom resource definitions of
-/// Gardener and of open-cluster-management, and Python's client for Kubernetes. The first time takes
-/// about ten minutes on two cores; what is there is kept. The folder stands in `KELPIE_CACHE`,
-/// else `XDG_CACHE_HOME/kelpie`, else `~/.cache/kelpie`. If `KUBEBUILDER_ASSETS` names a folder
-/// with a kube-apiserver and an etcd, its binaries are taken instead of built.
+/// Builds kube-apiserver, kube-controller-manager, kubectl, helm and etcd 3.5, 3.6 and 3.7 with Go
+/// from the pins in tools/. Extracts etcd 3.4, Prometheus, promtool and `VictoriaMetrics` from
+/// Debian's packages without installing them. Fetches the custom resource definitions of Gardener
+/// and open-cluster-management, and the Python client for Kubernetes. The first run takes about ten
+/// minutes on two cores; later runs keep what exists. The folder is in `KELPIE_CACHE`, else in
+/// `XDG_CACHE_HOME/kelpie`, else in `~/.cache/kelpie`. If `KUBEBUILDER_ASSETS` names a folder with
+/// a kube-apiserver and an etcd, its binaries are used instead of being built.
 #[derive(clap::Args)]
-pub(crate) struct Arguments {
-    /// Print only the folder on stdout
+pub(crate) struct ToolsArgs {
+    /// Print the folder to stdout, and nothing else
     #[arg(long)]
     print: bool,
 }
 
-/// A server or its client, the module of `tools/` that pins it, and the Go package it is built from.
-struct Server {
+/// A program that is built with Go.
+struct GoProgram {
     name: &'static str,
+    /// The module under `tools/` that pins its version.
     module: &'static str,
+    /// The Go package with its main function.
     package: &'static str,
 }
 
-const SERVERS: [Server; 7] = [
+const GO_PROGRAMS: [GoProgram; 7] = [
     kubernetes("kube-apiserver", "k8s.io/kubernetes/cmd/kube-apiserver"),
     kubernetes(
         "kube-controller-manager",
         "k8s.io/kubernetes/cmd/kube-controller-manager",
     ),
     kubernetes("kubectl", "k8s.io/kubernetes/cmd/kubectl"),
-    Server {
+    GoProgram {
         name: "helm",
         module: "helm",
         package: "helm.sh/helm/v4/cmd/helm",
@@ -53,15 +55,15 @@ const SERVERS: [Server; 7] = [
     etcd("etcd-3.7"),
 ];
 
-/// Plain `etcd` is this one: the line that the pinned Kubernetes is released with.
+/// The version behind the name `etcd`: the one that the pinned Kubernetes is released with.
 const DEFAULT_ETCD: &str = "etcd-3.6";
 
-/// The line that no pin can build any more: it comes from a Debian package.
-const DEBIANS_ETCD: &str = "etcd-3.4";
+/// A version that no longer builds with current Go. It is extracted from a Debian package.
+const DEBIAN_ETCD: &str = "etcd-3.4";
 
-/// From Debian's packages too: a name, the package that has it, and the file it is there. Prometheus is
-/// what collectors read from and, like `VictoriaMetrics`, what they write to; promtool judges alert rules.
-const DEBIANS: [(&str, &str, &str); 3] = [
+/// Other programs from Debian packages: name, package, and file in the package. Collectors read
+/// from Prometheus, and write to Prometheus and `VictoriaMetrics`; promtool tests alert rules.
+const DEBIAN_PROGRAMS: [(&str, &str, &str); 3] = [
     ("promtool", "prometheus", "usr/bin/promtool"),
     ("prometheus", "prometheus", "usr/bin/prometheus"),
     (
@@ -71,8 +73,8 @@ const DEBIANS: [(&str, &str, &str); 3] = [
     ),
 ];
 
-/// A module of `tools/crds`, its folder of definitions, and the API group the tests need of it.
-const DEFINITIONS: [(&str, &str, &str); 2] = [
+/// Custom resource definitions: a module of `tools/crds`, the folder in it, and the API group.
+const CRD_MODULES: [(&str, &str, &str); 2] = [
     (
         "github.com/gardener/gardener",
         "example/seed-crds",
@@ -85,23 +87,23 @@ const DEFINITIONS: [(&str, &str, &str); 2] = [
     ),
 ];
 
-const fn kubernetes(name: &'static str, package: &'static str) -> Server {
-    Server {
+const fn kubernetes(name: &'static str, package: &'static str) -> GoProgram {
+    GoProgram {
         name,
         module: "kubernetes",
         package,
     }
 }
 
-const fn etcd(name: &'static str) -> Server {
-    Server {
+const fn etcd(name: &'static str) -> GoProgram {
+    GoProgram {
         name,
         module: name,
         package: "go.etcd.io/etcd/server/v3",
     }
 }
 
-pub(crate) fn run(arguments: &Arguments) -> Result<()> {
+pub(crate) fn run(arguments: &ToolsArgs) -> Result<()> {
     let (folder, _) = provide()?;
     if arguments.print {
         println!("{}", folder.display());
@@ -109,7 +111,8 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
     Ok(())
 }
 
-/// Fills the folder and says what it had to do for it. Progress goes to stderr.
+/// Creates what is missing in the folder. Returns the folder and a summary; progress goes to
+/// stderr.
 pub(crate) fn provide() -> Result<(PathBuf, String)> {
     let folder = cache::folder()?;
     fs::create_dir_all(&folder).with_context(|| format!("creating {}", folder.display()))?;
@@ -118,21 +121,24 @@ pub(crate) fn provide() -> Result<(PathBuf, String)> {
 
     let missing = |name: &&str| !folder.join(name).exists();
     let missing: Vec<&str> = cache::CONTENT.into_iter().filter(missing).collect();
-    let there = cache::CONTENT.len() - missing.len();
+    let present = cache::CONTENT.len() - missing.len();
     for name in &missing {
         let watch = Stopwatch::start();
         let how = provide_one(name, &folder).with_context(|| format!("providing {name}"))?;
         eprintln!("  {name}: {how} in {}", watch.read());
     }
-    let did = match missing.len() {
-        0 => format!("all {there} were there"),
-        made => format!("{there} were there, {made} made: {}", missing.join(", ")),
+    let summary = match missing.len() {
+        0 => format!("all {present} present"),
+        created => format!(
+            "{present} present, {created} created: {}",
+            missing.join(", ")
+        ),
     };
-    eprintln!("  {did}");
-    Ok((folder, did))
+    eprintln!("  {summary}");
+    Ok((folder, summary))
 }
 
-/// Makes what is missing and says how.
+/// Creates one entry of the folder. Returns how that was done.
 fn provide_one(name: &str, folder: &Path) -> Result<&'static str> {
     let given = cache::assets().map(|assets| assets.join(name));
     if let Some(given) = given.filter(|path| path.is_file()) {
@@ -143,14 +149,17 @@ fn provide_one(name: &str, folder: &Path) -> Result<&'static str> {
         link(Path::new(DEFAULT_ETCD), &folder.join(name))?;
         return Ok("linked to etcd-3.6");
     }
-    if name == DEBIANS_ETCD {
+    if name == DEBIAN_ETCD {
         extract_etcd(folder)?;
-        return Ok("taken out of Debian's package");
+        return Ok("extracted from a Debian package");
     }
-    if let Some((_, package, file)) = DEBIANS.iter().find(|(debians, ..)| *debians == name) {
+    if let Some((_, package, file)) = DEBIAN_PROGRAMS
+        .iter()
+        .find(|(program, ..)| *program == name)
+    {
         let unpacked = folder.join(format!(".{name}.unpacked"));
         packages::extract(package, file, &unpacked, &folder.join(name))?;
-        return Ok("taken out of Debian's package");
+        return Ok("extracted from a Debian package");
     }
     if name == "crds" {
         fetch_definitions(folder)?;
@@ -164,12 +173,12 @@ fn provide_one(name: &str, folder: &Path) -> Result<&'static str> {
         fetch_python(folder)?;
         return Ok("fetched");
     }
-    let server = SERVERS.iter().find(|server| server.name == name);
-    build(server.context("no such server")?, folder)?;
+    let program = GO_PROGRAMS.iter().find(|program| program.name == name);
+    build(program.context("no rule to create it")?, folder)?;
     Ok("built")
 }
 
-/// Replaces a link that leads nowhere any more.
+/// Creates a link, and replaces a dangling one.
 fn link(to: &Path, from: &Path) -> Result<()> {
     if from.is_symlink() {
         fs::remove_file(from)?;
@@ -177,7 +186,7 @@ fn link(to: &Path, from: &Path) -> Result<()> {
     symlink(to, from).with_context(|| format!("linking {}", from.display()))
 }
 
-/// Debian may move on to another line one day: then this says so, once.
+/// Extracts etcd 3.4. Debian may upgrade the package some day, so the version is checked.
 fn extract_etcd(folder: &Path) -> Result<()> {
     let partial = folder.join(".etcd-3.4.partial");
     let unpacked = folder.join(".etcd-3.4.unpacked");
@@ -185,42 +194,42 @@ fn extract_etcd(folder: &Path) -> Result<()> {
     let version = command::read(&mut program(&partial, &["--version"]))?;
     if !version.contains("etcd Version: 3.4.") {
         bail!(
-            "Debian's etcd-server is not 3.4 any more, but {:?}: put an etcd 3.4 at {}",
+            "Debian's etcd-server is no longer 3.4, but {:?}: put an etcd 3.4 at {}",
             version.lines().next().unwrap_or_default(),
-            folder.join(DEBIANS_ETCD).display()
+            folder.join(DEBIAN_ETCD).display()
         );
     }
-    fs::rename(&partial, folder.join(DEBIANS_ETCD))?;
+    fs::rename(&partial, folder.join(DEBIAN_ETCD))?;
     Ok(())
 }
 
-/// Builds beside the final place and renames: a killed build leaves no half server.
-fn build(server: &Server, folder: &Path) -> Result<()> {
-    eprintln!("  {}: building …", server.name);
-    let partial = folder.join(format!(".{}.partial", server.name));
+/// Builds to a temporary file and renames it, so that a killed build leaves no partial program.
+fn build(program: &GoProgram, folder: &Path) -> Result<()> {
+    eprintln!("  {}: building …", program.name);
+    let partial = folder.join(format!(".{}.partial", program.name));
     let mut build = go(
-        server.module,
+        program.module,
         &["build", "-buildvcs=false", "-mod=readonly"],
     )?;
-    build.arg(format!("-ldflags={}", link_flags(server)?));
-    build.arg("-o").arg(&partial).arg(server.package);
+    build.arg(format!("-ldflags={}", link_flags(program)?));
+    build.arg("-o").arg(&partial).arg(program.package);
     command::run(&mut build)?;
-    fs::rename(&partial, folder.join(server.name))?;
+    fs::rename(&partial, folder.join(program.name))?;
     Ok(())
 }
 
-/// Without symbols, which halves the size; Kubernetes also wants to be told its version.
-fn link_flags(server: &Server) -> Result<String> {
+/// Strips symbols, which halves the size, and sets the version of Kubernetes.
+fn link_flags(program: &GoProgram) -> Result<String> {
     let strip = "-s -w".to_owned();
-    if server.module != "kubernetes" {
+    if program.module != "kubernetes" {
         return Ok(strip);
     }
     let version = cache::kubernetes_version()?;
     let mut numbers = version.trim_start_matches('v').split('.');
     let (Some(major), Some(minor)) = (numbers.next(), numbers.next()) else {
-        bail!("the pinned Kubernetes version {version} has no minor");
+        bail!("the pinned Kubernetes version {version} has no minor version");
     };
-    let facts = [
+    let variables = [
         ("gitVersion", version.as_str()),
         ("gitMajor", major),
         ("gitMinor", minor),
@@ -231,23 +240,23 @@ fn link_flags(server: &Server) -> Result<String> {
         "k8s.io/component-base/version",
         "k8s.io/client-go/pkg/version",
     ];
-    Ok(facts.iter().fold(strip, |flags, (key, value)| {
+    Ok(variables.iter().fold(strip, |flags, (key, value)| {
         packages.iter().fold(flags, |flags, package| {
             format!("{flags} -X {package}.{key}={value}")
         })
     }))
 }
 
-/// Copies the definitions out of Go's module cache, where go.sum has vouched for them.
+/// Copies the definitions from Go's module cache, whose content go.sum has verified.
 fn fetch_definitions(folder: &Path) -> Result<()> {
     let modules = command::read(&mut go("crds", &["mod", "download", "-json"])?)?;
     let modules: Vec<Value> = serde_json::Deserializer::from_str(&modules)
         .into_iter()
         .collect::<Result<_, _>>()
-        .context("reading what go mod download says")?;
+        .context("reading the output of go mod download")?;
     let partial = folder.join(".crds.partial");
     fs::create_dir_all(&partial)?;
-    for (module, definitions, group) in DEFINITIONS {
+    for (module, definitions, group) in CRD_MODULES {
         let found = modules.iter().find(|found| found["Path"] == module);
         let source = found.and_then(|found| found["Dir"].as_str());
         let source = source.with_context(|| format!("tools/crds does not pin {module}"))?;
@@ -257,7 +266,7 @@ fn fetch_definitions(folder: &Path) -> Result<()> {
             let file = file?.path();
             let name = file.file_name().unwrap_or_default().to_string_lossy();
             if let Some(resource) = definition_of(group, &name) {
-                // Written, not copied: Go's module cache is read-only and so would be the copy.
+                // Written instead of copied: a copy from Go's module cache would be read-only.
                 fs::write(
                     partial.join(format!("{resource}.{group}.yaml")),
                     fs::read(&file)?,
@@ -266,23 +275,23 @@ fn fetch_definitions(folder: &Path) -> Result<()> {
             }
         }
         if copied == 0 {
-            bail!("{} has no definition of {group} any more", source.display());
+            bail!("{} no longer has a definition of {group}", source.display());
         }
     }
     fs::rename(&partial, folder.join("crds"))?;
     Ok(())
 }
 
-/// Puts Python's client and what it imports into a folder of their own: nothing is installed.
+/// Downloads the Python client and its dependencies to a folder, without installing them.
 fn fetch_python(folder: &Path) -> Result<()> {
     if command::read(&mut program("python3", &["-m", "pip", "--version"])).is_err() {
         bail!(
-            "python3 or its pip is missing: install both (on Debian, `apt-get install python3-pip`); \
-             `cargo xtask test --fast` does without"
+            "python3 or its pip is missing: install both (on Debian, `apt-get install \
+             python3-pip`), or use `cargo xtask test --fast`"
         );
     }
     let partial = folder.join(".python.partial");
-    // What a killed run has left behind.
+    // A killed run may have left it behind.
     let _ = fs::remove_dir_all(&partial);
     let pip = [
         "-m",
@@ -309,13 +318,13 @@ fn requirements() -> PathBuf {
     cache::repository().join("tools/python/requirements.txt")
 }
 
-/// The resource (plural) a file such as `10-crd-GROUP_machines.yaml` defines.
+/// Returns the plural resource that a file such as `10-crd-GROUP_machines.yaml` defines.
 fn definition_of<'a>(group: &str, file: &'a str) -> Option<&'a str> {
     let name = file.trim_start_matches("10-crd-").strip_suffix(".yaml")?;
     name.strip_prefix(group)?.strip_prefix('_')
 }
 
-/// Go in a module under `tools/`.
+/// Prepares a Go command in a module under `tools/`.
 fn go(module: &str, args: &[&str]) -> Result<Command> {
     go_in(&cache::repository().join("tools").join(module), args)
 }
@@ -323,18 +332,18 @@ fn go(module: &str, args: &[&str]) -> Result<Command> {
 fn go_in(folder: &Path, args: &[&str]) -> Result<Command> {
     if !command::is_installed("go") {
         bail!(
-            "Go is missing: install Go 1.26 or newer (https://go.dev/dl), it builds the real \
-             Kubernetes and etcd; `cargo xtask test --fast` does without"
+            "Go is missing, which builds the real Kubernetes and etcd: install Go 1.26 or newer \
+             (https://go.dev/dl), or use `cargo xtask test --fast`"
         );
     }
     let mut go = program("go", args);
     go.current_dir(folder);
-    // The toolchain that is installed: no download of another one behind the user's back.
+    // Uses the installed toolchain and never downloads another one.
     go.env("GOTOOLCHAIN", "local").env("GOWORK", "off");
     Ok(go)
 }
 
-/// Held while the folder is being filled, so that two commands at once do not build the same.
+/// Locks the folder, so that two concurrent commands do not build the same programs.
 fn lock(folder: &Path) -> Result<File> {
     let lock = File::create(folder.join(".lock"))?;
     match lock.try_lock() {
@@ -352,26 +361,30 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_promised_thing_has_a_way_to_be_made() {
+    fn every_entry_has_a_rule() {
         for name in cache::CONTENT {
-            let built = SERVERS.iter().any(|server| server.name == name);
-            let debians = DEBIANS.iter().any(|(debians, ..)| *debians == name);
-            let special = ["etcd", DEBIANS_ETCD, "crds"].contains(&name);
+            let built = GO_PROGRAMS.iter().any(|program| program.name == name);
+            let from_debian = DEBIAN_PROGRAMS.iter().any(|(program, ..)| *program == name);
+            let special = ["etcd", DEBIAN_ETCD, "crds"].contains(&name);
             let fetched = [cache::OPEN_CLUSTER, cache::PYTHON].contains(&name);
-            assert!(built || debians || special || fetched, "{name}");
+            assert!(built || from_debian || special || fetched, "{name}");
         }
-        assert!(SERVERS.iter().any(|server| server.name == DEFAULT_ETCD));
+        assert!(
+            GO_PROGRAMS
+                .iter()
+                .any(|program| program.name == DEFAULT_ETCD)
+        );
     }
 
     #[test]
-    fn pythons_client_is_the_one_that_is_required() {
+    fn python_client_matches_requirements() {
         let required = fs::read_to_string(requirements()).unwrap();
         let line = cache::PYTHON.replace("python-kubernetes-", "kubernetes==");
         assert!(required.lines().any(|found| found == line), "{line}");
     }
 
     #[test]
-    fn a_definition_is_known_by_its_file_name() {
+    fn definitions_are_recognised_by_file_name() {
         let group = "machine.sapcloud.io";
         let of = |file| definition_of(group, file);
         assert_eq!(of("machine.sapcloud.io_machines.yaml"), Some("machines"));
@@ -384,8 +397,8 @@ mod tests {
     }
 
     #[test]
-    fn kubernetes_is_told_its_version_etcd_knows_its_own() {
-        let flags = link_flags(&SERVERS[0]).unwrap();
+    fn kubernetes_gets_its_version_as_link_flags() {
+        let flags = link_flags(&GO_PROGRAMS[0]).unwrap();
         let version = cache::kubernetes_version().unwrap();
         assert!(flags.contains(&format!("component-base/version.gitVersion={version} ")));
         assert!(flags.contains("component-base/version.gitMajor=1 "));

@@ -1,71 +1,72 @@
 //! The `ObservabilityAddon` of a cluster.
 
-use kelpie_core::addon::Status;
-use kelpie_kube::objects::{Kind, Place};
+use kelpie_core::addon::AddonStatus;
+use kelpie_kube::objects::{ObjectKind, ObjectPath};
 use serde_json::Value;
 
-use crate::spec::Spec;
+use crate::spec::AddonSpec;
 
-/// The kind.
-pub const ADDON: Kind = Kind::new(
+/// The kind `ObservabilityAddon`. [`custom_resource_definition`](crate::custom_resource_definition)
+/// defines it.
+pub const ADDON: ObjectKind = ObjectKind::new(
     "observability.open-cluster-management.io",
     "v1beta1",
     "ObservabilityAddon",
     "observabilityaddons",
 );
 
-/// Which addon is meant: on the spoke in the addon's namespace, on the hub in the cluster's.
+/// A reference to an addon. The name is the same on spoke and hub.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AddonRef {
-    /// Its namespace.
+    /// On the spoke the addon's namespace, on the hub the namespace of the cluster.
     pub namespace: String,
-    /// Its name, the same on both sides.
+    /// The object's name, `observability-addon` by default.
     pub name: String,
 }
 
 impl AddonRef {
-    pub(crate) fn place(&self) -> Place<'_> {
+    pub(crate) fn path(&self) -> ObjectPath<'_> {
         ADDON.named(&self.namespace, &self.name)
     }
 }
 
-/// An addon as it was read.
+/// An `ObservabilityAddon` as read from an API server.
 #[derive(Clone, Debug)]
-pub struct Addon {
-    /// Tells it from an older one of the same name.
+pub struct ObservabilityAddon {
+    /// Distinguishes it from an earlier object of the same name.
     pub uid: String,
-    /// Somebody has deleted it; it is there until its finalizers are gone.
-    pub is_going: bool,
-    /// What is wanted.
-    pub spec: Spec,
-    /// What its writers say.
-    pub status: Status,
+    /// True if a deletion timestamp is set: the object is deleted once its finalizers are gone.
+    pub is_terminating: bool,
+    /// The desired state, with defaults for missing fields.
+    pub spec: AddonSpec,
+    /// The observed state, empty if nothing was written yet.
+    pub status: AddonStatus,
     object: Value,
 }
 
-impl Addon {
-    /// Whatever the object looks like: what cannot be read is as good as absent.
+impl ObservabilityAddon {
+    /// Reads an object. A part that cannot be parsed gets its default.
     pub(crate) fn read(object: Value) -> Self {
         let metadata = &object["metadata"];
         Self {
             uid: metadata["uid"].as_str().unwrap_or_default().to_owned(),
-            is_going: metadata["deletionTimestamp"].is_string(),
-            spec: part(&object["spec"]),
-            status: part(&object["status"]),
+            is_terminating: metadata["deletionTimestamp"].is_string(),
+            spec: parse_or_default(&object["spec"]),
+            status: parse_or_default(&object["status"]),
             object,
         }
     }
 
-    /// The object with another status, to be put in its place. What the status has beside what we
-    /// know is kept.
-    pub(crate) fn with_status(&self, status: &Status) -> Value {
+    /// Returns the object with another status, for an update. Fields of the status that Kelpie does
+    /// not know are kept.
+    pub(crate) fn with_status(&self, status: &AddonStatus) -> Value {
         let mut object = self.object.clone();
-        let written = serde_json::to_value(status).unwrap_or_default();
+        let serialized = serde_json::to_value(status).unwrap_or_default();
         if !object["status"].is_object() {
             object["status"] = Value::Object(serde_json::Map::default());
         }
-        object["status"]["conditions"] = written["conditions"].clone();
-        match written.get("rollouts") {
+        object["status"]["conditions"] = serialized["conditions"].clone();
+        match serialized.get("rollouts") {
             Some(rollouts) => object["status"]["rollouts"] = rollouts.clone(),
             None => {
                 if let Some(status) = object["status"].as_object_mut() {
@@ -81,7 +82,7 @@ impl Addon {
     }
 }
 
-fn part<T: Default + for<'de> serde::Deserialize<'de>>(value: &Value) -> T {
+fn parse_or_default<T: Default + for<'de> serde::Deserialize<'de>>(value: &Value) -> T {
     T::deserialize(value).unwrap_or_default()
 }
 
@@ -92,25 +93,25 @@ mod tests {
     use super::*;
 
     #[test]
-    fn whatever_an_object_looks_like_it_is_read() {
+    fn malformed_objects_are_read_with_defaults() {
         for object in [
             json!(null),
             json!({ "spec": 7, "status": [] }),
             json!({ "metadata": { "uid": 7 }, "spec": { "interval": "x" } }),
         ] {
-            let addon = Addon::read(object);
-            assert_eq!(addon.spec, Spec::default());
-            assert_eq!(addon.status, Status::default());
+            let addon = ObservabilityAddon::read(object);
+            assert_eq!(addon.spec, AddonSpec::default());
+            assert_eq!(addon.status, AddonStatus::default());
         }
     }
 
     #[test]
-    fn a_new_status_keeps_what_is_not_known_here() {
+    fn new_status_keeps_unknown_fields() {
         let object =
             json!({ "metadata": { "uid": "u" }, "status": { "other": 1, "rollouts": {} } });
-        let written = Addon::read(object).with_status(&Status::default());
-        assert_eq!(written["status"], json!({ "other": 1, "conditions": [] }));
-        let bare = Addon::read(json!({})).with_status(&Status::default());
+        let updated = ObservabilityAddon::read(object).with_status(&AddonStatus::default());
+        assert_eq!(updated["status"], json!({ "other": 1, "conditions": [] }));
+        let bare = ObservabilityAddon::read(json!({})).with_status(&AddonStatus::default());
         assert_eq!(bare["status"], json!({ "conditions": [] }));
     }
 }

@@ -1,8 +1,8 @@
-//! Pauses that grow, and never all at once.
+//! Exponential back-off with jitter.
 
 use std::time::Duration;
 
-/// Doubles from `first` to `longest`, each with a jitter of a quarter.
+/// Pauses that double from `first` to `longest`, each with a jitter of ±25 %.
 #[derive(Clone, Debug)]
 pub(crate) struct Backoff {
     first: Duration,
@@ -19,14 +19,14 @@ impl Backoff {
         }
     }
 
-    /// The next pause; `roll` between 0 and 1 decides its jitter.
-    pub(crate) fn pause(&mut self, roll: f64) -> Duration {
-        let pause = self.next.mul_f64(0.75 + 0.5 * roll.clamp(0.0, 1.0));
+    /// Returns the next pause. `random` is between 0 and 1 and determines the jitter.
+    pub(crate) fn pause(&mut self, random: f64) -> Duration {
+        let pause = self.next.mul_f64(0.75 + 0.5 * random.clamp(0.0, 1.0));
         self.next = self.next.saturating_mul(2).min(self.longest);
         pause.min(self.longest)
     }
 
-    /// Something worked.
+    /// Starts again with the first pause, after a success.
     pub(crate) fn reset(&mut self) {
         self.next = self.first;
     }
@@ -37,7 +37,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn pauses_grow_up_to_the_longest_and_begin_anew() {
+    fn pauses_double_up_to_the_longest() {
         let second = Duration::from_secs(1);
         let mut backoff = Backoff::new(second, 60 * second);
         let pauses: Vec<u64> = (0..8).map(|_| backoff.pause(0.5).as_secs()).collect();

@@ -1,39 +1,41 @@
-//! The observability addon: its definition, its operator, its status on spoke and hub.
+//! The observability addon: its custom resource, its operator, its status on spoke and hub.
 //!
-//! Reading order: an [`Addon`] is what was read of the object that `definition` defines. Everybody
-//! writes its status through a [`StatusWriter`], which holds them to the rules of
-//! [`kelpie_core::addon`]; a collector speaks through a [`Reporter`].
-//! The [`StatusController`] aggregates what they say and replicates it to the `hub`; when the hub
-//! deletes the addon, `farewell` cleans the spoke first. The [`Operator`] deploys the
-//! collectors. On the hub, the [`Hop`] shows every cluster's addon in the hub's own kind. What
-//! each of them must be allowed to do stands in `permissions`.
+//! An [`ObservabilityAddon`] is read from the API server; [`custom_resource_definition`] defines it
+//! there. All processes write its status through a [`StatusWriter`], which enforces the rules of
+//! [`kelpie_core::addon`]. A collector uses a [`CollectorReporter`] for that.
+//!
+//! On the spoke, the [`AddonOperator`] deploys the collectors. The [`StatusController`] aggregates
+//! their conditions and replicates the status to the hub (`hub_replication`). When the addon is
+//! deleted on the hub, `finalizer` cleans up the spoke first. On the hub, the
+//! [`HubStatusController`] shows each cluster's addon in its `ManagedClusterAddOn`. `permissions`
+//! has the RBAC rules of each process.
 
 mod addon;
 mod backoff;
-mod controller;
-mod definition;
-mod farewell;
-mod hop;
-mod hub;
-mod link;
-mod made;
+mod context;
+mod crd;
+mod finalizer;
+mod hub_client;
+mod hub_replication;
+mod hub_status;
 mod metrics;
 mod operator;
+mod owned;
 mod permissions;
-mod post;
 mod reporter;
 mod spec;
-mod writer;
+mod status_controller;
+mod status_writer;
 
-pub use addon::{ADDON, Addon, AddonRef};
-pub use controller::StatusController;
-pub use definition::definition;
-pub use hop::Hop;
-pub use link::HubOptions;
-pub use metrics::exhibit;
-pub use operator::{Allowlist, Operator, OperatorOptions, Rule, Source};
-pub use permissions::{collector_needs, hop_needs, hub_needs, operator_needs, status_needs};
-pub use post::Options;
-pub use reporter::Reporter;
-pub use spec::Spec;
-pub use writer::{StatusWriter, WriteError, Written};
+pub use addon::{ADDON, AddonRef, ObservabilityAddon};
+pub use context::AddonOptions;
+pub use crd::custom_resource_definition;
+pub use hub_client::HubOptions;
+pub use hub_status::HubStatusController;
+pub use metrics::register_metrics;
+pub use operator::{AddonOperator, Allowlist, AllowlistRule, OperatorOptions, PrometheusRef};
+pub use permissions::{collector_rules, hub_rules, hub_status_rules, operator_rules, status_rules};
+pub use reporter::CollectorReporter;
+pub use spec::AddonSpec;
+pub use status_controller::StatusController;
+pub use status_writer::{StatusWriter, WriteError, WriteOutcome};

@@ -1,17 +1,18 @@
-//! The numbers of the addon's controllers.
+//! Metrics of the addon's controllers.
 
-use kelpie_core::addon::{Standard, Status};
+use kelpie_core::addon::{AddonStatus, StandardCondition};
 use prometheus_client::encoding::EncodeLabelSet;
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::registry::Registry;
 
-use crate::hub::Round;
-use crate::writer::Written;
+use crate::hub_replication::SyncOutcome;
+use crate::status_writer::WriteOutcome;
 
-/// Every name begins with this.
+/// The prefix of all metrics.
 const PREFIX: &str = "kelpie_addon";
+const LEADER_HELP: &str = "1 if this replica acts, 0 if it only observes (standby or dry run)";
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
 struct ResultLabel {
@@ -19,31 +20,32 @@ struct ResultLabel {
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct TypeLabel {
+struct ConditionTypeLabel {
     r#type: &'static str,
 }
 
-/// Registers all families of the addon, with at least one series in each, so that their labels show.
-pub fn exhibit(registry: &mut Registry) {
+/// Registers all metrics of the addon, each with at least one series, so that the metrics reference
+/// shows their labels.
+pub fn register_metrics(registry: &mut Registry) {
     let _ = StatusMetrics::new(registry);
     let _ = OperatorMetrics::new(registry);
-    let _ = HopMetrics::new(registry);
+    let _ = HubStatusMetrics::new(registry);
 }
 
-/// Of the status controller. Clones are the same.
+/// Metrics of the status controller. Clones share the series.
 #[derive(Clone, Debug)]
 pub(crate) struct StatusMetrics {
     pub(crate) leader: Gauge,
     pub(crate) watch_failures: Counter,
-    settled: Family<ResultLabel, Counter>,
-    standing: Family<TypeLabel, Gauge>,
+    reconciles: Family<ResultLabel, Counter>,
+    conditions: Family<ConditionTypeLabel, Gauge>,
     pub(crate) hub: HubMetrics,
 }
 
-/// Of the replication. Clones are the same.
+/// Metrics of the replication to the hub. Clones share the series.
 #[derive(Clone, Debug)]
 pub(crate) struct HubMetrics {
-    rounds: Family<ResultLabel, Counter>,
+    syncs: Family<ResultLabel, Counter>,
     current: Gauge,
 }
 
@@ -51,103 +53,108 @@ impl StatusMetrics {
     pub(crate) fn new(registry: &mut Registry) -> Self {
         let registry = registry.sub_registry_with_prefix(PREFIX);
         let leader = Gauge::default();
-        registry.register("leader", "1 while this replica acts", leader.clone());
+        registry.register("leader", LEADER_HELP, leader.clone());
         let watch_failures = Counter::default();
         registry.register(
             "watch_failures",
-            "Watches of the spoke that broke off",
+            "Failed watches of the spoke's addon",
             watch_failures.clone(),
         );
-        let settled = Family::<ResultLabel, Counter>::default();
+        let reconciles = Family::<ResultLabel, Counter>::default();
         for result in ["changed", "unchanged", "failed"] {
-            let _ = settled.get_or_create(&ResultLabel { result });
+            let _ = reconciles.get_or_create(&ResultLabel { result });
         }
         registry.register(
-            "settled",
-            "Looks at the components' conditions, by what became of the standard ones",
-            settled.clone(),
+            "status_reconciles",
+            "Reconciliations of the standard conditions, by the result of the write",
+            reconciles.clone(),
         );
-        let standing = Family::<TypeLabel, Gauge>::default();
-        for standard in Standard::ALL {
-            let _ = standing.get_or_create(&TypeLabel {
-                r#type: standard.condition(),
+        let conditions = Family::<ConditionTypeLabel, Gauge>::default();
+        for standard in StandardCondition::ALL {
+            let _ = conditions.get_or_create(&ConditionTypeLabel {
+                r#type: standard.condition_type(),
             });
         }
         registry.register(
             "condition",
-            "1 for the standard condition that holds",
-            standing.clone(),
+            "1 for the standard condition that is True, 0 for the others",
+            conditions.clone(),
         );
         Self {
             leader,
             watch_failures,
-            settled,
-            standing,
+            reconciles,
+            conditions,
             hub: HubMetrics::new(registry),
         }
     }
 
-    pub(crate) fn settled<E>(&self, written: &Result<Written, E>) {
+    pub(crate) fn reconciled<E>(&self, written: &Result<WriteOutcome, E>) {
         let result = match written {
-            Ok(Written::Changed) => "changed",
-            Ok(Written::Unchanged) => "unchanged",
+            Ok(WriteOutcome::Changed) => "changed",
+            Ok(WriteOutcome::Unchanged) => "unchanged",
             Err(_) => "failed",
         };
-        self.settled.get_or_create(&ResultLabel { result }).inc();
+        self.reconciles.get_or_create(&ResultLabel { result }).inc();
     }
 
-    pub(crate) fn show(&self, status: Option<&Status>) {
-        let standing = status.and_then(Status::standing);
-        for standard in Standard::ALL {
-            let label = TypeLabel {
-                r#type: standard.condition(),
+    pub(crate) fn set_condition(&self, status: Option<&AddonStatus>) {
+        let current = status.and_then(AddonStatus::standard_condition);
+        for standard in StandardCondition::ALL {
+            let label = ConditionTypeLabel {
+                r#type: standard.condition_type(),
             };
-            let holds = standing == Some(standard);
-            self.standing.get_or_create(&label).set(holds.into());
+            let is_true = current == Some(standard);
+            self.conditions.get_or_create(&label).set(is_true.into());
         }
     }
 }
 
 impl HubMetrics {
     fn new(registry: &mut Registry) -> Self {
-        let rounds = Family::<ResultLabel, Counter>::default();
+        let syncs = Family::<ResultLabel, Counter>::default();
         for result in ["written", "equal", "missing", "going", "failed"] {
-            let _ = rounds.get_or_create(&ResultLabel { result });
+            let _ = syncs.get_or_create(&ResultLabel { result });
         }
-        registry.register("hub_rounds", "Looks at the hub, by result", rounds.clone());
+        registry.register(
+            "hub_syncs",
+            "Synchronizations of the status to the hub, by result; missing: the hub has no such \
+             addon; going: it is being deleted there",
+            syncs.clone(),
+        );
         let current = Gauge::default();
         registry.register(
             "hub_current",
-            "1 if the hub had the status of the spoke when it was last looked at",
+            "1 if the hub had the spoke's status after the last synchronization, otherwise 0",
             current.clone(),
         );
-        Self { rounds, current }
+        Self { syncs, current }
     }
 
-    pub(crate) fn rounds(&self, round: Round) {
-        let result = match round {
-            Round::Written => "written",
-            Round::Equal => "equal",
-            Round::Missing => "missing",
-            Round::Going => "going",
+    pub(crate) fn synced(&self, outcome: SyncOutcome) {
+        let result = match outcome {
+            SyncOutcome::Written => "written",
+            SyncOutcome::Equal => "equal",
+            SyncOutcome::Missing => "missing",
+            SyncOutcome::Terminating => "going",
         };
-        let is_current = matches!(round, Round::Written | Round::Equal);
+        let is_current = matches!(outcome, SyncOutcome::Written | SyncOutcome::Equal);
         self.current.set(is_current.into());
-        self.rounds.get_or_create(&ResultLabel { result }).inc();
+        self.syncs.get_or_create(&ResultLabel { result }).inc();
     }
 
-    pub(crate) fn failed(&self) {
+    pub(crate) fn sync_failed(&self) {
         let result = "failed";
         self.current.set(0);
-        self.rounds.get_or_create(&ResultLabel { result }).inc();
+        self.syncs.get_or_create(&ResultLabel { result }).inc();
     }
 }
 
-/// Of the operator. Clones are the same.
+/// Metrics of the operator. Clones share the series.
 #[derive(Clone, Debug)]
 pub(crate) struct OperatorMetrics {
     pub(crate) leader: Gauge,
-    passes: Family<ResultLabel, Counter>,
+    reconciles: Family<ResultLabel, Counter>,
 }
 
 impl OperatorMetrics {
@@ -155,48 +162,48 @@ impl OperatorMetrics {
         let registry = registry.sub_registry_with_prefix(PREFIX);
         let registry = registry.sub_registry_with_prefix("operator");
         let leader = Gauge::default();
-        registry.register("leader", "1 while this replica acts", leader.clone());
-        let passes = Family::<ResultLabel, Counter>::default();
+        registry.register("leader", LEADER_HELP, leader.clone());
+        let reconciles = Family::<ResultLabel, Counter>::default();
         for result in ["clean", "failing", "aborted"] {
-            let _ = passes.get_or_create(&ResultLabel { result });
+            let _ = reconciles.get_or_create(&ResultLabel { result });
         }
         registry.register(
-            "passes",
-            "Passes over everything; failing: a collector is not as it should be; aborted: the \
-             spoke did not answer",
-            passes.clone(),
+            "reconciles",
+            "Reconciliations by result; failing: a collector could not be deployed as desired; \
+             aborted: a request to the spoke failed",
+            reconciles.clone(),
         );
-        Self { leader, passes }
+        Self { leader, reconciles }
     }
 
-    /// `None`: the pass could not be made.
-    pub(crate) fn passed(&self, clean: Option<bool>) {
-        let result = match clean {
+    /// Counts a reconciliation. `None` means that it was aborted.
+    pub(crate) fn reconciled(&self, is_clean: Option<bool>) {
+        let result = match is_clean {
             Some(true) => "clean",
             Some(false) => "failing",
             None => "aborted",
         };
-        self.passes.get_or_create(&ResultLabel { result }).inc();
+        self.reconciles.get_or_create(&ResultLabel { result }).inc();
     }
 }
 
-/// Of the hop on the hub. Clones are the same.
+/// Metrics of the hub status controller. Clones share the series.
 #[derive(Clone, Debug)]
-pub(crate) struct HopMetrics {
+pub(crate) struct HubStatusMetrics {
     pub(crate) leader: Gauge,
     pub(crate) written: Counter,
 }
 
-impl HopMetrics {
+impl HubStatusMetrics {
     pub(crate) fn new(registry: &mut Registry) -> Self {
         let registry = registry.sub_registry_with_prefix(PREFIX);
         let registry = registry.sub_registry_with_prefix("hop");
         let leader = Gauge::default();
-        registry.register("leader", "1 while this replica acts", leader.clone());
+        registry.register("leader", LEADER_HELP, leader.clone());
         let written = Counter::default();
         registry.register(
             "written",
-            "ManagedClusterAddOns that were written",
+            "ManagedClusterAddOns whose status was written",
             written.clone(),
         );
         Self { leader, written }

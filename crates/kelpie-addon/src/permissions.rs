@@ -1,126 +1,140 @@
-//! What each part of the addon must be allowed to do, and why.
+//! The permissions that each process of the addon needs, with reasons.
 
 use kelpie_kube::leader::ElectionSettings;
-use kelpie_kube::objects::Kind;
-use kelpie_kube::seed::{FOLLOW, Need};
+use kelpie_kube::objects::ObjectKind;
+use kelpie_kube::rbac::{PolicyRule, WATCH_VERBS};
 
 use crate::addon::{ADDON, AddonRef};
-use crate::hop::{MANAGED, MANAGED_NAME};
-use crate::made::{DEPLOYMENT, MONITOR, RULE, SERVICE};
-use crate::operator::{INPUTS, OperatorOptions, POD, STATEFUL_SET};
+use crate::hub_status::{MANAGED_ADDON, MANAGED_ADDON_NAME};
+use crate::operator::{INPUT_OBJECTS, OperatorOptions, POD, STATEFUL_SET};
+use crate::owned::{DEPLOYMENT, PROMETHEUS_RULE, SERVICE, SERVICE_MONITOR};
 
-/// One object: read and followed.
-const FOLLOW_ONE: &[&str] = &["get", "list", "watch"];
-/// Objects that are applied, and swept away when nobody wants them. Applying what is not there needs
-/// both.
-const MAKE: &[&str] = &["list", "create", "patch", "delete"];
+/// For a single object that is read and watched.
+const WATCH_ONE: &[&str] = &["get", "list", "watch"];
+/// For objects that are applied, and deleted when they are no longer desired. Server-side apply
+/// needs create and patch.
+const APPLY: &[&str] = &["list", "create", "patch", "delete"];
 
-fn on(kind: Kind) -> (&'static str, &'static str) {
+fn resource(kind: ObjectKind) -> (&'static str, &'static str) {
     (kind.group, kind.plural)
 }
 
-fn status(addon: &AddonRef, reason: &'static str) -> Need {
-    Need::new(&["update"], on(ADDON), reason)
-        .of("status")
-        .within(Some(&addon.namespace))
+fn update_status(addon: &AddonRef, reason: &'static str) -> PolicyRule {
+    PolicyRule::new(&["update"], resource(ADDON), reason)
+        .subresource("status")
+        .in_namespace(Some(&addon.namespace))
         .named(Some(&addon.name))
 }
 
-fn own(verbs: &'static [&'static str], addon: &AddonRef, reason: &'static str) -> Need {
-    Need::new(verbs, on(ADDON), reason)
-        .within(Some(&addon.namespace))
+fn on_addon(verbs: &'static [&'static str], addon: &AddonRef, reason: &'static str) -> PolicyRule {
+    PolicyRule::new(verbs, resource(ADDON), reason)
+        .in_namespace(Some(&addon.namespace))
         .named(Some(&addon.name))
 }
 
-fn events(addon: &AddonRef) -> Need {
-    let reason = "telling what was done, on the addon";
-    Need::new(&["create", "patch"], ("", "events"), reason)
-        .within(Some(&addon.namespace))
-        .or_else("Events; everything else works")
+fn events(addon: &AddonRef) -> PolicyRule {
+    let reason = "publishing Events about the addon";
+    PolicyRule::new(&["create", "patch"], ("", "events"), reason)
+        .in_namespace(Some(&addon.namespace))
+        .optional("Events; everything else works")
 }
 
-/// The operator, on the spoke.
-pub fn operator_needs(
+/// Returns the permissions of the operator on the spoke.
+pub fn operator_rules(
     addon: &AddonRef,
     options: &OperatorOptions,
     election: Option<&ElectionSettings>,
-) -> Vec<Need> {
-    let here = Some(addon.namespace.as_str());
-    let mut needs = vec![own(FOLLOW_ONE, addon, "what is wanted of the collectors")];
+) -> Vec<PolicyRule> {
+    let own_namespace = Some(addon.namespace.as_str());
+    let mut rules = vec![on_addon(
+        WATCH_ONE,
+        addon,
+        "reading the desired state of the collectors",
+    )];
     if !options.no_status {
-        needs.push(status(
+        rules.push(update_status(
             addon,
-            "saying how the deployment of each collector went",
+            "reporting the deployment of each collector",
         ));
     }
-    for (kind, name) in INPUTS {
-        let reason = "what the collectors are made from; no other object of this kind is asked for";
-        let input = Need::new(FOLLOW_ONE, on(kind), reason);
-        needs.push(input.within(here).named(Some(name)));
+    for (kind, name) in INPUT_OBJECTS {
+        let reason =
+            "reading the inputs of the collectors; no other object of this kind is requested";
+        let input = PolicyRule::new(WATCH_ONE, resource(kind), reason);
+        rules.push(input.in_namespace(own_namespace).named(Some(name)));
     }
-    for kind in [SERVICE, MONITOR, RULE] {
-        let reason = "the collectors' own metrics";
-        needs.push(Need::new(MAKE, on(kind), reason).within(here));
+    for kind in [SERVICE, SERVICE_MONITOR, PROMETHEUS_RULE] {
+        let reason = "exposing the collectors' own metrics";
+        rules.push(PolicyRule::new(APPLY, resource(kind), reason).in_namespace(own_namespace));
     }
-    let making: &[&str] = &["get", "list", "watch", "create", "patch", "delete"];
-    needs.push(Need::new(making, on(DEPLOYMENT), "the collectors").within(here));
-    let reason = "why a collector does not get ready, and whether one that goes is gone";
-    needs.push(Need::new(&["list"], on(POD), reason).within(here));
+    let verbs: &[&str] = &["get", "list", "watch", "create", "patch", "delete"];
+    let reason = "deploying the collectors";
+    rules.push(PolicyRule::new(verbs, resource(DEPLOYMENT), reason).in_namespace(own_namespace));
+    let reason = "finding out why a collector is not ready, and when its pods are gone";
+    rules.push(PolicyRule::new(&["list"], resource(POD), reason).in_namespace(own_namespace));
     let sources = [(SERVICE, &options.platform), (STATEFUL_SET, &options.uwl)];
     for (kind, source) in sources {
-        let reason = "whether there is a Prometheus to collect from";
-        let source_need = Need::new(FOLLOW_ONE, on(kind), reason);
-        let place = Some(source.namespace.as_str());
-        needs.push(source_need.within(place).named(Some(&source.name)));
+        let reason = "detecting the Prometheus to collect from";
+        let rule = PolicyRule::new(WATCH_ONE, resource(kind), reason);
+        let namespace = Some(source.namespace.as_str());
+        rules.push(rule.in_namespace(namespace).named(Some(&source.name)));
     }
-    needs.extend(election.into_iter().flat_map(Need::of_election));
-    needs.push(events(addon));
-    needs
+    rules.extend(election.into_iter().flat_map(PolicyRule::for_election));
+    rules.push(events(addon));
+    rules
 }
 
-/// The status controller, on the spoke.
-pub fn status_needs(addon: &AddonRef, election: Option<&ElectionSettings>) -> Vec<Need> {
-    let reason = "whether the spoke is clean, before the hub's addon may go";
-    let mut needs = vec![
-        own(FOLLOW_ONE, addon, "the components' conditions"),
-        status(addon, "the standard conditions"),
-        own(
+/// Returns the permissions of the status controller on the spoke.
+pub fn status_rules(addon: &AddonRef, election: Option<&ElectionSettings>) -> Vec<PolicyRule> {
+    let reason = "waiting for a clean spoke before the hub's addon may go";
+    let mut rules = vec![
+        on_addon(WATCH_ONE, addon, "watching the components' conditions"),
+        update_status(addon, "writing the standard conditions"),
+        on_addon(
             &["delete"],
             addon,
-            "the hub deletes its addon: the spoke is cleaned first",
+            "deleting the spoke's addon after a deletion on the hub",
         ),
-        Need::new(&["list"], on(DEPLOYMENT), reason).within(Some(&addon.namespace)),
+        PolicyRule::new(&["list"], resource(DEPLOYMENT), reason)
+            .in_namespace(Some(&addon.namespace)),
     ];
-    needs.extend(election.into_iter().flat_map(Need::of_election));
-    needs.push(events(addon));
-    needs
+    rules.extend(election.into_iter().flat_map(PolicyRule::for_election));
+    rules.push(events(addon));
+    rules
 }
 
-/// The status controller, on the hub: what hubs grant, and no more.
-pub fn hub_needs(addon: &AddonRef) -> Vec<Need> {
-    let reason = "the addon of this cluster; when it is deleted, taking our finalizer away";
+/// Returns the permissions of the status controller on the hub. They are no more than what hubs
+/// grant.
+pub fn hub_rules(addon: &AddonRef) -> Vec<PolicyRule> {
+    let reason = "reading the addon of this cluster, and removing its finalizer after a deletion";
     vec![
-        own(&["get", "update"], addon, reason),
-        status(addon, "the status of the spoke"),
+        on_addon(&["get", "update"], addon, reason),
+        update_status(addon, "replicating the spoke's status"),
     ]
 }
 
-/// The hop, on the hub, for the clusters of all namespaces.
-pub fn hop_needs(election: Option<&ElectionSettings>) -> Vec<Need> {
-    let shown = |verbs, reason| Need::new(verbs, on(MANAGED), reason).named(Some(MANAGED_NAME));
-    let mut needs = vec![
-        Need::new(FOLLOW, on(ADDON), "the addons of all clusters"),
-        shown(&["get"], "what the hub shows of each cluster's addon"),
-        shown(&["update"], "showing how it is").of("status"),
+/// Returns the permissions of the hub status controller on the hub, for clusters in all namespaces.
+pub fn hub_status_rules(election: Option<&ElectionSettings>) -> Vec<PolicyRule> {
+    let on_managed_addon = |verbs, reason| {
+        PolicyRule::new(verbs, resource(MANAGED_ADDON), reason).named(Some(MANAGED_ADDON_NAME))
+    };
+    let mut rules = vec![
+        PolicyRule::new(
+            WATCH_VERBS,
+            resource(ADDON),
+            "watching the addons of all clusters",
+        ),
+        on_managed_addon(&["get"], "reading each cluster's ManagedClusterAddOn"),
+        on_managed_addon(&["update"], "showing the state of the addon").subresource("status"),
     ];
-    needs.extend(election.into_iter().flat_map(Need::of_election));
-    needs
+    rules.extend(election.into_iter().flat_map(PolicyRule::for_election));
+    rules
 }
 
-/// A collector, on the spoke.
-pub fn collector_needs(addon: &AddonRef) -> Vec<Need> {
+/// Returns the permissions of a collector on the spoke.
+pub fn collector_rules(addon: &AddonRef) -> Vec<PolicyRule> {
     vec![
-        own(&["get"], addon, "what stands in the status now"),
-        status(addon, "saying whether it forwards"),
+        on_addon(&["get"], addon, "reading the current status"),
+        update_status(addon, "reporting the state of forwarding"),
     ]
 }

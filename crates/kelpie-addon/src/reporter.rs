@@ -1,44 +1,45 @@
-//! A collector's reports: what it wants to say is compared with what stands there, every time.
+//! Reports of a collector. Each report is compared with the stored status.
 
-use kelpie_core::addon::Report;
+use kelpie_core::addon::CollectorReport;
 
-use crate::writer::{StatusWriter, WriteError, Written};
+use crate::status_writer::{StatusWriter, WriteError, WriteOutcome};
 
-/// Speaks for one collector. To be told after every round; what could not be delivered is made again
-/// at the next, and only the newest word is kept.
-pub struct Reporter {
+/// Writes the reports of one collector to the addon's status. It should get a report after every
+/// tick: a report that could not be delivered is replaced by the next one.
+pub struct CollectorReporter {
     writer: StatusWriter,
-    /// The addon that this process was started for; `None`: whichever is there.
-    addon: Option<String>,
-    undelivered: Option<Report>,
+    /// The UID of the addon that the collector was deployed for. `None` means any addon.
+    addon_uid: Option<String>,
+    undelivered: Option<CollectorReport>,
 }
 
-impl Reporter {
-    /// `addon`: the uid of the addon that the collector was deployed for.
-    pub fn new(writer: StatusWriter, addon: Option<String>) -> Self {
+impl CollectorReporter {
+    /// Creates a reporter. `addon_uid` is the UID of the addon that the collector was deployed for;
+    /// with `None`, any addon of this name is written.
+    pub fn new(writer: StatusWriter, addon_uid: Option<String>) -> Self {
         Self {
             writer,
-            addon,
+            addon_uid,
             undelivered: None,
         }
     }
 
-    /// Has the status say this. A report that is refused is done with: the rules may accept the next
-    /// one. One that could not be delivered is kept until there is a newer one.
-    pub async fn report(&mut self, report: Report) -> Result<Written, WriteError> {
+    /// Writes a report. A refused report is dropped, because the rules may accept the next one. A
+    /// report that could not be delivered is kept until there is a newer one.
+    pub async fn report(&mut self, report: CollectorReport) -> Result<WriteOutcome, WriteError> {
         self.undelivered = Some(report);
         self.deliver().await
     }
 
-    /// Tries again to deliver what is left, if anything is.
-    pub async fn deliver(&mut self) -> Result<Written, WriteError> {
+    /// Tries again to deliver the undelivered report, if there is one.
+    pub async fn deliver(&mut self) -> Result<WriteOutcome, WriteError> {
         let Some(report) = &self.undelivered else {
-            return Ok(Written::Unchanged);
+            return Ok(WriteOutcome::Unchanged);
         };
-        let uid = self.addon.as_deref();
+        let uid = self.addon_uid.as_deref();
         let written = self
             .writer
-            .write(uid, |status, now| status.report(report, now));
+            .write(uid, |status, now| status.apply_report(report, now));
         let written = written.await;
         if !matches!(
             written,
@@ -49,8 +50,8 @@ impl Reporter {
         written
     }
 
-    /// What could not be delivered yet.
-    pub fn undelivered(&self) -> Option<&Report> {
+    /// Returns the report that could not be delivered yet.
+    pub fn undelivered(&self) -> Option<&CollectorReport> {
         self.undelivered.as_ref()
     }
 }

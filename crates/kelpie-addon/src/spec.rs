@@ -1,50 +1,50 @@
-//! What is wanted of the addon.
+//! The spec of the addon.
 
 use std::time::Duration;
 
 use serde::Deserialize;
 use serde_json::Value;
 
-/// `spec` of an `ObservabilityAddon`. The API server fills defaults in and keeps to the ranges; an
-/// object that was written before it did is read with the same defaults.
+/// `spec` of an `ObservabilityAddon`. The API server sets defaults and enforces the ranges. Objects
+/// that are older than the schema are read with the same defaults.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
-pub struct Spec {
-    /// Whether metrics are collected at all.
+pub struct AddonSpec {
+    /// Enables the collection of metrics.
     pub enable_metrics: bool,
-    /// Seconds between two rounds of a collector.
+    /// Seconds between two ticks of a collector.
     pub interval: u32,
-    /// What a collector may read in one round.
+    /// The number of bytes that a collector may read per tick.
     pub scrape_size_limit_bytes: u64,
-    /// How many parts of a round run at the same time.
+    /// The number of parts of a tick that run concurrently.
     pub workers: u32,
-    /// The resources of a collector's container, as a Pod has them.
+    /// The resources of a collector's container, as in a Pod.
     pub resources: Option<Value>,
 }
 
-impl Spec {
-    /// Seconds that an interval may have, from and to.
+impl AddonSpec {
+    /// The shortest and longest interval in seconds.
     pub(crate) const INTERVAL: (u32, u32) = (15, 3600);
 
-    /// Workers that a collector may have, from and to: it takes no more than fit in 16 bits.
+    /// The smallest and largest number of workers. A collector accepts only 16 bits.
     pub(crate) const WORKERS: (u16, u16) = (1, 1_000);
 
-    /// How many parts of a round run at the same time: within the range, also in an object that was
-    /// written before there was one.
+    /// Returns the number of workers, limited to the range. An object that is older than the schema
+    /// may be outside of it.
     pub fn workers(&self) -> u16 {
         let (least, most) = Self::WORKERS;
         let workers = u16::try_from(self.workers).unwrap_or(most);
         workers.clamp(least, most)
     }
 
-    /// Between two rounds of a collector.
+    /// Returns the time between two ticks of a collector, limited to the range.
     pub fn interval(&self) -> Duration {
         let (least, most) = Self::INTERVAL;
         Duration::from_secs(self.interval.clamp(least, most).into())
     }
 }
 
-impl Default for Spec {
+impl Default for AddonSpec {
     fn default() -> Self {
         Self {
             enable_metrics: true,

@@ -1,4 +1,4 @@
-//! A federate body through the pipeline: read, transform, leave out, encode, compress.
+//! Streams a federate body through the pipeline: parse, transform, deduplicate, encode, compress.
 //!
 //! `cargo xtask bench collector`
 #![allow(
@@ -17,9 +17,9 @@ use std::fs;
 use std::sync::Arc;
 
 use body::{Body, INTERVAL_MS, START_MS, stream};
-use kelpie_collector::Seen;
+use kelpie_collector::DedupTable;
 
-/// What a pipeline may take beside the table, and what a series may take in it.
+/// The memory limits of a pipeline without the table, and of a series in the table.
 const FIXED: u64 = 64_000_000;
 const PER_SERIES: u64 = 24;
 
@@ -42,7 +42,7 @@ fn main() {
     }
 }
 
-/// The same series tick after tick, each time with a new timestamp.
+/// Measures the speed with the same series at every tick and new timestamps.
 fn speed(ticks: usize, samples: usize) {
     let source = Body::recorded();
     let instances = samples.div_ceil(source.samples());
@@ -55,7 +55,7 @@ fn speed(ticks: usize, samples: usize) {
     let ends: Vec<usize> = text.match_indices('\n').map(|(at, _)| at).collect();
     let mut text = text.into_bytes();
 
-    let seen = Arc::new(Seen::with_key(1));
+    let dedup = Arc::new(DedupTable::with_key(1));
     let mut spent = 0.0;
     let mut compressed = 0;
     let nows = (START_MS..).step_by(INTERVAL_MS);
@@ -66,13 +66,13 @@ fn speed(ticks: usize, samples: usize) {
         }
         compressed = 0;
         let before = processor_time();
-        let tally = stream(&seen, now, [&*text], &mut |batch| {
+        let counts = stream(&dedup, now, [&*text], &mut |batch| {
             compressed += batch.encoded().len();
-            seen.acknowledge(batch);
+            dedup.acknowledge(batch);
         });
         spent += processor_time() - before;
-        assert_eq!(tally.sent, samples as u64);
-        seen.turn();
+        assert_eq!(counts.sent, samples as u64);
+        dedup.end_tick();
     }
     let seconds = spent / ticks as f64;
     println!(
@@ -85,15 +85,15 @@ fn speed(ticks: usize, samples: usize) {
     );
 }
 
-/// One body of many series, made as it is read.
+/// Measures the memory with one body of many series, generated as it is read.
 fn memory(bytes: usize) {
     let source = Body::recorded();
-    let seen = Arc::new(Seen::with_key(1));
+    let dedup = Arc::new(DedupTable::with_key(1));
     let before = processor_time();
-    let mut out = |batch: &_| seen.acknowledge(batch);
-    let tally = stream(&seen, START_MS, source.pieces(bytes), &mut out);
-    let series = seen.len() as u64;
-    assert_eq!(series, tally.sent);
+    let mut out = |batch: &_| dedup.acknowledge(batch);
+    let counts = stream(&dedup, START_MS, source.chunks(bytes), &mut out);
+    let series = dedup.len() as u64;
+    assert_eq!(series, counts.sent);
     let (peak, limit) = (resident_peak(), FIXED + PER_SERIES * series);
     println!(
         "{} MiB with {series} series in {:.1} s of processor time: {:.1} MB resident at most, the \
@@ -102,12 +102,12 @@ fn memory(bytes: usize) {
         processor_time() - before,
         peak as f64 / 1e6,
         limit as f64 / 1e6,
-        seen.bytes() as f64 / series as f64,
+        dedup.bytes() as f64 / series as f64,
     );
     assert!(peak <= limit, "too much memory");
 }
 
-/// The most memory this process has had.
+/// Returns the peak memory of this process.
 fn resident_peak() -> u64 {
     let status = fs::read_to_string("/proc/self/status").unwrap();
     let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
@@ -115,7 +115,8 @@ fn resident_peak() -> u64 {
     kilobytes.parse::<u64>().unwrap() * 1024
 }
 
-/// Seconds that this process, which has one thread, had a processor: other load does not count.
+/// Returns the processor time of this single-threaded process in seconds. Other load does not
+/// count.
 fn processor_time() -> f64 {
     let text = fs::read_to_string("/proc/self/schedstat").unwrap();
     let nanoseconds: f64 = text.split(' ').next().unwrap().parse().unwrap();

@@ -1,136 +1,143 @@
-//! The collector: tick after tick, and a word about how it goes.
+//! The collector: runs ticks and reports their results.
 
 use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
 use kelpie_core::Time;
-use kelpie_core::addon::{Debounce, Forward};
-use kelpie_health::{Pulse, ReadyHandle};
+use kelpie_core::addon::{Debounce, ForwardOutcome};
+use kelpie_health::{LoopHeartbeat, ReadyHandle};
 use prometheus_client::registry::Registry;
 use tokio::sync::watch;
 use tokio::time::{Instant, interval, sleep_until};
 use tokio_util::sync::CancellationToken;
 use tracing::{info, warn};
 
-use crate::board::Board;
-use crate::hub::Hub;
-use crate::metrics::Metrics;
-use crate::outcome::Outcome;
-use crate::outlet::Outlet;
-use crate::schedule::Schedule;
-use crate::settings::{Settings, SettingsError};
-use crate::source::{Source, deal};
+use crate::metrics::CollectorMetrics;
+use crate::remote_write::RemoteWriter;
+use crate::schedule::TickSchedule;
+use crate::settings::{CollectorSettings, CollectorSettingsError};
+use crate::sink::BatchSink;
+use crate::source::{PrometheusSource, assign_matchers};
+use crate::state_page::LastTickPage;
 use crate::tick::Tick;
-use crate::{Rules, Sample, Seen};
+use crate::tick_outcome::TickOutcome;
+use crate::{DecodedSample, DedupTable, TransformRules};
 
-/// How often livez hears from a collector that waits.
-const BEAT: Duration = Duration::from_secs(5);
+/// The interval of heartbeats to livez, also while a tick runs.
+const HEARTBEAT_INTERVAL: Duration = Duration::from_secs(5);
 
-/// What there is to say about forwarding, after a tick.
+/// The state of forwarding after a tick, for the addon's status.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Word {
-    /// Whether it works.
-    pub forward: Forward,
-    /// For people.
+pub struct ForwardReport {
+    /// The debounced result: a success at once, a failure only if it persists.
+    pub forward: ForwardOutcome,
+    /// A message for people, without numbers that change with every tick.
     pub message: String,
 }
 
-/// Reads from a Prometheus and writes to a hub.
+/// Reads samples from a Prometheus and writes them to a hub.
 pub struct Collector {
-    source: Arc<Source>,
-    outlet: Arc<Outlet>,
-    rules: Arc<Rules>,
-    seen: Arc<Seen>,
-    metrics: Metrics,
-    board: Board,
+    source: Arc<PrometheusSource>,
+    sink: Arc<BatchSink>,
+    rules: Arc<TransformRules>,
+    dedup: Arc<DedupTable>,
+    metrics: CollectorMetrics,
+    state_page: LastTickPage,
     clock: Box<dyn Fn() -> Time + Send + Sync>,
-    schedule: Schedule,
+    schedule: TickSchedule,
     interval: Duration,
     limit_bytes: u64,
     workers: usize,
     debounce: Debounce,
-    began: Instant,
-    words: watch::Sender<Option<Word>>,
+    started: Instant,
+    reports: watch::Sender<Option<ForwardReport>>,
 }
 
 impl Collector {
-    /// `clock` tells the wall's time: samples are judged by it. Without a hub in the settings, `show` is
-    /// given what would be sent.
+    /// Creates a collector. `clock` returns the wall-clock time, which decides on samples that are
+    /// too old or ahead. Without a hub in the settings, `show` receives the samples that would be
+    /// sent.
     pub fn new(
-        settings: Settings,
+        settings: CollectorSettings,
         clock: impl Fn() -> Time + Send + Sync + 'static,
-        show: impl Fn(&Sample) + Send + Sync + 'static,
+        show: impl Fn(&DecodedSample) + Send + Sync + 'static,
         registry: &mut Registry,
-    ) -> Result<Self, SettingsError> {
-        let outlet = match &settings.to {
-            None => Outlet::Shown(Box::new(show)),
+    ) -> Result<Self, CollectorSettingsError> {
+        let sink = match &settings.to {
+            None => BatchSink::DryRun(Box::new(show)),
             Some(to) => {
-                let hub = Hub::new(to, &settings.network).map_err(SettingsError::To)?;
-                Outlet::Hub(Box::new(hub))
+                let hub =
+                    RemoteWriter::new(to, &settings.network).map_err(CollectorSettingsError::To)?;
+                BatchSink::Hub(Box::new(hub))
             }
         };
-        let hands = deal(&settings.matchers, settings.workers)?;
-        let source = Source::new(
+        let worker_queries = assign_matchers(&settings.matchers, settings.workers)?;
+        let source = PrometheusSource::new(
             &settings.from,
             &settings.network,
-            hands,
+            worker_queries,
             settings.recording_rules,
         );
         Ok(Self {
-            source: Arc::new(source.map_err(SettingsError::From)?),
-            outlet: Arc::new(outlet),
+            source: Arc::new(source.map_err(CollectorSettingsError::From)?),
+            sink: Arc::new(sink),
             rules: Arc::new(settings.rules),
-            seen: Arc::default(),
-            metrics: Metrics::new(registry),
-            board: Board::default(),
+            dedup: Arc::default(),
+            metrics: CollectorMetrics::new(registry),
+            state_page: LastTickPage::default(),
             clock: Box::new(clock),
-            schedule: Schedule::new(settings.cluster.as_deref(), settings.interval),
+            schedule: TickSchedule::new(settings.cluster.as_deref(), settings.interval),
             interval: settings.interval,
             limit_bytes: settings.limit_bytes,
             workers: settings.workers,
             debounce: Debounce::new(settings.degrade_after),
-            began: Instant::now(),
-            words: watch::Sender::new(None),
+            started: Instant::now(),
+            reports: watch::Sender::new(None),
         })
     }
 
-    /// What there is to say: told after every tick that has something to say, also if it is the
-    /// same. Whoever listens holds up nobody.
-    pub fn words(&self) -> watch::Receiver<Option<Word>> {
-        self.words.subscribe()
+    /// Subscribes to reports. Ticks with a reportable result send one, also if it is the same as
+    /// before. A slow receiver does not delay the collector.
+    pub fn reports(&self) -> watch::Receiver<Option<ForwardReport>> {
+        self.reports.subscribe()
     }
 
-    /// `/debug/state`.
+    /// Returns the routes of the state page, `/debug/state`.
     pub fn routes(&self) -> axum::Router {
-        self.board.routes()
+        self.state_page.routes()
     }
 
-    /// Runs until `shutdown`; a tick under way is dropped. `pulse` beats while it turns; `ready` is
-    /// ready from the start: whether forwarding works is for the status to say.
-    pub async fn run(mut self, shutdown: CancellationToken, pulse: Pulse, ready: ReadyHandle) {
+    /// Runs until `shutdown`, which drops a tick in progress. `heartbeat` gets beats throughout.
+    /// `ready` is set at once, because the state of forwarding belongs to the addon's status.
+    pub async fn run(
+        mut self,
+        shutdown: CancellationToken,
+        heartbeat: LoopHeartbeat,
+        ready: ReadyHandle,
+    ) {
         ready.ready();
-        let mut beats = interval(BEAT);
+        let mut beats = interval(HEARTBEAT_INTERVAL);
         let mut at = self.schedule.first();
-        info!(first = ?at, interval = ?self.interval, "ticks begin");
+        info!(first = ?at, interval = ?self.interval, "collector started");
         loop {
             {
-                let mut turn = pin!(self.tick_at(self.began + at));
+                let mut tick = pin!(self.tick_at(self.started + at));
                 loop {
                     tokio::select! {
                         () = shutdown.cancelled() => return,
-                        _ = beats.tick() => pulse.beat(),
-                        () = &mut turn => break,
+                        _ = beats.tick() => heartbeat.beat(),
+                        () = &mut tick => break,
                     }
                 }
             }
-            let next = self.schedule.next(at, self.began.elapsed());
+            let next = self.schedule.next(at, self.started.elapsed());
             if next.missed > 0 {
                 warn!(
                     missed = next.missed,
-                    "ticks are skipped: the last one took too long"
+                    "skipped ticks: the previous one took longer than the interval"
                 );
-                self.metrics.missed(next.missed);
+                self.metrics.ticks_missed(next.missed);
             }
             at = next.at;
         }
@@ -138,66 +145,71 @@ impl Collector {
 
     async fn tick_at(&mut self, instant: Instant) {
         sleep_until(instant).await;
-        let began = Instant::now();
+        let started = Instant::now();
         let outcome = self.tick().await;
-        log(&outcome, self.debounce.failures(), began.elapsed());
+        log(&outcome, self.debounce.failures(), started.elapsed());
     }
 
-    /// One tick, now.
-    pub async fn tick(&mut self) -> Outcome {
-        let (began, now) = (Instant::now(), (self.clock)());
+    /// Runs one tick now.
+    pub async fn tick(&mut self) -> TickOutcome {
+        let (started, now) = (Instant::now(), (self.clock)());
         let now_ms = now.as_micros().div_euclid(1_000);
         let tick = Tick::new(
             &self.rules,
-            &self.seen,
+            &self.dedup,
             &self.metrics,
             now_ms,
             self.interval,
             self.limit_bytes,
         );
-        let ran = tick.run(&self.source, &self.outlet, self.workers, self.interval);
-        let outcome = ran.await;
-        self.seen.turn();
-        let took = began.elapsed();
-        self.tell(&outcome, now.after(took), took);
+        let run = tick.run(&self.source, &self.sink, self.workers, self.interval);
+        let outcome = run.await;
+        self.dedup.end_tick();
+        let took = started.elapsed();
+        self.publish(&outcome, now.after(took), took);
         outcome
     }
 
-    /// The numbers, the board and whoever listens.
-    fn tell(&mut self, outcome: &Outcome, now: Time, took: Duration) {
+    /// Updates the metrics, the state page and the subscribers.
+    fn publish(&mut self, outcome: &TickOutcome, now: Time, took: Duration) {
         let succeeded = outcome.result.is_ok();
-        let age = Time::from_micros(0).after(self.began.elapsed());
+        let age = Time::from_micros(0).after(self.started.elapsed());
         let forward = self.debounce.tick(succeeded, age);
         let failures = self.debounce.failures();
-        #[expect(clippy::cast_precision_loss, reason = "a time for people")]
+        #[expect(
+            clippy::cast_precision_loss,
+            reason = "a metric does not need microseconds"
+        )]
         let at = succeeded.then(|| now.as_micros() as f64 / 1e6);
-        self.metrics.undelivered(outcome.undelivered);
-        self.metrics.ticked(at, took, failures, self.seen.len());
-        let word = forward.map(|forward| Word {
+        self.metrics.samples_undelivered(outcome.undelivered);
+        self.metrics
+            .tick_ended(at, took, failures, self.dedup.len());
+        let report = forward.map(|forward| ForwardReport {
             forward,
             message: outcome.message().to_owned(),
         });
-        self.board.show(outcome, word.as_ref(), now, failures);
-        if word.is_some() {
-            self.words.send_replace(word);
+        self.state_page
+            .update(outcome, report.as_ref(), now, failures);
+        if report.is_some() {
+            self.reports.send_replace(report);
         }
     }
 }
 
-/// A tick is worth a line.
-fn log(outcome: &Outcome, failures: u32, took: Duration) {
-    let (read, accepted, refused) = (outcome.tally.read, outcome.accepted, outcome.refused());
-    let (unchanged, undelivered) = (outcome.tally.unchanged, outcome.undelivered);
-    let said = outcome.message();
-    match (&outcome.result, outcome.objection()) {
-        (Ok(_), None) => info!(read, accepted, unchanged, ?took, "{said}"),
+/// Writes one log line per tick.
+fn log(outcome: &TickOutcome, failures: u32, took: Duration) {
+    let (read, accepted, refused) = (outcome.counts.read, outcome.accepted, outcome.refused());
+    let (unchanged, undelivered) = (outcome.counts.unchanged, outcome.undelivered);
+    let message = outcome.message();
+    match (&outcome.result, outcome.refusal_message()) {
+        (Ok(_), None) => info!(read, accepted, unchanged, ?took, "{message}"),
         (Ok(_), Some(why)) => warn!(
             read,
             accepted,
             unchanged,
             refused,
             ?took,
-            "{said}, but it refuses some: {why}"
+            "{message}, but the hub refused some samples: {why}"
         ),
         (Err(_), _) => warn!(
             read,
@@ -207,7 +219,7 @@ fn log(outcome: &Outcome, failures: u32, took: Duration) {
             undelivered,
             failures,
             ?took,
-            "{said}"
+            "{message}"
         ),
     }
 }

@@ -1,25 +1,26 @@
-//! What identifies a series, as places in a text.
+//! The name and labels of a series, as spans of a text.
 
 use std::cmp::Ordering;
 use std::ops::Range;
 
-/// A part of a text.
+/// A span of a text.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Span {
+pub(crate) struct TextSpan {
     start: u32,
     end: u32,
 }
 
-impl Span {
-    /// Nothing is 4 GiB long: a line is limited to far less.
+impl TextSpan {
+    /// Creates a span. Offsets fit into 32 bits, because lines are far shorter than 4 GiB.
     pub(crate) fn new(range: Range<usize>) -> Self {
-        let place = |at: usize| u32::try_from(at).unwrap_or(u32::MAX);
+        let offset = |at: usize| u32::try_from(at).unwrap_or(u32::MAX);
         Self {
-            start: place(range.start),
-            end: place(range.end),
+            start: offset(range.start),
+            end: offset(range.end),
         }
     }
 
+    /// Returns the bytes of the span. `text` must be the text that it refers to.
     pub(crate) fn of(self, text: &[u8]) -> &[u8] {
         &text[self.start as usize..self.end as usize]
     }
@@ -29,11 +30,12 @@ impl Span {
     }
 }
 
-/// The beginning of a name as a number: names compare as their prefixes do, unless those are equal.
+/// The first eight bytes of a name as a number. Names compare as their prefixes do, unless those
+/// are equal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) struct Prefix(u64);
+pub(crate) struct NamePrefix(u64);
 
-impl Prefix {
+impl NamePrefix {
     pub(crate) fn of(name: &[u8]) -> Self {
         if let Some(first) = name.first_chunk() {
             return Self(u64::from_be_bytes(*first));
@@ -44,45 +46,46 @@ impl Prefix {
     }
 }
 
-/// A label: where its name and its value are.
+/// The spans of a label's name and value.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Label {
-    pub(crate) prefix: Prefix,
-    pub(crate) name: Span,
-    pub(crate) value: Span,
+pub(crate) struct LabelSpans {
+    pub(crate) prefix: NamePrefix,
+    pub(crate) name: TextSpan,
+    pub(crate) value: TextSpan,
 }
 
-impl Label {
-    pub(crate) fn compare(&self, text: &[u8], prefix: Prefix, name: &[u8]) -> Ordering {
+impl LabelSpans {
+    pub(crate) fn compare(&self, text: &[u8], prefix: NamePrefix, name: &[u8]) -> Ordering {
         let by_prefix = self.prefix.cmp(&prefix);
         by_prefix.then_with(|| self.name.of(text).cmp(name))
     }
 }
 
-/// What identifies a series, as places in one text. Kept and reused: a line allocates nothing.
+/// The name and labels of a series, as spans of one text. It is reused for every line, so that a
+/// line allocates nothing.
 #[derive(Debug, Default)]
-pub(crate) struct Identity {
-    pub(crate) name: Span,
-    pub(crate) labels: Vec<Label>,
+pub(crate) struct SeriesLabels {
+    pub(crate) name: TextSpan,
+    pub(crate) labels: Vec<LabelSpans>,
 }
 
-impl Identity {
+impl SeriesLabels {
     pub(crate) fn clear(&mut self) {
-        self.name = Span::default();
+        self.name = TextSpan::default();
         self.labels.clear();
     }
 
-    pub(crate) fn push(&mut self, text: &[u8], name: Span, value: Span) {
-        let prefix = Prefix::of(name.of(text));
-        self.labels.push(Label {
+    pub(crate) fn push(&mut self, text: &[u8], name: TextSpan, value: TextSpan) {
+        let prefix = NamePrefix::of(name.of(text));
+        self.labels.push(LabelSpans {
             prefix,
             name,
             value,
         });
     }
 
-    /// Takes over parts that are in no common text, by writing one.
-    pub(crate) fn spell<'a>(
+    /// Sets name and labels from separate strings, and writes those to `text`.
+    pub(crate) fn set<'a>(
         &mut self,
         name: &str,
         labels: impl IntoIterator<Item = (&'a str, &'a str)>,
@@ -90,25 +93,25 @@ impl Identity {
     ) {
         text.clear();
         self.clear();
-        let mut put = |part: &str| {
+        let mut write = |part: &str| {
             let start = text.len();
             text.extend_from_slice(part.as_bytes());
-            Span::new(start..text.len())
+            TextSpan::new(start..text.len())
         };
-        self.name = put(name);
+        self.name = write(name);
         for (name, value) in labels {
-            self.labels.push(Label {
-                prefix: Prefix::of(name.as_bytes()),
-                name: put(name),
-                value: put(value),
+            self.labels.push(LabelSpans {
+                prefix: NamePrefix::of(name.as_bytes()),
+                name: write(name),
+                value: write(value),
             });
         }
     }
 
-    /// By name, as they stand on the wire. Most lines are sorted already.
+    /// Sorts the labels by name, as remote write requires. Most lines are sorted already.
     pub(crate) fn sort(&mut self, text: &[u8]) {
-        let compare = |a: &Label, b: &Label| a.compare(text, b.prefix, b.name.of(text));
-        let is_ordered = |a: &Label, b: &Label| compare(a, b).is_le();
+        let compare = |a: &LabelSpans, b: &LabelSpans| a.compare(text, b.prefix, b.name.of(text));
+        let is_ordered = |a: &LabelSpans, b: &LabelSpans| compare(a, b).is_le();
         if !self.labels.is_sorted_by(is_ordered) {
             self.labels.sort_unstable_by(compare);
         }

@@ -1,82 +1,84 @@
-//! One stream of samples: read, transform, leave out what the hub has, encode.
+//! Parses, transforms, deduplicates and encodes one stream of samples.
 
 use std::sync::Arc;
 
-use crate::label::Identity;
-use crate::seen::{Offer, Seen};
-use crate::tally::{Cause, Tally};
-use crate::text::{Lines, TextError, read, text_of};
-use crate::transform::{Rules, judge_time};
-use crate::wire::{Batch, Draft};
+use crate::dedup::{DedupResult, DedupTable};
+use crate::label::SeriesLabels;
+use crate::sample_counts::{FilterCause, SampleCounts};
+use crate::text::{LineReader, TextError, parse_line, span_text};
+use crate::transform::{TransformRules, check_timestamp};
+use crate::wire::{Batch, BatchBuilder};
 
-/// One stream of samples on its way to the hub: the answer to one federate request, or to one rule.
+/// One stream of samples on its way to the hub: the response to one federate request or recording
+/// rule.
 ///
-/// What it holds is bounded by one line and one batch.
+/// Its memory is bounded by one line and one batch.
 pub struct Pipeline {
-    lines: Lines,
-    identity: Identity,
-    /// A line with its escapes undone, or the text of a sample that came in parts.
+    lines: LineReader,
+    labels: SeriesLabels,
+    /// A line with unescaped values, or the text of a sample that was given in parts.
     scratch: Vec<u8>,
-    stage: Stage,
+    encoder: SampleEncoder,
 }
 
-/// What comes after a sample is read.
-struct Stage {
-    rules: Arc<Rules>,
-    seen: Arc<Seen>,
+/// Transforms, deduplicates and encodes parsed samples.
+struct SampleEncoder {
+    rules: Arc<TransformRules>,
+    dedup: Arc<DedupTable>,
     now_ms: i64,
-    draft: Draft,
-    tally: Tally,
+    builder: BatchBuilder,
+    counts: SampleCounts,
 }
 
 impl Pipeline {
-    /// A stream that begins now. A sample without a timestamp is of now.
-    pub fn new(rules: Arc<Rules>, seen: Arc<Seen>, now_ms: i64) -> Self {
-        let stage = Stage {
+    /// Creates a stream. Samples without a timestamp get `now_ms`.
+    pub fn new(rules: Arc<TransformRules>, dedup: Arc<DedupTable>, now_ms: i64) -> Self {
+        let encoder = SampleEncoder {
             rules,
-            seen,
+            dedup,
             now_ms,
-            draft: Draft::default(),
-            tally: Tally::default(),
+            builder: BatchBuilder::default(),
+            counts: SampleCounts::default(),
         };
         Self {
-            lines: Lines::default(),
-            identity: Identity::default(),
+            lines: LineReader::default(),
+            labels: SeriesLabels::default(),
             scratch: Vec::new(),
-            stage,
+            encoder,
         }
     }
 
-    /// Batches of at most so many samples instead of 10,000: for a hub that answers 413.
+    /// Limits batches to this many samples instead of 10,000, for a hub that answers 413.
     #[must_use]
-    pub fn batches_of(mut self, samples: usize) -> Self {
-        self.stage.draft.limit(samples);
+    pub fn with_batch_size(mut self, samples: usize) -> Self {
+        self.encoder.builder.set_max_samples(samples);
         self
     }
 
-    /// The next bytes of the body. How they are cut makes no difference.
+    /// Processes the next bytes of the body, which may be split anywhere.
     ///
-    /// After an error the rest of the body is lost; [`Pipeline::finish`] brings what came before.
+    /// After an error the rest of the body is lost. [`Pipeline::finish`] still returns the samples
+    /// before it.
     pub fn feed(&mut self, bytes: &[u8], out: &mut impl FnMut(Batch)) -> Result<(), TextError> {
         let Self {
             lines,
-            identity,
+            labels,
             scratch,
-            stage,
+            encoder,
         } = self;
         lines.feed(bytes, |line| {
             scratch.clear();
-            if let Some(reading) = read(line, identity, scratch)? {
-                let text = text_of(line, scratch);
-                let timestamp_ms = reading.timestamp_ms.unwrap_or(stage.now_ms);
-                stage.offer(text, identity, reading.value, timestamp_ms, out);
+            if let Some(sample) = parse_line(line, labels, scratch)? {
+                let text = span_text(line, scratch);
+                let timestamp_ms = sample.timestamp_ms.unwrap_or(encoder.now_ms);
+                encoder.encode(text, labels, sample.value, timestamp_ms, out);
             }
             Ok(())
         })
     }
 
-    /// A sample that does not come as text: a result of a recording rule.
-    pub fn sample<'a>(
+    /// Processes a sample that is not text: a result of a recording rule.
+    pub fn push_sample<'a>(
         &mut self,
         name: &str,
         labels: impl IntoIterator<Item = (&'a str, &'a str)>,
@@ -84,57 +86,57 @@ impl Pipeline {
         timestamp_ms: i64,
         out: &mut impl FnMut(Batch),
     ) {
-        self.identity.spell(name, labels, &mut self.scratch);
-        let (text, identity) = (&self.scratch, &mut self.identity);
-        self.stage.offer(text, identity, value, timestamp_ms, out);
+        self.labels.set(name, labels, &mut self.scratch);
+        let (text, labels) = (&self.scratch, &mut self.labels);
+        self.encoder.encode(text, labels, value, timestamp_ms, out);
     }
 
-    /// The body has ended, well or badly: what was read of it goes out. An error if it ended in
-    /// the middle of a line: then it was cut, and the half line is not sent.
+    /// Ends the body and returns the last batch, also after an error. Fails if the body ended
+    /// within a line: then it was truncated, and the partial line is not sent.
     pub fn finish(&mut self, out: &mut impl FnMut(Batch)) -> Result<(), TextError> {
-        if let Some(batch) = self.stage.draft.take() {
+        if let Some(batch) = self.encoder.builder.take() {
             out(batch);
         }
         self.lines.finish()
     }
 
-    /// What became of the samples so far.
-    pub fn tally(&self) -> Tally {
-        self.stage.tally
+    /// Returns the counts of the samples so far.
+    pub fn counts(&self) -> SampleCounts {
+        self.encoder.counts
     }
 
-    /// The same, since this was last asked.
-    pub(crate) fn take_tally(&mut self) -> Tally {
-        std::mem::take(&mut self.stage.tally)
+    /// Returns the counts since the last call.
+    pub(crate) fn take_counts(&mut self) -> SampleCounts {
+        std::mem::take(&mut self.encoder.counts)
     }
 }
 
-impl Stage {
-    /// `text` is what the identity's places are in.
-    fn offer(
+impl SampleEncoder {
+    /// Encodes a sample, or counts why it is left out. The spans of `labels` refer to `text`.
+    fn encode(
         &mut self,
         text: &[u8],
-        identity: &mut Identity,
+        labels: &mut SeriesLabels,
         value: f64,
         timestamp_ms: i64,
         out: &mut impl FnMut(Batch),
     ) {
-        self.tally.read += 1;
-        if let Some(cause) = judge_time(timestamp_ms, self.now_ms) {
-            return self.tally.count(cause);
+        self.counts.read += 1;
+        if let Some(cause) = check_timestamp(timestamp_ms, self.now_ms) {
+            return self.counts.count_filtered(cause);
         }
-        let mut series = self.draft.begin();
-        if let Err(cause) = self.rules.write(text, identity, &mut series) {
-            return self.tally.count(cause);
+        let mut series = self.builder.start_series();
+        if let Err(cause) = self.rules.write_labels(text, labels, &mut series) {
+            return self.counts.count_filtered(cause);
         }
-        let hash = self.seen.hash(series.labels());
-        match self.seen.offer(hash, timestamp_ms) {
-            Offer::Unchanged => self.tally.unchanged += 1,
-            Offer::Repeated => self.tally.count(Cause::Repeated),
-            Offer::New => {
-                series.complete(hash, value, timestamp_ms);
-                self.tally.sent += 1;
-                if let Some(batch) = self.draft.take_full() {
+        let hash = self.dedup.hash(series.labels());
+        match self.dedup.offer(hash, timestamp_ms) {
+            DedupResult::Unchanged => self.counts.unchanged += 1,
+            DedupResult::Repeated => self.counts.count_filtered(FilterCause::Repeated),
+            DedupResult::New => {
+                series.finish(hash, value, timestamp_ms);
+                self.counts.sent += 1;
+                if let Some(batch) = self.builder.take_full() {
                     out(batch);
                 }
             }

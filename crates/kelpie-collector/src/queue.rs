@@ -1,4 +1,4 @@
-//! Between the source and the hub: batches, bounded by their bytes.
+//! The queue between the source and the hub, bounded by bytes.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -8,60 +8,60 @@ use tokio::time::timeout;
 
 use crate::Batch;
 
-/// Bytes of batches that are on their way to the hub.
-const CAPACITY: u32 = 16 << 20;
+/// Limits the bytes of all batches that are queued or being written.
+const CAPACITY_BYTES: u32 = 16 << 20;
 
-/// How long the source may be held up by a hub that is slow: an open body keeps its locks there.
-pub(crate) const PATIENCE: Duration = Duration::from_secs(30);
+/// Limits how long a slow hub can block the source, which holds locks while a response is open.
+pub(crate) const SEND_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// The queue was full for longer than the source may be held up.
+/// The queue was full for [`SEND_TIMEOUT`].
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) struct Stuck;
+pub(crate) struct QueueFull;
 
-/// A batch with its place in the queue, which is free again when this is dropped.
-pub(crate) struct Queued {
+/// A batch with its share of the queue's capacity, which is released on drop.
+pub(crate) struct QueuedBatch {
     pub(crate) batch: Batch,
-    pub(crate) place: OwnedSemaphorePermit,
+    pub(crate) permit: OwnedSemaphorePermit,
 }
 
-/// Where batches go in. Clones are the same; the queue ends when all of them are gone.
+/// The sending half of the queue. The queue closes when all clones are dropped.
 #[derive(Clone)]
-pub(crate) struct Inlet {
-    room: Arc<Semaphore>,
-    queue: mpsc::UnboundedSender<Queued>,
+pub(crate) struct BatchSender {
+    capacity: Arc<Semaphore>,
+    batches: mpsc::UnboundedSender<QueuedBatch>,
 }
 
-/// Where they come out, for several who take. Clones are the same.
+/// The receiving half of the queue. Each batch goes to one of its clones.
 #[derive(Clone)]
-pub(crate) struct Drain(Arc<Mutex<mpsc::UnboundedReceiver<Queued>>>);
+pub(crate) struct BatchReceiver(Arc<Mutex<mpsc::UnboundedReceiver<QueuedBatch>>>);
 
-pub(crate) fn queue() -> (Inlet, Drain) {
-    let (sender, receiver) = mpsc::unbounded_channel();
-    let inlet = Inlet {
-        room: Arc::new(Semaphore::new(CAPACITY as usize)),
-        queue: sender,
+pub(crate) fn queue() -> (BatchSender, BatchReceiver) {
+    let (batches, receiver) = mpsc::unbounded_channel();
+    let sender = BatchSender {
+        capacity: Arc::new(Semaphore::new(CAPACITY_BYTES as usize)),
+        batches,
     };
-    (inlet, Drain(Arc::new(Mutex::new(receiver))))
+    (sender, BatchReceiver(Arc::new(Mutex::new(receiver))))
 }
 
-impl Inlet {
-    /// Waits for room.
-    pub(crate) async fn push(&self, batch: Batch) -> Result<(), Stuck> {
-        // One that is larger than all the room has it to itself.
+impl BatchSender {
+    /// Waits for capacity and queues the batch.
+    pub(crate) async fn send(&self, batch: Batch) -> Result<(), QueueFull> {
+        // A batch larger than the whole capacity waits until the queue is empty.
         let bytes = u32::try_from(batch.bytes()).unwrap_or(u32::MAX);
-        let room = Arc::clone(&self.room).acquire_many_owned(bytes.min(CAPACITY));
-        let Ok(Ok(place)) = timeout(PATIENCE, room).await else {
-            return Err(Stuck);
+        let permit = Arc::clone(&self.capacity).acquire_many_owned(bytes.min(CAPACITY_BYTES));
+        let Ok(Ok(permit)) = timeout(SEND_TIMEOUT, permit).await else {
+            return Err(QueueFull);
         };
-        let queued = Queued { batch, place };
-        // If nobody takes any more, the tick is over anyway.
-        self.queue.send(queued).map_err(|_| Stuck)
+        let queued = QueuedBatch { batch, permit };
+        // Without a receiver the tick is over anyway.
+        self.batches.send(queued).map_err(|_| QueueFull)
     }
 }
 
-impl Drain {
-    /// The next one; `None` when there will be no more.
-    pub(crate) async fn next(&self) -> Option<Queued> {
+impl BatchReceiver {
+    /// Returns the next batch, or `None` when the queue is closed and empty.
+    pub(crate) async fn recv(&self) -> Option<QueuedBatch> {
         self.0.lock().await.recv().await
     }
 }

@@ -1,50 +1,50 @@
-//! What a collector is told.
+//! The settings of a collector.
 
 use std::time::Duration;
 
 use kelpie_net::Network;
 
-use crate::Rules;
-use crate::site::{Access, SiteError};
-use crate::source::{RecordingRule, TooLong};
+use crate::TransformRules;
+use crate::peer::{PeerConfig, PeerConfigError};
+use crate::source::{MatcherTooLong, RecordingRule};
 
-/// What a collector does.
+/// The settings of a collector.
 #[derive(Clone, Debug)]
-pub struct Settings {
+pub struct CollectorSettings {
     /// The Prometheus to read from.
-    pub from: Access,
-    /// The hub to write to; `None`: what would be sent is only shown.
-    pub to: Option<Access>,
-    /// Which series: selectors, as `{job="api"}`.
+    pub from: PeerConfig,
+    /// The hub to write to. `None` is a dry run, which only shows the samples.
+    pub to: Option<PeerConfig>,
+    /// The selectors of the series to send, such as `{job="api"}`.
     pub matchers: Vec<String>,
     /// Queries whose results are sent as well.
     pub recording_rules: Vec<RecordingRule>,
-    /// What becomes of each sample.
-    pub rules: Rules,
-    /// Whose collector it is: decides when in an interval its ticks begin.
+    /// The changes to make to each sample.
+    pub rules: TransformRules,
+    /// The name of the cluster. It decides on the offset of the ticks within an interval.
     pub cluster: Option<String>,
-    /// How often everything is sent.
+    /// The time from one tick to the next, and the longest duration of a tick.
     pub interval: Duration,
-    /// Bytes that the source may send in a tick.
+    /// Limits the bytes that the source sends in a tick.
     pub limit_bytes: u64,
-    /// Reading and writing at the same time.
+    /// The number of concurrent requests to the source, and to the hub.
     pub workers: usize,
-    /// How long it fails before that is told.
+    /// The time for which forwarding must fail before the failure is reported.
     pub degrade_after: Duration,
-    /// What lies between us and both servers.
+    /// The network to reach both servers through.
     pub network: Network,
 }
 
-/// Settings that cannot be followed.
+/// The reason that [`CollectorSettings`] are invalid.
 #[derive(Debug, thiserror::Error)]
-pub enum SettingsError {
-    /// The source.
-    #[error("the source: {0}")]
-    From(SiteError),
-    /// The hub.
-    #[error("the hub: {0}")]
-    To(SiteError),
-    /// A selector.
+pub enum CollectorSettingsError {
+    /// The configuration of the source is invalid.
+    #[error("source: {0}")]
+    From(PeerConfigError),
+    /// The configuration of the hub is invalid.
+    #[error("hub: {0}")]
+    To(PeerConfigError),
+    /// A selector is too long.
     #[error(transparent)]
-    Matcher(#[from] TooLong),
+    Matcher(#[from] MatcherTooLong),
 }

@@ -1,4 +1,4 @@
-//! One tick: everything is read, transformed and delivered once.
+//! One tick: reads, transforms and delivers everything once.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -8,95 +8,95 @@ use tokio::task::JoinSet;
 use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 
-use crate::hub::Course;
-use crate::ledger::Ledger;
-use crate::metrics::Metrics;
-use crate::outcome::Outcome;
-use crate::outlet::Outlet;
+use crate::metrics::CollectorMetrics;
 use crate::queue::queue;
-use crate::source::{Source, SourceFault};
-use crate::{Rules, Seen, Tally};
+use crate::remote_write::DeliveryContext;
+use crate::sink::BatchSink;
+use crate::source::{PrometheusSource, SourceError};
+use crate::tick_outcome::TickOutcome;
+use crate::tick_stats::SharedTickStats;
+use crate::{DedupTable, SampleCounts, TransformRules};
 
-/// What the parts of a tick share.
+/// The state that the tasks of a tick share.
 pub(crate) struct Tick {
-    pub(crate) rules: Arc<Rules>,
-    pub(crate) seen: Arc<Seen>,
-    /// When it began.
+    pub(crate) rules: Arc<TransformRules>,
+    pub(crate) dedup: Arc<DedupTable>,
+    /// The start of the tick in Unix milliseconds.
     pub(crate) now_ms: i64,
-    pub(crate) course: Course,
-    pub(crate) ledger: Ledger,
-    pub(crate) metrics: Metrics,
-    limit: u64,
-    /// Bytes of bodies so far.
-    taken: AtomicU64,
+    pub(crate) delivery: DeliveryContext,
+    pub(crate) stats: SharedTickStats,
+    pub(crate) metrics: CollectorMetrics,
+    limit_bytes: u64,
+    /// The bytes of all response bodies so far.
+    read_bytes: AtomicU64,
     aborted: CancellationToken,
 }
 
 impl Tick {
     pub(crate) fn new(
-        rules: &Arc<Rules>,
-        seen: &Arc<Seen>,
-        metrics: &Metrics,
+        rules: &Arc<TransformRules>,
+        dedup: &Arc<DedupTable>,
+        metrics: &CollectorMetrics,
         now_ms: i64,
         interval: Duration,
-        limit: u64,
+        limit_bytes: u64,
     ) -> Self {
         Self {
             rules: Arc::clone(rules),
-            seen: Arc::clone(seen),
+            dedup: Arc::clone(dedup),
             now_ms,
-            course: Course::new(interval, now_ms),
-            ledger: Ledger::default(),
+            delivery: DeliveryContext::new(interval, now_ms),
+            stats: SharedTickStats::default(),
             metrics: metrics.clone(),
-            limit,
-            taken: AtomicU64::new(0),
+            limit_bytes,
+            read_bytes: AtomicU64::new(0),
             aborted: CancellationToken::new(),
         }
     }
 
-    /// More bytes of a body have come.
-    pub(crate) fn take(&self, bytes: usize) -> Result<(), SourceFault> {
-        let taken = self.taken.fetch_add(bytes as u64, Ordering::Relaxed);
-        if taken.saturating_add(bytes as u64) > self.limit {
-            return Err(SourceFault::TooMuch(self.limit));
+    /// Counts bytes of a response body. Fails if the tick exceeds its limit.
+    pub(crate) fn count_bytes(&self, bytes: usize) -> Result<(), SourceError> {
+        let read = self.read_bytes.fetch_add(bytes as u64, Ordering::Relaxed);
+        if read.saturating_add(bytes as u64) > self.limit_bytes {
+            return Err(SourceError::TooMuch(self.limit_bytes));
         }
         Ok(())
     }
 
-    /// More samples were read. As they come: a tick that is aborted has read them too.
-    pub(crate) fn count(&self, tally: Tally) {
-        self.metrics.read(&tally);
-        self.ledger.lock().tally += tally;
+    /// Counts samples as they are read, so that those of an aborted tick are counted too.
+    pub(crate) fn count_samples(&self, counts: SampleCounts) {
+        self.metrics.samples_read(&counts);
+        self.stats.lock().counts += counts;
     }
 
-    /// Ends the tick as it is.
-    pub(crate) fn abort(&self, why: String) {
-        self.ledger.lock().fail(why);
+    /// Fails the tick and ends it at once.
+    pub(crate) fn abort(&self, failure: String) {
+        self.stats.lock().fail(failure);
         self.aborted.cancel();
     }
 
-    /// Reads and delivers everything, for an interval at most. What is under way then is dropped,
-    /// with its connections.
+    /// Reads and delivers everything, for one interval at most. Requests that are in flight at the
+    /// end of it are dropped with their connections.
     pub(crate) async fn run(
         self,
-        source: &Arc<Source>,
-        outlet: &Arc<Outlet>,
+        source: &Arc<PrometheusSource>,
+        sink: &Arc<BatchSink>,
         workers: usize,
         interval: Duration,
-    ) -> Outcome {
+    ) -> TickOutcome {
         let tick = Arc::new(self);
-        let (inlet, queued) = queue();
+        let (sender, receiver) = queue();
         let (mut reading, mut writing) = (JoinSet::new(), JoinSet::new());
-        for part in source.parts() {
-            let (source, tick, inlet) = (Arc::clone(source), Arc::clone(&tick), inlet.clone());
-            reading.spawn(async move { source.read(part, &tick, &inlet).await });
+        for task in source.tasks() {
+            let (source, tick, sender) = (Arc::clone(source), Arc::clone(&tick), sender.clone());
+            reading.spawn(async move { source.read(task, &tick, &sender).await });
         }
-        drop(inlet);
+        drop(sender);
         for _ in 0..workers.max(1) {
-            let (outlet, tick, queued) = (Arc::clone(outlet), Arc::clone(&tick), queued.clone());
+            let (sink, tick, receiver) = (Arc::clone(sink), Arc::clone(&tick), receiver.clone());
             writing.spawn(async move {
-                while let Some(next) = queued.next().await {
-                    outlet.deliver(next, &tick).await;
+                while let Some(queued) = receiver.recv().await {
+                    sink.deliver(queued, &tick).await;
                 }
             });
         }
@@ -106,26 +106,27 @@ impl Tick {
             () = tick.aborted.cancelled() => false,
         };
         if is_late {
-            let left = if reading.is_empty() {
-                "the hub has not taken everything"
+            let unfinished = if reading.is_empty() {
+                "the hub has not accepted everything"
             } else {
                 "the source has not sent everything"
             };
-            let text =
-                format!("the tick has not ended within its interval of {interval:?}: {left}");
-            tick.ledger.lock().fail(text);
+            let text = format!(
+                "the tick did not finish within its interval of {interval:?}: {unfinished}"
+            );
+            tick.stats.lock().fail(text);
         }
-        // Not a moment longer: an open body keeps its locks at the source.
+        // At once, because the source holds locks while a response is open.
         reading.shutdown().await;
         writing.shutdown().await;
-        tick.ledger.close()
+        tick.stats.finish()
     }
 
     async fn join(&self, tasks: &mut JoinSet<()>) {
         while let Some(ended) = tasks.join_next().await {
             if ended.is_err() {
-                let text = "a part of the collector panicked".to_owned();
-                self.ledger.lock().fail(text);
+                let text = "a collector task panicked".to_owned();
+                self.stats.lock().fail(text);
             }
         }
     }

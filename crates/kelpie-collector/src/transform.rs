@@ -1,194 +1,203 @@
-//! What becomes of a sample on its way: labels injected and elided, metrics renamed, times judged.
+//! Transforms samples: injects and elides labels, renames metrics, checks timestamps.
 
 use std::cmp::Ordering;
 use std::collections::HashMap;
 
 use thiserror::Error;
 
-use crate::label::{Identity, Prefix};
+use crate::label::{NamePrefix, SeriesLabels};
 use crate::name::{self, METRIC_NAME};
-use crate::tally::Cause;
-use crate::wire::{Series, encoded_label};
+use crate::sample_counts::FilterCause;
+use crate::wire::{SeriesWriter, encoded_label};
 
 const MAX_AGE_MS: i64 = 24 * 60 * 60 * 1000;
 const MAX_AHEAD_MS: i64 = 5 * 60 * 1000;
 
-/// What becomes of every sample.
+/// The changes to make to every sample.
 #[derive(Clone, Debug)]
-pub struct Rules {
-    /// Sorted by name, as labels are on the wire: the two are merged in one walk.
-    fates: Vec<Fated>,
+pub struct TransformRules {
+    /// Sorted by name, like the labels of a series, so that both are merged in one pass.
+    label_rules: Vec<LabelRule>,
     renames: HashMap<Vec<u8>, Vec<u8>>,
 }
 
-/// A label whose fate does not depend on the source.
+/// A rule for the label with this name.
 #[derive(Clone, Debug)]
-struct Fated {
-    prefix: Prefix,
+struct LabelRule {
+    prefix: NamePrefix,
     name: Vec<u8>,
-    fate: Fate,
+    action: LabelAction,
 }
 
-/// What becomes of a label, whatever the source says.
+/// The action of a [`LabelRule`]. It overrides the label of the source.
 #[derive(Clone, Debug)]
-enum Fate {
-    /// Is this one, as it stands on the wire.
-    Injected(Vec<u8>),
-    /// Is left out.
-    Elided,
-    /// Is the name of the metric.
-    Name,
+enum LabelAction {
+    /// Writes this encoded label.
+    Inject(Vec<u8>),
+    /// Leaves the label out.
+    Elide,
+    /// Writes the name of the metric.
+    MetricName,
 }
 
-/// A rule that cannot be followed.
+/// An invalid transform rule.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
-pub enum RuleError {
-    /// Not a name that a label can have.
+pub enum TransformRuleError {
+    /// The label name is invalid.
     #[error(
-        "{0:?} cannot be the name of a label: expected letters, digits and _, no digit first, and not __name__"
+        "{0:?} is not a valid label name: expected letters, digits and _ without a leading digit, \
+         and not __name__"
     )]
     LabelName(String),
-    /// A label without a value is no label.
-    #[error("label {0} is to be injected without a value: give it one, or leave it out")]
+    /// The value is empty, which means no label in Prometheus.
+    #[error("label {0} has no value to inject: set one, or remove the label")]
     EmptyValue(String),
-    /// One label, two fates.
-    #[error("label {0} is named twice among the labels to inject and to elide: keep one of them")]
+    /// Two rules name the same label.
+    #[error("label {0} is listed twice among the labels to inject and to elide: keep one")]
     Twice(String),
-    /// Not a name that a metric can have.
+    /// The metric name is invalid.
     #[error(
-        "{0:?} cannot be the name of a metric: expected letters, digits, _ and :, no digit first"
+        "{0:?} is not a valid metric name: expected letters, digits, _ and : without a leading \
+         digit"
     )]
     MetricName(String),
-    /// One metric, two names.
-    #[error("metric {0} is renamed twice: keep one of them")]
+    /// Two rules rename the same metric.
+    #[error("metric {0} is renamed twice: keep one")]
     RenamedTwice(String),
 }
 
-impl Default for Rules {
+impl Default for TransformRules {
     fn default() -> Self {
         Self::new()
     }
 }
 
-impl Rules {
-    /// Everything stays as it is, but for what no hub takes.
+impl TransformRules {
+    /// Creates rules that change nothing. Labels and samples that no hub accepts are still dropped.
     pub fn new() -> Self {
         let mut rules = Self {
-            fates: Vec::new(),
+            label_rules: Vec::new(),
             renames: HashMap::new(),
         };
-        rules.fates.push(Fated::new(METRIC_NAME, Fate::Name));
+        rules
+            .label_rules
+            .push(LabelRule::new(METRIC_NAME, LabelAction::MetricName));
         rules
     }
 
-    /// Every series gets this label; one that it has under this name is overridden.
-    pub fn inject(self, name: &str, value: &str) -> Result<Self, RuleError> {
+    /// Adds this label to every series. It replaces a label of the same name.
+    pub fn inject(self, name: &str, value: &str) -> Result<Self, TransformRuleError> {
         if value.is_empty() {
-            return Err(RuleError::EmptyValue(name.into()));
+            return Err(TransformRuleError::EmptyValue(name.into()));
         }
-        self.decide(name, Fate::Injected(encoded_label(name, value)))
+        self.add_label_rule(name, LabelAction::Inject(encoded_label(name, value)))
     }
 
-    /// No series keeps this label.
-    pub fn elide(self, name: &str) -> Result<Self, RuleError> {
-        self.decide(name, Fate::Elided)
+    /// Removes this label from every series.
+    pub fn elide(self, name: &str) -> Result<Self, TransformRuleError> {
+        self.add_label_rule(name, LabelAction::Elide)
     }
 
-    /// The metric gets another name.
-    pub fn rename(mut self, from: &str, to: &str) -> Result<Self, RuleError> {
-        if let Some(wrong) = [from, to].into_iter().find(|name| !name::is_metric(name)) {
-            return Err(RuleError::MetricName(wrong.into()));
+    /// Renames the metric `from` to `to`.
+    pub fn rename(mut self, from: &str, to: &str) -> Result<Self, TransformRuleError> {
+        if let Some(invalid) = [from, to].into_iter().find(|name| !name::is_metric(name)) {
+            return Err(TransformRuleError::MetricName(invalid.into()));
         }
         if self.renames.insert(from.into(), to.into()).is_some() {
-            return Err(RuleError::RenamedTwice(from.into()));
+            return Err(TransformRuleError::RenamedTwice(from.into()));
         }
         Ok(self)
     }
 
-    fn decide(mut self, name: &str, fate: Fate) -> Result<Self, RuleError> {
+    fn add_label_rule(
+        mut self,
+        name: &str,
+        action: LabelAction,
+    ) -> Result<Self, TransformRuleError> {
         if !name::is_label(name) || name == METRIC_NAME {
-            return Err(RuleError::LabelName(name.into()));
+            return Err(TransformRuleError::LabelName(name.into()));
         }
-        let place = self
-            .fates
-            .binary_search_by(|fated| fated.name.as_slice().cmp(name.as_bytes()));
-        match place {
-            Ok(_) => Err(RuleError::Twice(name.into())),
-            Err(place) => {
-                self.fates.insert(place, Fated::new(name, fate));
+        let position = self
+            .label_rules
+            .binary_search_by(|rule| rule.name.as_slice().cmp(name.as_bytes()));
+        match position {
+            Ok(_) => Err(TransformRuleError::Twice(name.into())),
+            Err(position) => {
+                self.label_rules
+                    .insert(position, LabelRule::new(name, action));
                 Ok(self)
             }
         }
     }
 
-    /// Writes the labels as they are sent: sorted, unique, none without a value.
-    pub(crate) fn write(
+    /// Writes the transformed labels: sorted, unique, and without empty values.
+    pub(crate) fn write_labels(
         &self,
         text: &[u8],
-        identity: &mut Identity,
-        series: &mut Series<'_>,
-    ) -> Result<(), Cause> {
-        let mut metric = identity.name.of(text);
+        labels: &mut SeriesLabels,
+        series: &mut SeriesWriter<'_>,
+    ) -> Result<(), FilterCause> {
+        let mut metric = labels.name.of(text);
         if let Some(other) = self.renames.get(metric) {
             metric = other;
         }
-        identity.sort(text);
-        let mut fates = self.fates.iter().peekable();
+        labels.sort(text);
+        let mut rules = self.label_rules.iter().peekable();
         let mut last: &[u8] = &[];
-        for label in &identity.labels {
-            let is_fated = loop {
-                let Some(fated) = fates.peek() else {
+        for label in &labels.labels {
+            let has_rule = loop {
+                let Some(rule) = rules.peek() else {
                     break false;
                 };
-                match label.compare(text, fated.prefix, &fated.name) {
+                match label.compare(text, rule.prefix, &rule.name) {
                     Ordering::Less => break false,
                     Ordering::Equal => break true,
-                    Ordering::Greater => fated.write(metric, series),
+                    Ordering::Greater => rule.write(metric, series),
                 }
-                fates.next();
+                rules.next();
             };
-            if is_fated || label.value.is_empty() {
+            if has_rule || label.value.is_empty() {
                 continue;
             }
             let name = label.name.of(text);
             if name == last {
-                return Err(Cause::DuplicateLabel);
+                return Err(FilterCause::DuplicateLabel);
             }
             last = name;
             series.label(name, label.value.of(text));
         }
-        for fated in fates {
-            fated.write(metric, series);
+        for rule in rules {
+            rule.write(metric, series);
         }
         Ok(())
     }
 }
 
-impl Fated {
-    fn new(name: &str, fate: Fate) -> Self {
+impl LabelRule {
+    fn new(name: &str, action: LabelAction) -> Self {
         Self {
-            prefix: Prefix::of(name.as_bytes()),
+            prefix: NamePrefix::of(name.as_bytes()),
             name: name.into(),
-            fate,
+            action,
         }
     }
 
-    fn write(&self, metric: &[u8], series: &mut Series<'_>) {
-        match &self.fate {
-            Fate::Injected(label) => series.encoded_label(label),
-            Fate::Elided => {}
-            Fate::Name => series.label(&self.name, metric),
+    fn write(&self, metric: &[u8], series: &mut SeriesWriter<'_>) {
+        match &self.action {
+            LabelAction::Inject(label) => series.encoded_label(label),
+            LabelAction::Elide => {}
+            LabelAction::MetricName => series.label(&self.name, metric),
         }
     }
 }
 
-/// Why a sample of this time is not sent, if so.
-pub(crate) fn judge_time(timestamp_ms: i64, now_ms: i64) -> Option<Cause> {
+/// Returns the cause for not sending a sample with this timestamp, if there is one.
+pub(crate) fn check_timestamp(timestamp_ms: i64, now_ms: i64) -> Option<FilterCause> {
     let ahead = timestamp_ms.saturating_sub(now_ms);
     if ahead > MAX_AHEAD_MS {
-        Some(Cause::Future)
+        Some(FilterCause::Future)
     } else if ahead < -MAX_AGE_MS {
-        Some(Cause::Old)
+        Some(FilterCause::Old)
     } else {
         None
     }

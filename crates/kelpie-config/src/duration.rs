@@ -1,4 +1,4 @@
-//! Durations the way Go writes them: `1h30m`, `1.5s`, `500ms`.
+//! Durations in Go's syntax: `1h30m`, `1.5s`, `500ms`.
 
 use std::fmt;
 use std::str::FromStr;
@@ -7,29 +7,29 @@ use std::time::Duration;
 use serde::{Serialize, Serializer};
 use thiserror::Error;
 
-/// A duration that reads and prints itself in Go's syntax.
+/// A duration that is parsed and displayed in Go's syntax.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct GoDuration(pub Duration);
 
-/// Why a text is not a usable duration.
+/// An error in parsing a [`GoDuration`].
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum DurationError {
-    /// Nothing there.
+    /// The text is empty.
     #[error("is empty")]
     Empty,
-    /// Below zero; Go allows it, no setting does.
+    /// The duration is negative, which Go allows but no setting does.
     #[error("is negative")]
     Negative,
-    /// A number that no unit follows.
+    /// A number has no unit.
     #[error("has no unit")]
     NoUnit,
-    /// A unit that Go does not know.
+    /// A unit is not one of Go's.
     #[error("has the unknown unit `{0}`")]
     UnknownUnit(String),
-    /// More than 2^63 - 1 nanoseconds.
+    /// The duration exceeds 2^63 - 1 nanoseconds.
     #[error("is too long (the limit is 2562047h)")]
     TooLong,
-    /// Anything else.
+    /// Any other syntax error.
     #[error("is not a duration")]
     Malformed,
 }
@@ -54,7 +54,7 @@ impl FromStr for GoDuration {
     }
 }
 
-/// Nanoseconds of a duration without sign.
+/// Parses a duration without a sign into nanoseconds.
 fn magnitude(text: &str) -> Result<u64, DurationError> {
     if text == "0" {
         return Ok(0);
@@ -75,14 +75,14 @@ fn magnitude(text: &str) -> Result<u64, DurationError> {
     Ok(total)
 }
 
-/// One number with its unit at the start of `text`, in nanoseconds, and what follows it.
+/// Parses the number and unit at the start of `text`. Returns nanoseconds and the rest of the text.
 fn term(text: &str) -> Result<(u64, &str), DurationError> {
-    let (whole, rest) = digits(text);
+    let (integer, rest) = digits(text);
     let (fraction, rest) = match rest.strip_prefix('.') {
         Some(after) => digits(after),
         None => ("", rest),
     };
-    if whole.is_empty() && fraction.is_empty() {
+    if integer.is_empty() && fraction.is_empty() {
         return Err(DurationError::Malformed);
     }
     let end = rest
@@ -92,7 +92,7 @@ fn term(text: &str) -> Result<(u64, &str), DurationError> {
     let unit = match name {
         "" => return Err(DurationError::NoUnit),
         "ns" => 1,
-        // Micro sign and Greek mu look the same.
+        // The micro sign and the Greek letter mu look the same.
         "us" | "\u{b5}s" | "\u{3bc}s" => 1_000,
         "ms" => 1_000_000,
         "s" => NANOS_PER_SECOND,
@@ -101,20 +101,20 @@ fn term(text: &str) -> Result<(u64, &str), DurationError> {
         other if other.contains(char::is_whitespace) => return Err(DurationError::Malformed),
         other => return Err(DurationError::UnknownUnit(other.to_owned())),
     };
-    let whole: u64 = match whole {
+    let integer: u64 = match integer {
         "" => 0,
         number => number.parse().map_err(|_| DurationError::TooLong)?,
     };
-    let nanos = whole.checked_mul(unit).ok_or(DurationError::TooLong)?;
+    let nanos = integer.checked_mul(unit).ok_or(DurationError::TooLong)?;
     let nanos = nanos
         .checked_add(part_of(unit, fraction))
         .ok_or(DurationError::TooLong)?;
     Ok((nanos, rest))
 }
 
-/// `0.{fraction}` of `unit`, rounded down.
+/// Computes `0.{fraction}` of `unit`, rounded down.
 fn part_of(unit: u64, fraction: &str) -> u64 {
-    // An hour has 3.6e12 nanoseconds: digits beyond the 15th cannot matter.
+    // An hour has 3.6e12 nanoseconds, so digits beyond the 15th make no difference.
     let (numerator, denominator) = fraction
         .bytes()
         .take(15)
@@ -131,7 +131,7 @@ fn digits(text: &str) -> (&str, &str) {
     text.split_at(end)
 }
 
-/// As Go's `Duration.String` does: `1h30m0s`, `1.5s`, `500ms`, `0s`.
+/// Formats like Go's `Duration.String`: `1h30m0s`, `1.5s`, `500ms`, `0s`.
 impl fmt::Display for GoDuration {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (seconds, nanos) = (self.0.as_secs(), self.0.subsec_nanos());
@@ -171,7 +171,7 @@ impl fmt::Display for GoDuration {
     }
 }
 
-/// `part` as the decimals of a number, `digits` long, without trailing zeros.
+/// Displays `part` as the decimals of a number with `digits` places, without trailing zeros.
 struct Decimals {
     part: u32,
     digits: usize,
@@ -203,7 +203,7 @@ mod tests {
     }
 
     #[test]
-    fn reads_what_go_reads() {
+    fn parses_go_durations() {
         for (text, nanos) in [
             ("0", 0),
             ("-0", 0),
@@ -232,7 +232,7 @@ mod tests {
     }
 
     #[test]
-    fn refuses_what_go_refuses_and_says_why() {
+    fn rejects_invalid_durations_with_the_reason() {
         for (text, error) in [
             ("", DurationError::Empty),
             ("10", DurationError::NoUnit),
@@ -259,7 +259,7 @@ mod tests {
     }
 
     #[test]
-    fn prints_as_go_prints() {
+    fn displays_like_go() {
         for (nanos, text) in [
             (0, "0s"),
             (1, "1ns"),
@@ -278,19 +278,19 @@ mod tests {
 
     proptest! {
         #[test]
-        fn what_is_printed_reads_back_unchanged(nanos in 0..=i64::MAX.unsigned_abs()) {
+        fn displayed_durations_round_trip(nanos in 0..=i64::MAX.unsigned_abs()) {
             let duration = Duration::from_nanos(nanos);
             prop_assert_eq!(parse(&GoDuration(duration).to_string()), Ok(duration));
         }
 
         #[test]
-        fn short_durations_read_back_unchanged(nanos in 0..10_000_000_000_u64) {
+        fn short_durations_round_trip(nanos in 0..10_000_000_000_u64) {
             let duration = Duration::from_nanos(nanos);
             prop_assert_eq!(parse(&GoDuration(duration).to_string()), Ok(duration));
         }
 
         #[test]
-        fn no_text_makes_it_panic(text in "[-+.0-9a-z\u{b5} ]{0,30}|.*") {
+        fn arbitrary_text_never_panics(text in "[-+.0-9a-z\u{b5} ]{0,30}|.*") {
             let _ = parse(&text);
         }
     }

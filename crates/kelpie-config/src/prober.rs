@@ -1,44 +1,45 @@
-//! The prober's file.
+//! The prober's configuration file.
 
-mod foresight;
+mod lint;
+mod serialize;
 mod target;
-mod written;
 
-use kelpie_core::{Fraction, Settings, Target, Thresholds};
+use kelpie_core::Fraction;
+use kelpie_core::prober::{ProbeSettings, Target, Thresholds};
 
-use crate::key::{Table, key};
-use crate::name;
-use crate::problem::Report;
-use crate::reader::{self, Section};
-use crate::value::{MOST, Span, Value};
-use crate::{Budget, Parsed, Strictness};
+use crate::name_format::{self, NameFormat};
+use crate::parse::{self, Section};
+use crate::problem::ConfigError;
+use crate::schema::{MapSchema, key};
+use crate::value::{ConfigValue, DurationRange, MAX_COUNT};
+use crate::{FenceBudget, Parsed, Strictness};
 
-/// What the prober is told.
+/// The prober's configuration.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ProberConfig {
-    /// A label for this set of probes.
+    /// A label for this set of probes; may be empty.
     pub name: String,
-    /// The one Cluster to look after; `None`: all of them.
+    /// The name of the only Cluster to probe; `None` probes all of them.
     pub namespace: Option<String>,
-    /// The Secret with the kubeconfig, in each cluster's control namespace.
+    /// The Secret with the kubeconfig in each cluster's control namespace.
     pub kubeconfig_secret: String,
-    /// The Secret for the second probe over the external path, if that is wanted.
+    /// The Secret for a second probe over the external path; `None` disables that probe.
     pub external_kubeconfig_secret: Option<String>,
-    /// How clusters are judged.
-    pub probe: Settings,
-    /// What is fenced, in the order of the file.
+    /// The thresholds and periods by which clusters are judged.
+    pub probe: ProbeSettings,
+    /// The controllers to fence, in file order.
     pub targets: Vec<Target>,
 }
 
 impl ProberConfig {
-    /// The time a fence has, from the trip to the first node turning `Unknown`.
-    pub fn budget(&self) -> Budget {
-        Budget::of(&self.probe)
+    /// Returns the time between the trip and the first node turning `Unknown`.
+    pub fn fence_budget(&self) -> FenceBudget {
+        FenceBudget::of(&self.probe)
     }
 }
 
-pub(crate) const ROOT: Table = Table {
-    place: "at the top level",
+pub(crate) const ROOT: MapSchema = MapSchema {
+    location: "at the top level",
     expected: "a map with at least kubeConfigSecretName and dependentResourceInfos",
     keys: &[
         key("name"),
@@ -61,88 +62,101 @@ pub(crate) const ROOT: Table = Table {
         key("minCandidateNodes"),
         key("dependentResourceInfos"),
     ],
-    retired: &[
+    removed: &[
         (
             "apiServerProbeFailureBackoffDuration",
-            "it is `internalProbeFailureBackoffDuration` now",
+            "it was renamed to `internalProbeFailureBackoffDuration`",
         ),
         (
             "leaseFailureThresholdFraction",
-            "it is `nodeLeaseFailureFraction` now",
+            "it was renamed to `nodeLeaseFailureFraction`",
         ),
     ],
 };
 
-pub(crate) const TABLES: &[&Table] = &[&ROOT, &target::TARGET, &target::REFERENCE, &target::SCALE];
+pub(crate) const SCHEMAS: &[&MapSchema] =
+    &[&ROOT, &target::TARGET, &target::REFERENCE, &target::SCALE];
 
-/// Reads the prober's file.
-pub fn parse(bytes: &[u8], strictness: Strictness) -> Result<Parsed<ProberConfig>, Report> {
-    reader::read(bytes, strictness, TABLES, |root| {
+/// Parses the prober's file.
+pub fn parse(bytes: &[u8], strictness: Strictness) -> Result<Parsed<ProberConfig>, ConfigError> {
+    parse::parse(bytes, strictness, SCHEMAS, |root| {
         let mut config = config(root);
-        let targets = target::read(root);
-        config.targets = targets.iter().map(|found| found.target.clone()).collect();
-        if !root.reader.has_errors() {
-            foresight::look(root, &config, &targets);
+        let targets = target::parse(root);
+        config.targets = targets.iter().map(|parsed| parsed.target.clone()).collect();
+        if !root.context.has_errors() {
+            lint::check(root, &config, &targets);
         }
         config
     })
 }
 
-/// Everything but the targets.
+/// Reads all settings except the targets.
 fn config(root: &Section<'_>) -> ProberConfig {
     let text = |name| {
         root.get(name)
-            .and_then(|v| v.text("text"))
+            .and_then(|v| v.string("a string"))
             .unwrap_or_default()
             .to_owned()
     };
     ProberConfig {
         name: text("name"),
-        namespace: optional_name(root, "namespace", &name::LABEL),
+        namespace: optional_name(root, "namespace", &name_format::DNS_LABEL),
         kubeconfig_secret: root
             .require(
                 "kubeConfigSecretName",
                 "the name of the Secret with the kubeconfig",
             )
-            .and_then(|v| v.named(&name::OBJECT))
+            .and_then(|v| v.formatted(&name_format::DNS_SUBDOMAIN))
             .unwrap_or_default()
             .to_owned(),
         external_kubeconfig_secret: optional_name(
             root,
             "externalKubeConfigSecretName",
-            &name::OBJECT,
+            &name_format::DNS_SUBDOMAIN,
         ),
         probe: settings(root),
         targets: Vec::new(),
     }
 }
 
-/// A name, for which an empty text is the same as none: Go cannot tell them apart.
-fn optional_name(root: &Section<'_>, key: &str, rule: &name::Rule) -> Option<String> {
+/// Reads an optional name. An empty string counts as unset, because Go cannot tell them apart.
+fn optional_name(root: &Section<'_>, key: &str, format: &NameFormat) -> Option<String> {
     let value = root.get(key)?;
-    match value.text(rule.expected)? {
+    match value.string(format.expected)? {
         "" => None,
-        _ => value.named(rule).map(str::to_owned),
+        _ => value.formatted(format).map(str::to_owned),
     }
 }
 
-fn settings(root: &Section<'_>) -> Settings {
-    let default = Settings::default();
-    let duration = |name, span: Span, default| {
+fn settings(root: &Section<'_>) -> ProbeSettings {
+    let default = ProbeSettings::default();
+    let duration = |name, range: DurationRange, default| {
         root.get(name)
-            .and_then(|v| v.duration(span))
+            .and_then(|v| v.duration(range))
             .unwrap_or(default)
     };
     let count = |name, default| {
         root.get(name)
-            .and_then(|v| v.whole(1..=MOST))
+            .and_then(|v| v.integer(1..=MAX_COUNT))
             .unwrap_or(default)
     };
     let (failure_fraction, recovery_fraction) = fractions(root, &default);
-    Settings {
-        probe_interval: duration("probeInterval", Span::AboveZero, default.probe_interval),
-        initial_delay: duration("initialDelay", Span::ZeroOrMore, default.initial_delay),
-        probe_timeout: duration("probeTimeout", Span::AboveZero, default.probe_timeout),
+    ProbeSettings {
+        probe_interval: duration(
+            "probeInterval",
+            DurationRange::Positive,
+            default.probe_interval,
+        ),
+        initial_delay: duration(
+            "initialDelay",
+            DurationRange::NonNegative,
+            default.initial_delay,
+        ),
+        probe_timeout: duration(
+            "probeTimeout",
+            DurationRange::Positive,
+            default.probe_timeout,
+        ),
         jitter: root
             .get("backoffJitterFactor")
             .and_then(|v| {
@@ -161,35 +175,40 @@ fn settings(root: &Section<'_>) -> Settings {
         },
         api_failure_pause: duration(
             "internalProbeFailureBackoffDuration",
-            Span::ZeroOrMore,
+            DurationRange::NonNegative,
             default.api_failure_pause,
         ),
         grace: duration(
             "kcmNodeMonitorGraceDuration",
-            Span::AboveZero,
+            DurationRange::Positive,
             default.grace,
         ),
         failure_fraction,
         recovery_fraction,
-        fence_reserve: duration("fenceReserve", Span::ZeroOrMore, default.fence_reserve),
+        fence_reserve: duration(
+            "fenceReserve",
+            DurationRange::NonNegative,
+            default.fence_reserve,
+        ),
         min_candidates: count("minCandidateNodes", default.min_candidates),
     }
 }
 
-/// The failure fraction, and the recovery fraction, which may not be above it.
-fn fractions(root: &Section<'_>, default: &Settings) -> (Fraction, Fraction) {
-    let read =
-        |v: &Value<'_>| v.number("a number above 0 and at most 1, such as 0.6", Fraction::new);
+/// Reads the failure fraction and the recovery fraction, which must not exceed it.
+fn fractions(root: &Section<'_>, default: &ProbeSettings) -> (Fraction, Fraction) {
+    let parse = |v: &ConfigValue<'_>| {
+        v.number("a number above 0 and at most 1, such as 0.6", Fraction::new)
+    };
     let failure = match root.get("nodeLeaseFailureFraction") {
         None => Some(default.failure_fraction),
-        Some(value) => read(&value),
+        Some(value) => parse(&value),
     };
     let recovery = root.get("nodeLeaseRecoveryFraction").and_then(|value| {
-        let recovery = read(&value)?;
+        let recovery = parse(&value)?;
         match failure {
             Some(failure) if recovery > failure => {
-                let most = failure.get();
-                value.refuse(format!("at most the nodeLeaseFailureFraction, {most}"));
+                let max = failure.get();
+                value.reject(format!("at most the nodeLeaseFailureFraction, {max}"));
                 None
             }
             _ => Some(recovery),

@@ -1,59 +1,59 @@
-//! What is wrong with a file, and where.
+//! Problems of a configuration file, each with its position.
 
 use std::fmt;
 
 use serde::Serialize;
 
-/// A spot in a file; both numbers count from 1, columns in characters.
+/// A position in a file. Lines and columns count from 1, columns in characters.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) struct Place {
+pub(crate) struct SourcePosition {
     pub line: usize,
     pub column: usize,
 }
 
-impl Place {
+impl SourcePosition {
     pub(crate) const START: Self = Self { line: 1, column: 1 };
 }
 
-/// Whether a problem stops the program.
+/// The severity of a problem.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Severity {
     /// The file cannot be used.
     Error,
-    /// The file can be used, but not everything in it will do what it says.
+    /// The file can be used, but a setting will not work as written.
     Warning,
 }
 
-/// One thing wrong with a file. Prints as `line:column: path: message`.
+/// One problem of a file. Displays as `line:column: path: message`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct Problem {
-    /// Whether it stops the program.
+pub struct ConfigProblem {
+    /// Errors make the file unusable; warnings do not.
     pub severity: Severity,
-    /// Where in the structure, such as `dependentResourceInfos[1].scaleUp.level`; empty when it is
-    /// about the file as a whole.
+    /// The path of the setting, such as `dependentResourceInfos[1].scaleUp.level`. Empty if the
+    /// problem concerns the file as a whole.
     pub path: String,
-    /// Line, from 1.
+    /// The line, counted from 1.
     pub line: usize,
-    /// Column in characters, from 1.
+    /// The column in characters, counted from 1.
     pub column: usize,
-    /// The value at fault, as written; shortened when it is long.
+    /// The invalid value as written in the file, truncated to 60 characters.
     pub value: Option<String>,
-    /// What is wrong.
+    /// The description of the problem.
     pub message: String,
-    /// What would be right: the rest of a sentence that starts with "expected".
+    /// The allowed values: the rest of a sentence that starts with "expected".
     pub expected: Option<String>,
-    /// A way out.
+    /// A suggestion on how to fix the problem.
     pub hint: Option<String>,
 }
 
-impl Problem {
-    pub(crate) fn error(place: Place, path: &str, message: impl Into<String>) -> Self {
+impl ConfigProblem {
+    pub(crate) fn error(position: SourcePosition, path: &str, message: impl Into<String>) -> Self {
         Self {
             severity: Severity::Error,
             path: path.to_owned(),
-            line: place.line,
-            column: place.column,
+            line: position.line,
+            column: position.column,
             value: None,
             message: message.into(),
             expected: None,
@@ -61,10 +61,14 @@ impl Problem {
         }
     }
 
-    pub(crate) fn warning(place: Place, path: &str, message: impl Into<String>) -> Self {
+    pub(crate) fn warning(
+        position: SourcePosition,
+        path: &str,
+        message: impl Into<String>,
+    ) -> Self {
         Self {
             severity: Severity::Warning,
-            ..Self::error(place, path, message)
+            ..Self::error(position, path, message)
         }
     }
 
@@ -83,7 +87,7 @@ impl Problem {
         self
     }
 
-    /// The problem without its place: path, message, what was expected, hint.
+    /// Displays the problem without its position: path, message, expectation and hint.
     pub fn text(&self) -> impl fmt::Display {
         fmt::from_fn(move |f| {
             if !self.path.is_empty() {
@@ -101,7 +105,7 @@ impl Problem {
     }
 }
 
-impl fmt::Display for Problem {
+impl fmt::Display for ConfigProblem {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}:{}: ", self.line, self.column)?;
         if self.severity == Severity::Warning {
@@ -111,21 +115,21 @@ impl fmt::Display for Problem {
     }
 }
 
-/// Every problem of a file that cannot be used, in the order of the file. At least one is an error.
+/// All problems of a file that cannot be used. At least one of them is an error.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(transparent)]
-pub struct Report {
-    /// The problems.
-    pub problems: Vec<Problem>,
+pub struct ConfigError {
+    /// Errors and warnings in file order.
+    pub problems: Vec<ConfigProblem>,
 }
 
-/// In the order of the file; what stands at one place stays in the order it was found.
-pub(crate) fn sort(problems: &mut [Problem]) {
+/// Sorts problems into file order. Problems at the same position keep their order.
+pub(crate) fn sort(problems: &mut [ConfigProblem]) {
     problems.sort_by_key(|problem| (problem.line, problem.column));
 }
 
-/// One problem per line.
-impl fmt::Display for Report {
+/// Displays one problem per line.
+impl fmt::Display for ConfigError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for (index, problem) in self.problems.iter().enumerate() {
             if index > 0 {
@@ -137,17 +141,17 @@ impl fmt::Display for Report {
     }
 }
 
-impl std::error::Error for Report {}
+impl std::error::Error for ConfigError {}
 
-/// Text as a message shows it: quoted, on one line, shortened when it is long.
+/// Formats text for a message: quoted, on one line, truncated.
 pub(crate) fn quoted(text: &str) -> String {
-    format!("{:?}", shortened(text))
+    format!("{:?}", truncated(text))
 }
 
-/// The first 60 characters.
-pub(crate) fn shortened(text: &str) -> String {
-    const LONGEST: usize = 60;
-    match text.char_indices().nth(LONGEST) {
+/// Truncates text to 60 characters.
+pub(crate) fn truncated(text: &str) -> String {
+    const MAX_LENGTH: usize = 60;
+    match text.char_indices().nth(MAX_LENGTH) {
         Some((end, _)) => format!("{}...", &text[..end]),
         None => text.to_owned(),
     }

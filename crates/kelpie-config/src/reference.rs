@@ -1,13 +1,13 @@
-//! The reference, `docs/config.md`, says what the readers know: no key more, no key less.
+//! The reference, `docs/reference/config.md`, lists exactly the keys that the parsers accept.
 
 use serde_json::Value;
 
-use crate::key::Table;
+use crate::schema::MapSchema;
 use crate::{Strictness, prober, weeder};
 
-const PAGE: &str = include_str!("../../../docs/config.md");
+const PAGE: &str = include_str!("../../../docs/reference/config.md");
 
-/// The rows of each table of keys, in the order of the page: the names of a key, its default.
+/// Returns the rows of each table of keys in page order: the names of a key and its default.
 fn tables() -> Vec<Vec<(Vec<&'static str>, &'static str)>> {
     let mut tables = Vec::new();
     for line in PAGE.lines() {
@@ -31,24 +31,29 @@ fn tables() -> Vec<Vec<(Vec<&'static str>, &'static str)>> {
 }
 
 #[test]
-fn the_reference_has_every_key_and_no_other() {
-    let known: Vec<&Table> = prober::TABLES
+fn reference_lists_exactly_the_known_keys() {
+    let known: Vec<&MapSchema> = prober::SCHEMAS
         .iter()
-        .chain(weeder::TABLES)
+        .chain(weeder::SCHEMAS)
         .copied()
         .collect();
     let documented = tables();
     assert_eq!(known.len(), documented.len());
-    for (table, rows) in known.into_iter().zip(documented) {
+    for (schema, rows) in known.into_iter().zip(documented) {
         let documented: Vec<_> = rows.into_iter().map(|(names, _)| names).collect();
-        let known: Vec<Vec<_>> = table.keys.iter().map(|key| key.names().collect()).collect();
-        assert_eq!(documented, known, "{}", table.place);
+        let known: Vec<Vec<_>> = schema
+            .keys
+            .iter()
+            .map(|key| key.names().collect())
+            .collect();
+        assert_eq!(documented, known, "{}", schema.location);
     }
 }
 
 #[test]
-fn the_reference_has_the_defaults_that_are_in_effect() {
-    let prober = b"kubeConfigSecretName: a\ndependentResourceInfos: [{ref: {apiVersion: v1, kind: A, name: a}, scaleUp: {}, scaleDown: {}}]";
+fn reference_lists_the_effective_defaults() {
+    let prober = b"kubeConfigSecretName: a\ndependentResourceInfos: \
+        [{ref: {apiVersion: v1, kind: A, name: a}, scaleUp: {}, scaleDown: {}}]";
     let prober = prober::parse(prober, Strictness::Strict).unwrap().value;
     let prober = serde_json::to_value(prober).unwrap();
     let target = &prober["dependentResourceInfos"][0];
@@ -65,7 +70,7 @@ fn the_reference_has_the_defaults_that_are_in_effect() {
     for (index, effective) in pairs {
         for (names, default) in &tables[index] {
             let value = &effective[names[0]];
-            let shown = match value {
+            let display = match value {
                 Value::String(text) if text.is_empty() => "\"\"".to_owned(),
                 Value::String(text) => text.clone(),
                 other => other.to_string(),
@@ -74,7 +79,7 @@ fn the_reference_has_the_defaults_that_are_in_effect() {
                 "required" => continue,
                 "off" | "unset" => value.is_null(),
                 "nodeLeaseFailureFraction" => *value == effective["nodeLeaseFailureFraction"],
-                text => text == shown,
+                text => text == display,
             };
             assert!(
                 expected,
@@ -86,7 +91,7 @@ fn the_reference_has_the_defaults_that_are_in_effect() {
 }
 
 #[test]
-fn the_examples_of_the_reference_can_be_used() {
+fn reference_examples_are_valid() {
     let mut examples = PAGE
         .split("```yaml\n")
         .skip(1)

@@ -1,62 +1,62 @@
-//! What a YAML scalar means.
+//! The typed value of a YAML scalar.
 
 use crate::problem;
 
-/// A scalar as it stands in the file.
+/// A scalar as written in the file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Scalar {
     pub text: String,
-    /// Without quotes, so that `10` is a number and `true` a truth value.
+    /// True if the scalar has no quotes, so that `10` is a number and `true` a boolean.
     pub plain: bool,
 }
 
-/// What a scalar means, by the rules of the Go decoders that Kubernetes tools use.
+/// The value of a scalar, by the rules of the Go decoders that Kubernetes tools use.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(crate) enum Meaning<'a> {
-    Nothing,
-    Truth(bool),
+pub(crate) enum ScalarValue<'a> {
+    Null,
+    Bool(bool),
     Integer(i64),
-    Number(f64),
-    /// A number in a notation whose value depends on the decoder: `010`, `0x1f`, `1_000`.
-    OddNumber,
-    Text(&'a str),
+    Float(f64),
+    /// A number in a notation that decoders disagree on: `010`, `0x1f`, `1_000`.
+    AmbiguousNumber,
+    String(&'a str),
 }
 
 impl Scalar {
-    pub(crate) fn meaning(&self) -> Meaning<'_> {
+    pub(crate) fn value(&self) -> ScalarValue<'_> {
         if self.plain {
-            self.meaning_without_quotes()
+            self.unquoted_value()
         } else {
-            Meaning::Text(&self.text)
+            ScalarValue::String(&self.text)
         }
     }
 
-    /// What it would mean if it stood there without quotes.
-    pub(crate) fn meaning_without_quotes(&self) -> Meaning<'_> {
+    /// Returns the value that the scalar would have without its quotes.
+    pub(crate) fn unquoted_value(&self) -> ScalarValue<'_> {
         match self.text.as_str() {
-            "" | "~" | "null" | "Null" | "NULL" => Meaning::Nothing,
+            "" | "~" | "null" | "Null" | "NULL" => ScalarValue::Null,
             "true" | "True" | "TRUE" | "yes" | "Yes" | "YES" | "y" | "Y" | "on" | "On" | "ON" => {
-                Meaning::Truth(true)
+                ScalarValue::Bool(true)
             }
             "false" | "False" | "FALSE" | "no" | "No" | "NO" | "n" | "N" | "off" | "Off"
-            | "OFF" => Meaning::Truth(false),
-            ".nan" | ".NaN" | ".NAN" => Meaning::Number(f64::NAN),
-            text => number(text).unwrap_or(Meaning::Text(text)),
+            | "OFF" => ScalarValue::Bool(false),
+            ".nan" | ".NaN" | ".NAN" => ScalarValue::Float(f64::NAN),
+            text => number(text).unwrap_or(ScalarValue::String(text)),
         }
     }
 
-    /// How messages show it: as written, with quotes where it would be unclear without.
-    pub(crate) fn shown(&self) -> String {
-        let clear = self.plain && self.text.bytes().all(|byte| byte.is_ascii_graphic());
-        if clear {
-            problem::shortened(&self.text)
+    /// Formats the scalar for a message: as written, and quoted if it would be unclear otherwise.
+    pub(crate) fn display(&self) -> String {
+        let is_clear = self.plain && self.text.bytes().all(|byte| byte.is_ascii_graphic());
+        if is_clear {
+            problem::truncated(&self.text)
         } else {
             problem::quoted(&self.text)
         }
     }
 }
 
-fn number(text: &str) -> Option<Meaning<'static>> {
+fn number(text: &str) -> Option<ScalarValue<'static>> {
     let unsigned = text.strip_prefix(['+', '-']).unwrap_or(text);
     if matches!(unsigned, ".inf" | ".Inf" | ".INF") {
         let infinity = if text.starts_with('-') {
@@ -64,23 +64,23 @@ fn number(text: &str) -> Option<Meaning<'static>> {
         } else {
             f64::INFINITY
         };
-        return Some(Meaning::Number(infinity));
+        return Some(ScalarValue::Float(infinity));
     }
     let first = unsigned.bytes().next()?;
     if !(first.is_ascii_digit() || first == b'.') {
         return None;
     }
-    if is_odd(unsigned) {
-        return Some(Meaning::OddNumber);
+    if is_ambiguous(unsigned) {
+        return Some(ScalarValue::AmbiguousNumber);
     }
     if let Ok(integer) = text.parse() {
-        return Some(Meaning::Integer(integer));
+        return Some(ScalarValue::Integer(integer));
     }
     // Rust also reads `inf` and `nan`; those do not start with a digit or a dot.
-    text.parse().ok().map(Meaning::Number)
+    text.parse().ok().map(ScalarValue::Float)
 }
 
-fn is_odd(unsigned: &str) -> bool {
+fn is_ambiguous(unsigned: &str) -> bool {
     let all = |digits: &str, allowed: fn(char) -> bool| {
         !digits.is_empty() && digits.chars().all(|c| c == '_' || allowed(c))
     };
@@ -105,62 +105,62 @@ mod tests {
     use super::*;
 
     #[test]
-    fn plain_scalars_mean_what_go_decoders_say() {
-        for (text, meaning) in [
-            ("", Meaning::Nothing),
-            ("~", Meaning::Nothing),
-            ("NULL", Meaning::Nothing),
-            ("true", Meaning::Truth(true)),
-            ("on", Meaning::Truth(true)),
-            ("y", Meaning::Truth(true)),
-            ("No", Meaning::Truth(false)),
-            ("OFF", Meaning::Truth(false)),
-            ("0", Meaning::Integer(0)),
-            ("-7", Meaning::Integer(-7)),
-            ("+7", Meaning::Integer(7)),
-            ("0.6", Meaning::Number(0.6)),
-            (".5", Meaning::Number(0.5)),
-            ("1.", Meaning::Number(1.0)),
-            ("6e-1", Meaning::Number(0.6)),
-            ("99999999999999999999", Meaning::Number(1e20)),
-            (".inf", Meaning::Number(f64::INFINITY)),
-            ("-.INF", Meaning::Number(f64::NEG_INFINITY)),
-            ("010", Meaning::OddNumber),
-            ("1_000", Meaning::OddNumber),
-            ("1_000.5", Meaning::OddNumber),
-            ("0x1F", Meaning::OddNumber),
-            ("0o17", Meaning::OddNumber),
-            ("0b11", Meaning::OddNumber),
-            ("0x", Meaning::Text("0x")),
-            ("10s", Meaning::Text("10s")),
-            ("inf", Meaning::Text("inf")),
-            ("nan", Meaning::Text("nan")),
-            ("-", Meaning::Text("-")),
-            (".", Meaning::Text(".")),
-            ("1.2.3", Meaning::Text("1.2.3")),
-            ("apps/v1", Meaning::Text("apps/v1")),
+    fn plain_scalars_are_typed_as_in_go() {
+        for (text, value) in [
+            ("", ScalarValue::Null),
+            ("~", ScalarValue::Null),
+            ("NULL", ScalarValue::Null),
+            ("true", ScalarValue::Bool(true)),
+            ("on", ScalarValue::Bool(true)),
+            ("y", ScalarValue::Bool(true)),
+            ("No", ScalarValue::Bool(false)),
+            ("OFF", ScalarValue::Bool(false)),
+            ("0", ScalarValue::Integer(0)),
+            ("-7", ScalarValue::Integer(-7)),
+            ("+7", ScalarValue::Integer(7)),
+            ("0.6", ScalarValue::Float(0.6)),
+            (".5", ScalarValue::Float(0.5)),
+            ("1.", ScalarValue::Float(1.0)),
+            ("6e-1", ScalarValue::Float(0.6)),
+            ("99999999999999999999", ScalarValue::Float(1e20)),
+            (".inf", ScalarValue::Float(f64::INFINITY)),
+            ("-.INF", ScalarValue::Float(f64::NEG_INFINITY)),
+            ("010", ScalarValue::AmbiguousNumber),
+            ("1_000", ScalarValue::AmbiguousNumber),
+            ("1_000.5", ScalarValue::AmbiguousNumber),
+            ("0x1F", ScalarValue::AmbiguousNumber),
+            ("0o17", ScalarValue::AmbiguousNumber),
+            ("0b11", ScalarValue::AmbiguousNumber),
+            ("0x", ScalarValue::String("0x")),
+            ("10s", ScalarValue::String("10s")),
+            ("inf", ScalarValue::String("inf")),
+            ("nan", ScalarValue::String("nan")),
+            ("-", ScalarValue::String("-")),
+            (".", ScalarValue::String(".")),
+            ("1.2.3", ScalarValue::String("1.2.3")),
+            ("apps/v1", ScalarValue::String("apps/v1")),
         ] {
             let scalar = Scalar {
                 text: text.to_owned(),
                 plain: true,
             };
-            assert_eq!(scalar.meaning(), meaning, "{text}");
+            assert_eq!(scalar.value(), value, "{text}");
         }
         let nan = Scalar {
             text: ".nan".to_owned(),
             plain: true,
         };
-        assert!(matches!(nan.meaning(), Meaning::Number(number) if number.is_nan()));
+        assert!(matches!(nan.value(), ScalarValue::Float(number) if number.is_nan()));
     }
 
     #[test]
-    fn quotes_make_everything_text() {
+    fn quoted_scalars_are_strings() {
         for text in ["", "true", "10", "null"] {
             let scalar = Scalar {
                 text: text.to_owned(),
                 plain: false,
             };
-            assert_eq!(scalar.meaning(), Meaning::Text(text));
+            assert_eq!(scalar.value(), ScalarValue::String(text));
         }
     }
 }

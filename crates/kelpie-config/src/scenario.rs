@@ -1,16 +1,15 @@
-//! Scenarios for the simulated landscape: what goes wrong there, and when.
+//! Scenarios for the simulated landscape: timelines of faults.
 
 mod built_in;
-mod read;
-mod words;
+mod display;
+mod parse;
 
 use std::time::Duration;
 
-use crate::reader;
-use crate::{Parsed, Report, Strictness};
-pub(crate) use read::TABLES;
+use crate::{ConfigError, Parsed, Strictness};
+use parse::SCHEMAS;
 
-/// The controllers that a simulated cluster has.
+/// The controllers of a simulated cluster.
 pub const CONTROLLERS: [&str; 3] = [
     "kube-controller-manager",
     "machine-controller-manager",
@@ -20,148 +19,148 @@ pub const CONTROLLERS: [&str; 3] = [
 /// A timeline of faults.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Scenario {
-    /// What it is called.
+    /// The name under which the scenario is listed; empty if the file has none.
     pub name: String,
-    /// What it shows, in a sentence.
+    /// One sentence about what the scenario shows.
     pub summary: String,
-    /// How long it goes on, from its beginning.
+    /// The duration of the whole scenario.
     pub length: Duration,
-    /// What happens, in any order.
+    /// The incidents, in no particular order.
     pub incidents: Vec<Incident>,
 }
 
-/// A fault with its time and place.
+/// A fault with its start, duration and clusters.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Incident {
-    /// From the beginning of the scenario.
+    /// The start, relative to the start of the scenario.
     pub at: Duration,
-    /// How long it lasts; `None`: to the end. What is done at once has no length.
+    /// The duration; `None` lasts until the end of the scenario. Instant faults ignore it.
     pub lasts: Option<Duration>,
-    /// Where.
-    pub clusters: Clusters,
-    /// What.
+    /// The clusters in which the fault occurs. Global faults ignore them.
+    pub clusters: ClusterSelection,
+    /// The fault that occurs.
     pub fault: Fault,
 }
 
-/// Something that goes wrong. Three parties are in it: the kubelets of a cluster, its API server, and the
-/// watchdog; each fault says between which of them it is.
+/// Something that goes wrong between the kubelets of a cluster, its API server and the watchdog.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Fault {
-    /// Kubelets do not reach their API server, while the watchdog does.
-    Partition(Nodes),
-    /// The API server is there for nobody.
-    Outage(Site),
-    /// The watchdog's requests take this much longer.
-    Latency(Site, Duration),
-    /// The watchdog's connections hang: nothing is refused, nothing is answered.
-    Stall(Site),
+    /// Kubelets cannot reach their API server, but the watchdog can.
+    Partition(NodeSelection),
+    /// The API server is down for all clients.
+    Outage(FaultSite),
+    /// The watchdog's requests are delayed by this duration.
+    Latency(FaultSite, Duration),
+    /// The watchdog's connections hang: requests are neither refused nor answered.
+    Stall(FaultSite),
     /// A share of the watchdog's requests is refused with an HTTP status.
     Refusal {
-        /// By whom.
-        site: Site,
-        /// 401, 403, 429, 500, 503 or 504.
+        /// The API server that refuses.
+        site: FaultSite,
+        /// The HTTP status: 401, 403, 429, 500, 503 or 504.
         status: u16,
-        /// From 0 to 1.
+        /// The share of requests that are refused, from 0 to 1.
         share: f64,
     },
-    /// The watchdog's watches break off, and the history before is forgotten.
+    /// The watchdog's watches are dropped, and the API server forgets older events.
     WatchDrop,
-    /// The watchdog's reads show what was there when this began.
-    StaleReads(Site),
-    /// The clocks of nodes are ahead by so many milliseconds; behind if that is below zero.
-    NodeClock(Nodes, i64),
-    /// The watchdog's clock is ahead by so many milliseconds; behind if that is below zero.
+    /// The watchdog's reads return the state at the start of the fault.
+    StaleReads(FaultSite),
+    /// The clocks of nodes are ahead by this many milliseconds, or behind if negative.
+    NodeClock(NodeSelection, i64),
+    /// The watchdog's clock is ahead by this many milliseconds, or behind if negative.
     WatchdogClock(i64),
-    /// The token in the kubeconfig Secret is replaced, and the old one is worth nothing.
+    /// The token in the kubeconfig Secret is replaced, and the old one becomes invalid.
     Rotation,
     /// Pods of controllers take this long to start and to stop.
     SlowPods(Duration),
-    /// Somebody else scales a controller.
+    /// Another client scales a controller.
     Scale {
         /// The name of the Deployment.
         controller: String,
-        /// To how many.
+        /// The new number of replicas.
         replicas: u32,
     },
-    /// The etcd behind the API server is gone, and what needs it crashes.
+    /// The etcd of the API server is down, and the pods that depend on it crash.
     EtcdOutage,
-    /// The leading replica of the watchdog dies, and another one is started when this is over.
+    /// The leading replica of the watchdog crashes. A replacement starts at the end of the fault.
     Crash,
-    /// The leading replica of the watchdog hears and says nothing.
+    /// The leading replica of the watchdog is paused: it neither receives nor sends anything.
     Pause,
 }
 
-/// Which API server.
+/// The API servers that a fault affects.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Site {
-    /// That of the seed.
+pub enum FaultSite {
+    /// The API server of the seed.
     Seed,
-    /// Those of the clusters that are meant.
+    /// The API servers of the incident's clusters.
     Shoot,
 }
 
-/// Which nodes of a cluster.
+/// The nodes of a cluster that a fault affects.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub enum Nodes {
-    /// All.
+pub enum NodeSelection {
+    /// Every one of them.
     All,
     /// A share of them from 0 to 1, rounded up.
     Share(f64),
-    /// Those of a zone, from 0.
+    /// The nodes of the zone with this number, counted from 0.
     Zone(usize),
 }
 
-/// Which clusters.
+/// The clusters that an incident affects.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Clusters {
-    /// All.
+pub enum ClusterSelection {
+    /// Every one of them.
     All,
     /// A share of them from 0 to 1, rounded up.
     Share(f64),
-    /// Those of these numbers, from 0; numbers of none are ignored.
+    /// The clusters with these numbers, counted from 0. Unknown numbers are ignored.
     Numbers(Vec<usize>),
 }
 
 impl Scenario {
-    /// Reads a scenario's file.
-    pub fn parse(bytes: &[u8]) -> Result<Parsed<Self>, Report> {
-        reader::read(bytes, Strictness::Strict, TABLES, read::scenario)
+    /// Parses a scenario file.
+    pub fn parse(bytes: &[u8]) -> Result<Parsed<Self>, ConfigError> {
+        crate::parse::parse(bytes, Strictness::Strict, SCHEMAS, parse::scenario)
     }
 }
 
 impl Incident {
-    /// A fault of all clusters.
+    /// Creates an incident in all clusters.
     pub fn new(at: Duration, lasts: Option<Duration>, fault: Fault) -> Self {
         Self {
             at,
             lasts,
-            clusters: Clusters::All,
+            clusters: ClusterSelection::All,
             fault,
         }
     }
 
-    /// The same of only these clusters.
+    /// Limits the incident to some clusters.
     #[must_use]
-    pub fn of(mut self, clusters: Clusters) -> Self {
+    pub fn in_clusters(mut self, clusters: ClusterSelection) -> Self {
         self.clusters = clusters;
         self
     }
 }
 
 impl Fault {
-    /// It is done at once, and there is nothing to end.
-    pub fn is_deed(&self) -> bool {
+    /// Returns true if the fault is a single event without a duration.
+    pub fn is_instant(&self) -> bool {
         matches!(self, Self::Rotation | Self::Scale { .. } | Self::WatchDrop)
     }
 
-    /// It is about the seed or the watchdog, whatever clusters are named.
-    pub fn is_everywhere(&self) -> bool {
+    /// Returns true if the fault concerns the seed or the watchdog, so that the incident's clusters
+    /// do not matter.
+    pub fn is_global(&self) -> bool {
         match self {
             Self::Outage(site)
             | Self::Latency(site, _)
             | Self::Stall(site)
             | Self::StaleReads(site)
-            | Self::Refusal { site, .. } => *site == Site::Seed,
+            | Self::Refusal { site, .. } => *site == FaultSite::Seed,
             Self::WatchDrop
             | Self::WatchdogClock(_)
             | Self::SlowPods(_)

@@ -6,57 +6,57 @@ use std::fmt;
 use serde::Serialize;
 use serde::ser::{SerializeStruct, Serializer};
 
-use crate::key::{Table, key};
-use crate::name;
-use crate::problem::{self, Problem};
-use crate::reader::Section;
-use crate::value::Value;
+use crate::name_format;
+use crate::parse::Section;
+use crate::problem::{self, ConfigProblem};
+use crate::schema::{MapSchema, key};
+use crate::value::ConfigValue;
 
-/// Which pods are meant: those that meet every requirement. There is at least one.
+/// A label selector. It matches pods that meet every requirement, and has at least one.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LabelSelector {
-    /// What a pod's labels must meet; `matchLabels` first.
-    pub requirements: Vec<Requirement>,
+    /// The requirements in file order, those of `matchLabels` first.
+    pub requirements: Vec<LabelRequirement>,
 }
 
-/// What one label must be.
+/// A requirement on one label.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Requirement {
-    /// The label's key.
+pub struct LabelRequirement {
+    /// The key of the label.
     pub key: String,
-    /// What is asked of it.
-    pub operator: Operator,
+    /// The condition that the label must meet.
+    pub operator: LabelOperator,
 }
 
-/// What is asked of a label.
+/// The condition of a requirement.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Operator {
-    /// It is there, with one of these values.
+pub enum LabelOperator {
+    /// The label exists with one of these values.
     In(BTreeSet<String>),
-    /// It is absent, or has none of these values.
+    /// The label does not exist, or has none of these values.
     NotIn(BTreeSet<String>),
-    /// It is there.
+    /// The label exists with any value.
     Exists,
-    /// It is absent.
+    /// The label does not exist.
     DoesNotExist,
 }
 
 impl LabelSelector {
-    /// Whether something with these labels is meant.
+    /// Returns true if the selector matches an object with these labels.
     pub fn matches(&self, labels: &BTreeMap<String, String>) -> bool {
         self.requirements.iter().all(|requirement| {
             let value = labels.get(&requirement.key);
             match &requirement.operator {
-                Operator::In(values) => value.is_some_and(|value| values.contains(value)),
-                Operator::NotIn(values) => value.is_none_or(|value| !values.contains(value)),
-                Operator::Exists => value.is_some(),
-                Operator::DoesNotExist => value.is_none(),
+                LabelOperator::In(values) => value.is_some_and(|value| values.contains(value)),
+                LabelOperator::NotIn(values) => value.is_none_or(|value| !values.contains(value)),
+                LabelOperator::Exists => value.is_some(),
+                LabelOperator::DoesNotExist => value.is_none(),
             }
         })
     }
 }
 
-/// The form that the Kubernetes API takes as `labelSelector`: `role in (a,b),!legacy`.
+/// Displays the form that the Kubernetes API accepts as `labelSelector`: `role in (a,b),!legacy`.
 impl fmt::Display for LabelSelector {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for (index, requirement) in self.requirements.iter().enumerate() {
@@ -69,7 +69,7 @@ impl fmt::Display for LabelSelector {
     }
 }
 
-impl fmt::Display for Requirement {
+impl fmt::Display for LabelRequirement {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let key = &self.key;
         let list = |values: &BTreeSet<String>| {
@@ -80,15 +80,15 @@ impl fmt::Display for Requirement {
                 .join(",")
         };
         match &self.operator {
-            Operator::In(values) => write!(f, "{key} in ({})", list(values)),
-            Operator::NotIn(values) => write!(f, "{key} notin ({})", list(values)),
-            Operator::Exists => f.write_str(key),
-            Operator::DoesNotExist => write!(f, "!{key}"),
+            LabelOperator::In(values) => write!(f, "{key} in ({})", list(values)),
+            LabelOperator::NotIn(values) => write!(f, "{key} notin ({})", list(values)),
+            LabelOperator::Exists => f.write_str(key),
+            LabelOperator::DoesNotExist => write!(f, "!{key}"),
         }
     }
 }
 
-/// As `matchExpressions`, which can say everything.
+/// Serializes as `matchExpressions`, which can express every selector.
 impl Serialize for LabelSelector {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let mut selector = serializer.serialize_struct("LabelSelector", 1)?;
@@ -97,13 +97,13 @@ impl Serialize for LabelSelector {
     }
 }
 
-impl Serialize for Requirement {
+impl Serialize for LabelRequirement {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let (operator, values) = match &self.operator {
-            Operator::In(values) => ("In", Some(values)),
-            Operator::NotIn(values) => ("NotIn", Some(values)),
-            Operator::Exists => ("Exists", None),
-            Operator::DoesNotExist => ("DoesNotExist", None),
+            LabelOperator::In(values) => ("In", Some(values)),
+            LabelOperator::NotIn(values) => ("NotIn", Some(values)),
+            LabelOperator::Exists => ("Exists", None),
+            LabelOperator::DoesNotExist => ("DoesNotExist", None),
         };
         let mut requirement = serializer.serialize_struct("Requirement", 3)?;
         requirement.serialize_field("key", &self.key)?;
@@ -116,23 +116,23 @@ impl Serialize for Requirement {
     }
 }
 
-pub(crate) const SELECTOR: Table = Table {
-    place: "in a selector under `podSelectors`",
+pub(crate) const SELECTOR: MapSchema = MapSchema {
+    location: "in a selector under `podSelectors`",
     expected: "a map with matchLabels or matchExpressions",
     keys: &[key("matchLabels"), key("matchExpressions")],
-    retired: &[],
+    removed: &[],
 };
 
-pub(crate) const EXPRESSION: Table = Table {
-    place: "in an entry of `matchExpressions`",
+pub(crate) const EXPRESSION: MapSchema = MapSchema {
+    location: "in an entry of `matchExpressions`",
     expected: "a map with key, operator and, for In and NotIn, values",
     keys: &[key("key"), key("operator"), key("values")],
-    retired: &[],
+    removed: &[],
 };
 
-/// Reads a selector. One that would match every pod is refused.
-pub(crate) fn read(value: Value<'_>) -> Option<LabelSelector> {
-    let (path, place) = (value.path.clone(), value.key_place);
+/// Parses a selector. A selector that would match every pod is rejected.
+pub(crate) fn parse(value: ConfigValue<'_>) -> Option<LabelSelector> {
+    let (path, position) = (value.path.clone(), value.key_position);
     let section = value.section(&SELECTOR)?;
     let labels = section
         .get("matchLabels")
@@ -148,9 +148,9 @@ pub(crate) fn read(value: Value<'_>) -> Option<LabelSelector> {
             .is_none_or(|e| e.as_ref().is_some_and(Vec::is_empty));
     if is_empty {
         let message = "the selector is empty: it would match every pod of the namespace";
-        let problem = Problem::error(place, &path, message);
+        let problem = ConfigProblem::error(position, &path, message);
         section
-            .reader
+            .context
             .report(problem.expected("matchLabels or matchExpressions with an entry"));
     }
     let mut requirements = Vec::new();
@@ -166,87 +166,91 @@ pub(crate) fn read(value: Value<'_>) -> Option<LabelSelector> {
     Some(LabelSelector { requirements })
 }
 
-fn label(key: &str, value: &Value<'_>) -> Option<Requirement> {
+fn label(key: &str, value: &ConfigValue<'_>) -> Option<LabelRequirement> {
     let good_key = check_key(key, value);
-    let text = value.named(&name::LABEL_VALUE)?;
-    good_key.then(|| Requirement {
+    let text = value.formatted(&name_format::LABEL_VALUE)?;
+    good_key.then(|| LabelRequirement {
         key: key.to_owned(),
-        operator: Operator::In(BTreeSet::from([text.to_owned()])),
+        operator: LabelOperator::In(BTreeSet::from([text.to_owned()])),
     })
 }
 
-/// A label's key that is a key of the file as well.
-fn check_key(key: &str, value: &Value<'_>) -> bool {
-    let holds = (name::LABEL_KEY.holds)(key);
-    if !holds {
-        let shown = problem::quoted(key);
-        let problem = Problem::error(
-            value.key_place,
+/// Reports a `matchLabels` key that is not a valid label key.
+fn check_key(key: &str, value: &ConfigValue<'_>) -> bool {
+    let is_valid = (name_format::LABEL_KEY.is_valid)(key);
+    if !is_valid {
+        let display = problem::quoted(key);
+        let problem = ConfigProblem::error(
+            value.key_position,
             &value.path,
-            format!("the key {shown} is not allowed"),
+            format!("the key {display} is not allowed"),
         );
-        value.report(problem.value(shown).expected(name::LABEL_KEY.expected));
+        value.report(
+            problem
+                .value(display)
+                .expected(name_format::LABEL_KEY.expected),
+        );
     }
-    holds
+    is_valid
 }
 
-fn expression(section: &Section<'_>) -> Option<Requirement> {
+fn expression(section: &Section<'_>) -> Option<LabelRequirement> {
     #[derive(Clone, Copy)]
-    enum Word {
+    enum OperatorName {
         In,
         NotIn,
         Exists,
         DoesNotExist,
     }
-    const WORDS: &[(&str, Word)] = &[
-        ("In", Word::In),
-        ("NotIn", Word::NotIn),
-        ("Exists", Word::Exists),
-        ("DoesNotExist", Word::DoesNotExist),
+    const OPERATORS: &[(&str, OperatorName)] = &[
+        ("In", OperatorName::In),
+        ("NotIn", OperatorName::NotIn),
+        ("Exists", OperatorName::Exists),
+        ("DoesNotExist", OperatorName::DoesNotExist),
     ];
     let key = section
-        .require("key", name::LABEL_KEY.expected)
-        .and_then(|v| v.named(&name::LABEL_KEY));
-    let word = section
+        .require("key", name_format::LABEL_KEY.expected)
+        .and_then(|v| v.formatted(&name_format::LABEL_KEY));
+    let name = section
         .require("operator", "one of In, NotIn, Exists, DoesNotExist")
-        .and_then(|v| v.choice(WORDS));
+        .and_then(|v| v.choice(OPERATORS));
     let values = section.get("values");
-    let operator = match word? {
-        Word::In => Operator::In(some_values(section)),
-        Word::NotIn => Operator::NotIn(some_values(section)),
-        word => {
+    let operator = match name? {
+        OperatorName::In => LabelOperator::In(some_values(section)),
+        OperatorName::NotIn => LabelOperator::NotIn(some_values(section)),
+        name => {
             if let Some(values) = values
                 && values
                     .items("no values with this operator")
                     .is_some_and(|v| !v.is_empty())
             {
-                values.refuse("no values with the operators Exists and DoesNotExist");
+                values.reject("no values with the operators Exists and DoesNotExist");
             }
-            if matches!(word, Word::Exists) {
-                Operator::Exists
+            if matches!(name, OperatorName::Exists) {
+                LabelOperator::Exists
             } else {
-                Operator::DoesNotExist
+                LabelOperator::DoesNotExist
             }
         }
     };
-    Some(Requirement {
+    Some(LabelRequirement {
         key: key?.to_owned(),
         operator,
     })
 }
 
-/// The values that `In` and `NotIn` cannot do without.
+/// Returns the values of `In` and `NotIn`, which require at least one.
 fn some_values(section: &Section<'_>) -> BTreeSet<String> {
     const EXPECTED: &str = "a list of at least one label value";
     let Some(value) = section.require("values", EXPECTED) else {
         return BTreeSet::new();
     };
-    let Some(items) = value.some_items(EXPECTED) else {
+    let Some(items) = value.non_empty_items(EXPECTED) else {
         return BTreeSet::new();
     };
     items
         .iter()
-        .filter_map(|v| v.named(&name::LABEL_VALUE))
+        .filter_map(|v| v.formatted(&name_format::LABEL_VALUE))
         .map(str::to_owned)
         .collect()
 }
@@ -259,9 +263,9 @@ mod tests {
         values.iter().map(|v| (*v).to_owned()).collect()
     }
 
-    fn selector(key: &str, operator: Operator) -> LabelSelector {
+    fn selector(key: &str, operator: LabelOperator) -> LabelSelector {
         LabelSelector {
-            requirements: vec![Requirement {
+            requirements: vec![LabelRequirement {
                 key: key.to_owned(),
                 operator,
             }],
@@ -273,45 +277,45 @@ mod tests {
         let pod = BTreeMap::from([("role".to_owned(), "apiserver".to_owned())]);
         for (selector, matches) in [
             (
-                selector("role", Operator::In(set(&["apiserver", "main"]))),
+                selector("role", LabelOperator::In(set(&["apiserver", "main"]))),
                 true,
             ),
-            (selector("role", Operator::In(set(&["main"]))), false),
-            (selector("app", Operator::In(set(&["main"]))), false),
-            (selector("role", Operator::NotIn(set(&["main"]))), true),
+            (selector("role", LabelOperator::In(set(&["main"]))), false),
+            (selector("app", LabelOperator::In(set(&["main"]))), false),
+            (selector("role", LabelOperator::NotIn(set(&["main"]))), true),
             (
-                selector("role", Operator::NotIn(set(&["apiserver"]))),
+                selector("role", LabelOperator::NotIn(set(&["apiserver"]))),
                 false,
             ),
-            (selector("app", Operator::NotIn(set(&["main"]))), true),
-            (selector("role", Operator::Exists), true),
-            (selector("app", Operator::Exists), false),
-            (selector("role", Operator::DoesNotExist), false),
-            (selector("app", Operator::DoesNotExist), true),
+            (selector("app", LabelOperator::NotIn(set(&["main"]))), true),
+            (selector("role", LabelOperator::Exists), true),
+            (selector("app", LabelOperator::Exists), false),
+            (selector("role", LabelOperator::DoesNotExist), false),
+            (selector("app", LabelOperator::DoesNotExist), true),
         ] {
             assert_eq!(selector.matches(&pod), matches, "{selector}");
         }
     }
 
     #[test]
-    fn prints_as_the_api_takes_it() {
+    fn displays_in_api_syntax() {
         let selector = LabelSelector {
             requirements: vec![
-                Requirement {
+                LabelRequirement {
                     key: "a/b".to_owned(),
-                    operator: Operator::In(set(&["x", "y"])),
+                    operator: LabelOperator::In(set(&["x", "y"])),
                 },
-                Requirement {
+                LabelRequirement {
                     key: "c".to_owned(),
-                    operator: Operator::NotIn(set(&["z"])),
+                    operator: LabelOperator::NotIn(set(&["z"])),
                 },
-                Requirement {
+                LabelRequirement {
                     key: "d".to_owned(),
-                    operator: Operator::Exists,
+                    operator: LabelOperator::Exists,
                 },
-                Requirement {
+                LabelRequirement {
                     key: "e".to_owned(),
-                    operator: Operator::DoesNotExist,
+                    operator: LabelOperator::DoesNotExist,
                 },
             ],
         };

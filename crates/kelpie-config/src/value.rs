@@ -1,4 +1,4 @@
-//! A value of a file, asked for what it should be. A wrong answer is reported once, in plain words.
+//! Typed access to the values of a file. Each accessor reports a value that does not fit.
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry as MapEntry;
@@ -7,88 +7,93 @@ use std::ops::RangeInclusive;
 use std::time::Duration;
 
 use crate::duration::{DurationError, GoDuration};
-use crate::key::{self, Table};
-use crate::name::Rule;
-use crate::problem::{self, Place, Problem};
-use crate::reader::{self, Reader, Section};
-use crate::scalar::{Meaning, Scalar};
-use crate::yaml::{Content, Node};
+use crate::name_format::NameFormat;
+use crate::parse::{self, ParseContext, Section};
+use crate::problem::{self, ConfigProblem, SourcePosition};
+use crate::scalar::{Scalar, ScalarValue};
+use crate::schema::{self, MapSchema};
+use crate::yaml::{YamlContent, YamlNode};
 
-/// A value, its path, and the collector of problems.
-pub(crate) struct Value<'r> {
-    reader: &'r Reader,
-    node: &'r Node,
+/// A value with its path, bound to the context that collects problems.
+pub(crate) struct ConfigValue<'r> {
+    context: &'r ParseContext,
+    node: &'r YamlNode,
     pub path: String,
-    /// Where its key stands; its own place in a list.
-    pub key_place: Place,
+    /// The position of its key, or its own position if it is a list item.
+    pub key_position: SourcePosition,
 }
 
-/// The largest count that Kubernetes and DWD can hold.
-pub(crate) const MOST: u32 = i32::MAX.unsigned_abs();
+/// The largest count that Kubernetes and dependency-watchdog can represent.
+pub(crate) const MAX_COUNT: u32 = i32::MAX.unsigned_abs();
 
-/// Which durations a setting takes.
+/// The range of durations that a setting accepts.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Span {
-    AboveZero,
-    ZeroOrMore,
+pub(crate) enum DurationRange {
+    Positive,
+    NonNegative,
 }
 
-impl Span {
+impl DurationRange {
     const fn expected(self) -> &'static str {
         match self {
-            Self::AboveZero => "a duration above zero such as 30s, 1m30s or 500ms",
-            Self::ZeroOrMore => "a duration such as 0s, 30s, 1m30s or 500ms",
+            Self::Positive => "a duration above zero such as 30s, 1m30s or 500ms",
+            Self::NonNegative => "a duration such as 0s, 30s, 1m30s or 500ms",
         }
     }
 }
 
-impl<'r> Value<'r> {
-    pub(crate) fn new(reader: &'r Reader, node: &'r Node, path: String, key_place: Place) -> Self {
+impl<'r> ConfigValue<'r> {
+    pub(crate) fn new(
+        context: &'r ParseContext,
+        node: &'r YamlNode,
+        path: String,
+        key_position: SourcePosition,
+    ) -> Self {
         Self {
-            reader,
+            context,
             node,
             path,
-            key_place,
+            key_position,
         }
     }
 
-    pub(crate) fn is_nothing(&self) -> bool {
-        matches!(&self.node.content, Content::Scalar(s) if s.meaning() == Meaning::Nothing)
+    pub(crate) fn is_null(&self) -> bool {
+        matches!(&self.node.content, YamlContent::Scalar(s) if s.value() == ScalarValue::Null)
     }
 
-    /// A map with known keys.
-    pub(crate) fn section(self, table: &'static Table) -> Option<Section<'r>> {
-        let Content::Map(entries) = &self.node.content else {
-            self.refuse_type(table.expected);
+    /// Returns the value as a map with the keys of `schema`.
+    pub(crate) fn section(self, schema: &'static MapSchema) -> Option<Section<'r>> {
+        let YamlContent::Map(entries) = &self.node.content else {
+            self.reject_type(schema.expected);
             return None;
         };
         Some(Section::open(
-            self.reader,
-            table,
-            (self.path, self.node.place),
+            self.context,
+            schema,
+            (self.path, self.node.position),
             entries,
         ))
     }
 
-    /// The members of a list.
-    pub(crate) fn items(&self, expected: &str) -> Option<Vec<Value<'r>>> {
-        let Content::List(items) = &self.node.content else {
-            self.refuse_type(expected);
+    /// Returns the items of a list.
+    pub(crate) fn items(&self, expected: &str) -> Option<Vec<ConfigValue<'r>>> {
+        let YamlContent::List(items) = &self.node.content else {
+            self.reject_type(expected);
             return None;
         };
-        let member = |(index, node): (usize, &'r std::rc::Rc<Node>)| {
-            Value::new(
-                self.reader,
+        let item = |(index, node): (usize, &'r std::rc::Rc<YamlNode>)| {
+            ConfigValue::new(
+                self.context,
                 node,
                 format!("{}[{index}]", self.path),
-                node.place,
+                node.position,
             )
         };
-        Some(items.iter().enumerate().map(member).collect())
+        Some(items.iter().enumerate().map(item).collect())
     }
 
-    /// The members of a list that may not be empty.
-    pub(crate) fn some_items(&self, expected: &str) -> Option<Vec<Value<'r>>> {
+    /// Returns the items of a list that must not be empty.
+    pub(crate) fn non_empty_items(&self, expected: &str) -> Option<Vec<ConfigValue<'r>>> {
         let items = self.items(expected)?;
         if items.is_empty() {
             self.report(self.problem("the list is empty").expected(expected));
@@ -96,47 +101,52 @@ impl<'r> Value<'r> {
         Some(items)
     }
 
-    /// The members of a map whose keys are data. A key given twice is reported.
-    pub(crate) fn entries(&self, expected: &str) -> Option<Vec<(&'r str, Value<'r>)>> {
-        let Content::Map(entries) = &self.node.content else {
-            self.refuse_type(expected);
+    /// Returns the entries of a map whose keys are data. Duplicate keys are reported.
+    pub(crate) fn entries(&self, expected: &str) -> Option<Vec<(&'r str, ConfigValue<'r>)>> {
+        let YamlContent::Map(entries) = &self.node.content else {
+            self.reject_type(expected);
             return None;
         };
         let mut lines = HashMap::new();
         let mut members = Vec::new();
         for entry in entries {
-            let path = reader::below(&self.path, &problem::shortened(&entry.key));
+            let path = parse::child_path(&self.path, &problem::truncated(&entry.key));
             match lines.entry(&entry.key) {
-                MapEntry::Vacant(first) => first.insert(entry.place.line),
+                MapEntry::Vacant(first) => first.insert(entry.position.line),
                 MapEntry::Occupied(first) => {
-                    let message = format!("given twice, first on line {}", first.get());
-                    self.report(Problem::error(entry.place, &path, message).expected("it once"));
+                    let message = format!("set twice, first on line {}", first.get());
+                    self.report(
+                        ConfigProblem::error(entry.position, &path, message)
+                            .expected("it only once"),
+                    );
                     continue;
                 }
             };
-            let value = Value::new(self.reader, &entry.value, path, entry.place);
+            let value = ConfigValue::new(self.context, &entry.value, path, entry.position);
             members.push((entry.key.as_str(), value));
         }
         Some(members)
     }
 
-    /// Text. A number or truth value that has only one spelling counts as text too, as it does for
-    /// the Go decoders: `values: [1]` is `values: ["1"]`.
-    pub(crate) fn text(&self, expected: &str) -> Option<&'r str> {
+    /// Returns the value as a string. A number or boolean in its canonical spelling counts as a
+    /// string too, as in the Go decoders: `values: [1]` is `values: ["1"]`.
+    pub(crate) fn string(&self, expected: &str) -> Option<&'r str> {
         let scalar = self.scalar(expected)?;
-        match scalar.meaning() {
-            Meaning::Text(text) => return Some(text),
-            Meaning::Integer(number) if number.to_string() == scalar.text => {
+        match scalar.value() {
+            ScalarValue::String(text) => return Some(text),
+            ScalarValue::Integer(number) if number.to_string() == scalar.text => {
                 return Some(&scalar.text);
             }
-            Meaning::Truth(truth) if truth.to_string() == scalar.text => return Some(&scalar.text),
-            Meaning::Nothing => self.refuse_nothing(expected),
+            ScalarValue::Bool(boolean) if boolean.to_string() == scalar.text => {
+                return Some(&scalar.text);
+            }
+            ScalarValue::Null => self.reject_null(expected),
             _ => {
                 let quoted = problem::quoted(&scalar.text);
-                let message = format!("{} is not text", scalar.shown());
+                let message = format!("{} is not a string", scalar.display());
                 self.report(
                     self.problem(message)
-                        .value(scalar.shown())
+                        .value(scalar.display())
                         .expected(expected)
                         .hint(format!("put it in quotes: {quoted}")),
                 );
@@ -145,34 +155,34 @@ impl<'r> Value<'r> {
         None
     }
 
-    /// Text that keeps a rule.
-    pub(crate) fn named(&self, rule: &Rule) -> Option<&'r str> {
-        let text = self.text(rule.expected)?;
-        if (rule.holds)(text) {
+    /// Returns the value as a string in the given format.
+    pub(crate) fn formatted(&self, format: &NameFormat) -> Option<&'r str> {
+        let text = self.string(format.expected)?;
+        if (format.is_valid)(text) {
             return Some(text);
         }
-        let problem = self.not_allowed(rule.expected);
-        let likely = (rule.likely)(text);
-        self.report(if (rule.holds)(&likely) {
-            problem.hint(format!("did you mean `{likely}`?"))
+        let problem = self.not_allowed(format.expected);
+        let suggestion = (format.suggest)(text);
+        self.report(if (format.is_valid)(&suggestion) {
+            problem.hint(format!("did you mean `{suggestion}`?"))
         } else {
             problem
         });
         None
     }
 
-    /// One of a few words.
+    /// Returns the choice whose name is the value.
     pub(crate) fn choice<T: Copy>(&self, choices: &[(&'static str, T)]) -> Option<T> {
-        let words = || choices.iter().map(|(word, _)| *word);
-        let expected = format!("one of {}", words().collect::<Vec<_>>().join(", "));
-        let text = self.text(&expected)?;
+        let names = || choices.iter().map(|(name, _)| *name);
+        let expected = format!("one of {}", names().collect::<Vec<_>>().join(", "));
+        let text = self.string(&expected)?;
         let chosen = choices
             .iter()
-            .find(|(word, _)| *word == text)
+            .find(|(name, _)| *name == text)
             .map(|(_, choice)| *choice);
         if chosen.is_none() {
             let problem = self.not_allowed(expected);
-            self.report(match key::closest(text, words()) {
+            self.report(match schema::closest(text, names()) {
                 Some(close) => problem.hint(format!("did you mean `{close}`?")),
                 None => problem,
             });
@@ -180,59 +190,66 @@ impl<'r> Value<'r> {
         chosen
     }
 
-    /// `true` or `false`.
-    pub(crate) fn truth(&self) -> Option<bool> {
+    /// Returns the value as a boolean.
+    pub(crate) fn boolean(&self) -> Option<bool> {
         const EXPECTED: &str = "true or false";
         let scalar = self.scalar(EXPECTED)?;
-        if let Meaning::Truth(truth) = scalar.meaning() {
-            return Some(truth);
+        if let ScalarValue::Bool(boolean) = scalar.value() {
+            return Some(boolean);
         }
         let problem = self.not_allowed(EXPECTED);
-        self.report(match scalar.meaning_without_quotes() {
-            Meaning::Truth(_) => problem.hint(format!("remove the quotes: {}", scalar.text)),
+        self.report(match scalar.unquoted_value() {
+            ScalarValue::Bool(_) => problem.hint(format!("remove the quotes: {}", scalar.text)),
             _ => problem,
         });
         None
     }
 
-    /// A whole number in a range.
-    pub(crate) fn whole(&self, range: RangeInclusive<u32>) -> Option<u32> {
-        let (least, most) = (*range.start(), *range.end());
-        let expected = format!("a whole number from {least} to {most}");
-        let number = self.numeric(&expected)?;
-        if number.fract() == 0.0 && (f64::from(least)..=f64::from(most)).contains(&number) {
-            #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss)] // whole, in range
+    /// Returns the value as an integer in the range.
+    pub(crate) fn integer(&self, range: RangeInclusive<u32>) -> Option<u32> {
+        let (min, max) = (*range.start(), *range.end());
+        let expected = format!("an integer from {min} to {max}");
+        let number = self.float(&expected)?;
+        if number.fract() == 0.0 && (f64::from(min)..=f64::from(max)).contains(&number) {
+            #[expect(
+                clippy::cast_possible_truncation,
+                clippy::cast_sign_loss,
+                reason = "an integer in the range of u32"
+            )]
             return Some(number as u32);
         }
         self.report(self.not_allowed(expected));
         None
     }
 
-    /// A number that `accept` takes.
+    /// Returns the value as a number that `accept` converts. `None` from `accept` is reported.
     pub(crate) fn number<T>(
         &self,
         expected: &str,
         accept: impl FnOnce(f64) -> Option<T>,
     ) -> Option<T> {
-        let accepted = accept(self.numeric(expected)?);
+        let accepted = accept(self.float(expected)?);
         if accepted.is_none() {
             self.report(self.not_allowed(expected));
         }
         accepted
     }
 
-    fn numeric(&self, expected: &str) -> Option<f64> {
+    fn float(&self, expected: &str) -> Option<f64> {
         let scalar = self.scalar(expected)?;
-        match scalar.meaning() {
-            #[expect(clippy::cast_precision_loss)] // beyond every range anyone asks for
-            Meaning::Integer(number) => return Some(number as f64),
-            Meaning::Number(number) => return Some(number),
+        match scalar.value() {
+            #[expect(
+                clippy::cast_precision_loss,
+                reason = "inexact only beyond 2^53, outside every range"
+            )]
+            ScalarValue::Integer(number) => return Some(number as f64),
+            ScalarValue::Float(number) => return Some(number),
             _ => {}
         }
         let problem = self.not_allowed(expected);
-        self.report(match scalar.meaning_without_quotes() {
-            Meaning::OddNumber => problem.hint("write it in plain decimal digits"),
-            Meaning::Integer(_) | Meaning::Number(_) => {
+        self.report(match scalar.unquoted_value() {
+            ScalarValue::AmbiguousNumber => problem.hint("write it in plain decimal digits"),
+            ScalarValue::Integer(_) | ScalarValue::Float(_) => {
                 problem.hint(format!("remove the quotes: {}", scalar.text))
             }
             _ => problem,
@@ -240,88 +257,88 @@ impl<'r> Value<'r> {
         None
     }
 
-    /// A duration in Go's syntax.
-    pub(crate) fn duration(&self, span: Span) -> Option<Duration> {
-        let scalar = self.scalar(span.expected())?;
-        let parsed = match scalar.meaning() {
-            Meaning::Truth(_) => Err(DurationError::Malformed),
+    /// Returns the value as a duration in Go's syntax.
+    pub(crate) fn duration(&self, range: DurationRange) -> Option<Duration> {
+        let scalar = self.scalar(range.expected())?;
+        let parsed = match scalar.value() {
+            ScalarValue::Bool(_) => Err(DurationError::Malformed),
             _ => scalar.text.parse::<GoDuration>(),
         };
         let error = match parsed {
-            Ok(duration) if duration.0.is_zero() && span == Span::AboveZero => {
-                self.refuse(span.expected());
+            Ok(duration) if duration.0.is_zero() && range == DurationRange::Positive => {
+                self.reject(range.expected());
                 return None;
             }
             Err(DurationError::Negative) => {
-                self.refuse(span.expected());
+                self.reject(range.expected());
                 return None;
             }
             Ok(duration) => return Some(duration.0),
             Err(error) => error,
         };
-        let shown = scalar.shown();
-        let problem = self.problem(format!("{shown} {error}"));
-        let problem = problem.value(shown).expected(span.expected());
-        self.report(match likely_duration(&scalar.text) {
-            Some(likely) => problem.hint(format!("did you mean {likely}?")),
+        let display = scalar.display();
+        let problem = self.problem(format!("{display} {error}"));
+        let problem = problem.value(display).expected(range.expected());
+        self.report(match suggest_duration(&scalar.text) {
+            Some(suggestion) => problem.hint(format!("did you mean {suggestion}?")),
             None => problem,
         });
         None
     }
 
     fn scalar(&self, expected: &str) -> Option<&'r Scalar> {
-        if let Content::Scalar(scalar) = &self.node.content {
+        if let YamlContent::Scalar(scalar) = &self.node.content {
             return Some(scalar);
         }
-        self.refuse_type(expected);
+        self.reject_type(expected);
         None
     }
 
-    fn shown(&self) -> String {
+    fn display(&self) -> String {
         match &self.node.content {
-            Content::Scalar(scalar) => scalar.shown(),
-            Content::List(_) => "a list".to_owned(),
-            Content::Map(_) => "a map".to_owned(),
+            YamlContent::Scalar(scalar) => scalar.display(),
+            YamlContent::List(_) => "a list".to_owned(),
+            YamlContent::Map(_) => "a map".to_owned(),
         }
     }
 
-    /// Reports that a value is of the wrong kind altogether.
-    pub(crate) fn refuse_type(&self, expected: &str) {
-        let shown = self.shown();
+    /// Reports that the value has the wrong type.
+    pub(crate) fn reject_type(&self, expected: &str) {
+        let display = self.display();
         let found = match &self.node.content {
-            Content::List(_) | Content::Map(_) => shown.clone(),
-            Content::Scalar(scalar) => match scalar.meaning() {
-                Meaning::Nothing => return self.refuse_nothing(expected),
-                Meaning::Text(_) => format!("the text {}", problem::quoted(&scalar.text)),
-                Meaning::Truth(_) => format!("the truth value {shown}"),
-                _ => format!("the number {shown}"),
+            YamlContent::List(_) | YamlContent::Map(_) => display.clone(),
+            YamlContent::Scalar(scalar) => match scalar.value() {
+                ScalarValue::Null => return self.reject_null(expected),
+                ScalarValue::String(_) => format!("the string {}", problem::quoted(&scalar.text)),
+                ScalarValue::Bool(_) => format!("the boolean {display}"),
+                _ => format!("the number {display}"),
             },
         };
         let message = match self.path.as_str() {
-            "" => format!("the file holds {found}"),
+            "" => format!("the file contains {found}"),
             _ => format!("{found} is not allowed here"),
         };
-        let problem = self.problem(message).value(shown).expected(expected);
+        let problem = self.problem(message).value(display).expected(expected);
         self.report(match &self.node.content {
-            Content::Scalar(scalar) if scalar.plain && scalar.text.contains(':') => {
+            YamlContent::Scalar(scalar) if scalar.plain && scalar.text.contains(':') => {
                 problem.hint("a key needs a space after its `:`")
             }
             _ => problem,
         });
     }
 
-    fn refuse_nothing(&self, expected: &str) {
-        let problem = Problem::error(self.key_place, &self.path, "has no value");
+    fn reject_null(&self, expected: &str) {
+        let problem = ConfigProblem::error(self.key_position, &self.path, "has no value");
         self.report(problem.expected(expected));
     }
 
-    /// Reports that a value is not one of those allowed.
-    pub(crate) fn refuse(&self, expected: impl Into<String>) {
+    /// Reports that the value is not allowed.
+    pub(crate) fn reject(&self, expected: impl Into<String>) {
         self.report(self.not_allowed(expected));
     }
 
-    pub(crate) fn report(&self, problem: Problem) {
-        self.reader.report(match &problem.value {
+    pub(crate) fn report(&self, problem: ConfigProblem) {
+        self.context.report(match &problem.value {
             Some(value) if problem.hint.is_none() && value.contains("{{") => {
                 problem.hint("if this is a template, render it first")
             }
@@ -329,20 +346,20 @@ impl<'r> Value<'r> {
         });
     }
 
-    pub(crate) fn problem(&self, message: impl Display) -> Problem {
-        Problem::error(self.node.place, &self.path, message.to_string())
+    pub(crate) fn problem(&self, message: impl Display) -> ConfigProblem {
+        ConfigProblem::error(self.node.position, &self.path, message.to_string())
     }
 
-    fn not_allowed(&self, expected: impl Into<String>) -> Problem {
-        let shown = self.shown();
-        self.problem(format!("{shown} is not allowed"))
-            .value(shown)
+    fn not_allowed(&self, expected: impl Into<String>) -> ConfigProblem {
+        let display = self.display();
+        self.problem(format!("{display} is not allowed"))
+            .value(display)
             .expected(expected)
     }
 }
 
-/// The duration that was probably meant: `10` is seconds, `1d` a day, `10 S` is `10s`.
-fn likely_duration(text: &str) -> Option<String> {
+/// Returns the duration that was probably meant: `10s` for `10` and `10 S`, `24h` for `1d`.
+fn suggest_duration(text: &str) -> Option<String> {
     let text: String = text.to_lowercase().split_whitespace().collect();
     if let Some(days) = text
         .strip_suffix('d')
@@ -353,5 +370,5 @@ fn likely_duration(text: &str) -> Option<String> {
     let seconds = format!("{text}s");
     [text, seconds]
         .into_iter()
-        .find(|likely| likely.parse::<GoDuration>().is_ok())
+        .find(|suggestion| suggestion.parse::<GoDuration>().is_ok())
 }

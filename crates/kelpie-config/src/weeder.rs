@@ -1,43 +1,43 @@
-//! The weeder's file.
+//! The weeder's configuration file.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use kelpie_core::weeder::Readiness;
+use kelpie_core::weeder::ReadinessRule;
 use serde::Serialize;
 use serde::ser::{SerializeMap, Serializer};
 
-use crate::key::{Table, key};
-use crate::name;
-use crate::problem::{self, Problem, Report};
-use crate::reader::{self, Section};
+use crate::name_format;
+use crate::parse::{self, Section};
+use crate::problem::{self, ConfigError, ConfigProblem};
+use crate::schema::{MapSchema, key};
 use crate::selector::{self, LabelSelector};
-use crate::value::{MOST, Span, Value};
+use crate::value::{ConfigValue, DurationRange, MAX_COUNT};
 use crate::{GoDuration, Parsed, Strictness};
 
-/// What the weeder is told.
+/// The weeder's configuration.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct WeederConfig {
-    /// How long the dependants of a service are watched after it has come back.
+    /// The length of the window in which the dependants of a recovered service are watched.
     #[serde(serialize_with = "go_duration")]
     pub watch_duration: Duration,
-    /// By service: which pods depend on it. A pod is meant when any of the selectors matches.
+    /// The pods that depend on each service. A pod depends on it if any of the selectors matches.
     #[serde(
         rename = "servicesAndDependantSelectors",
-        serialize_with = "as_written"
+        serialize_with = "in_file_format"
     )]
     pub services: BTreeMap<String, Vec<LabelSelector>>,
-    /// How often, per pod of an owner, pods may be deleted in one window.
+    /// The number of deletions allowed per window for each pod of an owner.
     pub max_deletions_per_pod: u32,
-    /// When a service counts as ready.
-    pub readiness: Readiness,
-    /// Decide and report, but delete nothing.
+    /// The endpoints that must be ready for the service to count as ready.
+    pub readiness: ReadinessRule,
+    /// If true, decisions are made and reported, but no pod is deleted.
     pub dry_run: bool,
 }
 
-pub(crate) const ROOT: Table = Table {
-    place: "at the top level",
+pub(crate) const ROOT: MapSchema = MapSchema {
+    location: "at the top level",
     expected: "a map with at least servicesAndDependantSelectors",
     keys: &[
         key("watchDuration"),
@@ -46,38 +46,42 @@ pub(crate) const ROOT: Table = Table {
         key("readiness"),
         key("dryRun"),
     ],
-    retired: &[],
+    removed: &[],
 };
 
-pub(crate) const SERVICE: Table = Table {
-    place: "under a service in `servicesAndDependantSelectors`",
+pub(crate) const SERVICE: MapSchema = MapSchema {
+    location: "under a service in `servicesAndDependantSelectors`",
     expected: "a map with podSelectors",
     keys: &[key("podSelectors")],
-    retired: &[],
+    removed: &[],
 };
 
-pub(crate) const TABLES: &[&Table] = &[&ROOT, &SERVICE, &selector::SELECTOR, &selector::EXPRESSION];
+pub(crate) const SCHEMAS: &[&MapSchema] =
+    &[&ROOT, &SERVICE, &selector::SELECTOR, &selector::EXPRESSION];
 
-const DEFAULT_WATCH: Duration = Duration::from_mins(5);
-const DEFAULT_DELETIONS: u32 = 3;
+const DEFAULT_WATCH_DURATION: Duration = Duration::from_mins(5);
+const DEFAULT_MAX_DELETIONS: u32 = 3;
 
-/// Reads the weeder's file.
-pub fn parse(bytes: &[u8], strictness: Strictness) -> Result<Parsed<WeederConfig>, Report> {
-    reader::read(bytes, strictness, TABLES, |root| WeederConfig {
+/// Parses the weeder's file.
+pub fn parse(bytes: &[u8], strictness: Strictness) -> Result<Parsed<WeederConfig>, ConfigError> {
+    parse::parse(bytes, strictness, SCHEMAS, |root| WeederConfig {
         watch_duration: root
             .get("watchDuration")
-            .and_then(|v| v.duration(Span::AboveZero))
-            .unwrap_or(DEFAULT_WATCH),
+            .and_then(|v| v.duration(DurationRange::Positive))
+            .unwrap_or(DEFAULT_WATCH_DURATION),
         services: services(root),
         max_deletions_per_pod: root
             .get("maxDeletionsPerPod")
-            .and_then(|v| v.whole(1..=MOST))
-            .unwrap_or(DEFAULT_DELETIONS),
+            .and_then(|v| v.integer(1..=MAX_COUNT))
+            .unwrap_or(DEFAULT_MAX_DELETIONS),
         readiness: root
             .get("readiness")
-            .and_then(|v| v.choice(&[("any", Readiness::Any), ("all", Readiness::All)]))
+            .and_then(|v| v.choice(&[("any", ReadinessRule::Any), ("all", ReadinessRule::All)]))
             .unwrap_or_default(),
-        dry_run: root.get("dryRun").and_then(|v| v.truth()).unwrap_or(false),
+        dry_run: root
+            .get("dryRun")
+            .and_then(|v| v.boolean())
+            .unwrap_or(false),
     })
 }
 
@@ -105,29 +109,33 @@ fn services(root: &Section<'_>) -> BTreeMap<String, Vec<LabelSelector>> {
         .collect()
 }
 
-fn check_name(service: &str, value: &Value<'_>) {
-    if !(name::LABEL.holds)(service) {
-        let shown = problem::quoted(service);
-        let message = format!("the service name {shown} is not allowed");
-        let problem = Problem::error(value.key_place, &value.path, message);
-        value.report(problem.value(shown).expected(name::LABEL.expected));
+fn check_name(service: &str, value: &ConfigValue<'_>) {
+    if !(name_format::DNS_LABEL.is_valid)(service) {
+        let display = problem::quoted(service);
+        let message = format!("the service name {display} is not allowed");
+        let problem = ConfigProblem::error(value.key_position, &value.path, message);
+        value.report(
+            problem
+                .value(display)
+                .expected(name_format::DNS_LABEL.expected),
+        );
     }
 }
 
-fn pod_selectors(service: Value<'_>) -> Option<Vec<LabelSelector>> {
+fn pod_selectors(service: ConfigValue<'_>) -> Option<Vec<LabelSelector>> {
     const EXPECTED: &str = "a list of at least one label selector";
     let value = service
         .section(&SERVICE)?
         .require("podSelectors", EXPECTED)?;
-    let items = value.some_items(EXPECTED)?;
-    Some(items.into_iter().filter_map(selector::read).collect())
+    let items = value.non_empty_items(EXPECTED)?;
+    Some(items.into_iter().filter_map(selector::parse).collect())
 }
 
 fn go_duration<S: Serializer>(duration: &Duration, serializer: S) -> Result<S::Ok, S::Error> {
     GoDuration(*duration).serialize(serializer)
 }
 
-fn as_written<S: Serializer>(
+fn in_file_format<S: Serializer>(
     services: &BTreeMap<String, Vec<LabelSelector>>,
     serializer: S,
 ) -> Result<S::Ok, S::Error> {

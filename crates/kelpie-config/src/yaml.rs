@@ -1,64 +1,64 @@
-//! YAML -> a small tree that remembers where everything stood.
+//! A small YAML tree that keeps the source position of every value.
 //!
-//! Anchors, aliases and merge keys are resolved here, within limits that keep a hostile file cheap:
-//! aliases share what they refer to, and what they stand for counts in full.
+//! Anchors, aliases and merge keys are resolved here, within limits that keep a hostile file cheap.
+//! Aliases share the node they refer to, but count in full against the limit on nodes.
 
-mod builder;
-mod fault;
+mod error;
+mod tree_builder;
 
 use std::rc::Rc;
 
 use granit_parser::{Marker, Parser};
 
-use crate::problem::Place;
+use crate::problem::SourcePosition;
 use crate::scalar::Scalar;
-use builder::Builder;
-pub(crate) use fault::Fault;
+pub(crate) use error::YamlError;
+use tree_builder::TreeBuilder;
 
-/// Files longer than this are refused unread.
+/// The maximum size of a file. Larger files are rejected without being parsed.
 pub const MAX_BYTES: usize = 1 << 20;
 const MAX_DEPTH: usize = 64;
 const MAX_NODES: usize = 100_000;
 
-/// A value and where it starts.
+/// A value with the position at which it starts.
 #[derive(Debug, PartialEq)]
-pub(crate) struct Node {
-    pub place: Place,
-    pub content: Content,
+pub(crate) struct YamlNode {
+    pub position: SourcePosition,
+    pub content: YamlContent,
 }
 
 #[derive(Debug, PartialEq)]
-pub(crate) enum Content {
+pub(crate) enum YamlContent {
     Scalar(Scalar),
-    List(Vec<Rc<Node>>),
-    /// In the order of the file, duplicates included.
-    Map(Vec<Entry>),
+    List(Vec<Rc<YamlNode>>),
+    /// The entries in file order, duplicates included.
+    Map(Vec<YamlEntry>),
 }
 
-/// A key with its value.
+/// A key of a map with its value.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) struct Entry {
+pub(crate) struct YamlEntry {
     pub key: String,
-    /// Where the key starts.
-    pub place: Place,
-    pub value: Rc<Node>,
+    /// The position at which the key starts.
+    pub position: SourcePosition,
+    pub value: Rc<YamlNode>,
 }
 
 /// The first document of a file.
 #[derive(Debug, Default)]
-pub(crate) struct Document {
-    /// `None`: there is nothing but comments.
-    pub root: Option<Rc<Node>>,
-    /// Where a further document with content starts.
-    pub surplus: Option<Place>,
+pub(crate) struct YamlDocument {
+    /// The top-level value; `None` if the file contains only comments.
+    pub root: Option<Rc<YamlNode>>,
+    /// The position of a second document with content.
+    pub second_document: Option<SourcePosition>,
 }
 
-/// The bytes as text, without byte order mark.
-pub(crate) fn decode(bytes: &[u8]) -> Result<&str, Fault> {
+/// Decodes a file as UTF-8 and strips the byte order mark.
+pub(crate) fn decode(bytes: &[u8]) -> Result<&str, YamlError> {
     if bytes.len() > MAX_BYTES {
         let message = format!("the file is too large; expected at most {MAX_BYTES} bytes");
-        return Err(Fault {
-            place: Place::START,
+        return Err(YamlError {
+            position: SourcePosition::START,
             message,
         });
     }
@@ -66,41 +66,41 @@ pub(crate) fn decode(bytes: &[u8]) -> Result<&str, Fault> {
         let (good, bad) = bytes.split_at(error.valid_up_to());
         let good = String::from_utf8_lossy(good);
         let last_line = good.rsplit('\n').next().unwrap_or_default();
-        let place = Place {
+        let position = SourcePosition {
             line: good.matches('\n').count() + 1,
             column: last_line.chars().count() + 1,
         };
         let byte = bad.first().copied().unwrap_or_default();
         let message = format!("the file is not UTF-8 text: byte 0x{byte:02x}; save it as UTF-8");
-        Fault { place, message }
+        YamlError { position, message }
     })?;
     Ok(text.strip_prefix('\u{feff}').unwrap_or(text))
 }
 
-/// Reads the first document of `text`.
-pub(crate) fn read(text: &str) -> Result<Document, Fault> {
-    parse(text).map_err(|fault| fault::root_cause(text, fault))
+/// Parses the first document of `text`.
+pub(crate) fn parse(text: &str) -> Result<YamlDocument, YamlError> {
+    build_tree(text).map_err(|error| error::root_cause(text, error))
 }
 
-fn parse(text: &str) -> Result<Document, Fault> {
+fn build_tree(text: &str) -> Result<YamlDocument, YamlError> {
     let options = granit_parser::options! {
         emit_unresolved_aliases: true,
         flow_nesting_limit: MAX_DEPTH,
         block_nesting_limit: MAX_DEPTH,
     };
-    let mut builder = Builder::default();
+    let mut builder = TreeBuilder::default();
     for next in Parser::new_from_str_with_options(text, options) {
-        let (event, span) = next.map_err(|error| fault::of_parser(text, &error))?;
-        if let Some(surplus) = builder.take(event, &span)? {
-            builder.document.surplus = Some(surplus);
+        let (event, span) = next.map_err(|error| error::from_scan_error(text, &error))?;
+        if let Some(second_document) = builder.push_event(event, &span)? {
+            builder.document.second_document = Some(second_document);
             break;
         }
     }
     Ok(builder.document)
 }
 
-fn place(marker: &Marker) -> Place {
-    Place {
+fn position(marker: &Marker) -> SourcePosition {
+    SourcePosition {
         line: marker.line(),
         column: marker.col() + 1,
     }

@@ -1,4 +1,4 @@
-//! One healthy round over many leases: read the list, decide. For counting instructions.
+//! Healthy rounds over many leases: read the list, decide. Used to count instructions.
 //!
 //! `cargo xtask bench decision`
 #![allow(
@@ -21,12 +21,12 @@ fn main() {
         let number = match argument.as_str() {
             "--rounds" => &mut count,
             "--leases" => &mut leases,
-            _ => continue, // cargo's own, such as --bench
+            _ => continue, // An argument of cargo, such as --bench.
         };
         *number = arguments.next().unwrap().parse().unwrap();
     }
-    // Rounds 10 s apart over leases renewed every 10 s, phases spread evenly.
-    let mut rounds = Rounds::over(usize::try_from(leases).unwrap());
+    // Rounds are 10 s apart. The leases are renewed every 10 s, with phases spread evenly.
+    let mut rounds = Rounds::with_leases(usize::try_from(leases).unwrap());
     let spread = 10 * SECOND / leases;
     let mut verdict = None;
     for round in 0..count {

@@ -1,5 +1,5 @@
-//! The race against kube-controller-manager as a table: deadline scheduling beside a fixed poll, the
-//! same core and the same partitions.
+//! The race against kube-controller-manager as a table. It compares deadline scheduling with a
+//! fixed poll, with the same core and the same partitions.
 //!
 //! `cargo xtask bench race-model`
 #![allow(
@@ -15,11 +15,11 @@
 )]
 
 #[path = "../tests/model/mod.rs"]
-#[allow(dead_code, reason = "the tests play more events than the bench")]
+#[allow(dead_code, reason = "the tests use more disruptions than the bench")]
 mod model;
 
 use fastrand::Rng;
-use model::{Clocks, Event, Policy, Scenario};
+use model::{Clocks, Disruption, Policy, RaceScenario};
 
 const RUNS: u64 = 2_000;
 
@@ -29,7 +29,8 @@ fn main() {
          after the scale; {RUNS} runs a row.\n"
     );
     println!(
-        "| G | policy | partitions without an Unknown node | nodes Unknown | fence after the cut: mean | worst |"
+        "| G | policy | partitions without an Unknown node | nodes Unknown \
+         | fence after the cut: mean | worst |"
     );
     println!("|---|---|---|---|---|---|");
     for grace in [40.0, 50.0] {
@@ -47,30 +48,31 @@ fn main() {
 
 fn row(grace: f64, name: &str, policy: Policy, interval: f64) -> String {
     let (mut clean, mut unknown, mut nodes) = (0_u64, 0_u64, 0_u64);
-    let mut fenced: Vec<f64> = Vec::new();
-    for seed in 0..RUNS {
-        let mut rng = Rng::with_seed(seed);
+    let mut fence_delays: Vec<f64> = Vec::new();
+    for rng_seed in 0..RUNS {
+        let mut rng = Rng::with_seed(rng_seed);
         let size = (2.0_f64.ln() + rng.f64() * 250.0_f64.ln()).exp().round() as usize;
-        let scenario = Scenario {
+        let scenario = RaceScenario {
             nodes: size.clamp(2, 500),
             grace,
             interval,
             clocks: Clocks::Right,
-            event: Event::Partition,
+            disruption: Disruption::Partition,
             policy,
             flaky: 0.0,
-            seed,
+            rng_seed,
         };
         let report = scenario.run();
         clean += u64::from(report.unknown == 0);
         unknown += u64::from(report.unknown);
         nodes += scenario.nodes as u64;
-        fenced.extend(report.fenced_after);
+        fence_delays.extend(report.fenced_after);
     }
-    let mean = fenced.iter().sum::<f64>() / fenced.len() as f64;
-    let worst = fenced.iter().copied().fold(0.0, f64::max);
+    let mean = fence_delays.iter().sum::<f64>() / fence_delays.len() as f64;
+    let worst = fence_delays.iter().copied().fold(0.0, f64::max);
     format!(
-        "| {grace} s | {name} | {clean} of {RUNS} ({:.2} %) | {:.1} % | {mean:.1} s | {worst:.1} s |",
+        "| {grace} s | {name} | {clean} of {RUNS} ({:.2} %) | {:.1} % \
+         | {mean:.1} s | {worst:.1} s |",
         100.0 * clean as f64 / RUNS as f64,
         100.0 * unknown as f64 / nodes as f64,
     )

@@ -1,40 +1,41 @@
-//! A share of a whole, as thresholds use it.
+//! Fractions, as used for thresholds.
 
 use std::fmt;
 
-use serde::Serialize;
+use serde::de::Error;
+use serde::{Deserialize, Deserializer, Serialize};
 
-/// A number in (0, 1]: the share of nodes at which something counts as true.
+/// A number in (0, 1]: the share of nodes at which a condition counts as met.
 #[derive(Clone, Copy, Debug, PartialEq, PartialOrd, Serialize)]
 #[serde(transparent)]
 pub struct Fraction(f64);
 
 impl Fraction {
-    /// The whole.
+    /// A fraction of 1: all nodes.
     pub const ONE: Self = Self(1.0);
 
-    /// `None` unless `value` lies in (0, 1].
+    /// Creates a fraction. Returns `None` unless `value` is in (0, 1].
     pub fn new(value: f64) -> Option<Self> {
         (value > 0.0 && value <= 1.0).then_some(Self(value))
     }
 
-    /// The number itself.
+    /// Returns the fraction as a number.
     pub const fn get(self) -> f64 {
         self.0
     }
 
-    /// Whether `part` of `whole` is this share or more. No part of nothing is.
+    /// Returns whether `part` of `whole` is this share or more. Always false for an empty whole.
     pub fn is_reached(self, part: u32, whole: u32) -> bool {
         whole > 0 && f64::from(part) / f64::from(whole) >= self.0
     }
 
-    /// The smallest part of `whole` that [reaches](Self::is_reached) this share.
+    /// Returns the smallest part of `whole` that [reaches](Self::is_reached) this share.
     pub fn quorum(self, whole: u32) -> u32 {
-        // An estimate from below; the division above is the definition, not this product.
+        // The product is an estimate from below. The division in `is_reached` is the definition.
         #[expect(
             clippy::cast_possible_truncation,
             clippy::cast_sign_loss,
-            reason = "it lies between 0 and the whole"
+            reason = "the product is between 0 and `whole`"
         )]
         let mut part = (f64::from(whole) * self.0).floor() as u32;
         while part < whole && !self.is_reached(part, whole) {
@@ -44,7 +45,15 @@ impl Fraction {
     }
 }
 
-/// As a percentage, with as many digits as it needs.
+impl<'de> Deserialize<'de> for Fraction {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let value = f64::deserialize(deserializer)?;
+        Self::new(value)
+            .ok_or_else(|| D::Error::custom("a fraction must be greater than 0 and at most 1"))
+    }
+}
+
+/// Prints a percentage with up to two decimals.
 impl fmt::Display for Fraction {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} %", (self.0 * 10_000.0).round() / 100.0)
@@ -57,7 +66,7 @@ mod tests {
     use proptest::prelude::*;
 
     #[test]
-    fn only_shares_in_zero_to_one_exist() {
+    fn values_outside_zero_to_one_are_rejected() {
         for bad in [0.0, -0.1, 1.000_001, f64::NAN, f64::INFINITY] {
             assert_eq!(Fraction::new(bad), None, "{bad}");
         }
@@ -72,14 +81,14 @@ mod tests {
     }
 
     #[test]
-    fn no_part_of_nothing_reaches_a_share() {
+    fn empty_whole_never_reaches_a_share() {
         assert!(!Fraction(0.6).is_reached(0, 0));
         assert_eq!(Fraction(0.6).quorum(0), 0);
     }
 
     proptest! {
         #[test]
-        fn the_quorum_is_the_smallest_part_that_reaches_the_share(
+        fn quorum_is_smallest_part_reaching_share(
             share in 0.000_1_f64..=1.0, whole in 1_u32..10_000,
         ) {
             let fraction = Fraction(share);

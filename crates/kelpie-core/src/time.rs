@@ -1,30 +1,33 @@
-//! Instants on the watchdog's own timeline.
+//! Instants on Kelpie's own timeline.
 
 use std::fmt;
 use std::time::Duration;
 
-use serde::{Serialize, Serializer};
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 /// An instant, in microseconds since the Unix epoch.
 ///
-/// The shell makes these from a monotonic clock that it anchored to the wall clock once, at start:
-/// a step of the host's clock changes nothing. Times written by others (a lease's `renewTime`) are
-/// values of the same type that may be arbitrarily wrong; all arithmetic saturates.
+/// The caller reads these from a monotonic clock that is anchored to the system clock once, at
+/// start, so a step of the host's clock has no effect. Timestamps from other machines, such as a
+/// lease's `renewTime`, have the same type and may be arbitrarily wrong. All arithmetic saturates.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Time(i64);
 
+/// The text form of [`Time::MIN`].
+const BEGINNING: &str = "the beginning of time";
+
 impl Time {
-    /// The latest representable instant: "never".
+    /// The latest representable instant, which stands for "never".
     pub const MAX: Self = Self(i64::MAX);
     /// The earliest representable instant.
     pub const MIN: Self = Self(i64::MIN);
 
-    /// An instant from microseconds since the Unix epoch.
+    /// Creates an instant from microseconds since the Unix epoch.
     pub const fn from_micros(micros: i64) -> Self {
         Self(micros)
     }
 
-    /// An instant from the seconds and nanoseconds of a Kubernetes `MicroTime`.
+    /// Creates an instant from the seconds and nanoseconds of a Kubernetes `MicroTime`.
     pub const fn from_unix(seconds: i64, nanos: i32) -> Self {
         Self(
             seconds
@@ -33,37 +36,38 @@ impl Time {
         )
     }
 
-    /// Microseconds since the Unix epoch.
+    /// Returns the microseconds since the Unix epoch.
     pub const fn as_micros(self) -> i64 {
         self.0
     }
 
-    /// How long ago `earlier` was; zero if it lies ahead.
+    /// Returns the time since `earlier`, or zero if `earlier` is in the future.
     #[must_use]
     pub const fn since(self, earlier: Self) -> Duration {
         let micros = self.0.saturating_sub(earlier.0);
         Duration::from_micros(if micros > 0 { micros.unsigned_abs() } else { 0 })
     }
 
-    /// `duration` later, at most [`Time::MAX`].
+    /// Returns the instant `duration` later, at most [`Time::MAX`].
     #[must_use]
     pub const fn after(self, duration: Duration) -> Self {
         Self(self.0.saturating_add(micros(duration)))
     }
 
-    /// `micros` later: for loops over leases, where converting a [`Duration`] would be felt.
+    /// Returns the instant `micros` later. For loops over leases, in which converting a
+    /// [`Duration`] is measurably slower.
     pub(crate) const fn plus(self, micros: i64) -> Self {
         Self(self.0.saturating_add(micros))
     }
 
-    /// `duration` earlier, at least [`Time::MIN`].
+    /// Returns the instant `duration` earlier, at least [`Time::MIN`].
     #[must_use]
     pub const fn before(self, duration: Duration) -> Self {
         Self(self.0.saturating_sub(micros(duration)))
     }
 }
 
-/// Whole microseconds of a duration, saturating.
+/// Converts a duration to whole microseconds, saturating.
 pub(crate) const fn micros(duration: Duration) -> i64 {
     let micros = duration.as_micros();
     if micros > i64::MAX as u128 {
@@ -76,13 +80,14 @@ pub(crate) const fn micros(duration: Duration) -> i64 {
     }
 }
 
-/// RFC 3339 in UTC, the way Kubernetes prints a `MicroTime`; "never" beyond the calendar.
+/// Prints RFC 3339 in UTC, as Kubernetes prints a `MicroTime`. Instants that no calendar date can
+/// express print as "never" or "the beginning of time".
 impl fmt::Display for Time {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match jiff::Timestamp::from_microsecond(self.0) {
             Ok(timestamp) => write!(f, "{timestamp:.6}"),
             Err(_) if self.0 > 0 => f.write_str("never"),
-            Err(_) => f.write_str("the beginning of time"),
+            Err(_) => f.write_str(BEGINNING),
         }
     }
 }
@@ -90,6 +95,18 @@ impl fmt::Display for Time {
 impl Serialize for Time {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         serializer.collect_str(self)
+    }
+}
+
+/// Reads the output of [`Serialize`]. Any other text becomes [`Time::MAX`].
+impl<'de> Deserialize<'de> for Time {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let text = String::deserialize(deserializer)?;
+        Ok(match text.parse::<jiff::Timestamp>() {
+            Ok(timestamp) => Self(timestamp.as_microsecond()),
+            Err(_) if text == BEGINNING => Self::MIN,
+            Err(_) => Self::MAX,
+        })
     }
 }
 
@@ -125,5 +142,17 @@ mod tests {
         );
         assert_eq!(Time::MAX.to_string(), "never");
         assert_eq!(Time::MIN.to_string(), "the beginning of time");
+    }
+
+    #[test]
+    fn json_round_trip() {
+        for time in [
+            Time::from_unix(1_700_000_000, 123_456_000),
+            Time::MAX,
+            Time::MIN,
+        ] {
+            let json = serde_json::to_string(&time).unwrap();
+            assert_eq!(serde_json::from_str::<Time>(&json).unwrap(), time);
+        }
     }
 }

@@ -1,4 +1,4 @@
-//! A healthy round allocates nothing, and neither does one that looks for the trip instant.
+//! Healthy rounds and rounds that compute the trip instant allocate nothing.
 #![allow(missing_docs, unreachable_pub, reason = "test code")]
 
 mod rounds;
@@ -9,11 +9,11 @@ use rounds::{Rounds, SECOND};
 static ALLOCATOR: dhat::Alloc = dhat::Alloc;
 
 #[test]
-fn rounds_in_the_steady_state_allocate_nothing() {
-    let mut rounds = Rounds::over(5_000);
+fn steady_rounds_allocate_nothing() {
+    let mut rounds = Rounds::with_leases(5_000);
     let mut trips_at =
         |now: i64, renewed: i64| rounds.round(now, |_| renewed * SECOND).reasons.trips_at;
-    // The first list fills the book, the first search for the trip instant its scratch space.
+    // The first list fills the tracker, and the first trip instant its scratch buffer.
     for now in [40, 50, 60] {
         trips_at(now, now - 1);
     }
@@ -25,5 +25,5 @@ fn rounds_in_the_steady_state_allocate_nothing() {
     }
     assert!(trips_at(139, 119).is_some());
     let allocations = dhat::HeapStats::get().total_blocks;
-    assert_eq!(allocations, 0, "in five rounds of 5,000 leases");
+    assert_eq!(allocations, 0, "allocations in five rounds of 5,000 leases");
 }

@@ -1,24 +1,25 @@
-//! Is a silent member booting or hung?
+//! Distinguishes a booting member from a hung one.
 //!
-//! A member that waits for its peers accepts connections and answers nothing, which is also what a
-//! stopped process does. What tells them apart: a booting member has not answered yet since it
-//! was started, and is not expected to for a while.
+//! A member that waits for its peers accepts connections and answers nothing, and so does a
+//! stopped process. The difference: a booting member has not answered since it was started, and
+//! may take a while until it does.
 
 use std::time::Duration;
 
 use tokio::time::Instant;
 
-/// What the connection has seen of the member's life.
+/// Tracks whether the member has answered since it may have been started.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Boot {
-    /// When it may have been started: our own start, or the last sign that it was not there.
+pub struct BootTracker {
+    /// The latest possible start of the member: the start of the probe, or the last sign that the
+    /// member was gone.
     since: Instant,
-    /// It has answered something since.
+    /// The member has answered a call since.
     answered: bool,
 }
 
-impl Boot {
-    /// We start now; the member may start at the same moment.
+impl BootTracker {
+    /// Starts to track a member that may be starting at the same moment.
     pub fn new(now: Instant) -> Self {
         Self {
             since: now,
@@ -26,18 +27,18 @@ impl Boot {
         }
     }
 
-    /// It answered a call, whatever it said: it has booted.
-    pub fn answered(&mut self) {
+    /// Records an answer. Any answer, even an error, proves that the member has booted.
+    pub fn record_answer(&mut self) {
         self.answered = true;
     }
 
-    /// It was not there: refused, or the connection was closed by its side.
-    pub fn gone(&mut self, now: Instant) {
+    /// Records that the member was gone: it refused or closed the connection.
+    pub fn record_gone(&mut self, now: Instant) {
         self.since = now;
         self.answered = false;
     }
 
-    /// True if it has answered since it was last gone.
+    /// Returns true if the member has answered since it was last gone.
     pub fn has_answered(&self) -> bool {
         self.answered
     }
@@ -47,47 +48,45 @@ impl Boot {
     }
 }
 
-/// What the process table says of the member.
+/// The state of the member's process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ProcessState {
-    /// No pid was given, or it cannot be looked up.
+    /// No PID was given, or it cannot be looked up.
     Unknown,
-    /// It runs or sleeps.
+    /// The process runs or sleeps.
     Alive,
-    /// It is stopped by a signal.
+    /// A signal has stopped the process.
     Stopped,
     /// There is no such process.
     Gone,
 }
 
-/// What is known of a member that answers nothing.
+/// The known facts about a member that answers nothing.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Quiet {
-    /// Its life so far.
-    pub(crate) boot: Boot,
-    /// How long a boot may take where nothing else tells.
+pub(crate) struct SilentMember {
+    pub(crate) boot: BootTracker,
+    /// Maximum duration of a boot that neither the metrics nor the process confirm.
     pub(crate) grace: Duration,
-    /// A metrics listener of its own says whether the member has a leader; none if there is no
-    /// such listener or it does not answer.
+    /// `etcd_server_has_leader`, from a separate metrics listener. `None` if there is no such
+    /// listener or it does not answer.
     pub(crate) has_leader: Option<bool>,
-    /// By pid.
     pub(crate) process: ProcessState,
 }
 
-/// Why a silent member is taken for hung; none if it is booting.
-pub(crate) fn hung(quiet: Quiet, now: Instant) -> Option<&'static str> {
-    let Quiet { boot, grace, .. } = quiet;
-    if quiet.process == ProcessState::Stopped {
+/// Returns the reason why a silent member counts as hung, or `None` if it is booting.
+pub(crate) fn hang_reason(member: SilentMember, now: Instant) -> Option<&'static str> {
+    let SilentMember { boot, grace, .. } = member;
+    if member.process == ProcessState::Stopped {
         return Some("the process is stopped");
     }
-    // It waits for peers, and its own listener for metrics says so.
-    if quiet.has_leader == Some(false) {
+    // Its separate metrics listener shows that it waits for peers.
+    if member.has_leader == Some(false) {
         return None;
     }
     if boot.has_answered() {
         return Some("no answer");
     }
-    if quiet.process == ProcessState::Alive || boot.in_grace(now, grace) {
+    if member.process == ProcessState::Alive || boot.in_grace(now, grace) {
         return None;
     }
     Some("no answer since the boot grace ended")
@@ -100,7 +99,7 @@ mod tests {
     const GRACE: Duration = Duration::from_mins(10);
 
     #[test]
-    fn silence_follows_the_table() {
+    fn hang_reasons_follow_the_table() {
         use ProcessState::{Alive, Gone, Stopped, Unknown};
         let start = Instant::now();
         let (young, old) = (GRACE / 2, GRACE);
@@ -117,34 +116,34 @@ mod tests {
             ("catches up", false, young, Some(true), Unknown, None),
             ("too long", false, old, Some(true), Unknown, over),
             ("port is dead", true, young, Some(true), Unknown, silent),
-            ("alive by pid", false, old, None, Alive, None),
+            ("alive by PID", false, old, None, Alive, None),
             ("alive, hung", true, old, None, Alive, silent),
             ("stopped", false, young, None, Stopped, stopped),
             ("stopped later", true, young, Some(false), Stopped, stopped),
-            ("wrong pid", false, young, None, Gone, None),
-            ("wrong pid, old", false, old, None, Gone, over),
+            ("wrong PID", false, young, None, Gone, None),
+            ("wrong PID, old", false, old, None, Gone, over),
         ] {
-            let mut boot = Boot::new(start);
+            let mut boot = BootTracker::new(start);
             if answered {
-                boot.answered();
+                boot.record_answer();
             }
-            let quiet = Quiet {
+            let member = SilentMember {
                 boot,
                 grace: GRACE,
                 has_leader,
                 process,
             };
-            assert_eq!(hung(quiet, start + age), expected, "{name}");
+            assert_eq!(hang_reason(member, start + age), expected, "{name}");
         }
     }
 
     #[test]
-    fn a_restarted_member_gets_its_grace_again() {
+    fn restarted_member_gets_a_new_grace() {
         let start = Instant::now();
-        let mut boot = Boot::new(start);
-        boot.answered();
+        let mut boot = BootTracker::new(start);
+        boot.record_answer();
         assert!(!boot.in_grace(start, GRACE));
-        boot.gone(start + GRACE);
+        boot.record_gone(start + GRACE);
         assert!(boot.in_grace(start + GRACE + GRACE / 2, GRACE));
         assert!(!boot.in_grace(start + GRACE * 2, GRACE));
     }

@@ -1,23 +1,27 @@
-//! Is the member defragmenting? Nothing in the API tells but its metrics and, where the server's
-//! flag is set, the gRPC health service.
+//! Detects defragmentations.
+//!
+//! Only etcd's metrics show one, and the gRPC health service where the server flag for it is set.
 
-use crate::{Fault, Sample, Serving};
+use crate::{EtcdError, EtcdMetrics, ServingStatus};
 
-/// What is known of defragmentation at one moment.
+/// The defragmentation state at one moment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Defrag {
+pub(crate) enum DefragState {
     Running,
     Idle,
-    /// The metrics cannot be had, or the server is too old to have the series.
+    /// The metrics are not available, or the server is too old to have the series.
     Unknown,
 }
 
-impl Defrag {
-    /// By the metrics, or else by the health service.
-    pub(crate) fn seen(metrics: Option<&Sample>, ping: Option<&Result<Serving, Fault>>) -> Self {
-        let inflight = metrics.and_then(|sample| sample.defrag_inflight);
+impl DefragState {
+    /// Derives the state from the metrics, or else from the gRPC health service.
+    pub(crate) fn from_signals(
+        metrics: Option<&EtcdMetrics>,
+        ping: Option<&Result<ServingStatus, EtcdError>>,
+    ) -> Self {
+        let inflight = metrics.and_then(|metrics| metrics.defrag_inflight);
         match (inflight, ping) {
-            (Some(true), _) | (_, Some(Ok(Serving::NotServing))) => Self::Running,
+            (Some(true), _) | (_, Some(Ok(ServingStatus::NotServing))) => Self::Running,
             (Some(false), _) => Self::Idle,
             (None, _) => Self::Unknown,
         }
@@ -26,37 +30,45 @@ impl Defrag {
 
 /// Remembers whether a defragmentation ran at any moment of a call.
 #[derive(Clone, Debug)]
-pub(crate) struct Watch {
-    /// Defragmentations that had ended when the call began, as far as was known.
+pub(crate) struct DefragWatch {
+    /// The number of defragmentations that had ended when the call began. `None` if unknown.
     ended_before: Option<u64>,
     ran: bool,
-    last: Defrag,
+    last: DefragState,
 }
 
-impl Watch {
-    /// The call begins; `before` is the last page that was seen.
-    pub(crate) fn new(before: Option<&Sample>) -> Self {
+impl DefragWatch {
+    /// Starts to watch at the beginning of a call. `before` has the last known metrics.
+    pub(crate) fn new(before: Option<&EtcdMetrics>) -> Self {
         Self {
-            ended_before: before.and_then(|sample| sample.defrags),
+            ended_before: before.and_then(|metrics| metrics.defrags),
             ran: false,
-            last: Defrag::Unknown,
+            last: DefragState::Unknown,
         }
     }
 
-    /// Looked during the call.
-    pub(crate) fn look(&mut self, metrics: Option<&Sample>, ping: Option<&Result<Serving, Fault>>) {
-        self.last = Defrag::seen(metrics, ping);
-        let ended = metrics.and_then(|sample| sample.defrags);
-        // One that began and ended between two looks is known by the count. A smaller count is
-        // that of a restarted process.
+    /// Records an observation made during the call.
+    pub(crate) fn observe(
+        &mut self,
+        metrics: Option<&EtcdMetrics>,
+        ping: Option<&Result<ServingStatus, EtcdError>>,
+    ) {
+        self.last = DefragState::from_signals(metrics, ping);
+        let ended = metrics.and_then(|metrics| metrics.defrags);
+        // The counter shows a defragmentation that began and ended between two observations. A
+        // smaller count means that the process has restarted.
         let between = matches!((self.ended_before, ended), (Some(was), Some(is)) if is > was);
-        self.ran |= between || self.last == Defrag::Running;
+        self.ran |= between || self.last == DefragState::Running;
         self.ended_before = self.ended_before.or(ended);
     }
 
-    /// What to make of the whole call.
-    pub(crate) fn verdict(&self) -> Defrag {
-        if self.ran { Defrag::Running } else { self.last }
+    /// Returns the state for the whole call: `Running` if one ran at any moment of it.
+    pub(crate) fn state(&self) -> DefragState {
+        if self.ran {
+            DefragState::Running
+        } else {
+            self.last
+        }
     }
 }
 
@@ -64,35 +76,35 @@ impl Watch {
 mod tests {
     use super::*;
 
-    fn page(inflight: Option<bool>, defrags: u64) -> Sample {
-        Sample {
+    fn metrics(inflight: Option<bool>, defrags: u64) -> EtcdMetrics {
+        EtcdMetrics {
             defrag_inflight: inflight,
             defrags: Some(defrags),
-            ..Sample::default()
+            ..EtcdMetrics::default()
         }
     }
 
     #[test]
-    fn the_metrics_tell_and_the_health_service_where_it_can() {
-        let idle = page(Some(false), 0);
-        let running = page(Some(true), 0);
-        let old = page(None, 0);
-        let serving = Ok(Serving::Serving);
-        let not_serving = Ok(Serving::NotServing);
-        let silent = Err(Fault::Silent);
+    fn metrics_decide_and_ping_adds() {
+        let idle = metrics(Some(false), 0);
+        let running = metrics(Some(true), 0);
+        let old = metrics(None, 0);
+        let serving = Ok(ServingStatus::Serving);
+        let not_serving = Ok(ServingStatus::NotServing);
+        let silent = Err(EtcdError::NoResponse);
         for (metrics, ping, expected) in [
-            (Some(&running), None, Defrag::Running),
-            (Some(&running), Some(&serving), Defrag::Running),
-            (Some(&idle), Some(&serving), Defrag::Idle),
-            (Some(&idle), Some(&not_serving), Defrag::Running),
-            (Some(&old), Some(&serving), Defrag::Unknown),
-            (Some(&old), Some(&not_serving), Defrag::Running),
-            (None, Some(&not_serving), Defrag::Running),
-            (None, Some(&silent), Defrag::Unknown),
-            (None, None, Defrag::Unknown),
+            (Some(&running), None, DefragState::Running),
+            (Some(&running), Some(&serving), DefragState::Running),
+            (Some(&idle), Some(&serving), DefragState::Idle),
+            (Some(&idle), Some(&not_serving), DefragState::Running),
+            (Some(&old), Some(&serving), DefragState::Unknown),
+            (Some(&old), Some(&not_serving), DefragState::Running),
+            (None, Some(&not_serving), DefragState::Running),
+            (None, Some(&silent), DefragState::Unknown),
+            (None, None, DefragState::Unknown),
         ] {
             assert_eq!(
-                Defrag::seen(metrics, ping),
+                DefragState::from_signals(metrics, ping),
                 expected,
                 "{metrics:?} {ping:?}"
             );
@@ -100,34 +112,38 @@ mod tests {
     }
 
     #[test]
-    fn any_moment_counts() {
-        let idle = page(Some(false), 4);
-        let mut watch = Watch::new(Some(&idle));
-        watch.look(Some(&idle), None);
-        assert_eq!(watch.verdict(), Defrag::Idle);
-        watch.look(Some(&page(Some(true), 4)), None);
-        watch.look(Some(&page(Some(false), 5)), None);
-        watch.look(None, None);
-        assert_eq!(watch.verdict(), Defrag::Running);
+    fn any_moment_of_the_call_counts() {
+        let idle = metrics(Some(false), 4);
+        let mut watch = DefragWatch::new(Some(&idle));
+        watch.observe(Some(&idle), None);
+        assert_eq!(watch.state(), DefragState::Idle);
+        watch.observe(Some(&metrics(Some(true), 4)), None);
+        watch.observe(Some(&metrics(Some(false), 5)), None);
+        watch.observe(None, None);
+        assert_eq!(watch.state(), DefragState::Running);
     }
 
     #[test]
-    fn one_between_two_looks_is_known_by_the_count() {
-        let mut watch = Watch::new(Some(&page(Some(false), 4)));
-        watch.look(Some(&page(Some(false), 5)), None);
-        assert_eq!(watch.verdict(), Defrag::Running);
+    fn counter_reveals_a_short_defrag() {
+        let mut watch = DefragWatch::new(Some(&metrics(Some(false), 4)));
+        watch.observe(Some(&metrics(Some(false), 5)), None);
+        assert_eq!(watch.state(), DefragState::Running);
 
-        let mut watch = Watch::new(None);
-        watch.look(Some(&page(Some(false), 5)), None);
-        assert_eq!(watch.verdict(), Defrag::Idle, "it may have ended long ago");
-        watch.look(Some(&page(Some(false), 6)), None);
-        assert_eq!(watch.verdict(), Defrag::Running);
+        let mut watch = DefragWatch::new(None);
+        watch.observe(Some(&metrics(Some(false), 5)), None);
+        assert_eq!(
+            watch.state(),
+            DefragState::Idle,
+            "it may have ended long ago"
+        );
+        watch.observe(Some(&metrics(Some(false), 6)), None);
+        assert_eq!(watch.state(), DefragState::Running);
     }
 
     #[test]
-    fn a_restarted_process_counts_from_zero() {
-        let mut watch = Watch::new(Some(&page(Some(false), 4)));
-        watch.look(Some(&page(Some(false), 0)), None);
-        assert_eq!(watch.verdict(), Defrag::Idle);
+    fn restarted_process_counts_from_zero() {
+        let mut watch = DefragWatch::new(Some(&metrics(Some(false), 4)));
+        watch.observe(Some(&metrics(Some(false), 0)), None);
+        assert_eq!(watch.state(), DefragState::Idle);
     }
 }

@@ -1,51 +1,59 @@
-//! KEP-4331 health for a real etcd member.
+//! livez and readyz checks for a real etcd member, after KEP-4331.
 //!
 //! ```no_run
 //! # use std::sync::Arc;
-//! # use kelpie_etcd::{Access, Address, Member, Options, Remote, Target};
+//! # use kelpie_etcd::{EtcdOptions, Member, MemberConfig, MemberUrl, RemoteMember, TlsCredentials};
 //! # use prometheus_client::registry::Registry;
 //! # async fn example() -> Result<(), Box<dyn std::error::Error>> {
-//! let target = Target {
-//!     endpoint: Address::parse("http://127.0.0.1:2379", false)?,
-//!     metrics: None,
-//!     access: Access::new(Default::default()),
+//! let config = MemberConfig {
+//!     endpoint: MemberUrl::parse("http://127.0.0.1:2379", false)?,
+//!     metrics_url: None,
+//!     tls: TlsCredentials::new(Default::default()),
 //!     user: None,
-//!     log_in_wait: std::time::Duration::from_millis(500),
+//!     login_timeout: std::time::Duration::from_millis(500),
 //!     pid: None,
 //! };
-//! let member: Arc<dyn Member> = Arc::new(Remote::new(target));
-//! let health = kelpie_etcd::checks(&member, &Options::default(), &mut Registry::default())?;
-//! assert!(health.probe(kelpie_health::Group::Readyz).await.is_ok());
+//! let member: Arc<dyn Member> = Arc::new(RemoteMember::new(config));
+//! let options = EtcdOptions::default();
+//! let health = kelpie_etcd::member_health(&member, &options, &mut Registry::default())?;
+//! assert!(health.probe(kelpie_health::CheckGroup::Readyz).await.is_ok());
 //! # Ok(())
 //! # }
 //! ```
 //!
-//! Reading order: [`checks`] registers the checks of `check`, each of which judges what the shared
-//! calls of `calls` bring. [`Member`] is what can be asked, [`Remote`] who is asked, over `wire`.
-//! [`Fault`] is why a call failed and what that proves. The judgements that take several looks are
-//! values of their own: [`Boot`] tells booting from hung, `defrag` whether a defragmentation ran,
-//! `freeze` a stuck raft loop from a lost quorum, `read_index` a member that catches up from one
-//! that is stuck. [`Sample`] is what is read of the metrics page.
+//! A good reading order:
+//!
+//! 1. [`member_health`] registers the checks of `checks`. Each judges the results of
+//!    `shared_calls`.
+//! 2. [`Member`] has the calls that a member answers. [`RemoteMember`] makes them over the network,
+//!    with the parts in `client`.
+//! 3. [`EtcdError`] is the reason why a call failed. Its variants differ in what they prove about
+//!    etcd.
+//! 4. Judgements that need several observations have modules of their own. `boot` distinguishes a
+//!    booting member from a hung one, `defrag` detects defragmentations, `raft_progress`
+//!    distinguishes a stuck raft loop from a lost quorum, and `read_index` a member that is
+//!    catching up from one that is stuck.
+//! 5. [`EtcdMetrics`] has the few series that are read from etcd's metrics page.
 
 mod boot;
-mod calls;
-mod check;
 mod checks;
+mod client;
 mod defrag;
-mod fault;
-mod freeze;
+mod error;
+mod etcd_metrics;
+mod health;
 mod member;
 mod options;
+mod probe_problems;
 mod process;
+mod raft_progress;
 mod read_index;
-mod sample;
-mod trouble;
-mod wire;
+mod shared_calls;
 
-pub use boot::{Boot, ProcessState};
-pub use checks::checks;
-pub use fault::Fault;
-pub use member::{Call, Member, Serving, Status};
-pub use options::{Options, PREFIX, Selection, UnknownCheck};
-pub use sample::{Sample, Version};
-pub use wire::{Access, Address, AddressError, Remote, Target, User};
+pub use boot::{BootTracker, ProcessState};
+pub use client::{EtcdUser, MemberConfig, MemberUrl, MemberUrlError, RemoteMember, TlsCredentials};
+pub use error::EtcdError;
+pub use etcd_metrics::{EtcdMetrics, EtcdVersion};
+pub use health::member_health;
+pub use member::{Member, MemberCall, MemberStatus, ServingStatus};
+pub use options::{EnabledChecks, EtcdOptions, METRIC_PREFIX, UnknownCheck};

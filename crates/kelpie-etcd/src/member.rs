@@ -1,82 +1,84 @@
-//! What can be asked of a member.
+//! The calls that an etcd member answers.
 
 use futures_util::future::BoxFuture;
 
-use crate::boot::{Boot, ProcessState};
-use crate::{Fault, Sample, Version};
+use crate::boot::{BootTracker, ProcessState};
+use crate::{EtcdError, EtcdMetrics, EtcdVersion};
 
-/// A call to the member. It ends with whoever waits for it; it has no deadline of its own.
-pub type Call<T> = BoxFuture<'static, Result<T, Fault>>;
+/// A call to the member. It has no deadline of its own; dropping it cancels it.
+pub type MemberCall<T> = BoxFuture<'static, Result<T, EtcdError>>;
 
-/// One etcd member. The real one is [`crate::Remote`]; tests have one that follows a script.
+/// One etcd member. [`crate::RemoteMember`] is the real one; tests use a scripted one.
 pub trait Member: Send + Sync + 'static {
     /// Reads one key from the member's own store.
-    fn serializable_read(&self) -> Call<()>;
+    fn serializable_read(&self) -> MemberCall<()>;
 
-    /// Reads one key after a read index. Fails at once where no leader is known.
-    fn linearizable_read(&self) -> Call<()>;
+    /// Reads one key after a read index. Fails at once if the member knows no leader.
+    fn linearizable_read(&self) -> MemberCall<()>;
 
-    /// Waits for a read index and touches no store; 3.5 and later. Fails at once where no leader
-    /// is known.
-    fn read_index(&self) -> Call<()>;
+    /// Waits for a read index without touching the store. Needs etcd 3.5 or later.
+    ///
+    /// Fails at once if the member knows no leader.
+    fn read_index(&self) -> MemberCall<()>;
 
-    /// What the member says of itself. It hangs while the store is locked.
-    fn status(&self) -> Call<Status>;
+    /// Returns the member's status. It hangs while the store is locked.
+    fn status(&self) -> MemberCall<MemberStatus>;
 
-    /// The commit index of the leader, asked of the leader itself.
-    fn leader_commit(&self, leader: u64) -> Call<u64>;
+    /// Returns the leader's commit index, from the leader itself.
+    fn leader_commit(&self, leader: u64) -> MemberCall<u64>;
 
-    /// The gRPC health service: answered from memory, even during a defragmentation.
-    fn ping(&self) -> Call<Serving>;
+    /// Calls the gRPC health service, which answers from memory even during a defragmentation.
+    fn ping(&self) -> MemberCall<ServingStatus>;
 
-    /// Sends something without effect through the raft log. It costs every voter a log entry.
-    fn propose(&self) -> Call<()>;
+    /// Sends a proposal without effect through the raft log. It costs every voter a log entry.
+    fn propose(&self) -> MemberCall<()>;
 
-    /// The member's metrics page.
-    fn metrics(&self) -> Call<Sample>;
+    /// Reads the member's metrics page.
+    fn metrics(&self) -> MemberCall<EtcdMetrics>;
 
-    /// True if the metrics come from a listener of their own, which serves before the member has
+    /// Returns true if the metrics have a separate listener, which serves before the member has
     /// joined its cluster.
     fn has_own_metrics_listener(&self) -> bool;
 
-    /// What the connection has seen of the member's life.
-    fn boot(&self) -> Boot;
+    /// Returns whether the member has answered since it was last gone.
+    fn boot(&self) -> BootTracker;
 
-    /// What the process table says.
+    /// Returns the state of the member's process.
     fn process(&self) -> ProcessState;
 }
 
-/// What the gRPC health service says.
+/// The status that the gRPC health service reports.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Serving {
-    /// All is well.
+pub enum ServingStatus {
+    /// The member serves requests, or reports an unknown status.
     Serving,
-    /// Said during a defragmentation, where the server's flag for it is set.
+    /// A defragmentation is running. Only reported if the server flag for it is set.
     NotServing,
 }
 
-/// What a member says of itself.
+/// The response to a status call.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Status {
-    /// None if it is not `major.minor…`.
-    pub version: Option<Version>,
-    /// Its own id.
+pub struct MemberStatus {
+    /// The server version. `None` if it does not begin with `major.minor`.
+    pub version: Option<EtcdVersion>,
+    /// The ID of this member.
     pub id: u64,
-    /// The leader's id; 0 if it knows none.
+    /// The ID of the leader, or 0 if the member knows none.
     pub leader: u64,
-    /// How far it knows the log to be committed.
+    /// The commit index, as far as the member knows it.
     pub commit: u64,
-    /// How far it has applied the log.
+    /// The index of the last log entry applied.
     pub applied: u64,
-    /// It is a learner.
+    /// The member is a learner and does not vote.
     pub is_learner: bool,
-    /// A CORRUPT alarm is active, of whichever member.
+    /// A CORRUPT alarm of any member is active.
     pub is_corrupt: bool,
 }
 
-/// True if one of `Status.errors` is a CORRUPT alarm. Versions differ in the blanks of the text,
-/// and an alarm without a member has no `memberID`.
-pub(crate) fn tells_corruption(errors: &[String]) -> bool {
+/// Returns true if one of `Status.errors` is a CORRUPT alarm.
+///
+/// Versions differ in the whitespace of the text, and an alarm without a member has no `memberID`.
+pub(crate) fn has_corrupt_alarm(errors: &[String]) -> bool {
     let mut words = errors.iter().flat_map(|error| error.split_whitespace());
     let mut after_key = false;
     words.any(|word| {
@@ -95,7 +97,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn corruption_is_found_exactly_where_it_is_told() {
+    fn only_corrupt_alarms_count() {
         for (errors, expected) in [
             (&["memberID:7 alarm:CORRUPT "][..], true),
             (&["memberID:7 alarm:CORRUPT"], true),
@@ -114,7 +116,7 @@ mod tests {
             (&[], false),
         ] {
             let errors: Vec<String> = errors.iter().map(ToString::to_string).collect();
-            assert_eq!(tells_corruption(&errors), expected, "{errors:?}");
+            assert_eq!(has_corrupt_alarm(&errors), expected, "{errors:?}");
         }
     }
 }

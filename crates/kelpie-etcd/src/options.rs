@@ -1,80 +1,82 @@
-//! What can be chosen.
+//! The options of the checks.
 
 use std::time::Duration;
 
-use kelpie_health::{Group, Settings};
+use kelpie_health::{CheckGroup, HealthSettings};
 
-/// How metrics of a member's checks begin.
-pub const PREFIX: &str = "kelpie_etcd_";
+/// The prefix of all metrics of a member's checks.
+pub const METRIC_PREFIX: &str = "kelpie_etcd_";
 
-/// Deadlines, limits, and which checks there are.
+/// Deadlines, limits and the checks that are enabled.
 #[derive(Clone, Debug)]
-pub struct Options {
-    /// Deadlines and HTTP.
-    pub health: Settings,
-    /// How long a silent member may be booting where nothing else tells.
+pub struct EtcdOptions {
+    /// Deadlines and HTTP settings.
+    pub health: HealthSettings,
+    /// Maximum time that a silent member counts as booting if neither its metrics nor its process
+    /// confirm it.
     pub boot_grace: Duration,
-    /// As etcd was given it.
+    /// The value of etcd's own `--election-timeout`.
     pub election_timeout: Duration,
-    /// Off only to show what happens without it.
+    /// Detects defragmentations. Disabled only to show what happens without it.
     pub defrag_detection: bool,
-    /// Which checks there are.
-    pub checks: Selection,
+    /// The checks that are registered.
+    pub checks: EnabledChecks,
 }
 
-impl Default for Options {
+impl Default for EtcdOptions {
     fn default() -> Self {
         Self {
-            health: Settings {
-                prefix: PREFIX.to_owned(),
-                ..Settings::default()
+            health: HealthSettings {
+                metric_prefix: METRIC_PREFIX.to_owned(),
+                ..HealthSettings::default()
             },
             boot_grace: Duration::from_mins(10),
             election_timeout: Duration::from_secs(1),
             defrag_detection: true,
-            checks: Selection::default(),
+            checks: EnabledChecks::default(),
         }
     }
 }
 
-/// The checks, in the order of answers, with their groups and whether they are on by default.
-const CHECKS: [(&str, Group, bool); 10] = [
-    ("serializable_read", Group::Livez, true),
-    ("raft_loop", Group::Livez, false),
-    ("serializable_read", Group::Readyz, true),
-    ("data_corruption", Group::Readyz, true),
-    ("read_index", Group::Readyz, true),
-    ("defragmentation", Group::Readyz, true),
-    ("non_learner", Group::Readyz, true),
-    ("raft_loop", Group::Readyz, true),
-    ("linearizable_read", Group::Readyz, false),
-    ("raft_propose", Group::Readyz, false),
+/// All checks in the order in which responses list them, with their groups. The flag is true for
+/// those enabled by default.
+const CHECKS: [(&str, CheckGroup, bool); 10] = [
+    ("serializable_read", CheckGroup::Livez, true),
+    ("raft_loop", CheckGroup::Livez, false),
+    ("serializable_read", CheckGroup::Readyz, true),
+    ("data_corruption", CheckGroup::Readyz, true),
+    ("read_index", CheckGroup::Readyz, true),
+    ("defragmentation", CheckGroup::Readyz, true),
+    ("non_learner", CheckGroup::Readyz, true),
+    ("raft_loop", CheckGroup::Readyz, true),
+    ("linearizable_read", CheckGroup::Readyz, false),
+    ("raft_propose", CheckGroup::Readyz, false),
 ];
 
-/// Which checks there are.
+/// The checks that are enabled in each group.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Selection(Vec<(&'static str, Group)>);
+pub struct EnabledChecks(Vec<(&'static str, CheckGroup)>);
 
-/// A name that no check has.
+/// The name of a check that does not exist.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("there is no check `{name}`; the checks are {}", Selection::names())]
+#[error("unknown check `{name}`; the checks are {}", EnabledChecks::names())]
 pub struct UnknownCheck {
-    /// What was written.
+    /// The name as it was given.
     pub name: String,
 }
 
-impl Default for Selection {
+impl Default for EnabledChecks {
     fn default() -> Self {
         let on = CHECKS.iter().filter(|(_, _, on)| *on);
         Self(on.map(|(name, group, _)| (*name, *group)).collect())
     }
 }
 
-impl Selection {
-    /// With this check too: `NAME` for the groups it usually is in, `GROUP/NAME` for one.
+impl EnabledChecks {
+    /// Enables a check: `NAME` in its default groups, `GROUP/NAME` in one group.
     ///
-    /// A bare name of a check that is on in one group adds nothing: livez is asked for by name,
-    /// since it restarts etcd.
+    /// The bare name of a check that is enabled by default adds no group. livez must be named
+    /// explicitly, because a failure there restarts etcd.
     pub fn enable(&mut self, wanted: &str) -> Result<(), UnknownCheck> {
         let known = matching(wanted)?;
         let bare_and_on = !wanted.contains('/') && known.iter().any(|(_, _, on)| *on);
@@ -86,7 +88,7 @@ impl Selection {
         Ok(())
     }
 
-    /// Without this check: `NAME` or `GROUP/NAME`.
+    /// Disables a check: `NAME` in all groups, `GROUP/NAME` in one group.
     pub fn disable(&mut self, unwanted: &str) -> Result<(), UnknownCheck> {
         for (name, group, _) in matching(unwanted)? {
             self.0.retain(|kept| *kept != (name, group));
@@ -94,11 +96,11 @@ impl Selection {
         Ok(())
     }
 
-    pub(crate) fn has(&self, name: &str, group: Group) -> bool {
+    pub(crate) fn has(&self, name: &str, group: CheckGroup) -> bool {
         self.0.contains(&(name, group))
     }
 
-    /// What can be written, for messages.
+    /// Lists the names of all checks, for error messages.
     fn names() -> String {
         let names = CHECKS
             .iter()
@@ -107,18 +109,18 @@ impl Selection {
     }
 }
 
-fn matching(written: &str) -> Result<Vec<(&'static str, Group, bool)>, UnknownCheck> {
-    let fits = |(name, group, _): &&(&str, Group, bool)| match written.split_once('/') {
-        Some((wanted_group, wanted)) => group.as_str() == wanted_group && *name == wanted,
-        None => *name == written,
+fn matching(name: &str) -> Result<Vec<(&'static str, CheckGroup, bool)>, UnknownCheck> {
+    let matches = |(check, group, _): &&(&str, CheckGroup, bool)| match name.split_once('/') {
+        Some((wanted_group, wanted)) => group.as_str() == wanted_group && *check == wanted,
+        None => *check == name,
     };
-    let found: Vec<_> = CHECKS.iter().filter(fits).copied().collect();
-    if found.is_empty() {
+    let matching: Vec<_> = CHECKS.iter().filter(matches).copied().collect();
+    if matching.is_empty() {
         return Err(UnknownCheck {
-            name: written.to_owned(),
+            name: name.to_owned(),
         });
     }
-    Ok(found)
+    Ok(matching)
 }
 
 #[cfg(test)]
@@ -126,28 +128,31 @@ mod tests {
     use super::*;
 
     #[test]
-    fn checks_are_chosen_by_name() {
-        let mut checks = Selection::default();
-        assert!(checks.has("raft_loop", Group::Readyz));
-        assert!(!checks.has("raft_loop", Group::Livez));
+    fn checks_are_enabled_by_name() {
+        let mut checks = EnabledChecks::default();
+        assert!(checks.has("raft_loop", CheckGroup::Readyz));
+        assert!(!checks.has("raft_loop", CheckGroup::Livez));
         checks.enable("raft_loop").unwrap();
-        assert!(!checks.has("raft_loop", Group::Livez), "livez is named");
+        assert!(
+            !checks.has("raft_loop", CheckGroup::Livez),
+            "livez must be named"
+        );
         checks.enable("livez/raft_loop").unwrap();
-        assert!(checks.has("raft_loop", Group::Livez));
+        assert!(checks.has("raft_loop", CheckGroup::Livez));
         checks.enable("linearizable_read").unwrap();
         checks.enable("linearizable_read").unwrap();
-        assert!(checks.has("linearizable_read", Group::Readyz));
+        assert!(checks.has("linearizable_read", CheckGroup::Readyz));
         checks.disable("linearizable_read").unwrap();
-        assert!(!checks.has("linearizable_read", Group::Readyz));
+        assert!(!checks.has("linearizable_read", CheckGroup::Readyz));
         checks.disable("readyz/serializable_read").unwrap();
-        assert!(checks.has("serializable_read", Group::Livez));
+        assert!(checks.has("serializable_read", CheckGroup::Livez));
         checks.disable("serializable_read").unwrap();
-        assert!(!checks.has("serializable_read", Group::Livez));
+        assert!(!checks.has("serializable_read", CheckGroup::Livez));
     }
 
     #[test]
-    fn an_unknown_name_is_answered_with_the_known_ones() {
-        let mut checks = Selection::default();
+    fn unknown_name_lists_the_known_ones() {
+        let mut checks = EnabledChecks::default();
         for name in [
             "readindex",
             "livez/read_index",

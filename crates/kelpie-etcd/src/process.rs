@@ -1,10 +1,10 @@
-//! The member's process, by its pid.
+//! Looks up the member's process by its PID.
 
 use std::io::ErrorKind;
 
 use crate::boot::ProcessState;
 
-/// The state of the process as Linux tells it.
+/// Returns the state of the process, as read from `/proc`.
 pub(crate) fn state(pid: u32) -> ProcessState {
     match std::fs::read_to_string(format!("/proc/{pid}/stat")) {
         Ok(stat) => parse(&stat),
@@ -14,7 +14,7 @@ pub(crate) fn state(pid: u32) -> ProcessState {
 }
 
 fn parse(stat: &str) -> ProcessState {
-    // The name stands in brackets and may hold brackets of its own.
+    // The name is in parentheses and may itself contain parentheses.
     let after_name = stat.rsplit_once(')').map(|(_, rest)| rest.trim_start());
     match after_name.and_then(|rest| rest.chars().next()) {
         None => ProcessState::Unknown,
@@ -29,7 +29,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_state_follows_the_name() {
+    fn state_follows_the_name() {
         for (stat, expected) in [
             ("42 (etcd) S 1 42", ProcessState::Alive),
             ("42 (etcd) R 1 42", ProcessState::Alive),
@@ -44,7 +44,7 @@ mod tests {
     }
 
     #[test]
-    fn this_process_is_alive_and_none_has_the_highest_pid() {
+    fn own_process_is_alive() {
         assert_eq!(state(std::process::id()), ProcessState::Alive);
         assert_eq!(state(u32::MAX), ProcessState::Gone);
     }

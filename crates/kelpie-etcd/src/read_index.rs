@@ -1,314 +1,334 @@
-//! Can the member get a read index? The call with its circumstances, and what to make of it.
+//! Gets a read index, and distinguishes a member that is catching up from one that is stuck.
 
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use kelpie_health::{Reason, Shared, Verdict};
+use kelpie_health::{CheckResult, FailureReason, SharedCall};
 use tokio::time::{Instant, sleep, sleep_until, timeout};
 
-use crate::calls::locked;
-use crate::freeze::Freeze;
-use crate::{Fault, Member, Sample, Status, Version};
+use crate::raft_progress::RaftProgress;
+use crate::shared_calls::lock;
+use crate::{EtcdError, EtcdMetrics, EtcdVersion, Member, MemberStatus};
 
-/// Slow is not unready: a call may take this long before its circumstances are judged. With the
-/// judging it is well below the 5 s for which readyz repeats the last result, so that an excuse
-/// comes in time.
-const PATIENCE: Duration = Duration::from_millis(2_500);
+/// Time limit of a call. After it the member's progress decides, because slow is not unready.
+///
+/// Together with the decision it is well below the 5 s for which readyz reuses the last result, so
+/// that an excuse comes in time.
+const CALL_TIMEOUT: Duration = Duration::from_millis(2_500);
 
-/// A first call that is out for this long has its circumstances noted; later ones of the same
-/// episode sooner.
-const NOTE_AFTER: Duration = Duration::from_secs(1);
+/// The member's progress is recorded once the first call of an episode takes this long. Later calls
+/// of the same episode record it sooner.
+const RECORD_AFTER: Duration = Duration::from_secs(1);
 
-/// readyz repeats a result for 5 s. One that is older than this may be too old when the next comes.
-const SOON_OLD: Duration = Duration::from_millis(1_500);
+/// readyz reuses a result for 5 s. A result older than this may expire before the next one is
+/// there.
+const EXPIRES_SOON: Duration = Duration::from_millis(1_500);
 
-/// Asking the leader, or the member itself, on the side.
-const ASIDE: Duration = Duration::from_secs(1);
+/// Time limit of the additional calls to the member and to its leader.
+const SIDE_CALL_TIMEOUT: Duration = Duration::from_secs(1);
 
-/// Where the leader cannot be asked, progress excuses for this long.
-const BLIND: Duration = Duration::from_secs(30);
+/// Maximum time for which progress excuses a hanging read while the leader's commit index is
+/// unknown.
+const MAX_BLIND_EXCUSE: Duration = Duration::from_secs(30);
 
-/// Between two looks whether there still is a leader, or whether a defragmentation holds the store.
-const LOOK_AGAIN: Duration = Duration::from_millis(200);
+/// Interval between two looks for a lost leader or a defragmentation.
+const POLL_INTERVAL: Duration = Duration::from_millis(200);
 
-/// How a call went.
+/// The outcome of a call.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Reading {
+pub(crate) enum ReadIndexOutcome {
     Answered,
-    Failed(Fault),
-    /// 3.4 only, whose read index cannot be had without the store: a defragmentation holds it.
+    Failed(EtcdError),
+    /// A defragmentation locks the store, which 3.4 needs for a read index.
     Defragmenting {
         has_leader: Option<bool>,
     },
-    Unanswered(Circumstances),
+    Unanswered(MemberProgress),
 }
 
-/// What was seen while a call was out.
+/// The progress of the member while a call was in flight.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Circumstances {
-    /// Applied by the member soon after the call was sent; none if it did not say.
-    pub(crate) applied_then: Option<u64>,
-    /// The same when patience ended.
-    pub(crate) applied_now: Option<u64>,
-    /// Committed by the leader soon after the call was sent.
+pub(crate) struct MemberProgress {
+    /// The member's applied index soon after the call was sent. `None` if it did not answer.
+    pub(crate) applied_before: Option<u64>,
+    /// The member's applied index at the end of the call. `None` if it did not answer.
+    pub(crate) applied_after: Option<u64>,
+    /// The leader's commit index soon after the call was sent. `None` if it did not answer.
     pub(crate) leader_commit: Option<u64>,
-    /// For how long no call has been answered.
+    /// The time for which no call has been answered.
     pub(crate) unanswered_for: Duration,
 }
 
-/// Ready unless there is no leader, an error, or a stuck loop. Only progress excuses a read that
-/// does not end, and only while there is something to catch up with.
-pub(crate) fn judge(reading: &Reading) -> Verdict {
-    match reading {
-        // A learner is refused; whether it may be one is for another check. Who is told that he
-        // may not read was first given a read index.
-        Reading::Answered
-        | Reading::Failed(Fault::Denied(_) | Fault::Learner)
-        | Reading::Defragmenting {
+/// Fails if there is no leader, on an error, or if the member is stuck.
+///
+/// Only progress excuses a read that does not complete, and only while the member has entries to
+/// catch up with.
+pub(crate) fn judge(outcome: &ReadIndexOutcome) -> CheckResult {
+    match outcome {
+        // etcd rejects the call on a learner, which `non_learner` judges. It checks permissions
+        // only after it has the read index.
+        ReadIndexOutcome::Answered
+        | ReadIndexOutcome::Failed(EtcdError::AccessDenied(_) | EtcdError::Learner)
+        | ReadIndexOutcome::Defragmenting {
             has_leader: Some(true),
         } => Ok(()),
-        Reading::Failed(fault) => Err(Reason::of(fault)),
-        Reading::Defragmenting { .. } => Err(Reason::from("no leader")),
-        Reading::Unanswered(seen) => match (seen.applied_then, seen.applied_now) {
-            (_, Some(now)) if seen.leader_commit.is_some_and(|commit| now >= commit) => {
-                Err(Reason::from(
-                    "read loop stuck: all is applied that was committed when the read was sent",
-                ))
-            }
-            (Some(then), Some(now)) if now > then => {
-                let blind = seen.leader_commit.is_none() && seen.unanswered_for > BLIND;
-                if !blind {
-                    return Ok(());
-                }
-                Err(Reason::from(
-                    "read loop stuck: the log is applied, but no read has ended for 30s",
-                ))
-            }
-            (Some(_), Some(_)) => Err(Reason::from(
-                "apply stuck: the read does not end and nothing is applied",
-            )),
-            _ => Err(Reason::from(
-                "no answer, and the member's progress is not known",
-            )),
-        },
+        ReadIndexOutcome::Failed(error) => Err(FailureReason::of(error)),
+        ReadIndexOutcome::Defragmenting { .. } => Err(FailureReason::from("no leader")),
+        ReadIndexOutcome::Unanswered(progress) => judge_progress(progress),
     }
 }
 
-/// What former calls leave behind.
+fn judge_progress(progress: &MemberProgress) -> CheckResult {
+    let caught_up = |applied| {
+        progress
+            .leader_commit
+            .is_some_and(|commit| applied >= commit)
+    };
+    match (progress.applied_before, progress.applied_after) {
+        (_, Some(after)) if caught_up(after) => Err(FailureReason::from(
+            "read loop stuck: everything is applied that was committed when the read was sent",
+        )),
+        (Some(before), Some(after)) if after > before => {
+            let blind = progress.leader_commit.is_none();
+            if !(blind && progress.unanswered_for > MAX_BLIND_EXCUSE) {
+                return Ok(());
+            }
+            Err(FailureReason::from(
+                "read loop stuck: entries are applied, but no read has completed for 30s",
+            ))
+        }
+        (Some(_), Some(_)) => Err(FailureReason::from(
+            "apply stuck: the read hangs and no entry is applied",
+        )),
+        _ => Err(FailureReason::from(
+            "no answer, and the member's progress is unknown",
+        )),
+    }
+}
+
+/// The state that calls leave for later ones.
 #[derive(Debug, Default)]
-pub(crate) struct Memory {
-    /// When the last one ended, however.
-    last: Option<Instant>,
-    /// Since when none has been answered.
+pub(crate) struct ReadIndexHistory {
+    /// The end of the last call, with any outcome.
+    last_ended: Option<Instant>,
+    /// The start of the first call of those that have not been answered since.
     unanswered_since: Option<Instant>,
 }
 
-/// All that the call needs.
+/// A read index call with everything it needs.
 #[derive(Clone)]
-pub(crate) struct Call {
+pub(crate) struct ReadIndexCall {
     pub(crate) member: Arc<dyn Member>,
-    pub(crate) status: Shared<Result<Status, Fault>>,
-    pub(crate) metrics: Shared<Result<Sample, Fault>>,
-    pub(crate) freeze: Arc<Mutex<Freeze>>,
-    pub(crate) memory: Arc<Mutex<Memory>>,
-    pub(crate) fresh: Duration,
+    pub(crate) status: SharedCall<Result<MemberStatus, EtcdError>>,
+    pub(crate) metrics: SharedCall<Result<EtcdMetrics, EtcdError>>,
+    pub(crate) raft_progress: Arc<Mutex<RaftProgress>>,
+    pub(crate) history: Arc<Mutex<ReadIndexHistory>>,
+    pub(crate) max_age: Duration,
     pub(crate) detects_defrag: bool,
 }
 
-impl Call {
-    pub(crate) async fn make(self) -> Reading {
+impl ReadIndexCall {
+    pub(crate) async fn run(self) -> ReadIndexOutcome {
         let sent = Instant::now();
-        let hurry = self.is_in_a_hurry(sent);
-        // Nearly every call is over before, and costs nothing on the side.
-        let note_after = if hurry || self.unanswered_for(sent).is_some() {
-            self.fresh / 6
+        let expires_soon = self.last_result_expires_soon(sent);
+        // Nearly every call ends before this and needs no additional calls.
+        let record_after = if expires_soon || self.unanswered_for(sent).is_some() {
+            self.max_age / 6
         } else {
-            NOTE_AFTER
+            RECORD_AFTER
         };
-        let noted = Mutex::new(Circumstances::default());
-        let asking = async {
+        let recorded = Mutex::new(MemberProgress::default());
+        let calling = async {
             match self.version().await {
-                Err(fault) => Reading::Failed(fault),
+                Err(error) => ReadIndexOutcome::Failed(error),
                 Ok(version) if version.has_linearizable_member_list() => {
                     let answer = self.member.read_index().await;
-                    answer.map_or_else(Reading::Failed, |()| Reading::Answered)
+                    answer.map_or_else(ReadIndexOutcome::Failed, |()| ReadIndexOutcome::Answered)
                 }
-                Ok(_) => self.with_the_store().await,
+                Ok(_) => self.linearizable_read().await,
             }
         };
-        let noting = async {
-            sleep(note_after).await;
-            self.note(&noted).await;
-            if hurry {
-                sleep_until(sent + self.fresh / 2).await;
-                let applied = self.status_within(self.fresh / 4).await;
-                let seen = self.seen(&noted, applied, sent);
-                // Only an excuse is early; who has none gets the whole patience.
-                if judge(&Reading::Unanswered(seen)).is_ok() {
-                    return Reading::Unanswered(seen);
+        let recording = async {
+            sleep(record_after).await;
+            self.record_start(&recorded).await;
+            if expires_soon {
+                sleep_until(sent + self.max_age / 2).await;
+                let status = self.status_within(self.max_age / 4).await;
+                let progress = self.progress(&recorded, status, sent);
+                // Only an excuse ends the call early. A failure waits for the full time limit.
+                let outcome = ReadIndexOutcome::Unanswered(progress);
+                if judge(&outcome).is_ok() {
+                    return outcome;
                 }
             }
             std::future::pending().await
         };
-        let within = timeout(PATIENCE, async {
+        let within = timeout(CALL_TIMEOUT, async {
             tokio::select! {
                 biased;
-                reading = asking => reading,
-                () = self.leader_is_lost() => Reading::Failed(Fault::NoLeader),
-                excused = noting => excused,
+                outcome = calling => outcome,
+                () = self.wait_for_lost_leader() => ReadIndexOutcome::Failed(EtcdError::NoLeader),
+                excused = recording => excused,
             }
         });
-        let reading = if let Ok(reading) = within.await {
-            reading
+        let outcome = if let Ok(outcome) = within.await {
+            outcome
         } else {
-            let applied = self.status_within(ASIDE).await;
-            Reading::Unanswered(self.seen(&noted, applied, sent))
+            let status = self.status_within(SIDE_CALL_TIMEOUT).await;
+            ReadIndexOutcome::Unanswered(self.progress(&recorded, status, sent))
         };
-        self.remember(sent, &reading);
-        reading
+        self.record_outcome(sent, &outcome);
+        outcome
     }
 
-    /// Ends when the member knows no leader any more: etcd looks for one when a call begins, and one
-    /// that was sent just before the loss hangs.
-    async fn leader_is_lost(&self) {
+    /// Completes once the member knows no leader any more.
+    ///
+    /// etcd looks for a leader when a call begins, so a call sent just before the loss hangs.
+    async fn wait_for_lost_leader(&self) {
         loop {
-            sleep(LOOK_AGAIN).await;
-            let status = self.status.get(self.fresh).await;
-            if let Ok(Ok(Status { leader: 0, .. })) = status {
+            sleep(POLL_INTERVAL).await;
+            let status = self.status.get(self.max_age).await;
+            if let Ok(Ok(MemberStatus { leader: 0, .. })) = status {
                 return;
             }
         }
     }
 
-    /// Notes how far the member and its leader are.
-    async fn note(&self, noted: &Mutex<Circumstances>) {
-        // One that is out already will do: what it says is of when it comes.
-        let asked = timeout(ASIDE, self.status.get(self.fresh)).await;
-        let Ok(Ok(Ok(status))) = asked else {
+    /// Records the indices of the member and of its leader near the start of the call.
+    async fn record_start(&self, recorded: &Mutex<MemberProgress>) {
+        // A call in flight will do: its result is as of its arrival.
+        let status = timeout(SIDE_CALL_TIMEOUT, self.status.get(self.max_age)).await;
+        let Ok(Ok(Ok(status))) = status else {
             return;
         };
-        locked(noted).applied_then = Some(status.applied);
+        lock(recorded).applied_before = Some(status.applied);
         let commit = self.leader_commit(&status).await;
-        locked(noted).leader_commit = commit;
+        lock(recorded).leader_commit = commit;
     }
 
-    fn seen(
+    fn progress(
         &self,
-        noted: &Mutex<Circumstances>,
-        status: Option<Status>,
+        recorded: &Mutex<MemberProgress>,
+        status: Option<MemberStatus>,
         sent: Instant,
-    ) -> Circumstances {
+    ) -> MemberProgress {
         let now = Instant::now();
-        Circumstances {
-            applied_now: status.map(|status| status.applied),
+        MemberProgress {
+            applied_after: status.map(|status| status.applied),
             unanswered_for: self.unanswered_for(now).unwrap_or(now - sent),
-            ..*locked(noted)
+            ..*lock(recorded)
         }
     }
 
-    /// Nothing has been said for so long that readyz soon cannot repeat it.
-    fn is_in_a_hurry(&self, now: Instant) -> bool {
-        let last = locked(&self.memory).last;
-        last.is_none_or(|last| now.saturating_duration_since(last) > SOON_OLD)
+    /// Returns true if the last result is so old that readyz soon cannot reuse it.
+    fn last_result_expires_soon(&self, now: Instant) -> bool {
+        let last = lock(&self.history).last_ended;
+        last.is_none_or(|last| now.saturating_duration_since(last) > EXPIRES_SOON)
     }
 
-    /// The version, from whoever says it first: the status hangs during a defragmentation, the
-    /// metrics page does not.
-    async fn version(&self) -> Result<Version, Fault> {
+    /// Returns the server version from the first source that answers.
+    ///
+    /// The status call hangs during a defragmentation; the metrics page does not.
+    async fn version(&self) -> Result<EtcdVersion, EtcdError> {
         let known = self.status.last().and_then(|(last, _)| last.ok()?.ok());
         if let Some(version) = known.and_then(|status| status.version) {
             return Ok(version);
         }
         let by_status = async {
-            match self.status.get(self.fresh).await {
+            match self.status.get(self.max_age).await {
                 Ok(Ok(status)) => Ok(status.version),
-                Ok(Err(fault)) => Err(fault),
+                Ok(Err(error)) => Err(error),
                 Err(_) => Ok(None),
             }
         };
         let by_metrics = async {
-            match self.metrics.get(self.fresh).await {
-                Ok(Ok(page)) if page.version.is_some() => page.version,
+            match self.metrics.get(self.max_age).await {
+                Ok(Ok(metrics)) if metrics.version.is_some() => metrics.version,
                 _ => std::future::pending().await,
             }
         };
-        let said = tokio::select! {
+        let version = tokio::select! {
             biased;
-            said = by_status => said,
+            version = by_status => version,
             version = by_metrics => Ok(version),
         };
-        match said {
+        match version {
             Ok(Some(version)) => Ok(version),
-            // Whoever may not ask for the status can be told by the metrics.
-            Err(Fault::Denied(_)) | Ok(None) => match self.metrics.get(self.fresh).await {
-                Ok(Ok(Sample {
-                    version: Some(version),
-                    ..
-                })) => Ok(version),
-                // Every version that wants credentials for its status, but two of 3.4, knows it.
-                _ => Ok(Version(3, 5)),
-            },
-            Err(fault) => Err(fault),
+            // The metrics have the version even if the user may not call Status.
+            Err(EtcdError::AccessDenied(_)) | Ok(None) => {
+                match self.metrics.get(self.max_age).await {
+                    Ok(Ok(EtcdMetrics {
+                        version: Some(version),
+                        ..
+                    })) => Ok(version),
+                    // Every version that requires credentials for Status, except two of 3.4, has
+                    // linearizable member lists.
+                    _ => Ok(EtcdVersion(3, 5)),
+                }
+            }
+            Err(error) => Err(error),
         }
     }
 
-    /// 3.4: the read index with a read after it.
-    async fn with_the_store(&self) -> Reading {
-        let looking = async {
+    /// Gets a read index from 3.4, where only a read from the store waits for one.
+    async fn linearizable_read(&self) -> ReadIndexOutcome {
+        let wait_for_defrag = async {
             loop {
-                sleep(LOOK_AGAIN).await;
-                if let Ok(Ok(page)) = self.metrics.get(LOOK_AGAIN / 2).await
-                    && page.defrag_inflight == Some(true)
+                sleep(POLL_INTERVAL).await;
+                if let Ok(Ok(metrics)) = self.metrics.get(POLL_INTERVAL / 2).await
+                    && metrics.defrag_inflight == Some(true)
                     && self.detects_defrag
                 {
-                    return page.has_leader;
+                    return metrics.has_leader;
                 }
             }
         };
         tokio::select! {
             biased;
             read = self.member.linearizable_read() => {
-                read.map_or_else(Reading::Failed, |()| Reading::Answered)
+                read.map_or_else(ReadIndexOutcome::Failed, |()| ReadIndexOutcome::Answered)
             }
-            has_leader = looking => Reading::Defragmenting { has_leader },
+            has_leader = wait_for_defrag => ReadIndexOutcome::Defragmenting { has_leader },
         }
     }
 
-    async fn status_within(&self, limit: Duration) -> Option<Status> {
-        let asked = timeout(limit, self.status.get(Duration::ZERO)).await;
-        asked.ok()?.ok()?.ok()
+    async fn status_within(&self, limit: Duration) -> Option<MemberStatus> {
+        let status = timeout(limit, self.status.get(Duration::ZERO)).await;
+        status.ok()?.ok()?.ok()
     }
 
-    async fn leader_commit(&self, status: &Status) -> Option<u64> {
+    async fn leader_commit(&self, status: &MemberStatus) -> Option<u64> {
         if status.leader == 0 {
             return None;
         }
         if status.leader == status.id {
             return Some(status.commit);
         }
-        let asked = timeout(ASIDE, self.member.leader_commit(status.leader)).await;
-        asked.ok()?.ok()
+        let calling = self.member.leader_commit(status.leader);
+        timeout(SIDE_CALL_TIMEOUT, calling).await.ok()?.ok()
     }
 
     fn unanswered_for(&self, now: Instant) -> Option<Duration> {
-        let since = locked(&self.memory).unanswered_since;
+        let since = lock(&self.history).unanswered_since;
         since.map(|since| now.saturating_duration_since(since))
     }
 
-    fn remember(&self, sent: Instant, reading: &Reading) {
+    fn record_outcome(&self, sent: Instant, outcome: &ReadIndexOutcome) {
         let now = Instant::now();
-        let mut memory = locked(&self.memory);
-        memory.last = Some(now);
-        match reading {
-            Reading::Unanswered(_) => {
-                let since = *memory.unanswered_since.get_or_insert(sent);
-                locked(&self.freeze).unanswered(since, now);
+        let mut history = lock(&self.history);
+        history.last_ended = Some(now);
+        match outcome {
+            ReadIndexOutcome::Unanswered(_) => {
+                let since = *history.unanswered_since.get_or_insert(sent);
+                lock(&self.raft_progress).record_unanswered(since, now);
             }
-            Reading::Answered | Reading::Failed(Fault::Denied(_)) => {
-                memory.unanswered_since = None;
-                locked(&self.freeze).answered(now);
+            ReadIndexOutcome::Answered | ReadIndexOutcome::Failed(EtcdError::AccessDenied(_)) => {
+                history.unanswered_since = None;
+                lock(&self.raft_progress).record_answer(now);
             }
-            Reading::Failed(_) | Reading::Defragmenting { .. } => memory.unanswered_since = None,
+            ReadIndexOutcome::Failed(_) | ReadIndexOutcome::Defragmenting { .. } => {
+                history.unanswered_since = None;
+            }
         }
     }
 }
@@ -318,31 +338,35 @@ mod tests {
     use super::*;
 
     fn unanswered(
-        then: Option<u64>,
-        now: Option<u64>,
+        applied_before: Option<u64>,
+        applied_after: Option<u64>,
         leader_commit: Option<u64>,
         seconds: u64,
-    ) -> Reading {
-        Reading::Unanswered(Circumstances {
-            applied_then: then,
-            applied_now: now,
+    ) -> ReadIndexOutcome {
+        ReadIndexOutcome::Unanswered(MemberProgress {
+            applied_before,
+            applied_after,
             leader_commit,
             unanswered_for: Duration::from_secs(seconds),
         })
     }
 
     #[test]
-    fn a_reading_follows_the_table() {
+    fn outcomes_follow_the_table() {
         let ok = "ok";
-        let failed = |fault: &Fault| Reading::Failed(fault.clone());
-        let denied = Fault::Denied("etcdserver: user name is empty".to_owned());
-        let defrag = |has_leader| Reading::Defragmenting { has_leader };
-        for (name, reading, expected) in [
-            ("answered", Reading::Answered, ok),
+        let failed = |error: &EtcdError| ReadIndexOutcome::Failed(error.clone());
+        let denied = EtcdError::AccessDenied("etcdserver: user name is empty".to_owned());
+        let defrag = |has_leader| ReadIndexOutcome::Defragmenting { has_leader };
+        for (name, outcome, expected) in [
+            ("answered", ReadIndexOutcome::Answered, ok),
             ("denied", failed(&denied), ok),
-            ("learner", failed(&Fault::Learner), ok),
-            ("no leader", failed(&Fault::NoLeader), "no leader"),
-            ("refused", failed(&Fault::Refused), "connection refused"),
+            ("learner", failed(&EtcdError::Learner), ok),
+            ("no leader", failed(&EtcdError::NoLeader), "no leader"),
+            (
+                "refused",
+                failed(&EtcdError::ConnectionRefused),
+                "connection refused",
+            ),
             ("defrag on 3.4", defrag(Some(true)), ok),
             ("defrag, no leader", defrag(Some(false)), "no leader"),
             (
@@ -392,9 +416,9 @@ mod tests {
                 "no answer",
             ),
         ] {
-            let verdict = judge(&reading);
-            let words = verdict.map_or_else(|reason| reason.to_string(), |()| ok.to_owned());
-            assert!(words.starts_with(expected), "{name}: {words}");
+            let result = judge(&outcome);
+            let text = result.map_or_else(|reason| reason.to_string(), |()| ok.to_owned());
+            assert!(text.starts_with(expected), "{name}: {text}");
         }
     }
 }

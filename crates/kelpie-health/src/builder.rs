@@ -1,4 +1,4 @@
-//! Registration of checks, one line each.
+//! Registers the checks, one line each.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -7,93 +7,97 @@ use std::time::Duration;
 use futures_util::FutureExt;
 use prometheus_client::registry::Registry;
 
-use crate::health::{Entry, Health};
-use crate::metrics::Metrics;
-use crate::{Check, CheckName, Group, Settings, Shared};
+use crate::health::{Health, RegisteredCheck};
+use crate::metrics::HealthMetrics;
+use crate::{CheckGroup, CheckName, HealthCheck, HealthSettings, SharedCall};
 
-/// What is wrong with a registration. It is a mistake of the program or of its flags.
+/// An invalid registration: a mistake in the program or in its flags.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum BuildError {
-    /// It would need an escape in a path.
-    #[error("check name {0:?} is not usable: write 1 to 63 lowercase letters, digits, `_` and `-`")]
+    /// The name would need escaping in a path, or is empty or too long.
+    #[error("invalid check name {0:?}: use 1 to 63 lowercase letters, digits, `_` and `-`")]
     BadName(String),
-    /// Two checks of one group, or a check and a shared call, have one name.
-    #[error("check name {0} is registered twice: give each check a name of its own")]
+    /// Two checks of one group, or a check and a shared call, have the same name.
+    #[error("check name {0} is registered twice: give each check its own name")]
     Duplicate(CheckName),
-    /// Zero, or longer than the server gives a request.
-    #[error("the {group} deadline is {given:?}: choose one above 0s and up to {longest:?}")]
+    /// The deadline is zero, or longer than the server allows for a request.
+    #[error("the {group} deadline is {given:?}: choose one above 0s and up to {max:?}")]
+    #[expect(missing_docs, reason = "the message explains the fields")]
     BadDeadline {
-        /// Of which group.
-        group: Group,
-        /// What was given.
+        group: CheckGroup,
         given: Duration,
-        /// What is possible.
-        longest: Duration,
+        max: Duration,
     },
 }
 
-/// Collects checks; the order of registration is the order in answers.
-pub struct Builder {
-    settings: Settings,
-    metrics: Metrics,
-    /// Who has which name: the groups of its checks, all of them for a shared call.
-    names: BTreeMap<CheckName, Vec<Group>>,
-    entries: Vec<Entry>,
-    /// The first mistake, told by `build`, so that registrations stay lines.
-    mistake: Option<BuildError>,
+/// Collects the checks of a process. Responses list them in the order of registration.
+pub struct HealthBuilder {
+    settings: HealthSettings,
+    metrics: HealthMetrics,
+    /// The names in use, with their groups. A shared call takes its name in all groups.
+    names: BTreeMap<CheckName, Vec<CheckGroup>>,
+    checks: Vec<RegisteredCheck>,
+    /// The first error. `build` returns it, so that a registration stays one line.
+    error: Option<BuildError>,
 }
 
-impl Builder {
-    pub(crate) fn new(settings: Settings, registry: &mut Registry) -> Self {
+impl HealthBuilder {
+    pub(crate) fn new(settings: HealthSettings, registry: &mut Registry) -> Self {
         Self {
-            metrics: Metrics::new(&settings.prefix, registry),
-            mistake: bad_deadline(&settings),
+            metrics: HealthMetrics::new(&settings.metric_prefix, registry),
+            error: bad_deadline(&settings),
             settings,
             names: BTreeMap::new(),
-            entries: Vec::new(),
+            checks: Vec::new(),
         }
     }
 
-    /// A check of livez alone. readyz may have another of the same name: the same question asked
-    /// for another purpose.
-    pub fn livez(&mut self, name: &str, check: impl Check) -> &mut Self {
-        self.register(name, &[Group::Livez], check)
+    /// Registers a check in livez alone.
+    ///
+    /// readyz may have another check of the same name, for the same question with other rules.
+    pub fn livez(&mut self, name: &str, check: impl HealthCheck) -> &mut Self {
+        self.register(name, &[CheckGroup::Livez], check)
     }
 
-    /// A check of readyz alone.
-    pub fn readyz(&mut self, name: &str, check: impl Check) -> &mut Self {
-        self.register(name, &[Group::Readyz], check)
+    /// Registers a check in readyz alone.
+    pub fn readyz(&mut self, name: &str, check: impl HealthCheck) -> &mut Self {
+        self.register(name, &[CheckGroup::Readyz], check)
     }
 
-    /// A check of both groups; probes of either share its runs.
-    pub fn both(&mut self, name: &str, check: impl Check) -> &mut Self {
-        self.register(name, &Group::ALL, check)
+    /// Registers a check in both groups. Probes of either group share its runs.
+    pub fn both(&mut self, name: &str, check: impl HealthCheck) -> &mut Self {
+        self.register(name, &CheckGroup::ALL, check)
     }
 
-    /// A call that several checks need. Its runs are counted under this name.
-    pub fn shared<T, F, Calling>(&mut self, name: &str, call: F) -> Shared<T>
+    /// Creates a call that several checks need. Its runs are counted under this name.
+    pub fn shared_call<T, F, Fut>(&mut self, name: &str, call: F) -> SharedCall<T>
     where
         T: Clone + Send + Sync + 'static,
-        F: Fn() -> Calling + Send + Sync + 'static,
-        Calling: Future<Output = T> + Send + 'static,
+        F: Fn() -> Fut + Send + Sync + 'static,
+        Fut: Future<Output = T> + Send + 'static,
     {
-        let run_limit = self.settings.effective_run_limit();
-        match self.name(name, &Group::ALL) {
-            Some(name) => Shared::counted(run_limit, self.metrics.runs(&name), call),
-            None => Shared::new(run_limit, call),
+        let run_timeout = self.settings.effective_run_timeout();
+        match self.claim_name(name, &CheckGroup::ALL) {
+            Some(name) => SharedCall::counted(run_timeout, self.metrics.runs(&name), call),
+            None => SharedCall::new(run_timeout, call),
         }
     }
 
-    /// All checks are registered.
+    /// Completes the registration. Returns the first error of any registration.
     pub fn build(self) -> Result<Health, BuildError> {
-        match self.mistake {
-            Some(mistake) => Err(mistake),
-            None => Ok(Health::new(self.settings, self.entries)),
+        match self.error {
+            Some(error) => Err(error),
+            None => Ok(Health::new(self.settings, self.checks)),
         }
     }
 
-    fn register(&mut self, name: &str, groups: &[Group], check: impl Check) -> &mut Self {
-        let Some(name) = self.name(name, groups) else {
+    fn register(
+        &mut self,
+        name: &str,
+        groups: &[CheckGroup],
+        check: impl HealthCheck,
+    ) -> &mut Self {
+        let Some(name) = self.claim_name(name, groups) else {
             return self;
         };
         let series = |group| {
@@ -101,53 +105,54 @@ impl Builder {
             member.then(|| self.metrics.series(group, &name))
         };
         let check = Arc::new(check);
-        let run_limit = self.settings.effective_run_limit();
+        let run_timeout = self.settings.effective_run_timeout();
         let runs = self.metrics.runs(&name);
         let running = Arc::clone(&check);
-        let holding = Arc::clone(&check);
-        self.entries.push(Entry {
-            livez: series(Group::Livez),
-            readyz: series(Group::Readyz),
-            run: Shared::counted(run_limit, runs, move || {
+        let waiting = Arc::clone(&check);
+        self.checks.push(RegisteredCheck {
+            livez: series(CheckGroup::Livez),
+            readyz: series(CheckGroup::Readyz),
+            run: SharedCall::counted(run_timeout, runs, move || {
                 let check = Arc::clone(&running);
                 async move { check.run().await }
             }),
-            holds: Box::new(move || check.holds()),
-            held: Box::new(move || {
-                let check = Arc::clone(&holding);
-                async move { check.held().await }.boxed()
+            may_reuse_last: Box::new(move || check.may_reuse_last()),
+            wait_until_reusable: Box::new(move || {
+                let check = Arc::clone(&waiting);
+                async move { check.wait_until_reusable().await }.boxed()
             }),
             name,
         });
         self
     }
 
-    fn name(&mut self, name: &str, groups: &[Group]) -> Option<CheckName> {
-        let Some(checked) = CheckName::new(name) else {
+    /// Reserves a name in these groups. Returns `None` and keeps the error if it is not available.
+    fn claim_name(&mut self, name: &str, groups: &[CheckGroup]) -> Option<CheckName> {
+        let Some(valid) = CheckName::new(name) else {
             let bad = BuildError::BadName(name.to_owned());
-            self.mistake.get_or_insert(bad);
+            self.error.get_or_insert(bad);
             return None;
         };
-        let taken = self.names.entry(checked.clone()).or_default();
+        let taken = self.names.entry(valid.clone()).or_default();
         if groups.iter().any(|group| taken.contains(group)) {
-            self.mistake.get_or_insert(BuildError::Duplicate(checked));
+            self.error.get_or_insert(BuildError::Duplicate(valid));
             return None;
         }
         taken.extend_from_slice(groups);
-        Some(checked)
+        Some(valid)
     }
 }
 
-fn bad_deadline(settings: &Settings) -> Option<BuildError> {
-    let longest = Settings::LONGEST_DEADLINE;
-    let good = |given: Duration| !given.is_zero() && given <= longest;
-    let bad = Group::ALL
+fn bad_deadline(settings: &HealthSettings) -> Option<BuildError> {
+    let max = HealthSettings::MAX_DEADLINE;
+    let is_valid = |given: Duration| !given.is_zero() && given <= max;
+    let bad = CheckGroup::ALL
         .into_iter()
-        .find(|group| !good(settings.deadline(*group)));
+        .find(|group| !is_valid(settings.deadline(*group)));
     bad.map(|group| BuildError::BadDeadline {
         group,
         given: settings.deadline(group),
-        longest,
+        max,
     })
 }
 
@@ -155,12 +160,12 @@ fn bad_deadline(settings: &Settings) -> Option<BuildError> {
 mod tests {
     use super::*;
 
-    fn mistake(settings: Settings, names: &[&str]) -> String {
-        let mut builder = Builder::new(settings, &mut Registry::default());
+    fn build_error(settings: HealthSettings, names: &[&str]) -> String {
+        let mut builder = HealthBuilder::new(settings, &mut Registry::default());
         for name in names {
             builder.readyz(name, async || Ok(()));
         }
-        let shared = builder.shared("status", async || 1);
+        let shared = builder.shared_call("status", async || 1);
         drop(shared);
         builder
             .build()
@@ -168,12 +173,12 @@ mod tests {
     }
 
     #[test]
-    fn each_group_may_ask_the_same_question_in_its_own_way() {
-        let mut builder = Builder::new(Settings::default(), &mut Registry::default());
+    fn groups_may_share_a_check_name() {
+        let mut builder = HealthBuilder::new(HealthSettings::default(), &mut Registry::default());
         builder.livez("read", async || Ok(()));
         builder.readyz("read", async || Ok(()));
         builder.readyz("other", async || Ok(()));
-        assert!(builder.mistake.is_none());
+        assert!(builder.error.is_none());
         builder.both("other", async || Ok(()));
         let twice = builder.build().err().map(|error| error.to_string());
         assert!(
@@ -184,28 +189,27 @@ mod tests {
     }
 
     #[test]
-    fn mistakes_say_what_to_do() {
-        let deadline = |seconds| Settings {
+    fn errors_say_what_to_do() {
+        let deadline = |seconds| HealthSettings {
             livez_deadline: Duration::from_secs(seconds),
-            ..Settings::default()
+            ..HealthSettings::default()
         };
         for (settings, names, text) in [
-            (Settings::default(), &["a", "b"][..], "none"),
+            (HealthSettings::default(), &["a", "b"][..], "none"),
             (
-                Settings::default(),
+                HealthSettings::default(),
                 &["a", "a", "/"],
-                "check name a is registered twice: give each check a name of its own",
+                "check name a is registered twice: give each check its own name",
             ),
             (
-                Settings::default(),
+                HealthSettings::default(),
                 &["status"],
-                "check name status is registered twice: give each check a name of its own",
+                "check name status is registered twice: give each check its own name",
             ),
             (
-                Settings::default(),
+                HealthSettings::default(),
                 &["A/b"],
-                "check name \"A/b\" is not usable: write 1 to 63 lowercase letters, digits, `_` \
-                 and `-`",
+                "invalid check name \"A/b\": use 1 to 63 lowercase letters, digits, `_` and `-`",
             ),
             (
                 deadline(0),
@@ -218,7 +222,7 @@ mod tests {
                 "the livez deadline is 21s: choose one above 0s and up to 20s",
             ),
         ] {
-            assert_eq!(mistake(settings, names), text);
+            assert_eq!(build_error(settings, names), text);
         }
     }
 }

@@ -1,85 +1,99 @@
-//! What a check is.
+//! The trait that every check implements, and its adapters.
 
 use std::time::Duration;
 
-use crate::{Reason, Shared};
+use crate::{FailureReason, SharedCall};
 
-/// What one run of a check found.
-pub type Verdict = Result<(), Reason>;
+/// The result of one run of a check.
+pub type CheckResult = Result<(), FailureReason>;
 
-/// One thing that must hold. A closure that returns a future of a [`Verdict`] is one too.
-pub trait Check: Send + Sync + 'static {
-    /// Looks once. It must not block its thread. It needs no deadline of its own: whoever waits
-    /// leaves at theirs, and the run is dropped after [`crate::Settings::run_limit`].
-    fn run(&self) -> impl Future<Output = Verdict> + Send;
+/// A condition that must hold for the process to be live or ready.
+///
+/// Closures that return a future of a [`CheckResult`] implement it too.
+pub trait HealthCheck: Send + Sync + 'static {
+    /// Runs the check once. It must not block its thread.
+    ///
+    /// It needs no deadline of its own: each waiter leaves at its own deadline, and the run is
+    /// dropped after [`HealthSettings::run_timeout`](crate::HealthSettings::run_timeout).
+    fn run(&self) -> impl Future<Output = CheckResult> + Send;
 
-    /// True while the last result stays good however old it is: the check knows why its run cannot
-    /// end, and that this says nothing new. Asked when a readyz answer is due and the run is out.
-    fn holds(&self) -> bool {
+    /// Returns true while the last result stays valid at any age.
+    ///
+    /// The check knows why its run cannot end, and that the delay proves nothing new. This is
+    /// called when a readyz response is due and the check is still running.
+    fn may_reuse_last(&self) -> bool {
         false
     }
 
-    /// Ends when it is seen that the run cannot end for now and its last result [holds](Check::holds):
-    /// a readyz answer does not wait for the deadline then. Asked while a run is out.
-    fn held(&self) -> impl Future<Output = ()> + Send {
+    /// Completes once the check sees that its run cannot end for now and that its last result
+    /// [may be reused](HealthCheck::may_reuse_last).
+    ///
+    /// A readyz response then does not wait for the deadline. This is polled during a run.
+    fn wait_until_reusable(&self) -> impl Future<Output = ()> + Send {
         std::future::pending()
     }
 
-    /// The same check, which [holds](Check::holds) while this is true.
-    fn held_while<H>(self, holds: H) -> Held<Self, H>
+    /// Wraps the check so that it [may reuse its last result](HealthCheck::may_reuse_last) while
+    /// `condition` returns true.
+    fn reuse_last_while<F>(self, condition: F) -> ReuseLastWhile<Self, F>
     where
         Self: Sized,
-        H: Fn() -> bool + Send + Sync + 'static,
+        F: Fn() -> bool + Send + Sync + 'static,
     {
-        Held { check: self, holds }
+        ReuseLastWhile {
+            check: self,
+            condition,
+        }
     }
 }
 
-impl<F, Looking> Check for F
+impl<F, Fut> HealthCheck for F
 where
-    F: Fn() -> Looking + Send + Sync + 'static,
-    Looking: Future<Output = Verdict> + Send,
+    F: Fn() -> Fut + Send + Sync + 'static,
+    Fut: Future<Output = CheckResult> + Send,
 {
-    fn run(&self) -> impl Future<Output = Verdict> + Send {
+    fn run(&self) -> impl Future<Output = CheckResult> + Send {
         self()
     }
 }
 
-/// A check that says when its last result stays good; see [`Check::held_while`].
+/// A check whose last result stays valid under a condition.
+///
+/// Created by [`HealthCheck::reuse_last_while`].
 #[derive(Clone, Debug)]
-pub struct Held<C, H> {
+pub struct ReuseLastWhile<C, F> {
     check: C,
-    holds: H,
+    condition: F,
 }
 
-impl<C: Check, H: Fn() -> bool + Send + Sync + 'static> Check for Held<C, H> {
-    async fn run(&self) -> Verdict {
+impl<C: HealthCheck, F: Fn() -> bool + Send + Sync + 'static> HealthCheck for ReuseLastWhile<C, F> {
+    async fn run(&self) -> CheckResult {
         self.check.run().await
     }
 
-    fn holds(&self) -> bool {
-        (self.holds)()
+    fn may_reuse_last(&self) -> bool {
+        (self.condition)()
     }
 
-    async fn held(&self) {
-        self.check.held().await;
+    async fn wait_until_reusable(&self) {
+        self.check.wait_until_reusable().await;
     }
 }
 
-/// A check that judges the result of a shared call; see [`Shared::check`].
-pub struct Judged<T, J> {
-    pub(crate) call: Shared<T>,
-    pub(crate) fresh: Duration,
+/// A check that judges the result of a shared call. Created by [`SharedCall::check`].
+pub struct SharedCallCheck<T, J> {
+    pub(crate) call: SharedCall<T>,
+    pub(crate) max_age: Duration,
     pub(crate) judge: J,
 }
 
-impl<T, J> Check for Judged<T, J>
+impl<T, J> HealthCheck for SharedCallCheck<T, J>
 where
     T: Clone + Send + Sync + 'static,
-    J: Fn(&T) -> Verdict + Send + Sync + 'static,
+    J: Fn(&T) -> CheckResult + Send + Sync + 'static,
 {
-    async fn run(&self) -> Verdict {
-        let result = self.call.get(self.fresh).await;
-        (self.judge)(&result.map_err(Reason::of)?)
+    async fn run(&self) -> CheckResult {
+        let result = self.call.get(self.max_age).await;
+        (self.judge)(&result.map_err(FailureReason::of)?)
     }
 }

@@ -1,4 +1,4 @@
-//! A connection that does not wait forever for its client.
+//! Connections with timeouts, and a limit on how many are open.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -11,109 +11,114 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::sync::oneshot;
 use tokio::time::{Instant, Sleep, sleep};
 
-/// From the first byte of a request, or from accepting the connection, to the first byte of its
-/// answer. No trickle of bytes prolongs it.
-pub(crate) const REQUEST: Duration = Duration::from_secs(30);
+/// Maximum time from the first byte of a request, or from accepting the connection, to the first
+/// byte of the response. Sending the request slowly does not extend it.
+pub(crate) const REQUEST_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// Between the last byte written and the next request, or the next byte the client takes.
-pub(crate) const IDLE: Duration = Duration::from_secs(75);
+/// Maximum time between the last byte written and the next request, or the next byte the client
+/// accepts.
+pub(crate) const IDLE_TIMEOUT: Duration = Duration::from_secs(75);
 
-/// The connections that are open, oldest first. Above the limit the oldest goes, so that those who
-/// hold connections open cannot keep a supervisor out.
+/// Tracks the open connections, oldest first.
+///
+/// Above the limit the oldest is closed, so that a client that holds connections open cannot lock
+/// out the kubelet.
 #[derive(Clone, Debug)]
-pub(crate) struct Connections {
+pub(crate) struct ConnectionTracker {
     limit: usize,
-    open: Arc<Mutex<Open>>,
+    open: Arc<Mutex<OpenConnections>>,
 }
 
 #[derive(Debug, Default)]
-struct Open {
-    /// By the order of their coming. A connection ends when its sender is dropped.
+struct OpenConnections {
+    /// In the order in which they were accepted. A connection ends when its sender is dropped.
     by_age: BTreeMap<u64, oneshot::Sender<()>>,
-    /// Never used twice: one that was let go may live on for a moment.
-    next: u64,
+    /// Keys are never reused: an evicted connection may live on for a moment.
+    next_key: u64,
 }
 
-impl Connections {
+impl ConnectionTracker {
     pub(crate) fn new(limit: usize) -> Self {
         let open = Arc::default();
         Self { limit, open }
     }
 
-    /// Takes a connection in.
-    pub(crate) fn admit<S>(&self, stream: S) -> Connection<S> {
+    /// Starts to track a connection. Evicts the oldest if the limit is reached.
+    pub(crate) fn admit<S>(&self, stream: S) -> ClientConnection<S> {
         let (evict, evicted) = oneshot::channel();
         let mut open = self.lock();
         while open.by_age.len() >= self.limit {
             open.by_age.pop_first();
         }
-        let key = open.next;
-        open.next += 1;
+        let key = open.next_key;
+        open.next_key += 1;
         open.by_age.insert(key, evict);
-        Connection {
+        ClientConnection {
             stream,
             key,
             connections: self.clone(),
             evicted,
             answered: false,
-            alarm: Box::pin(sleep(REQUEST)),
+            timeout: Box::pin(sleep(REQUEST_TIMEOUT)),
         }
     }
 
-    /// Ends all of them.
-    pub(crate) fn clear(&self) {
+    /// Evicts all connections, which ends their requests.
+    pub(crate) fn close_all(&self) {
         self.lock().by_age.clear();
     }
 
-    fn lock(&self) -> MutexGuard<'_, Open> {
+    fn lock(&self) -> MutexGuard<'_, OpenConnections> {
         self.open.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-/// A stream that fails with `TimedOut` when its client is too slow, or when it has to make room.
+/// A stream that fails with `TimedOut` when its client is too slow or it is evicted.
 #[derive(Debug)]
-pub(crate) struct Connection<S> {
+pub(crate) struct ClientConnection<S> {
     stream: S,
     key: u64,
-    connections: Connections,
+    connections: ConnectionTracker,
     evicted: oneshot::Receiver<()>,
-    /// The last byte was ours: the client owes us nothing.
+    /// The server wrote last: no request is in progress.
     answered: bool,
-    alarm: Pin<Box<Sleep>>,
+    timeout: Pin<Box<Sleep>>,
 }
 
-impl<S> Connection<S> {
-    /// Asked whenever the stream has nothing to do: is it time to go?
-    fn poll_patience(&mut self, cx: &mut Context<'_>) -> Poll<io::Error> {
-        // A receiver that has answered must not be asked again; a stream may be.
+impl<S> ClientConnection<S> {
+    /// Returns an error if the connection timed out or was evicted.
+    ///
+    /// It is polled whenever the stream is pending.
+    fn poll_timeout(&mut self, cx: &mut Context<'_>) -> Poll<io::Error> {
+        // A receiver must not be polled again after it has completed; a stream may be.
         let evicted =
             self.evicted.is_terminated() || Pin::new(&mut self.evicted).poll(cx).is_ready();
-        if evicted || self.alarm.as_mut().poll(cx).is_ready() {
+        if evicted || self.timeout.as_mut().poll(cx).is_ready() {
             return Poll::Ready(io::ErrorKind::TimedOut.into());
         }
         Poll::Pending
     }
 
-    fn expect(&mut self, answered: bool, within: Duration) {
+    fn restart_timeout(&mut self, answered: bool, within: Duration) {
         self.answered = answered;
-        self.alarm.as_mut().reset(Instant::now() + within);
+        self.timeout.as_mut().reset(Instant::now() + within);
     }
 
-    /// A write that went through, or one that waits for the client.
-    fn wrote<T>(
+    /// Restarts the timeout after a completed write. Polls it while a write is pending.
+    fn after_write<T>(
         &mut self,
         cx: &mut Context<'_>,
         write: Poll<io::Result<T>>,
     ) -> Poll<io::Result<T>> {
         if write.is_pending() {
-            return self.poll_patience(cx).map(Err);
+            return self.poll_timeout(cx).map(Err);
         }
-        self.expect(true, IDLE);
+        self.restart_timeout(true, IDLE_TIMEOUT);
         write
     }
 }
 
-impl<S: AsyncRead + Unpin> AsyncRead for Connection<S> {
+impl<S: AsyncRead + Unpin> AsyncRead for ClientConnection<S> {
     fn poll_read(
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
@@ -121,23 +126,23 @@ impl<S: AsyncRead + Unpin> AsyncRead for Connection<S> {
     ) -> Poll<io::Result<()>> {
         let read = Pin::new(&mut self.stream).poll_read(cx, into);
         if read.is_pending() {
-            return self.poll_patience(cx).map(Err);
+            return self.poll_timeout(cx).map(Err);
         }
         if self.answered {
-            self.expect(false, REQUEST);
+            self.restart_timeout(false, REQUEST_TIMEOUT);
         }
         read
     }
 }
 
-impl<S: AsyncWrite + Unpin> AsyncWrite for Connection<S> {
+impl<S: AsyncWrite + Unpin> AsyncWrite for ClientConnection<S> {
     fn poll_write(
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
         bytes: &[u8],
     ) -> Poll<io::Result<usize>> {
         let write = Pin::new(&mut self.stream).poll_write(cx, bytes);
-        self.wrote(cx, write)
+        self.after_write(cx, write)
     }
 
     fn poll_write_vectored(
@@ -146,7 +151,7 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for Connection<S> {
         parts: &[io::IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
         let write = Pin::new(&mut self.stream).poll_write_vectored(cx, parts);
-        self.wrote(cx, write)
+        self.after_write(cx, write)
     }
 
     fn is_write_vectored(&self) -> bool {
@@ -162,7 +167,7 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for Connection<S> {
     }
 }
 
-impl<S> Drop for Connection<S> {
+impl<S> Drop for ClientConnection<S> {
     fn drop(&mut self) {
         self.connections.lock().by_age.remove(&self.key);
     }
@@ -174,19 +179,19 @@ mod tests {
     use tokio::io::{AsyncReadExt, duplex};
 
     #[tokio::test(start_paused = true)]
-    async fn the_late_goodbye_of_one_that_was_let_go_ends_no_other() {
-        let connections = Connections::new(1);
+    async fn dropping_an_evicted_connection_evicts_no_other() {
+        let connections = ConnectionTracker::new(1);
         let (_client, old) = duplex(1);
         let mut old = connections.admit(old);
-        let (_client, young) = duplex(1);
-        let mut young = connections.admit(young);
+        let (_client, new) = duplex(1);
+        let mut new = connections.admit(new);
         for _ in 0..2 {
             let error = old.read_u8().await.unwrap_err();
             assert_eq!(error.kind(), io::ErrorKind::TimedOut);
         }
-        let began = Instant::now();
+        let started = Instant::now();
         drop(old);
-        young.read_u8().await.unwrap_err();
-        assert_eq!(began.elapsed().as_secs(), REQUEST.as_secs());
+        new.read_u8().await.unwrap_err();
+        assert_eq!(started.elapsed().as_secs(), REQUEST_TIMEOUT.as_secs());
     }
 }

@@ -10,10 +10,10 @@ use axum::routing::get;
 use prometheus_client::encoding::text::encode;
 use prometheus_client::registry::Registry;
 
-/// What the encoder writes.
+/// The format that `encode` writes.
 const OPEN_METRICS: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 
-/// GET `/metrics` of this registry.
+/// Serves the metrics of `registry` at GET `/metrics`.
 pub fn metrics(registry: Arc<Registry>) -> Router {
     Router::new().route("/metrics", get(async move || exposition(&registry)))
 }
@@ -22,7 +22,7 @@ fn exposition(registry: &Registry) -> Response {
     let mut body = String::new();
     match encode(&mut body, registry) {
         Ok(()) => ([(CONTENT_TYPE, OPEN_METRICS)], body).into_response(),
-        // Only a metric that refuses to be written gets here.
+        // Only a metric whose encoder fails gets here.
         Err(error) => (StatusCode::INTERNAL_SERVER_ERROR, error.to_string()).into_response(),
     }
 }

@@ -1,23 +1,25 @@
-//! The two questions a supervisor asks.
+//! The two groups of checks.
 
 use std::fmt;
 
 use prometheus_client::encoding::{EncodeLabelValue, LabelValueEncoder};
 
-/// A group of checks with an endpoint of its own.
+/// A group of checks, served at an endpoint of its own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Group {
-    /// Does the process need a restart? Never answered from memory.
+pub enum CheckGroup {
+    /// Tells the kubelet whether to restart the process. Results are never reused.
     Livez,
-    /// Should it get traffic? Slow is not unready, so a late check repeats its last result.
+    /// Tells whether the process should receive traffic.
+    ///
+    /// Slow is not unready, so a late check reports its last result again.
     Readyz,
 }
 
-impl Group {
-    /// Both, in the order in which they are documented.
+impl CheckGroup {
+    /// Both groups, in the order in which they are documented.
     pub const ALL: [Self; 2] = [Self::Livez, Self::Readyz];
 
-    /// As in the path, the log and the metric label `type`.
+    /// Returns the name used in paths, in the log and in the metric label `type`.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Livez => "livez",
@@ -26,13 +28,13 @@ impl Group {
     }
 }
 
-impl fmt::Display for Group {
+impl fmt::Display for CheckGroup {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.as_str())
     }
 }
 
-impl EncodeLabelValue for Group {
+impl EncodeLabelValue for CheckGroup {
     fn encode(&self, encoder: &mut LabelValueEncoder<'_>) -> Result<(), fmt::Error> {
         self.as_str().encode(encoder)
     }

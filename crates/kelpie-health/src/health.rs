@@ -1,4 +1,4 @@
-//! The checks of a process, and how a probe asks them.
+//! The checks of a process, and the probes that run them.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -9,187 +9,206 @@ use futures_util::future::{BoxFuture, join_all};
 use prometheus_client::registry::Registry;
 use tokio::time::{Instant, timeout_at};
 
-use crate::journal::{Journal, Line};
-use crate::late::{self, Memory};
-use crate::metrics::Series;
-use crate::query::Query;
-use crate::report::{Finding, Report};
-use crate::shared::Panicked;
-use crate::{Builder, CheckName, Group, Reason, Settings, Shared, Verdict};
+use crate::check_log::{CheckLog, CheckLogEntry};
+use crate::metrics::CheckSeries;
+use crate::query::ProbeQuery;
+use crate::report::{CheckReport, HealthReport};
+use crate::shared_call::CallPanicked;
+use crate::stale::{self, LastKnown};
+use crate::{
+    CheckGroup, CheckName, CheckResult, FailureReason, HealthBuilder, HealthSettings, SharedCall,
+};
 
-/// The checks of a process. Cheap to clone; clones are the same checks.
+/// The checks of a process. Cloning is cheap, and clones share the same checks.
 #[derive(Clone)]
 pub struct Health {
-    inner: Arc<Inner>,
+    inner: Arc<HealthInner>,
 }
 
-struct Inner {
-    settings: Settings,
-    entries: Vec<Entry>,
-    journal: Mutex<Journal>,
+struct HealthInner {
+    settings: HealthSettings,
+    checks: Vec<RegisteredCheck>,
+    log: Mutex<CheckLog>,
 }
 
-/// A registered check.
-pub(crate) struct Entry {
+/// A check with its name, its groups and its metrics.
+pub(crate) struct RegisteredCheck {
     pub(crate) name: CheckName,
-    /// Its series in livez, if it is there.
-    pub(crate) livez: Option<Series>,
-    /// Its series in readyz, if it is there.
-    pub(crate) readyz: Option<Series>,
-    pub(crate) run: Shared<Verdict>,
-    pub(crate) holds: Box<dyn Fn() -> bool + Send + Sync>,
-    pub(crate) held: Box<dyn Fn() -> BoxFuture<'static, ()> + Send + Sync>,
+    /// Its series in livez. `None` if it is not in that group.
+    pub(crate) livez: Option<CheckSeries>,
+    /// Its series in readyz. `None` if it is not in that group.
+    pub(crate) readyz: Option<CheckSeries>,
+    pub(crate) run: SharedCall<CheckResult>,
+    pub(crate) may_reuse_last: Box<dyn Fn() -> bool + Send + Sync>,
+    pub(crate) wait_until_reusable: Box<dyn Fn() -> BoxFuture<'static, ()> + Send + Sync>,
 }
 
-impl Entry {
-    /// Ends when there is no use in waiting. livez repeats nothing, so it waits.
-    async fn is_held(&self, group: Group) {
-        let held = async {
-            if group == Group::Readyz && self.run.last().is_some() {
-                (self.held)().await;
+impl RegisteredCheck {
+    /// Completes once waiting for the run is pointless because the last result can be reused.
+    ///
+    /// It never completes for livez, which reuses no result.
+    async fn wait_until_reusable(&self, group: CheckGroup) {
+        let reusable = async {
+            if group == CheckGroup::Readyz && self.run.last().is_some() {
+                (self.wait_until_reusable)().await;
             } else {
                 std::future::pending::<()>().await;
             }
         };
-        // A check fails alone: one that panics here has its run to speak for it.
-        if AssertUnwindSafe(held).catch_unwind().await.is_err() {
+        // A panic here must not fail the probe: the result of the run still counts.
+        if AssertUnwindSafe(reusable).catch_unwind().await.is_err() {
             std::future::pending::<()>().await;
         }
     }
 
-    fn series(&self, group: Group) -> Option<&Series> {
+    fn series(&self, group: CheckGroup) -> Option<&CheckSeries> {
         match group {
-            Group::Livez => self.livez.as_ref(),
-            Group::Readyz => self.readyz.as_ref(),
+            CheckGroup::Livez => self.livez.as_ref(),
+            CheckGroup::Readyz => self.readyz.as_ref(),
         }
     }
 }
 
-/// Which checks of a group a probe asks, by their places; in the order of registration.
-pub(crate) struct Selection(Vec<usize>);
+/// The checks that a probe runs, as indices in the order of registration.
+pub(crate) struct CheckSelection(Vec<usize>);
 
 impl Health {
-    /// Registers the families of metrics; checks are registered on what it returns.
-    pub fn builder(settings: Settings, registry: &mut Registry) -> Builder {
-        Builder::new(settings, registry)
+    /// Registers the metric families and returns a builder to register checks on.
+    pub fn builder(settings: HealthSettings, registry: &mut Registry) -> HealthBuilder {
+        HealthBuilder::new(settings, registry)
     }
 
-    pub(crate) fn new(settings: Settings, entries: Vec<Entry>) -> Self {
-        let inner = Inner {
+    pub(crate) fn new(settings: HealthSettings, checks: Vec<RegisteredCheck>) -> Self {
+        let inner = HealthInner {
             settings,
-            entries,
-            journal: Mutex::default(),
+            checks,
+            log: Mutex::default(),
         };
         Self {
             inner: Arc::new(inner),
         }
     }
 
-    /// What was chosen at the start.
-    pub fn settings(&self) -> &Settings {
+    /// Returns the settings passed to [`Health::builder`].
+    pub fn settings(&self) -> &HealthSettings {
         &self.inner.settings
     }
 
-    /// Asks every check of a group, as a GET of its endpoint does: within the group's deadline,
-    /// counted and logged.
-    pub async fn probe(&self, group: Group) -> Report {
-        self.ask(group, &self.all(group)).await
+    /// Runs every check of a group, as a GET of its endpoint does.
+    ///
+    /// It returns within the group's deadline. The results are counted and logged.
+    pub async fn probe(&self, group: CheckGroup) -> HealthReport {
+        self.probe_selected(group, &self.select_all(group)).await
     }
 
-    /// The group without what the query excludes.
-    pub(crate) fn select(&self, group: Group, query: Query<'_>) -> Selection {
-        let mut selection = self.all(group);
+    /// Selects the checks of a group, without those that the query excludes.
+    pub(crate) fn select(&self, group: CheckGroup, query: ProbeQuery<'_>) -> CheckSelection {
+        let mut selection = self.select_all(group);
         for name in query.excludes() {
-            match self.place(group, &name) {
-                Some(excluded) => selection.0.retain(|place| *place != excluded),
-                None => self.unknown_exclude(group, &name),
+            match self.position(group, &name) {
+                Some(excluded) => selection.0.retain(|index| *index != excluded),
+                None => self.log_unknown_exclude(group, &name),
             }
         }
         selection
     }
 
-    /// That check alone; none if the group has no such check.
-    pub(crate) fn only(&self, group: Group, name: &str) -> Option<Selection> {
-        Some(Selection(vec![self.place(group, name)?]))
+    /// Selects a single check. Returns `None` if the group has no check of that name.
+    pub(crate) fn select_one(&self, group: CheckGroup, name: &str) -> Option<CheckSelection> {
+        Some(CheckSelection(vec![self.position(group, name)?]))
     }
 
-    pub(crate) async fn ask(&self, group: Group, selection: &Selection) -> Report {
-        let began = Instant::now();
-        let entries = selection
+    pub(crate) async fn probe_selected(
+        &self,
+        group: CheckGroup,
+        selection: &CheckSelection,
+    ) -> HealthReport {
+        let started = Instant::now();
+        let selected = selection
             .0
             .iter()
-            .map(|place| &self.inner.entries[*place])
+            .map(|index| &self.inner.checks[*index])
             .collect::<Vec<_>>();
-        let asking = entries
+        let running = selected
             .iter()
-            .map(|entry| self.finding(group, entry, began));
-        let findings = join_all(asking).await;
+            .map(|check| self.run_check(group, check, started));
+        let checks = join_all(running).await;
 
-        // From here on nothing waits: a probe that is dropped before counts nowhere.
-        let members = entries.iter().filter_map(|entry| entry.series(group));
-        for (series, found) in members.zip(&findings) {
-            series.record(found);
+        // There is no await below, so a probe is counted and logged completely or not at all.
+        let series = selected.iter().filter_map(|check| check.series(group));
+        for (series, check) in series.zip(&checks) {
+            series.record(check);
         }
-        let report = Report { group, findings };
-        let record = |journal: &mut Journal| journal.record(Instant::now(), &report);
-        self.journal(record).iter().for_each(Line::log);
+        let report = HealthReport { group, checks };
+        let record = |log: &mut CheckLog| log.record(Instant::now(), &report);
+        self.with_log(record).iter().for_each(CheckLogEntry::emit);
         report
     }
 
-    async fn finding(&self, group: Group, entry: &Entry, began: Instant) -> Finding {
+    async fn run_check(
+        &self,
+        group: CheckGroup,
+        check: &RegisteredCheck,
+        started: Instant,
+    ) -> CheckReport {
         let deadline = self.inner.settings.deadline(group);
         let waiting = async {
             tokio::select! {
                 biased;
-                ended = entry.run.get(deadline) => Some(ended),
-                () = entry.is_held(group) => None,
+                ended = check.run.get(deadline) => Some(ended),
+                () = check.wait_until_reusable(group) => None,
             }
         };
-        let (verdict, stale) = match timeout_at(began + deadline, waiting).await {
-            Ok(Some(ended)) => (said(ended), None),
-            Ok(None) | Err(_) => self.late(group, entry),
+        let (result, reused_age) = match timeout_at(started + deadline, waiting).await {
+            Ok(Some(ended)) => (flatten(ended), None),
+            Ok(None) | Err(_) => self.late_result(group, check),
         };
-        Finding {
-            name: entry.name.clone(),
-            verdict,
-            stale,
-            took: began.elapsed(),
+        CheckReport {
+            name: check.name.clone(),
+            result,
+            reused_age,
+            took: started.elapsed(),
         }
     }
 
-    fn late(&self, group: Group, entry: &Entry) -> (Verdict, Option<Duration>) {
-        let last = entry.run.last().map(|(ended, age)| (said(ended), age));
-        let memory = Memory {
-            last: last.as_ref().map(|(verdict, age)| (verdict, *age)),
-            // A check fails alone, here too.
-            holds: catch_unwind(AssertUnwindSafe(|| (entry.holds)())).unwrap_or(false),
-            reuse: self.inner.settings.reuse,
+    fn late_result(
+        &self,
+        group: CheckGroup,
+        check: &RegisteredCheck,
+    ) -> (CheckResult, Option<Duration>) {
+        let last = check.run.last().map(|(ended, age)| (flatten(ended), age));
+        let last = LastKnown {
+            result: last.as_ref().map(|(result, age)| (result, *age)),
+            // A panic here must not fail the probe either.
+            may_reuse: catch_unwind(AssertUnwindSafe(|| (check.may_reuse_last)())).unwrap_or(false),
+            max_age: self.inner.settings.max_reuse_age,
         };
-        late::verdict(group, memory)
+        stale::late_result(group, last)
     }
 
-    fn all(&self, group: Group) -> Selection {
-        let entries = self.inner.entries.iter().enumerate();
-        let members = entries.filter(|(_, entry)| entry.series(group).is_some());
-        Selection(members.map(|(place, _)| place).collect())
+    fn select_all(&self, group: CheckGroup) -> CheckSelection {
+        let checks = self.inner.checks.iter().enumerate();
+        let members = checks.filter(|(_, check)| check.series(group).is_some());
+        CheckSelection(members.map(|(index, _)| index).collect())
     }
 
-    fn place(&self, group: Group, name: &str) -> Option<usize> {
-        let named = |entry: &Entry| entry.name.as_str() == name && entry.series(group).is_some();
-        self.inner.entries.iter().position(named)
+    fn position(&self, group: CheckGroup, name: &str) -> Option<usize> {
+        let matches =
+            |check: &RegisteredCheck| check.name.as_str() == name && check.series(group).is_some();
+        self.inner.checks.iter().position(matches)
     }
 
-    fn unknown_exclude(&self, group: Group, name: &str) {
-        let line = self.journal(|journal| journal.unknown_exclude(Instant::now(), group, name));
-        line.iter().for_each(Line::log);
+    fn log_unknown_exclude(&self, group: CheckGroup, name: &str) {
+        let entry = self.with_log(|log| log.unknown_exclude(Instant::now(), group, name));
+        entry.iter().for_each(CheckLogEntry::emit);
     }
 
-    fn journal<T>(&self, note: impl FnOnce(&mut Journal) -> T) -> T {
-        let journal = self.inner.journal.lock();
-        note(&mut journal.unwrap_or_else(PoisonError::into_inner))
+    fn with_log<T>(&self, record: impl FnOnce(&mut CheckLog) -> T) -> T {
+        let log = self.inner.log.lock();
+        record(&mut log.unwrap_or_else(PoisonError::into_inner))
     }
 }
 
-fn said(ended: Result<Verdict, Panicked>) -> Verdict {
-    ended.unwrap_or_else(|panicked| Err(Reason::of(panicked)))
+fn flatten(ended: Result<CheckResult, CallPanicked>) -> CheckResult {
+    ended.unwrap_or_else(|panicked| Err(FailureReason::of(panicked)))
 }

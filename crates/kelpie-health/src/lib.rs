@@ -1,36 +1,36 @@
-//! livez and readyz of a process: named checks in groups, over HTTP.
+//! `/livez` and `/readyz` for a process: named checks in two groups, served over HTTP.
 //!
-//! A process registers its checks, one line each, and mounts [`routes`] beside whatever else it
-//! serves:
+//! A process registers its checks, one line each, and mounts [`routes()`] next to its other
+//! endpoints:
 //!
 //! ```
 //! use std::sync::Arc;
 //! use std::time::Duration;
 //!
-//! use kelpie_health::{Health, Pulse, Readiness, Reason, Settings};
+//! use kelpie_health::{FailureReason, Health, HealthSettings, LoopHeartbeat, Readiness};
 //! use prometheus_client::registry::Registry;
 //!
 //! # #[tokio::main(flavor = "current_thread")]
 //! # async fn main() -> Result<(), Box<dyn std::error::Error>> {
 //! let mut registry = Registry::default();
-//! let mut checks = Health::builder(Settings::default(), &mut registry);
+//! let mut checks = Health::builder(HealthSettings::default(), &mut registry);
 //!
-//! // A loop that must turn, and a component that must be ready.
-//! let pulse = Pulse::new(Duration::from_secs(30));
+//! // A loop that must keep turning, and a component that must become ready.
+//! let heartbeat = LoopHeartbeat::new(Duration::from_secs(30));
 //! let readiness = Readiness::new();
 //! let prober = readiness.handle("prober");
-//! checks.livez("probe_loop", pulse.clone());
+//! checks.livez("probe_loop", heartbeat.clone());
 //! checks.readyz("components", readiness);
 //!
 //! // A call that several checks need is made once for all of them.
-//! let disk = checks.shared("disk", async || 7_u64);
-//! let fresh = Duration::from_millis(900);
-//! checks.readyz("disk_space", disk.check(fresh, |free| match free {
-//!     0 => Err(Reason::from("the disk is full")),
+//! let disk = checks.shared_call("disk", async || 7_u64);
+//! let max_age = Duration::from_millis(900);
+//! checks.readyz("disk_space", disk.check(max_age, |free| match free {
+//!     0 => Err(FailureReason::from("the disk is full")),
 //!     _ => Ok(()),
 //! }));
 //!
-//! // Anything else: a closure, or a type that is a `Check`.
+//! // Anything else: a closure, or a type that implements `HealthCheck`.
 //! checks.both("arithmetic", async || if 1 + 1 == 2 { Ok(()) } else { Err("odd".into()) });
 //!
 //! let health = checks.build()?;
@@ -40,55 +40,60 @@
 //! let shutdown = async { /* until SIGTERM */ };
 //! let server = tokio::spawn(kelpie_health::serve(listener, router, shutdown));
 //!
-//! pulse.beat();
+//! heartbeat.beat();
 //! prober.ready();
-//! assert!(health.probe(kelpie_health::Group::Readyz).await.is_ok());
+//! assert!(health.probe(kelpie_health::CheckGroup::Readyz).await.is_ok());
 //! # server.await??;
 //! # Ok(())
 //! # }
 //! ```
 //!
-//! Reading order, the way of a probe: [`routes`] finds the [`Group`] and the checks that are asked;
-//! [`Health`] asks them all at once and waits until the group's deadline. A [`Check`] is a
-//! [`Shared`] call: whoever asks joins a run that is young enough or starts one, and a run goes on
-//! when those who wait for it leave. The rules are in `book`; what stands for a check whose run is
-//! still out is in `late`; the words of the answer are in `answer`, those of the log in `journal`.
-//! [`Readiness`] and [`Pulse`] are checks for the usual questions. [`serve`] is a server that no
-//! client can hold up.
+//! A probe takes this path, which is also a good reading order:
+//!
+//! 1. [`routes()`] parses the request into a [`CheckGroup`] and the checks to run.
+//! 2. [`Health`] runs them concurrently and waits until the group's deadline.
+//! 3. Every [`HealthCheck`] runs as a [`SharedCall`]. A probe joins a run that is recent enough or
+//!    starts a new one, and a run continues after its waiters have left. `single_flight` has the
+//!    rules.
+//! 4. `stale` decides the result of a check that is still running at the deadline.
+//! 5. `response` renders the HTTP body, and `check_log` decides what is logged.
+//!
+//! [`Readiness`] and [`LoopHeartbeat`] are ready-made checks. [`serve`] is an HTTP server whose
+//! clients cannot block it.
 
-mod answer;
-mod book;
 mod builder;
 mod check;
+mod check_log;
+mod check_name;
 mod connection;
 mod exposition;
 mod group;
 mod health;
-mod journal;
-mod late;
+mod heartbeat;
 mod metrics;
-mod name;
-mod pulse;
 mod query;
 mod readiness;
 mod reason;
 mod report;
+mod response;
 mod routes;
 mod server;
 mod settings;
-mod shared;
+mod shared_call;
+mod single_flight;
+mod stale;
 
-pub use builder::{BuildError, Builder};
-pub use check::{Check, Held, Judged, Verdict};
+pub use builder::{BuildError, HealthBuilder};
+pub use check::{CheckResult, HealthCheck, ReuseLastWhile, SharedCallCheck};
+pub use check_name::CheckName;
 pub use exposition::metrics;
-pub use group::Group;
+pub use group::CheckGroup;
 pub use health::Health;
-pub use name::CheckName;
-pub use pulse::Pulse;
+pub use heartbeat::LoopHeartbeat;
 pub use readiness::{Readiness, ReadyHandle};
-pub use reason::Reason;
-pub use report::{Finding, Report};
+pub use reason::FailureReason;
+pub use report::{CheckReport, HealthReport};
 pub use routes::{healthz, not_found, routes};
-pub use server::{serve, serve_within};
-pub use settings::Settings;
-pub use shared::{Panicked, Shared};
+pub use server::{serve, serve_with_grace};
+pub use settings::HealthSettings;
+pub use shared_call::{CallPanicked, SharedCall};

@@ -1,26 +1,25 @@
-//! The query of a probe. Whatever is in it, it never spoils the answer.
+//! Parses the query of a probe. No query makes the probe fail.
 
 use std::borrow::Cow;
 
-/// A query as it stands in the request, read the way Go's servers read it: pairs between `&`, `+`
-/// for a blank; a pair with a bad escape or a `;` is as good as absent.
+/// The raw query of a request, parsed as Go's `net/http` does: pairs separated by `&`, and `+` for
+/// a space. Pairs with a bad escape or a `;` are ignored.
 ///
-/// It is read in place, so that its length (the server takes 64 KiB of request target) is the only
-/// thing that a long one costs.
+/// It is parsed in place and never copied. The server limits the request target to 64 KiB.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Query<'a>(&'a str);
+pub(crate) struct ProbeQuery<'a>(&'a str);
 
-impl<'a> Query<'a> {
+impl<'a> ProbeQuery<'a> {
     pub(crate) fn new(raw: Option<&'a str>) -> Self {
         Self(raw.unwrap_or_default())
     }
 
-    /// Its presence alone counts: `verbose=false` is verbose.
+    /// Returns true if `verbose` is present. Its value does not matter: `verbose=false` is verbose.
     pub(crate) fn verbose(self) -> bool {
         self.pairs().any(|(key, _)| key == "verbose")
     }
 
-    /// The names to exclude, as they were given; some may be unknown, none is empty.
+    /// Returns the names to exclude, as they were given. Some may be unknown, but none is empty.
     pub(crate) fn excludes(self) -> impl Iterator<Item = Cow<'a, str>> {
         let named = self.pairs().filter(|(key, _)| key == "exclude");
         named.map(|(_, name)| name).filter(|name| !name.is_empty())
@@ -30,21 +29,25 @@ impl<'a> Query<'a> {
         let pairs = self.0.split('&').filter(|pair| !pair.contains(';'));
         pairs.filter_map(|pair| {
             let (key, value) = pair.split_once('=').unwrap_or((pair, ""));
-            Some((unescape(key, Plus::Blank)?, unescape(value, Plus::Blank)?))
+            Some((
+                unescape(key, PlusSign::Space)?,
+                unescape(value, PlusSign::Space)?,
+            ))
         })
     }
 }
 
-/// What a `+` stands for: a blank in a query, itself in a path.
+/// The meaning of a `+`: a space in a query, a literal plus sign in a path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Plus {
-    Blank,
-    Itself,
+pub(crate) enum PlusSign {
+    Space,
+    Literal,
 }
 
-/// None if an escape is not `%` and two hexadecimal digits. Bytes that are no UTF-8 become the
-/// replacement character, which is in no name.
-pub(crate) fn unescape(raw: &str, plus: Plus) -> Option<Cow<'_, str>> {
+/// Decodes percent escapes. Returns `None` if one is not `%` and two hexadecimal digits.
+///
+/// Bytes that are not UTF-8 become the replacement character, which occurs in no name.
+pub(crate) fn unescape(raw: &str, plus: PlusSign) -> Option<Cow<'_, str>> {
     if !raw.contains(['%', '+']) {
         return Some(Cow::Borrowed(raw));
     }
@@ -53,7 +56,7 @@ pub(crate) fn unescape(raw: &str, plus: Plus) -> Option<Cow<'_, str>> {
     while let Some(byte) = rest.next() {
         bytes.push(match byte {
             b'%' => hex(rest.next()?)? << 4 | hex(rest.next()?)?,
-            b'+' if plus == Plus::Blank => b' ',
+            b'+' if plus == PlusSign::Space => b' ',
             other => other,
         });
     }
@@ -76,26 +79,26 @@ mod tests {
     use std::collections::BTreeSet;
 
     fn excludes(raw: &str) -> Vec<String> {
-        let query = Query::new(Some(raw));
+        let query = ProbeQuery::new(Some(raw));
         query.excludes().map(Cow::into_owned).collect()
     }
 
     #[test]
-    fn the_fuzzers_corpus_never_ends_the_program() {
+    fn fuzz_corpus_never_panics() {
         let corpus = concat!(
             env!("CARGO_MANIFEST_DIR"),
             "/../../fuzz/corpus/health_query"
         );
         let files = std::fs::read_dir(corpus).unwrap();
         let queries = files.map(|file| std::fs::read_to_string(file.unwrap().path()).unwrap());
-        let read = |raw: String| (Query::new(Some(&raw)).verbose(), excludes(&raw).len());
-        let read: BTreeSet<(bool, usize)> = queries.map(read).collect();
-        assert!(read.contains(&(true, 1)), "{read:?}");
-        assert!(read.contains(&(false, 2)), "{read:?}");
+        let parse = |raw: String| (ProbeQuery::new(Some(&raw)).verbose(), excludes(&raw).len());
+        let parsed: BTreeSet<(bool, usize)> = queries.map(parse).collect();
+        assert!(parsed.contains(&(true, 1)), "{parsed:?}");
+        assert!(parsed.contains(&(false, 2)), "{parsed:?}");
     }
 
     #[test]
-    fn verbose_counts_by_its_presence() {
+    fn verbose_needs_no_value() {
         for raw in [
             "verbose",
             "verbose=",
@@ -106,7 +109,7 @@ mod tests {
             "a=%zz&verbose",
             "verbose&verbose",
         ] {
-            assert!(Query::new(Some(raw)).verbose(), "{raw}");
+            assert!(ProbeQuery::new(Some(raw)).verbose(), "{raw}");
         }
         for raw in [
             "",
@@ -120,13 +123,13 @@ mod tests {
             "verbose%",
             "%00verbose",
         ] {
-            assert!(!Query::new(Some(raw)).verbose(), "{raw}");
+            assert!(!ProbeQuery::new(Some(raw)).verbose(), "{raw}");
         }
-        assert!(!Query::new(None).verbose());
+        assert!(!ProbeQuery::new(None).verbose());
     }
 
     #[test]
-    fn excludes_are_repeatable_exact_and_unescaped() {
+    fn excludes_are_repeatable_and_unescaped() {
         for (raw, expected) in [
             ("exclude=a", &["a"][..]),
             ("exclude=a&exclude=b", &["a", "b"]),
@@ -152,48 +155,49 @@ mod tests {
     }
 
     #[test]
-    fn a_plus_is_itself_in_a_path() {
-        assert_eq!(unescape("a+b%2B", Plus::Itself).unwrap(), "a+b+");
+    fn plus_is_literal_in_a_path() {
+        assert_eq!(unescape("a+b%2B", PlusSign::Literal).unwrap(), "a+b+");
     }
 
     proptest! {
         #[test]
-        fn no_query_is_too_strange(raw in any::<String>()) {
-            let query = Query::new(Some(&raw));
+        fn any_query_parses(raw in any::<String>()) {
+            let query = ProbeQuery::new(Some(&raw));
             query.verbose();
             prop_assert!(query.excludes().all(|name| !name.is_empty()));
         }
 
-        /// The naive model: what was put in, minus the pairs that were spoilt on purpose.
+        /// The model: the names put in, without the pairs that were corrupted on purpose.
         #[test]
-        fn the_excluded_names_are_those_that_were_put_in(
+        fn intact_pairs_are_excluded(
             pairs in prop::collection::vec(
                 ("[a-z_ä%&;=+]{0,6}", prop_oneof![
-                    Just(Spoil::No), Just(Spoil::Escape), Just(Spoil::Semicolon), Just(Spoil::Key),
+                    Just(Corruption::None), Just(Corruption::Escape),
+                    Just(Corruption::Semicolon), Just(Corruption::Key),
                 ], any::<bool>()), 0..12),
         ) {
             let mut raw = Vec::new();
             let mut model = BTreeSet::new();
-            for (name, spoil, escape_all) in pairs {
+            for (name, corruption, escape_all) in pairs {
                 let value = escape(&name, escape_all);
-                raw.push(match spoil {
-                    Spoil::No => format!("exclude={value}"),
-                    Spoil::Escape => format!("exclude={value}%7"),
-                    Spoil::Semicolon => format!("exclude={value};"),
-                    Spoil::Key => format!("excluded={value}"),
+                raw.push(match corruption {
+                    Corruption::None => format!("exclude={value}"),
+                    Corruption::Escape => format!("exclude={value}%7"),
+                    Corruption::Semicolon => format!("exclude={value};"),
+                    Corruption::Key => format!("excluded={value}"),
                 });
-                if matches!(spoil, Spoil::No) && !name.is_empty() {
+                if matches!(corruption, Corruption::None) && !name.is_empty() {
                     model.insert(name);
                 }
             }
-            let seen: BTreeSet<String> = excludes(&raw.join("&")).into_iter().collect();
-            prop_assert_eq!(seen, model);
+            let parsed: BTreeSet<String> = excludes(&raw.join("&")).into_iter().collect();
+            prop_assert_eq!(parsed, model);
         }
     }
 
     #[derive(Clone, Copy, Debug)]
-    enum Spoil {
-        No,
+    enum Corruption {
+        None,
         Escape,
         Semicolon,
         Key,

@@ -1,57 +1,63 @@
-//! Readiness by handle: whoever has to be ready holds one.
+//! A readiness check that passes once all components of a process are ready.
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use crate::{Check, Reason, Verdict};
+use crate::{CheckResult, FailureReason, HealthCheck};
 
-/// A check that passes while every component that took a handle says that it is ready.
+/// A check that passes while every component that holds a handle is ready.
 ///
-/// Take the handles before the server starts: a component without one is not waited for.
+/// Take the handles before the server starts: a component without a handle is not waited for.
 #[derive(Clone, Debug, Default)]
 pub struct Readiness {
-    components: Arc<Mutex<BTreeMap<u64, Component>>>,
+    components: Arc<Mutex<Components>>,
 }
 
-/// A component's say in [`Readiness`]. Not ready until [`ReadyHandle::ready`]; not ready when
-/// dropped, so that a task that ends, or panics, takes its readiness with it.
+/// Reports the readiness of one component to [`Readiness`].
+///
+/// The component is not ready before [`ReadyHandle::ready`] and after the handle is dropped, so a
+/// task that ends or panics takes its readiness with it.
 #[derive(Debug)]
 pub struct ReadyHandle {
     key: u64,
-    components: Arc<Mutex<BTreeMap<u64, Component>>>,
+    components: Arc<Mutex<Components>>,
 }
 
+type Components = BTreeMap<u64, ReadyComponent>;
+
 #[derive(Debug)]
-struct Component {
+struct ReadyComponent {
     name: String,
-    state: State,
+    state: ReadyState,
 }
 
 #[derive(Debug, PartialEq, Eq)]
-enum State {
+enum ReadyState {
     Starting,
     Ready,
-    NotReady(Reason),
+    NotReady(FailureReason),
     /// The handle was dropped.
     Gone,
 }
 
 impl Readiness {
-    /// Nobody to wait for, yet.
+    /// Creates a check without components. It passes.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// A component that has to be ready. One of the same name whose handle was dropped is replaced:
-    /// a component may be started again.
+    /// Adds a component that must become ready.
+    ///
+    /// A component of the same name whose handle was dropped is replaced, so a component may be
+    /// restarted.
     pub fn handle(&self, name: &str) -> ReadyHandle {
         let mut components = lock(&self.components);
-        components.retain(|_, other| other.name != name || other.state != State::Gone);
+        components.retain(|_, other| other.name != name || other.state != ReadyState::Gone);
         let key = components.keys().next_back().map_or(0, |last| last + 1);
-        let component = Component {
+        let component = ReadyComponent {
             name: name.to_owned(),
-            state: State::Starting,
+            state: ReadyState::Starting,
         };
         components.insert(key, component);
         ReadyHandle {
@@ -60,44 +66,44 @@ impl Readiness {
         }
     }
 
-    fn verdict(&self) -> Verdict {
+    fn result(&self) -> CheckResult {
         let mut reasons = String::new();
         for component in lock(&self.components).values() {
-            let why = match &component.state {
-                State::Ready => continue,
-                State::Starting => "not ready yet",
-                State::NotReady(reason) => reason.as_str(),
-                State::Gone => "gone",
+            let reason = match &component.state {
+                ReadyState::Ready => continue,
+                ReadyState::Starting => "not ready yet",
+                ReadyState::NotReady(reason) => reason.as_str(),
+                ReadyState::Gone => "gone",
             };
-            let comma = if reasons.is_empty() { "" } else { "; " };
+            let separator = if reasons.is_empty() { "" } else { "; " };
             // Writing to a string cannot fail.
-            let _ = write!(reasons, "{comma}{}: {why}", component.name);
+            let _ = write!(reasons, "{separator}{}: {reason}", component.name);
         }
         match reasons.as_str() {
             "" => Ok(()),
-            reasons => Err(Reason::from(reasons)),
+            reasons => Err(FailureReason::from(reasons)),
         }
     }
 }
 
-impl Check for Readiness {
-    async fn run(&self) -> Verdict {
-        self.verdict()
+impl HealthCheck for Readiness {
+    async fn run(&self) -> CheckResult {
+        self.result()
     }
 }
 
 impl ReadyHandle {
-    /// The component does its work.
+    /// Marks the component as ready.
     pub fn ready(&self) {
-        self.set(State::Ready);
+        self.set(ReadyState::Ready);
     }
 
-    /// It does not, and says why.
-    pub fn not_ready(&self, reason: impl Into<Reason>) {
-        self.set(State::NotReady(reason.into()));
+    /// Marks the component as not ready, for a reason that readyz shows.
+    pub fn not_ready(&self, reason: impl Into<FailureReason>) {
+        self.set(ReadyState::NotReady(reason.into()));
     }
 
-    fn set(&self, state: State) {
+    fn set(&self, state: ReadyState) {
         if let Some(component) = lock(&self.components).get_mut(&self.key) {
             component.state = state;
         }
@@ -106,12 +112,12 @@ impl ReadyHandle {
 
 impl Drop for ReadyHandle {
     fn drop(&mut self) {
-        self.set(State::Gone);
+        self.set(ReadyState::Gone);
     }
 }
 
-/// A panic elsewhere leaves the map whole: every change is one assignment.
-fn lock(components: &Mutex<BTreeMap<u64, Component>>) -> MutexGuard<'_, BTreeMap<u64, Component>> {
+/// Locks the map. A panic elsewhere leaves it consistent: every change is one assignment.
+fn lock(components: &Mutex<Components>) -> MutexGuard<'_, Components> {
     components.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
@@ -121,14 +127,14 @@ mod tests {
 
     fn reason(readiness: &Readiness) -> String {
         readiness
-            .verdict()
+            .result()
             .map_or_else(|reason| reason.to_string(), |()| "ok".to_owned())
     }
 
     #[test]
-    fn everybody_has_to_be_ready() {
+    fn every_component_must_be_ready() {
         let readiness = Readiness::new();
-        assert_eq!(reason(&readiness), "ok", "nobody to wait for");
+        assert_eq!(reason(&readiness), "ok", "no component");
         let prober = readiness.handle("prober");
         let weeder = readiness.handle("weeder");
         assert_eq!(
@@ -144,7 +150,7 @@ mod tests {
     }
 
     #[test]
-    fn a_dropped_handle_is_not_ready() {
+    fn dropped_handle_is_not_ready() {
         let readiness = Readiness::new();
         let prober = readiness.handle("prober");
         prober.ready();
@@ -153,7 +159,7 @@ mod tests {
     }
 
     #[test]
-    fn a_component_may_be_started_again() {
+    fn component_may_restart() {
         let readiness = Readiness::new();
         let first = readiness.handle("prober");
         let second = readiness.handle("prober");

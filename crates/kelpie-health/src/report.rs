@@ -1,34 +1,34 @@
-//! What one probe of a group found.
+//! The results of one probe.
 
 use std::time::Duration;
 
-use crate::{CheckName, Group, Verdict};
+use crate::{CheckGroup, CheckName, CheckResult};
 
-/// One check's part of a probe.
+/// The result of one check in a probe.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Finding {
-    /// Which check.
+pub struct CheckReport {
+    /// The name under which the check is registered.
     pub name: CheckName,
-    /// What it said, or what stands for it if it was late.
-    pub verdict: Verdict,
-    /// The age of the verdict if the run was still out and its last result was repeated.
-    pub stale: Option<Duration>,
-    /// How long the probe waited for it.
+    /// The result of the run, or the substitute if the run did not end by the deadline.
+    pub result: CheckResult,
+    /// The age of the result if it was reused from an earlier run. `None` for a fresh result.
+    pub reused_age: Option<Duration>,
+    /// The time the probe waited for the check.
     pub took: Duration,
 }
 
-/// What one probe of a group found, in the order of registration.
+/// The results of one probe of a group.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Report {
-    /// Which group.
-    pub group: Group,
-    /// One for each check that was asked.
-    pub findings: Vec<Finding>,
+pub struct HealthReport {
+    /// The group that was probed.
+    pub group: CheckGroup,
+    /// One report for each check that ran, in the order of registration.
+    pub checks: Vec<CheckReport>,
 }
 
-impl Report {
-    /// True if no check failed.
+impl HealthReport {
+    /// Returns true if no check failed.
     pub fn is_ok(&self) -> bool {
-        self.findings.iter().all(|found| found.verdict.is_ok())
+        self.checks.iter().all(|check| check.result.is_ok())
     }
 }

@@ -1,4 +1,4 @@
-//! Serving until told to stop.
+//! An HTTP server that a slow or hostile client cannot block.
 
 use std::fmt::Debug;
 use std::io;
@@ -9,34 +9,38 @@ use axum::serve::Listener;
 use tokio::time::sleep;
 use tokio_util::sync::CancellationToken;
 
-use crate::connection::{Connection, Connections};
+use crate::connection::{ClientConnection, ConnectionTracker};
 
-/// Connections that are served at once.
-const MOST_OPEN: usize = 1_024;
+/// Maximum number of open connections.
+const MAX_CONNECTIONS: usize = 1_024;
 
-/// After the shutdown began, answers that are under way may take this long.
+/// Default time for requests in flight to complete after the shutdown began.
 const GRACE: Duration = Duration::from_secs(5);
 
-/// Serves `router` until `shutdown` is done and the answers under way are given, 5 s at most.
+/// Serves `router` until `shutdown` completes, then waits up to 5 s for requests in flight.
 ///
-/// What a client can do to it is bounded, as [`serve_within`] says.
+/// Clients are limited as described for [`serve_with_grace`].
 pub async fn serve<L, Stop>(listener: L, router: Router, shutdown: Stop) -> io::Result<()>
 where
     L: Listener,
     L::Addr: Debug,
     Stop: Future<Output = ()> + Send + 'static,
 {
-    serve_within(GRACE, listener, router, shutdown).await
+    serve_with_grace(GRACE, listener, router, shutdown).await
 }
 
-/// Serves `router` until `shutdown` is done and the answers under way are given, `grace` at most.
+/// Serves `router` until `shutdown` completes, then waits up to `grace` for requests in flight.
 ///
-/// What a client can do to it is bounded: a request target has at most 64 KiB (414) and 100 headers
-/// (431), as `hyper` has it; a request that is not complete and answered 30 s after its first byte,
-/// and a connection that is idle for 75 s, are closed; with 1,024 connections open, the oldest
-/// makes room for a new one. A client that leaves or half-closes its connection ends its own wait,
-/// nobody else's.
-pub async fn serve_within<L, Stop>(
+/// These limits apply to clients:
+///
+/// - A request target has at most 64 KiB (414) and a request at most 100 headers (431). These are
+///   limits of `hyper`.
+/// - A request that is not complete and answered 30 s after its first byte is closed, and so is a
+///   connection that is idle for 75 s.
+/// - With 1,024 connections open, a new connection closes the oldest.
+/// - A client that disconnects or half-closes its connection ends only its own request. Runs that
+///   other probes wait for continue.
+pub async fn serve_with_grace<L, Stop>(
     grace: Duration,
     listener: L,
     router: Router,
@@ -47,38 +51,38 @@ where
     L::Addr: Debug,
     Stop: Future<Output = ()> + Send + 'static,
 {
-    let connections = Connections::new(MOST_OPEN);
-    let patient = Patient {
+    let connections = ConnectionTracker::new(MAX_CONNECTIONS);
+    let listener = LimitedListener {
         listener,
         connections: connections.clone(),
     };
     let stopping = CancellationToken::new();
     let stopped = stopping.clone();
-    let serving = axum::serve(patient, router).with_graceful_shutdown(async move {
+    let serving = axum::serve(listener, router).with_graceful_shutdown(async move {
         shutdown.await;
         stopping.cancel();
     });
-    let overtime = async {
+    let grace_over = async {
         stopped.cancelled().await;
         sleep(grace).await;
     };
     tokio::select! {
         served = serving.into_future() => served,
-        () = overtime => {
-            connections.clear();
+        () = grace_over => {
+            connections.close_all();
             Ok(())
         }
     }
 }
 
-/// A listener whose connections do not wait forever.
-struct Patient<L> {
+/// A listener whose connections have timeouts and a maximum number.
+struct LimitedListener<L> {
     listener: L,
-    connections: Connections,
+    connections: ConnectionTracker,
 }
 
-impl<L: Listener> Listener for Patient<L> {
-    type Io = Connection<L::Io>;
+impl<L: Listener> Listener for LimitedListener<L> {
+    type Io = ClientConnection<L::Io>;
     type Addr = L::Addr;
 
     async fn accept(&mut self) -> (Self::Io, Self::Addr) {

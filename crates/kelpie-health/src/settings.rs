@@ -1,55 +1,58 @@
-//! What a process can choose.
+//! Deadlines and limits of the checks.
 
 use std::time::Duration;
 
-use crate::Group;
+use crate::CheckGroup;
 
-/// Deadlines and limits. The defaults fit the periods a supervisor usually probes with: readyz
-/// every second, livez every five.
+/// Deadlines and limits of the checks.
+///
+/// The defaults suit the usual probe periods: one second for readyz, five for livez.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Settings {
-    /// A livez answer takes no longer than this.
+pub struct HealthSettings {
+    /// Maximum duration of a livez response.
     pub livez_deadline: Duration,
-    /// A readyz answer takes no longer than this.
+    /// Maximum duration of a readyz response.
     pub readyz_deadline: Duration,
-    /// In readyz a late check repeats its last result while that is younger than this.
-    pub reuse: Duration,
-    /// A run of a check that is out for longer is dropped. Twice the longest deadline at least:
-    /// whoever joins a run must be able to wait for it.
-    pub run_limit: Duration,
-    /// Answer HEAD like GET, for load balancers that cannot do otherwise.
+    /// In readyz a late check reports its last result again while that is younger than this.
+    pub max_reuse_age: Duration,
+    /// A run of a check that takes longer is dropped.
+    ///
+    /// At least twice the longest deadline is used: a probe that joins a run must be able to wait
+    /// for it.
+    pub run_timeout: Duration,
+    /// Answers HEAD like GET, for load balancers that send nothing else.
     pub allow_head: bool,
-    /// How the names of the metrics begin.
-    pub prefix: String,
+    /// The prefix of all metric names.
+    pub metric_prefix: String,
 }
 
-impl Settings {
-    /// Longest deadline; the server gives a whole request 30 s.
-    pub const LONGEST_DEADLINE: Duration = Duration::from_secs(20);
+impl HealthSettings {
+    /// The longest deadline allowed. The server closes a request after 30 s.
+    pub const MAX_DEADLINE: Duration = Duration::from_secs(20);
 
-    /// How long an answer of this group may take.
-    pub fn deadline(&self, group: Group) -> Duration {
+    /// Returns the deadline of a group.
+    pub fn deadline(&self, group: CheckGroup) -> Duration {
         match group {
-            Group::Livez => self.livez_deadline,
-            Group::Readyz => self.readyz_deadline,
+            CheckGroup::Livez => self.livez_deadline,
+            CheckGroup::Readyz => self.readyz_deadline,
         }
     }
 
-    pub(crate) fn effective_run_limit(&self) -> Duration {
+    pub(crate) fn effective_run_timeout(&self) -> Duration {
         let longest = self.livez_deadline.max(self.readyz_deadline);
-        self.run_limit.max(longest.saturating_mul(2))
+        self.run_timeout.max(longest.saturating_mul(2))
     }
 }
 
-impl Default for Settings {
+impl Default for HealthSettings {
     fn default() -> Self {
         Self {
             livez_deadline: Duration::from_secs(4),
             readyz_deadline: Duration::from_millis(900),
-            reuse: Duration::from_secs(5),
-            run_limit: Duration::from_secs(30),
+            max_reuse_age: Duration::from_secs(5),
+            run_timeout: Duration::from_secs(30),
             allow_head: false,
-            prefix: "kelpie_".to_owned(),
+            metric_prefix: "kelpie_".to_owned(),
         }
     }
 }
@@ -59,14 +62,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn whoever_joins_a_run_can_wait_for_it() {
-        let settings = Settings {
+    fn run_timeout_covers_two_deadlines() {
+        let settings = HealthSettings {
             livez_deadline: Duration::from_secs(18),
-            ..Settings::default()
+            ..HealthSettings::default()
         };
-        assert_eq!(settings.effective_run_limit(), Duration::from_secs(36));
+        assert_eq!(settings.effective_run_timeout(), Duration::from_secs(36));
         assert_eq!(
-            Settings::default().effective_run_limit(),
+            HealthSettings::default().effective_run_timeout(),
             Duration::from_secs(30)
         );
     }

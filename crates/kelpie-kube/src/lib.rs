@@ -1,17 +1,30 @@
-//! What Kelpie says to Kubernetes API servers: tenants and seed.
+//! Clients for Kubernetes API servers: the seed, which is trusted, and tenant clusters, which are
+//! not.
 //!
-//! [`seed`] is the cluster that we act on; [`objects`] are any of its objects, as they are.
-//! Tenants, the way of a lease: a [`kubeconfig`] that nobody trusts gives an `Access`; a [`tenant`]
-//! asks over few connections, with a deadline and without retries; [`wire`] decodes what comes.
+//! [`client::ClusterClient`] is the client for an API server that a component acts on. [`objects`]
+//! reads and writes any of its objects, [`watch`] keeps a typed set of them up to date,
+//! [`actuator`] fences and restores controllers, and [`leader`] elects the [`replica`] that may
+//! act.
+//!
+//! A tenant's [`kubeconfig`] is untrusted input. It gives a
+//! [`TenantConfig`](kubeconfig::TenantConfig), with which a [`tenant`] client sends requests over
+//! few connections, with a deadline and without retries. [`lists`] decodes the responses.
 
-mod clock;
+pub mod actuator;
+mod anchored_clock;
+pub mod client;
+pub mod events;
 pub mod kubeconfig;
 pub mod leader;
+pub mod lists;
 pub mod objects;
-pub mod seed;
+pub mod projection;
+pub mod rbac;
+pub mod replica;
+pub mod resources;
+mod system_clock;
 pub mod tenant;
-mod wall;
-pub mod wire;
+pub mod watch;
 
-pub use clock::Clock;
-pub use wall::WallClock;
+pub use anchored_clock::AnchoredClock;
+pub use system_clock::SystemClock;

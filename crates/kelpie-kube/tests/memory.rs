@@ -1,4 +1,4 @@
-//! What a tenant costs: while its lists are read, and between rounds.
+//! The memory that a tenant takes while its lists are decoded, and between rounds.
 #![allow(
     missing_docs,
     clippy::unwrap_used,
@@ -12,51 +12,52 @@
 #[path = "it/bodies.rs"]
 mod bodies;
 #[allow(dead_code, reason = "shared with the other tests")]
-#[path = "it/kubeconfig.rs"]
-mod kubeconfig;
+#[path = "it/kubeconfig_builder.rs"]
+mod kubeconfig_builder;
 #[allow(dead_code, reason = "shared with the other tests")]
-#[path = "it/server.rs"]
-mod server;
+#[path = "it/scripted_server.rs"]
+mod scripted_server;
 
-use bodies::{JSON, Lease, PROTOBUF, json_leases, nodes, protobuf_leases};
-use kelpie_kube::tenant::{Haste, Tenant};
-use kelpie_kube::wire::{Decoder, LeaseList, NodeList};
-use server::{Server, deadline};
+use bodies::{JSON, LeaseFixture, PROTOBUF, json_leases, nodes, protobuf_leases};
+use kelpie_core::prober::NodeConventions;
+use kelpie_kube::lists::{Decoder, LeaseList, NodeList};
+use kelpie_kube::tenant::{Tenant, Urgency};
+use scripted_server::{ScriptedApiServer, deadline};
 
 #[global_allocator]
 static ALLOCATOR: dhat::Alloc = dhat::Alloc;
 
-/// One after the other: the heap is the whole process's.
+/// Runs one check after the other, because the heap is that of the whole process.
 #[test]
-fn a_tenant_costs_little() {
+fn tenant_memory_is_bounded() {
     let _profiler = dhat::Profiler::builder().testing().build();
-    decoding_takes_the_compact_result_and_one_item();
-    conditions_that_cannot_matter_take_nothing();
-    an_idle_tenant_takes_less_than_60_kb();
+    decoding_takes_result_and_one_item();
+    irrelevant_conditions_take_nothing();
+    idle_tenant_takes_less_than_60_kb();
 }
 
-fn room_in_a_task_is_small(tenant: &mut Tenant) {
-    // Each cluster's task has it for as long as it lives.
-    let probe = size_of_val(&tenant.probe(Haste::Urgent, deadline()));
-    let nodes = size_of_val(&tenant.nodes(deadline()));
-    println!("a task has {probe} B for a probe, {nodes} B for nodes");
+fn futures_are_small(tenant: &mut Tenant) {
+    // The task of a cluster reserves this memory for its whole life.
+    let probe = size_of_val(&tenant.probe(Urgency::Urgent, deadline()));
+    let nodes = size_of_val(&tenant.nodes(NodeConventions::default(), deadline()));
+    println!("future of a probe: {probe} B, of a node list: {nodes} B");
     assert!(probe < 2_048, "{probe}");
     assert!(nodes < 1_024, "{nodes}");
 }
 
-fn decoding_takes_the_compact_result_and_one_item() {
+fn decoding_takes_result_and_one_item() {
     let leases: Vec<_> = (0..5_000)
-        .map(|n| Lease::named(&format!("node-{n:04}")))
+        .map(|n| LeaseFixture::named(&format!("node-{n:04}")))
         .collect();
     let bodies = [
         (PROTOBUF, protobuf_leases(&leases)),
         (JSON, json_leases(&leases).into_bytes()),
     ];
-    for (form, body) in bodies {
+    for (content_type, body) in bodies {
         let before = dhat::HeapStats::get();
-        let mut decoder = Decoder::<LeaseList>::new(Some(form)).unwrap();
-        for piece in body.chunks(8 * 1024) {
-            decoder.push(piece).unwrap();
+        let mut decoder = Decoder::new(LeaseList::default(), Some(content_type)).unwrap();
+        for chunk in body.chunks(8 * 1024) {
+            decoder.push(chunk).unwrap();
         }
         let list = decoder.finish().unwrap();
         let after = dhat::HeapStats::get();
@@ -65,64 +66,69 @@ fn decoding_takes_the_compact_result_and_one_item() {
         let blocks = after.total_blocks - before.total_blocks;
         let bytes = after.total_bytes - before.total_bytes;
         println!(
-            "5,000 leases, {} B as {form}: {held} B held, {bytes} B in {blocks} allocations",
+            "5,000 leases, {} B as {content_type}: {held} B held, {bytes} B in {blocks} blocks",
             body.len()
         );
-        // Two arenas that double; each lease has 16 B and its name.
+        // Two vectors that grow by doubling; each lease takes 16 B and its name.
         assert!(held < 5_000 * 48, "{held}");
         assert!(blocks < 100, "{blocks}");
     }
 }
 
-fn conditions_that_cannot_matter_take_nothing() {
-    for (form, body) in nodes(100, &vec![("X", "False", "Y"); 1_000]) {
+fn irrelevant_conditions_take_nothing() {
+    for (content_type, body) in nodes(100, &vec![("X", "False", "Y"); 1_000]) {
         let before = dhat::HeapStats::get().curr_bytes;
-        let mut decoder = Decoder::<NodeList>::new(Some(form)).unwrap();
+        let mut decoder = Decoder::new(NodeList::default(), Some(content_type)).unwrap();
         decoder.push(&body).unwrap();
         let list = decoder.finish().unwrap();
         let held = dhat::HeapStats::get().curr_bytes - before;
-        assert_eq!(list.0.len(), 100);
-        println!("100 nodes, {} B as {form}: {held} B held", body.len());
-        // A node and its name; the list may have room for as many again.
+        assert_eq!(list.nodes.len(), 100);
+        println!(
+            "100 nodes, {} B as {content_type}: {held} B held",
+            body.len()
+        );
+        // A node and its name; the vector may have capacity for as many again.
         assert!(held < 100 * 2 * 256, "{held}");
     }
 }
 
-fn an_idle_tenant_takes_less_than_60_kb() {
+fn idle_tenant_takes_less_than_60_kb() {
     const TENANTS: usize = 20;
-    const LARGEST: usize = 60_000;
+    const MAX_BYTES: usize = 60_000;
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()
         .unwrap();
     runtime.block_on(async {
         let leases: Vec<_> = (0..500)
-            .map(|n| Lease::named(&format!("node-{n:04}")))
+            .map(|n| LeaseFixture::named(&format!("node-{n:04}")))
             .collect();
         let body: &'static str = json_leases(&leases).leak();
-        let server = Server::start(async |mut wire| wire.serve(body).await).await;
-        let mut tenants = vec![probed(&server).await];
-        room_in_a_task_is_small(&mut tenants[0]);
+        let server =
+            ScriptedApiServer::start(async |mut connection| connection.serve(body).await).await;
+        let mut tenants = vec![probed_tenant(&server).await];
+        futures_are_small(&mut tenants[0]);
         let before = dhat::HeapStats::get().curr_bytes;
         for _ in 0..TENANTS {
-            tenants.push(probed(&server).await);
+            tenants.push(probed_tenant(&server).await);
         }
         let both = dhat::HeapStats::get().curr_bytes;
-        // The server cannot take part while these are dropped: what goes is the tenants' alone.
+        // The server does not run while these are dropped, so all freed memory is the tenants'.
         drop(tenants.split_off(1));
         let each = (both - dhat::HeapStats::get().curr_bytes) / TENANTS;
         let with_server = (both - before) / TENANTS;
         println!("an idle tenant: {each} B, with the server's side {with_server} B");
-        assert!(each < LARGEST, "{each}");
+        assert!(each < MAX_BYTES, "{each}");
     });
 }
 
-async fn probed(server: &Server) -> Tenant {
+/// Returns a tenant after two rounds.
+async fn probed_tenant(server: &ScriptedApiServer) -> Tenant {
     let mut tenant = server.tenant();
     for _ in 0..2 {
-        let probed = tenant.probe(Haste::Routine, deadline()).await;
-        assert_eq!(probed.leases.unwrap().unwrap().leases.len(), 500);
+        let outcome = tenant.probe(Urgency::Routine, deadline()).await;
+        assert_eq!(outcome.leases.unwrap().unwrap().leases.len(), 500);
     }
-    tenant.take_traffic();
+    tenant.take_stats();
     tenant
 }

@@ -1,4 +1,4 @@
-//! One HTTP/1.1 connection.
+//! A single HTTP/1.1 connection.
 
 use bytes::Bytes;
 use http::{HeaderMap, HeaderValue, Method, Request, header};
@@ -10,23 +10,24 @@ use crate::request::{RequestError, target};
 use crate::response::Response;
 use crate::stream::Stream;
 
-/// One HTTP/1.1 connection and nothing behind it: no task, no pool, no retry. Its owner decides how
-/// long it is kept; dropping it closes it. While it is kept it is a stream and nothing else: what
-/// HTTP needs, some 25 kilobytes, is there from a request to the end of its answer, and 16 more while
-/// bytes that came wait to be read.
+/// A single HTTP/1.1 connection without a background task, a pool or retries.
 ///
-/// It is moved on by whoever waits for an answer. A future of [`Connection::get`] that is dropped, and
-/// a [`Response`] that is not read to its end, leave it unusable: the next answer on the wire would
-/// be another request's.
+/// The owner decides how long to keep it; dropping it closes it. An idle connection is only a
+/// stream. The buffers of HTTP, about 25 KB, exist from a request to the end of its response, and
+/// 16 KB more while received bytes wait to be read.
+///
+/// The connection makes progress only while the caller polls a request or its response. Dropping
+/// the future of [`HttpConnection::get`], or a [`Response`] before its end, makes the connection
+/// unusable, because the next response on the wire would belong to another request.
 #[derive(Debug)]
-pub struct Connection {
-    /// `None` from a request to the end of its answer, and when the connection has ended.
+pub struct HttpConnection {
+    /// `None` from a request to the end of its response, and after the connection has closed.
     stream: Option<Stream>,
     endpoint: Endpoint,
 }
 
-impl Connection {
-    /// A new connection to the server.
+impl HttpConnection {
+    /// Opens a new connection to the server.
     pub async fn open(endpoint: &Endpoint) -> Result<Self, ConnectError> {
         Ok(Self {
             stream: Some(connect(endpoint).await?),
@@ -34,14 +35,15 @@ impl Connection {
         })
     }
 
-    /// Whether another request may be sent: the last answer was read, and the peer has not closed
-    /// the connection as far as is known here.
+    /// Returns true if another request can be sent: the last response was read to its end, and the
+    /// peer is not known to have closed the connection.
     pub fn is_usable(&mut self) -> bool {
-        self.stream.take_if(|stream| !stream.is_quiet());
+        self.stream.take_if(|stream| !stream.is_idle());
         self.stream.is_some()
     }
 
-    /// GET. `path` starts with a slash and may have a query; it is put below the endpoint's path.
+    /// Sends a GET request. `path` starts with a slash, may have a query, and is appended to the
+    /// path of the endpoint.
     pub async fn get(
         &mut self,
         path: &str,
@@ -50,7 +52,8 @@ impl Connection {
         self.send(Method::GET, path, headers, Bytes::new()).await
     }
 
-    /// Sends a request and waits for the head of its answer. Redirects are answers like others.
+    /// Sends a request and waits for the head of its response. Redirects are returned, not
+    /// followed.
     pub async fn send(
         &mut self,
         method: Method,
@@ -66,8 +69,8 @@ impl Connection {
         request.headers_mut().insert(header::HOST, host);
 
         let stream = self.stream.take().ok_or(RequestError::Unusable)?;
-        let mut exchange = Exchange::over(stream).await?;
-        let answer = exchange.send(request).await?;
-        Ok(Response::new(answer, exchange, &mut self.stream))
+        let mut exchange = Exchange::new(stream).await?;
+        let response = exchange.send(request).await?;
+        Ok(Response::new(response, exchange, &mut self.stream))
     }
 }

@@ -1,4 +1,4 @@
-//! The one implementation of cryptography in the process.
+//! The cryptography provider of the process.
 
 use std::sync::{Arc, LazyLock};
 
@@ -7,10 +7,11 @@ use rustls::crypto::{CryptoProvider, aws_lc_rs};
 static PROVIDER: LazyLock<Arc<CryptoProvider>> =
     LazyLock::new(|| Arc::new(aws_lc_rs::default_provider()));
 
-/// Makes aws-lc-rs the process's default, for libraries that make their own TLS settings. Once in
-/// `main` is enough; more often does no harm. This crate itself does not need it.
+/// Makes aws-lc-rs the default provider of the process, for libraries that build their own TLS
+/// configuration. Calling it once in `main` is enough, and further calls do no harm. This crate
+/// does not depend on the default.
 pub fn install_crypto() {
-    // An error means that there is a default already: the first one stays.
+    // An error means that a default is installed already. The first one stays.
     let _ = provider().as_ref().clone().install_default();
 }
 

@@ -1,4 +1,4 @@
-//! Where a server is, and how to speak to it.
+//! The address of a server and the settings to connect to it.
 
 use std::fmt;
 
@@ -9,47 +9,49 @@ use rustls::pki_types::ServerName;
 use crate::network::Network;
 use crate::tls::TlsClient;
 
-/// Longer is no honest address of a server.
-const LONGEST_URL: usize = 2_048;
+/// The length limit of a server's URL. No real address is longer.
+const MAX_URL_BYTES: usize = 2_048;
 
-/// An address that cannot be used.
+/// An invalid server address.
 #[derive(Debug, thiserror::Error)]
 pub enum EndpointError {
-    /// Not a URL of the expected form. The text never repeats the URL: it may hold a secret.
+    /// The URL does not have the expected form. The message never repeats the URL, which may
+    /// contain a secret.
     #[error("the server's URL {0}: expected https://host[:port][/path]")]
     Malformed(&'static str),
-    /// `https` without TLS settings.
-    #[error("the server's URL says https, but there are no certificate authorities to trust")]
+    /// The URL is `https`, but there are no TLS settings.
+    #[error("the server's URL is https, but no certificate authorities are configured")]
     NeedsTls,
-    /// `http` although there are TLS settings.
-    #[error("the server's URL says http, but certificates are given: use https")]
+    /// The URL is `http`, but there are TLS settings.
+    #[error("the server's URL is http, but certificates are configured: use https")]
     NeedsHttps,
-    /// Neither a DNS name nor an IP address.
+    /// The server name is neither a DNS name nor an IP address.
     #[error("the TLS server name is neither a DNS name nor an IP address")]
     ServerName,
 }
 
-/// A server's address with all that a connection to it needs. Clones share the TLS settings.
+/// The address of a server with everything that a connection to it needs. Clones share the TLS
+/// settings.
 #[derive(Clone)]
 pub struct Endpoint {
     pub(crate) host: Box<str>,
     pub(crate) port: u16,
     pub(crate) tls: Option<(TlsClient, ServerName<'static>)>,
-    /// Without a slash at its end.
+    /// The path of the URL without a trailing slash.
     base_path: Box<str>,
     host_header: HeaderValue,
     pub(crate) network: Network,
 }
 
 impl Endpoint {
-    /// From a URL. `https` needs `tls`, `http` must have none. Userinfo, query and fragment are
-    /// refused; a path is put before every request's path.
+    /// Parses a URL. `https` requires `tls`, and `http` must not have it. User info, a query and a
+    /// fragment are rejected. The path of the URL is prepended to the path of every request.
     pub fn new(url: &str, tls: Option<TlsClient>) -> Result<Self, EndpointError> {
         use EndpointError::Malformed;
-        if url.len() > LONGEST_URL {
+        if url.len() > MAX_URL_BYTES {
             return Err(Malformed("is longer than 2048 bytes"));
         }
-        // `Uri` drops a fragment without a word.
+        // `Uri` drops a fragment silently.
         if url.contains('#') {
             return Err(Malformed("has a fragment (#)"));
         }
@@ -62,8 +64,8 @@ impl Endpoint {
         if authority.as_str().contains('@') {
             return Err(Malformed("has a user name or password (@)"));
         }
-        let written = authority.host();
-        let host = written.trim_start_matches('[').trim_end_matches(']');
+        let host_part = authority.host();
+        let host = host_part.trim_start_matches('[').trim_end_matches(']');
         if host.is_empty() {
             return Err(Malformed("has no host"));
         }
@@ -71,25 +73,25 @@ impl Endpoint {
         if !is_https && *scheme != Scheme::HTTP {
             return Err(Malformed("is neither https nor http"));
         }
-        let usual = if is_https { 443 } else { 80 };
+        let default_port = if is_https { 443 } else { 80 };
         let port = match authority.port() {
             Some(port) => port.as_u16(),
-            None if authority.as_str() == written => usual,
-            None => return Err(Malformed("has a port that is no number up to 65535")),
+            None if authority.as_str() == host_part => default_port,
+            None => return Err(Malformed("has a port that is not a number up to 65535")),
         };
         if port == 0 {
             return Err(Malformed("has port 0"));
         }
-        let header = if port == usual {
-            HeaderValue::from_str(written)
+        let header = if port == default_port {
+            HeaderValue::from_str(host_part)
         } else {
-            HeaderValue::from_str(&format!("{written}:{port}"))
+            HeaderValue::from_str(&format!("{host_part}:{port}"))
         };
         Ok(Self {
             tls: match (is_https, tls) {
                 (true, Some(tls)) => {
                     let name = ServerName::try_from(host);
-                    let name = name.map_err(|_| Malformed("has a host that is no name"))?;
+                    let name = name.map_err(|_| Malformed("has an invalid host name"))?;
                     Some((tls, name.to_owned()))
                 }
                 (false, None) => None,
@@ -104,7 +106,7 @@ impl Endpoint {
         })
     }
 
-    /// Expects `name` in the server's certificate instead of the URL's host, and sends it as SNI.
+    /// Expects `name` instead of the URL's host in the server's certificate, and sends it as SNI.
     pub fn with_server_name(mut self, name: &str) -> Result<Self, EndpointError> {
         let name = ServerName::try_from(name).map_err(|_| EndpointError::ServerName)?;
         let tls = self.tls.as_mut().ok_or(EndpointError::NeedsTls)?;
@@ -112,14 +114,14 @@ impl Endpoint {
         Ok(self)
     }
 
-    /// Reached through `network` rather than over TCP.
+    /// Connects through `network` instead of over TCP.
     #[must_use]
-    pub fn through(mut self, network: &Network) -> Self {
+    pub fn with_network(mut self, network: &Network) -> Self {
         self.network = network.clone();
         self
     }
 
-    /// `host:port`, as messages name it.
+    /// Returns `host:port`, the form that is used in messages.
     pub fn authority(&self) -> String {
         if self.host.contains(':') {
             format!("[{}]:{}", self.host, self.port)
@@ -128,7 +130,7 @@ impl Endpoint {
         }
     }
 
-    /// Whether the server is spoken to over TLS.
+    /// Returns true if connections use TLS.
     pub fn is_tls(&self) -> bool {
         self.tls.is_some()
     }
@@ -158,7 +160,7 @@ mod tests {
     }
 
     #[test]
-    fn a_url_is_host_port_and_path() {
+    fn url_is_split_into_parts() {
         for (url, shown) in [
             ("http://api", "http://api:80"),
             ("http://api:8080/", "http://api:8080"),
@@ -171,7 +173,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_plain_address_is_refused_without_repeating_it() {
+    fn invalid_url_is_rejected_without_leaking_it() {
         for url in [
             "",
             "api",

@@ -1,4 +1,4 @@
-//! One request over one stream.
+//! Sends one request over a stream.
 
 use std::future::poll_fn;
 use std::pin::pin;
@@ -13,77 +13,77 @@ use hyper::client::conn::http1;
 use crate::request::RequestError;
 use crate::stream::{HyperStream, Stream};
 
-/// Bytes of an answer's head, and of what is read at once. The head of an API server's answer has
-/// half a kilobyte.
-const LARGEST_BUFFER: usize = 8 * 1024;
+/// Limits the head of a response, and is the size of the read buffer. The head of an API server's
+/// response takes about half a kilobyte.
+const MAX_HEAD_BYTES: usize = 8 * 1024;
 
-/// Headers of an answer.
-const MOST_HEADERS: usize = 100;
+/// Limits the number of headers in a response.
+const MAX_HEADERS: usize = 100;
 
-/// A request and its answer while they go over a stream that may be used again.
+/// A request and its response, in progress on a stream that can be reused afterwards.
 #[derive(Debug)]
 pub(crate) struct Exchange {
     sender: http1::SendRequest<Full<Bytes>>,
-    /// What moves bytes between the stream and hyper; `None` when the stream has ended.
-    wire: Option<Box<Wire>>,
+    /// Moves bytes between the stream and hyper. `None` after the stream has ended.
+    connection: Option<Box<HyperConnection>>,
 }
 
-type Wire = http1::Connection<HyperStream, Full<Bytes>>;
+type HyperConnection = http1::Connection<HyperStream, Full<Bytes>>;
 
 impl Exchange {
-    pub(crate) async fn over(stream: Stream) -> Result<Self, RequestError> {
-        // No byte goes over the wire here; hyper only has the form of a handshake.
+    pub(crate) async fn new(stream: Stream) -> Result<Self, RequestError> {
+        // hyper calls this a handshake, but no byte is sent.
         let opened = http1::Builder::new()
-            .read_buf_exact_size(Some(LARGEST_BUFFER))
-            .max_headers(MOST_HEADERS)
+            .read_buf_exact_size(Some(MAX_HEAD_BYTES))
+            .max_headers(MAX_HEADERS)
             .handshake(stream.into_hyper())
             .await;
-        let (sender, wire) = opened.map_err(|error| RequestError::from_hyper(&error))?;
+        let (sender, connection) = opened.map_err(|error| RequestError::from_hyper(&error))?;
         Ok(Self {
             sender,
-            wire: Some(Box::new(wire)),
+            connection: Some(Box::new(connection)),
         })
     }
 
-    /// Sends the request and waits for the head of its answer.
+    /// Sends the request and waits for the head of its response.
     pub(crate) async fn send(
         &mut self,
         request: Request<Full<Bytes>>,
     ) -> Result<Response<Incoming>, RequestError> {
         let mut sending = pin!(self.sender.send_request(request));
-        let wire = &mut self.wire;
-        let answer = poll_fn(|cx| {
-            drive(wire, cx);
+        let connection = &mut self.connection;
+        let response = poll_fn(|cx| {
+            drive(connection, cx);
             sending.as_mut().poll(cx)
         });
-        let answer = answer.await;
-        answer.map_err(|error| RequestError::from_hyper(&error))
+        let response = response.await;
+        response.map_err(|error| RequestError::from_hyper(&error))
     }
 
-    /// Moves on what can be moved.
+    /// Makes as much progress as possible without blocking.
     pub(crate) fn drive(&mut self, cx: &mut Context<'_>) {
-        drive(&mut self.wire, cx);
+        drive(&mut self.connection, cx);
     }
 
-    /// After the end of the answer: the stream, if another request may follow.
+    /// Ends the exchange after the end of the response. Returns the stream if it can be reused.
     pub(crate) fn end(mut self) -> Option<Stream> {
         self.drive(&mut Context::from_waker(Waker::noop()));
         let is_reusable = self.sender.is_ready();
-        let parts = self.wire.filter(|_| is_reusable)?.into_parts();
-        // Nobody asked for more than the answer.
+        let parts = self.connection.filter(|_| is_reusable)?.into_parts();
+        // Extra bytes after the response make the stream unusable.
         parts.read_buf.is_empty().then(|| parts.io.into_inner())
     }
 }
 
-/// A fault is told to whoever waits for the answer, if anybody; one that comes when nobody waits is
-/// the same as a stream that was closed.
-fn drive(wire: &mut Option<Box<Wire>>, cx: &mut Context<'_>) {
-    wire.take_if(|wire| pin!(wire).poll(cx).is_ready());
+/// An error is reported to the task that waits for the response. Without such a task, an error is
+/// equivalent to a closed stream.
+fn drive(connection: &mut Option<Box<HyperConnection>>, cx: &mut Context<'_>) {
+    connection.take_if(|connection| pin!(connection).poll(cx).is_ready());
 }
 
 /// Sends one request over a stream that is used for nothing else, and waits for the head of its
-/// answer. The body comes as long as it is read, without a limit: for servers that are trusted.
-pub async fn exchange<B>(
+/// response. The body is streamed without a limit, so only trusted servers may be called this way.
+pub async fn send_request<B>(
     stream: Stream,
     request: Request<B>,
 ) -> Result<Response<Incoming>, RequestError>
@@ -94,8 +94,8 @@ where
 {
     let fault = |error: hyper::Error| RequestError::from_hyper(&error);
     let opened = http1::handshake(stream.into_hyper()).await;
-    let (mut sender, wire) = opened.map_err(fault)?;
-    // Ends with the stream, or when the answer is dropped.
-    tokio::spawn(wire);
+    let (mut sender, connection) = opened.map_err(fault)?;
+    // The task ends with the stream, or when the response is dropped.
+    tokio::spawn(connection);
     sender.send_request(request).await.map_err(fault)
 }

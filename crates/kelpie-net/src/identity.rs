@@ -1,4 +1,4 @@
-//! Who we are: a certificate chain and its key.
+//! A certificate chain with its private key.
 
 use std::fmt;
 use std::sync::Arc;
@@ -10,51 +10,53 @@ use secrecy::{ExposeSecret, SecretSlice};
 
 use crate::crypto::provider;
 
-/// Certificates in one chain or one bundle of authorities: more is no honest file.
-pub(crate) const MOST_CERTIFICATES: usize = 256;
+/// Limits the certificates in one chain or CA bundle. No real file has more.
+pub(crate) const MAX_CERTIFICATES: usize = 256;
 
-/// Certificates or a key that cannot be used. Messages never show key material.
+/// Unusable certificates or an unusable key. Messages never show key material.
 #[derive(Debug, thiserror::Error)]
-pub enum TlsError {
-    /// No certificate where at least one has to be.
+pub enum TlsConfigError {
+    /// The PEM has no certificate, but at least one is required.
     #[error("no certificate found: expected PEM with at least one CERTIFICATE block")]
     NoCertificate,
-    /// Not PEM, or not a certificate.
+    /// The input is not PEM, or a block is not a valid certificate.
     #[error("the certificates cannot be read: {0}")]
     Certificate(String),
-    /// No private key in the PEM, or none that can be read.
+    /// The PEM has no readable private key.
     #[error("the private key cannot be read: expected PEM with a PKCS#8, PKCS#1 or SEC1 key")]
     Key,
-    /// The key is of a kind that is not supported, or broken.
+    /// The key is invalid, or its type is not supported.
     #[error(
-        "the private key cannot be used: expected an RSA, ECDSA (P-256, P-384, P-521) or Ed25519 key"
+        "the private key cannot be used: expected an RSA, ECDSA (P-256, P-384, P-521) or Ed25519 \
+         key"
     )]
     KeyKind,
-    /// Certificate and key are not a pair.
+    /// The key does not belong to the certificate.
     #[error("the private key does not belong to the certificate")]
     Mismatch,
-    /// TLS cannot be set up with this.
+    /// rustls rejects this configuration.
     #[error("TLS cannot be set up: {0}")]
     Setup(String),
 }
 
-/// A certificate chain with its private key, of a client or a server. Cheap to clone; `Debug` does
-/// not show it.
+/// A certificate chain with its private key, for a client or a server. It is cheap to clone, and
+/// `Debug` does not show it.
 #[derive(Clone)]
 pub struct Identity(Arc<CertifiedKey>);
 
 impl Identity {
-    /// From PEM: the chain, own certificate first, and its key. They must be a pair.
-    pub fn from_pem(chain: &[u8], key: &SecretSlice<u8>) -> Result<Self, TlsError> {
+    /// Parses a PEM chain, leaf certificate first, and its PEM key. The two must be a pair.
+    pub fn from_pem(chain: &[u8], key: &SecretSlice<u8>) -> Result<Self, TlsConfigError> {
         let chain = certificates(chain)?;
-        let key = PrivateKeyDer::from_pem_slice(key.expose_secret()).map_err(|_| TlsError::Key)?;
+        let key =
+            PrivateKeyDer::from_pem_slice(key.expose_secret()).map_err(|_| TlsConfigError::Key)?;
         let certified =
             CertifiedKey::from_der(chain, key, provider()).map_err(|error| match error {
-                rustls::Error::InconsistentKeys(_) => TlsError::Mismatch,
+                rustls::Error::InconsistentKeys(_) => TlsConfigError::Mismatch,
                 rustls::Error::InvalidCertificate(fault) => {
-                    TlsError::Certificate(fault.to_string())
+                    TlsConfigError::Certificate(fault.to_string())
                 }
-                _ => TlsError::KeyKind,
+                _ => TlsConfigError::KeyKind,
             })?;
         Ok(Self(Arc::new(certified)))
     }
@@ -74,19 +76,20 @@ impl fmt::Debug for Identity {
     }
 }
 
-/// The certificates of a PEM text, at least one.
-pub(crate) fn certificates(pem: &[u8]) -> Result<Vec<CertificateDer<'static>>, TlsError> {
+/// Parses the certificates of a PEM text. An empty result is an error.
+pub(crate) fn certificates(pem: &[u8]) -> Result<Vec<CertificateDer<'static>>, TlsConfigError> {
     let mut found = Vec::new();
     for certificate in CertificateDer::pem_slice_iter(pem) {
-        let certificate = certificate.map_err(|error| TlsError::Certificate(error.to_string()))?;
-        if found.len() == MOST_CERTIFICATES {
-            let text = format!("more than {MOST_CERTIFICATES}");
-            return Err(TlsError::Certificate(text));
+        let certificate =
+            certificate.map_err(|error| TlsConfigError::Certificate(error.to_string()))?;
+        if found.len() == MAX_CERTIFICATES {
+            let text = format!("more than {MAX_CERTIFICATES}");
+            return Err(TlsConfigError::Certificate(text));
         }
         found.push(certificate);
     }
     if found.is_empty() {
-        return Err(TlsError::NoCertificate);
+        return Err(TlsConfigError::NoCertificate);
     }
     Ok(found)
 }

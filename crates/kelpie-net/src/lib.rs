@@ -1,47 +1,54 @@
-//! Bounded HTTP/1.1 over TLS: the one product crate that names hyper and rustls.
+//! Bounded HTTP/1.1 over TLS. This is the only product crate that depends on hyper and rustls.
 //!
-//! Reading order, the way of a request: an [`Endpoint`] is where to go and, with a [`TlsClient`],
-//! whom to trust there and as whom to appear. [`connect`] gives a [`Stream`]; [`Connection::open`]
-//! puts HTTP/1.1 on it. A [`Response`] borrows its connection until it is read: no answer is ever
-//! taken for another request's. Nothing here retries, pools, follows redirects, decompresses or
-//! waits for ever on its own account: a deadline is the caller's, who may drop any future.
-//! A [`Network`] other than TCP keeps all of it inside the process.
-//! On the serving side, [`TlsListener`] is a listener for an HTTP server, and [`serve_connection`] a
-//! server for one connection. [`Files`] are certificates that change under a running process.
+//! Reading order, along a request:
+//!
+//! - An [`Endpoint`] is the address of a server. With a [`TlsClient`] it also holds the trusted
+//!   authorities and the client certificate.
+//! - [`connect`] opens a [`Stream`]. [`HttpConnection::open`] adds HTTP/1.1.
+//! - A [`Response`] borrows its connection until it is read, so that no response is mistaken for
+//!   that of another request.
+//! - A [`Network`] other than TCP keeps all streams inside the process.
+//!
+//! Nothing in this crate retries, pools, follows redirects or decompresses. Apart from name
+//! resolution there are no time limits either: the caller sets the deadline and may drop any
+//! future.
+//!
+//! For servers, [`TlsListener`] is a listener for an HTTP server, and [`serve_connection`] serves
+//! one connection. [`TlsFiles`] reloads certificates that change while the process runs.
 
 mod connect;
 mod connection;
 mod crypto;
 mod endpoint;
-mod escape;
 mod exchange;
-mod fault;
-mod files;
 mod identity;
 mod listener;
 mod network;
+mod percent_encoding;
 mod read_ahead;
 mod request;
 mod response;
-mod serve;
-mod sessions;
+mod server;
+mod session_store;
 mod stream;
 mod tls;
+mod tls_fault;
+mod tls_files;
 
 pub use connect::{ConnectError, connect};
-pub use connection::Connection;
+pub use connection::HttpConnection;
 pub use crypto::install_crypto;
 pub use endpoint::{Endpoint, EndpointError};
-pub use escape::escape;
-pub use exchange::exchange;
-pub use fault::{ClientRefusal, TlsFault};
-pub use files::{FilePaths, Files, FilesError};
+pub use exchange::send_request;
 pub use hyper::body::Incoming;
-pub use identity::{Identity, TlsError};
+pub use identity::{Identity, TlsConfigError};
 pub use listener::{TlsListener, TlsServer, client_certificate};
-pub use network::{Dialled, Network};
+pub use network::{DialFuture, Network};
+pub use percent_encoding::percent_encode;
 pub use request::RequestError;
 pub use response::Response;
-pub use serve::{BrokenOff, ServedBody, serve_connection};
-pub use stream::{HyperStream, Note, ServerStream, Stream};
+pub use server::{BodyAborted, ResponseBody, serve_connection};
+pub use stream::{HyperStream, ServerStream, Stream, TlsFaultRecorder};
 pub use tls::{Alpn, Roots, TlsClient};
+pub use tls_fault::{ClientCertRejection, TlsFault};
+pub use tls_files::{TlsFilePaths, TlsFiles, TlsFilesError};

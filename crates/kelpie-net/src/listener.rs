@@ -1,4 +1,4 @@
-//! Accepting TLS connections.
+//! Accepts TLS connections.
 
 use std::collections::VecDeque;
 use std::fmt;
@@ -17,42 +17,46 @@ use tokio::time::timeout;
 use tokio_rustls::TlsAcceptor;
 
 use crate::crypto::provider;
-use crate::identity::{Identity, TlsError};
+use crate::identity::{Identity, TlsConfigError};
 use crate::stream::ServerStream;
 use crate::tls::Roots;
 
-/// A handshake may take this long.
-const HANDSHAKE: Duration = Duration::from_secs(10);
+/// Limits the duration of a handshake.
+const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// Handshakes under way at once; with one more, the oldest makes room.
-const MOST_HANDSHAKES: usize = 256;
+/// Limits concurrent handshakes. One more aborts the oldest.
+const MAX_HANDSHAKES: usize = 256;
 
-/// As whom a server appears. Clones share the certificate: replacing it in one replaces it in all.
+/// The TLS settings of a server. Clones share the certificate, so replacing it in one replaces it
+/// in all.
 #[derive(Clone)]
 pub struct TlsServer {
     config: Arc<ServerConfig>,
-    certificate: Arc<Certificate>,
+    certificate: Arc<ServerCertificate>,
 }
 
-struct Certificate(RwLock<Arc<CertifiedKey>>);
+struct ServerCertificate(RwLock<Arc<CertifiedKey>>);
 
 impl TlsServer {
-    /// A server for HTTP/1.1 that appears as `identity` and asks nobody who they are.
-    pub fn new(identity: &Identity) -> Result<Self, TlsError> {
+    /// Creates settings for an HTTP/1.1 server that presents `identity` and does not request client
+    /// certificates.
+    pub fn new(identity: &Identity) -> Result<Self, TlsConfigError> {
         Self::with(identity, None)
     }
 
-    /// The same, but clients may show a certificate that `roots` vouch for: [`client_certificate`].
-    pub fn asking(identity: &Identity, roots: &Roots) -> Result<Self, TlsError> {
+    /// Like [`TlsServer::new`], but accepts client certificates that `roots` verify. Clients
+    /// without a certificate are accepted as well. [`client_certificate`] returns the certificate
+    /// of a connection.
+    pub fn with_client_auth(identity: &Identity, roots: &Roots) -> Result<Self, TlsConfigError> {
         Self::with(identity, Some(roots))
     }
 
-    fn with(identity: &Identity, roots: Option<&Roots>) -> Result<Self, TlsError> {
-        let certificate = Arc::new(Certificate(RwLock::new(identity.certified())));
-        let resolver: Arc<dyn ResolvesServerCert> = Arc::<Certificate>::clone(&certificate);
+    fn with(identity: &Identity, roots: Option<&Roots>) -> Result<Self, TlsConfigError> {
+        let certificate = Arc::new(ServerCertificate(RwLock::new(identity.certified())));
+        let resolver: Arc<dyn ResolvesServerCert> = Arc::<ServerCertificate>::clone(&certificate);
         let config = ServerConfig::builder_with_provider(provider().clone())
             .with_safe_default_protocol_versions()
-            .map_err(|error| TlsError::Setup(error.to_string()))?;
+            .map_err(|error| TlsConfigError::Setup(error.to_string()))?;
         let mut config = match roots {
             None => config.with_no_client_auth(),
             Some(roots) => config.with_client_cert_verifier(roots.client_verifier()?),
@@ -65,23 +69,23 @@ impl TlsServer {
         })
     }
 
-    /// Handshakes from now on use `identity`.
+    /// Uses `identity` for all handshakes from now on.
     pub fn replace(&self, identity: &Identity) {
         let current = self.certificate.0.write();
         *current.unwrap_or_else(PoisonError::into_inner) = identity.certified();
     }
 }
 
-impl ResolvesServerCert for Certificate {
+impl ResolvesServerCert for ServerCertificate {
     fn resolve(&self, _hello: ClientHello<'_>) -> Option<Arc<CertifiedKey>> {
         let current = self.0.read().unwrap_or_else(PoisonError::into_inner);
         Some(Arc::clone(&current))
     }
 }
 
-impl fmt::Debug for Certificate {
+impl fmt::Debug for ServerCertificate {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Certificate").finish_non_exhaustive()
+        f.debug_struct("ServerCertificate").finish_non_exhaustive()
     }
 }
 
@@ -91,36 +95,37 @@ impl fmt::Debug for TlsServer {
     }
 }
 
-/// The certificate that a client has shown, as DER.
+/// Returns the certificate that the client presented, as DER.
 pub fn client_certificate(stream: &ServerStream) -> Option<&[u8]> {
     let (_, connection) = stream.get_ref();
     let chain = connection.peer_certificates()?;
     chain.first().map(AsRef::as_ref)
 }
 
-/// A listener whose connections are past their TLS handshake. Handshakes run beside the accepting:
-/// a client that stalls holds up nobody, and is dropped after 10 s.
+/// A listener that returns connections after their TLS handshake. Handshakes run concurrently with
+/// accepting, so a stalled client does not delay others. It is dropped after 10 s.
 #[derive(Debug)]
 pub struct TlsListener {
     tcp: TcpListener,
     server: TlsServer,
     handshakes: JoinSet<Option<(ServerStream, SocketAddr)>>,
-    /// Of `handshakes`, oldest first; may hold some that are done.
-    under_way: VecDeque<AbortHandle>,
+    /// The handles of `handshakes`, oldest first. Some may have finished.
+    in_progress: VecDeque<AbortHandle>,
 }
 
 impl TlsListener {
-    /// Accepts from `tcp` as `server`.
+    /// Accepts connections from `tcp` and presents the certificate of `server`.
     pub fn new(tcp: TcpListener, server: TlsServer) -> Self {
         Self {
             tcp,
             server,
             handshakes: JoinSet::new(),
-            under_way: VecDeque::new(),
+            in_progress: VecDeque::new(),
         }
     }
 
-    /// The next connection, and whose it is. What was under way is not lost with the future.
+    /// Returns the next connection and its peer address. Dropping the future does not lose
+    /// handshakes in progress.
     pub async fn accept(&mut self) -> (ServerStream, SocketAddr) {
         loop {
             tokio::select! {
@@ -129,38 +134,39 @@ impl TlsListener {
                         return accepted;
                     }
                 }
-                // axum's own listener waits out what a system says that has run out of files.
-                (stream, from) = Listener::accept(&mut self.tcp) => {
-                    self.begin(stream, from);
+                // axum's listener retries after errors such as having too many open files.
+                (stream, peer) = Listener::accept(&mut self.tcp) => {
+                    self.start_handshake(stream, peer);
                 }
             }
         }
     }
 
-    fn begin(&mut self, stream: tokio::net::TcpStream, from: SocketAddr) {
-        self.under_way.retain(|handshake| !handshake.is_finished());
-        if self.under_way.len() >= MOST_HANDSHAKES
-            && let Some(oldest) = self.under_way.pop_front()
+    fn start_handshake(&mut self, stream: tokio::net::TcpStream, peer: SocketAddr) {
+        self.in_progress
+            .retain(|handshake| !handshake.is_finished());
+        if self.in_progress.len() >= MAX_HANDSHAKES
+            && let Some(oldest) = self.in_progress.pop_front()
         {
             oldest.abort();
         }
         let acceptor = TlsAcceptor::from(Arc::clone(&self.server.config));
         let handshake = async move {
-            // An answer is small and goes out at once; failing to say so changes little.
+            // Responses are small and are sent at once. A failure to set this changes little.
             let _ = stream.set_nodelay(true);
-            match timeout(HANDSHAKE, acceptor.accept(stream)).await {
-                Ok(Ok(stream)) => Some((stream, from)),
+            match timeout(HANDSHAKE_TIMEOUT, acceptor.accept(stream)).await {
+                Ok(Ok(stream)) => Some((stream, peer)),
                 Ok(Err(error)) => {
-                    tracing::debug!(%from, %error, "a client's TLS handshake failed");
+                    tracing::debug!(%peer, %error, "TLS handshake with a client failed");
                     None
                 }
                 Err(_) => {
-                    tracing::debug!(%from, "a client's TLS handshake took too long");
+                    tracing::debug!(%peer, "TLS handshake with a client timed out");
                     None
                 }
             }
         };
-        self.under_way.push_back(self.handshakes.spawn(handshake));
+        self.in_progress.push_back(self.handshakes.spawn(handshake));
     }
 }
 

@@ -1,4 +1,4 @@
-//! What lies between us and a server.
+//! The network between the process and its servers.
 
 use std::fmt;
 use std::io;
@@ -7,20 +7,21 @@ use std::sync::Arc;
 
 use tokio::io::DuplexStream;
 
-/// The way to every server: TCP, or inside this process. Clones are the same network.
+/// The way to reach servers: TCP, or in-process streams. Clones refer to the same network.
 #[derive(Clone, Default)]
 pub struct Network(pub(crate) Option<Arc<Dial>>);
 
-/// A stream to come.
-pub type Dialled = Pin<Box<dyn Future<Output = io::Result<DuplexStream>> + Send>>;
+/// A future that resolves to an in-process stream.
+pub type DialFuture = Pin<Box<dyn Future<Output = io::Result<DuplexStream>> + Send>>;
 
-pub(crate) type Dial = dyn Fn(&str, u16) -> Dialled + Send + Sync;
+pub(crate) type Dial = dyn Fn(&str, u16) -> DialFuture + Send + Sync;
 
 impl Network {
-    /// Servers that live in this process, found by host and port. No socket is opened and no clock
-    /// but the runtime's is in the way, so that all of it runs in virtual time; and there is nobody
-    /// to hide from, so that there is no TLS on these streams.
-    pub fn inside(dial: impl Fn(&str, u16) -> Dialled + Send + Sync + 'static) -> Self {
+    /// Creates a network of servers in this process. `dial` finds them by host and port.
+    ///
+    /// No socket is opened and only the runtime's clock is used, so everything runs in virtual
+    /// time. The streams have no TLS, because no other process can read them.
+    pub fn in_process(dial: impl Fn(&str, u16) -> DialFuture + Send + Sync + 'static) -> Self {
         Self(Some(Arc::new(dial)))
     }
 }
@@ -29,7 +30,7 @@ impl fmt::Debug for Network {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self.0 {
             None => "Network(TCP)",
-            Some(_) => "Network(inside)",
+            Some(_) => "Network(in-process)",
         })
     }
 }

@@ -1,4 +1,4 @@
-//! Takes from a socket all that is there.
+//! Reads as much as a socket has available.
 
 use std::io;
 use std::pin::Pin;
@@ -9,15 +9,16 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::TcpStream;
 use tokio_util::io::poll_read_buf;
 
-/// A TLS record, or the leases of fifty nodes.
-const AT_ONCE: usize = 16 * 1024;
+/// The size of a TLS record, or of the leases of fifty nodes.
+const READ_SIZE: usize = 16 * 1024;
 
-/// A socket below TLS, which asks for four kilobytes at a time: each a call to the kernel, which costs
-/// more than all else that is done with them. Between answers there is no buffer.
+/// A buffered socket below TLS. rustls reads four kilobytes at a time, and each read is a system
+/// call that costs more than all other processing of those bytes. Between responses no buffer is
+/// allocated.
 #[derive(Debug)]
 pub(crate) struct ReadAhead {
     socket: TcpStream,
-    /// What was read and is not asked for yet.
+    /// Bytes that were read from the socket but not consumed yet.
     ahead: BytesMut,
 }
 
@@ -38,9 +39,9 @@ impl AsyncRead for ReadAhead {
     ) -> Poll<io::Result<()>> {
         let Self { socket, ahead } = self.get_mut();
         if ahead.is_empty() {
-            // Whoever waits for an answer has no buffer either.
+            // A caller that waits for a response holds no buffer either.
             ready!(socket.poll_read_ready(cx))?;
-            ahead.reserve(AT_ONCE);
+            ahead.reserve(READ_SIZE);
             let read = poll_read_buf(Pin::new(socket), cx, ahead);
             if ahead.is_empty() {
                 *ahead = BytesMut::new();
@@ -95,32 +96,32 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn what_was_read_ahead_is_given_in_order_and_nothing_is_kept() {
+    async fn bytes_stay_in_order_and_buffer_is_freed() {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let socket = TcpStream::connect(listener.local_addr().unwrap());
         let mut socket = ReadAhead::new(socket.await.unwrap());
         let (mut peer, _) = listener.accept().await.unwrap();
-        let sent: Vec<u8> = (0..=u8::MAX).cycle().take(3 * AT_ONCE + 5).collect();
-        let (told, heard) = (sent.clone(), &mut [0; 4_096]);
-        let telling = tokio::spawn(async move {
-            peer.write_all(&told).await.unwrap();
+        let sent: Vec<u8> = (0..=u8::MAX).cycle().take(3 * READ_SIZE + 5).collect();
+        let (to_send, buffer) = (sent.clone(), &mut [0; 4_096]);
+        let sending = tokio::spawn(async move {
+            peer.write_all(&to_send).await.unwrap();
             drop(peer);
         });
         let mut read = Vec::new();
         loop {
-            let length = socket.read(heard).await.unwrap();
+            let length = socket.read(buffer).await.unwrap();
             if length == 0 {
                 break;
             }
-            read.extend_from_slice(&heard[..length]);
+            read.extend_from_slice(&buffer[..length]);
         }
-        telling.await.unwrap();
+        sending.await.unwrap();
         assert!(read == sent, "{} of {} bytes", read.len(), sent.len());
         assert_eq!(socket.ahead.capacity(), 0);
         assert_eq!(
-            socket.read(heard).await.unwrap(),
+            socket.read(buffer).await.unwrap(),
             0,
-            "the end stays the end"
+            "end of stream is final"
         );
     }
 }

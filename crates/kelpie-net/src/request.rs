@@ -1,34 +1,35 @@
-//! Why a request got no answer.
+//! Errors of a request.
 
 use crate::endpoint::Endpoint;
-use crate::fault::{TlsFault, rustls_error};
+use crate::tls_fault::{TlsFault, rustls_error};
 
-/// Why a request got no answer, or not all of it. The connection is of no use afterwards.
+/// A request without a complete response. The connection cannot be used afterwards.
 #[derive(Debug, thiserror::Error)]
 pub enum RequestError {
-    /// The peer closed or reset the connection, before or within its answer.
-    #[error("the connection broke off: {0}")]
+    /// The peer closed or reset the connection before the end of its response.
+    #[error("the connection was lost: {0}")]
     Broken(String),
-    /// With TLS 1.3 a server refuses a client certificate only after the handshake.
+    /// TLS failed after the handshake. With TLS 1.3 a server rejects a client certificate only
+    /// then.
     #[error("{0}")]
     Tls(TlsFault),
-    /// The answer's headers go beyond what is accepted.
-    #[error("the answer's headers are larger than 8 KiB or more than 100")]
+    /// The response head exceeds the limits on its size or on the number of headers.
+    #[error("the response head is larger than 8 KiB or has more than 100 headers")]
     HeadTooLarge,
-    /// The answer's body goes beyond what the caller accepts.
-    #[error("the answer is larger than {limit} bytes")]
+    /// The response body exceeds the limit of the caller.
+    #[error("the response is larger than {limit} bytes")]
     BodyTooLarge {
-        /// What was accepted.
+        /// The limit in bytes.
         limit: usize,
     },
-    /// The answer is not HTTP/1.1.
-    #[error("the answer is not valid HTTP/1.1: {0}")]
+    /// The response is not valid HTTP/1.1.
+    #[error("the response is not valid HTTP/1.1: {0}")]
     Malformed(String),
-    /// The request itself cannot be sent: a fault of the caller.
+    /// The request itself cannot be sent. This is an error of the caller.
     #[error("the request cannot be sent: {0}")]
     Invalid(String),
-    /// An earlier answer was not read to its end, or the connection is closed: open another.
-    #[error("the connection is closed or still busy with an earlier answer")]
+    /// The connection is closed, or an earlier response was not read to its end. Open another one.
+    #[error("the connection is closed or still busy with an earlier response")]
     Unusable,
 }
 
@@ -49,7 +50,7 @@ impl RequestError {
     }
 }
 
-/// The error with its sources; hyper's own text leaves them out.
+/// Returns the error with its sources, which hyper's own text leaves out.
 fn full_text(error: &dyn std::error::Error) -> String {
     let mut text = error.to_string();
     let mut next = error.source();
@@ -61,17 +62,17 @@ fn full_text(error: &dyn std::error::Error) -> String {
     text
 }
 
-/// The request's target below the endpoint's path.
+/// Returns the request target below the path of the endpoint.
 pub(crate) fn target(endpoint: &Endpoint, path: &str) -> Result<http::Uri, RequestError> {
     if !path.starts_with('/') {
         return Err(RequestError::Invalid(
             "its path does not start with /".into(),
         ));
     }
-    let whole = if endpoint.base_path().is_empty() {
+    let uri = if endpoint.base_path().is_empty() {
         http::Uri::try_from(path)
     } else {
         http::Uri::try_from([endpoint.base_path(), path].concat())
     };
-    whole.map_err(|error| RequestError::Invalid(error.to_string()))
+    uri.map_err(|error| RequestError::Invalid(error.to_string()))
 }

@@ -1,4 +1,4 @@
-//! An answer, read as it comes.
+//! A response, read as it arrives.
 
 use std::future::poll_fn;
 use std::pin::Pin;
@@ -11,29 +11,30 @@ use crate::exchange::Exchange;
 use crate::request::RequestError;
 use crate::stream::Stream;
 
-/// The answer to a request: its head, and its body as it comes. Read it to the end, by
-/// [`Response::collect`] or until [`Response::chunk`] gives `None`, and the connection can be used
-/// again; drop it before, and the connection is of no more use.
+/// The response to a request: the head, and a body that is read as it arrives.
+///
+/// Read it to the end with [`Response::collect`], or with [`Response::chunk`] until that returns
+/// `None`, to use the connection again. Dropping it earlier makes the connection unusable.
 #[derive(Debug)]
 pub struct Response<'c> {
-    /// The status.
+    /// The status code, which may be an error or a redirect.
     pub status: StatusCode,
-    /// The headers.
+    /// All headers of the response.
     pub headers: HeaderMap,
     body: Incoming,
-    /// `None` at the end of the body.
+    /// `None` after the end of the body.
     exchange: Option<Exchange>,
-    /// Where the stream goes when it is free again.
+    /// Receives the stream when it can be reused.
     stream: &'c mut Option<Stream>,
 }
 
 impl<'c> Response<'c> {
     pub(crate) fn new(
-        answer: http::Response<Incoming>,
+        response: http::Response<Incoming>,
         exchange: Exchange,
         stream: &'c mut Option<Stream>,
     ) -> Self {
-        let (head, body) = answer.into_parts();
+        let (head, body) = response.into_parts();
         Self {
             status: head.status,
             headers: head.headers,
@@ -43,7 +44,7 @@ impl<'c> Response<'c> {
         }
     }
 
-    /// The next bytes of the body, `None` at its end.
+    /// Returns the next bytes of the body, or `None` at its end.
     pub async fn chunk(&mut self) -> Result<Option<Bytes>, RequestError> {
         loop {
             let frame = poll_fn(|cx| {
@@ -53,7 +54,7 @@ impl<'c> Response<'c> {
                 Pin::new(&mut self.body).poll_frame(cx)
             });
             match frame.await {
-                // Trailers are no data.
+                // Trailers are skipped.
                 Some(Ok(frame)) => {
                     if let Ok(data) = frame.into_data() {
                         return Ok(Some(data));
@@ -70,30 +71,30 @@ impl<'c> Response<'c> {
         }
     }
 
-    /// The whole body, if it has at most `limit` bytes. A declared length beyond the limit is
-    /// refused before a byte is read; without one the reading stops at the limit.
+    /// Reads the whole body if it has at most `limit` bytes. A declared length above the limit is
+    /// rejected before any byte is read. Without a declared length, reading stops at the limit.
     pub async fn collect(mut self, limit: usize) -> Result<Bytes, RequestError> {
         self.check_length(limit)?;
-        let mut whole = BytesMut::new();
+        let mut body = BytesMut::new();
         while let Some(chunk) = self.chunk().await? {
-            if chunk.len() > limit - whole.len() {
+            if chunk.len() > limit - body.len() {
                 return Err(RequestError::BodyTooLarge { limit });
             }
-            whole.extend_from_slice(&chunk);
+            body.extend_from_slice(&chunk);
         }
-        Ok(whole.freeze())
+        Ok(body.freeze())
     }
 
-    /// An error if the answer declares more than `limit` bytes.
+    /// Returns an error if the response declares more than `limit` bytes.
     pub fn check_length(&self, limit: usize) -> Result<(), RequestError> {
-        // hyper has refused lengths that are no number, and several that differ.
+        // hyper rejects lengths that are not numbers, and several lengths that differ.
         match self.body.size_hint().exact() {
             Some(length) if length > limit as u64 => Err(RequestError::BodyTooLarge { limit }),
             _ => Ok(()),
         }
     }
 
-    /// A header's value, if it is there once and readable.
+    /// Returns the first value of a header if it is valid text.
     pub fn header(&self, name: &header::HeaderName) -> Option<&str> {
         self.headers.get(name)?.to_str().ok()
     }

@@ -10,32 +10,32 @@ use tokio::io::{AsyncRead, AsyncWrite, DuplexStream, ReadBuf};
 use tokio::net::TcpStream;
 use tokio_rustls::{client, server};
 
-use crate::fault::TlsFault;
 use crate::read_ahead::ReadAhead;
+use crate::tls_fault::TlsFault;
 
-/// A stream to a server, as [`crate::connect`] makes it.
+/// A stream to a server, opened by [`crate::connect`].
 #[derive(Debug)]
-pub struct Stream(Kind, Option<Note>);
+pub struct Stream(StreamKind, Option<TlsFaultRecorder>);
 
-/// The TLS fault that ended a stream, for who sees only that it ended: HTTP/2 keeps no more of an
-/// error than its text, and with TLS 1.3 a server refuses a client certificate after the handshake.
-/// Clones are the same note.
+/// Records the TLS fault that ended a stream, for callers that see only the end. HTTP/2 keeps only
+/// the text of an error, and with TLS 1.3 a server rejects a client certificate after the
+/// handshake. Clones share the record.
 #[derive(Clone, Debug, Default)]
-pub struct Note(Arc<Mutex<Option<TlsFault>>>);
+pub struct TlsFaultRecorder(Arc<Mutex<Option<TlsFault>>>);
 
-impl Note {
-    /// The fault, if there was one.
-    pub fn read(&self) -> Option<TlsFault> {
+impl TlsFaultRecorder {
+    /// Returns the recorded fault, if any.
+    pub fn fault(&self) -> Option<TlsFault> {
         self.slot().clone()
     }
 
-    /// Nothing has happened yet.
+    /// Forgets the recorded fault.
     pub fn clear(&self) {
         *self.slot() = None;
     }
 
-    fn write(&self, error: &io::Error) {
-        if let Some(fault) = TlsFault::under(error) {
+    fn record(&self, error: &io::Error) {
+        if let Some(fault) = TlsFault::in_error_chain(error) {
             *self.slot() = Some(fault);
         }
     }
@@ -45,42 +45,42 @@ impl Note {
     }
 }
 
-/// A [`Stream`] as hyper and tonic want it.
+/// A [`Stream`] with the I/O traits of hyper and tonic.
 pub type HyperStream = TokioIo<Stream>;
 
-/// A stream to a client, as [`crate::TlsListener`] accepts it.
+/// A stream to a client, accepted by [`crate::TlsListener`].
 pub type ServerStream = server::TlsStream<TcpStream>;
 
 #[derive(Debug)]
-enum Kind {
-    Plain(TcpStream),
-    // Boxed: it is a kilobyte, and streams are moved about.
+enum StreamKind {
+    Tcp(TcpStream),
+    // Boxed because it takes a kilobyte and streams are moved often.
     Tls(Box<client::TlsStream<ReadAhead>>),
-    Inside(DuplexStream),
+    InProcess(DuplexStream),
 }
 
 impl Stream {
-    pub(crate) fn plain(stream: TcpStream) -> Self {
-        Self(Kind::Plain(stream), None)
+    pub(crate) fn tcp(stream: TcpStream) -> Self {
+        Self(StreamKind::Tcp(stream), None)
     }
 
-    pub(crate) fn inside(stream: DuplexStream) -> Self {
-        Self(Kind::Inside(stream), None)
+    pub(crate) fn in_process(stream: DuplexStream) -> Self {
+        Self(StreamKind::InProcess(stream), None)
     }
 
     pub(crate) fn tls(stream: client::TlsStream<ReadAhead>) -> Self {
-        Self(Kind::Tls(Box::new(stream)), None)
+        Self(StreamKind::Tls(Box::new(stream)), None)
     }
 
-    /// A server that refuses us says why and closes; a write can fail before that is read. So such
-    /// a failure waits for the last words, which are there already or never come: a stream that was
-    /// reset is readable at once.
-    fn last_words<T>(
+    /// Reads the alert of a server that rejects the client. The server sends the alert and closes,
+    /// so a write can fail before the alert was read. Such a failure waits for the alert, which
+    /// either is available already or never arrives: a reset stream is readable at once.
+    fn read_pending_alert<T>(
         &mut self,
         cx: &mut Context<'_>,
         written: Poll<io::Result<T>>,
     ) -> Poll<io::Result<T>> {
-        let (Poll::Ready(Err(error)), Kind::Tls(stream), Some(note)) =
+        let (Poll::Ready(Err(error)), StreamKind::Tls(stream), Some(recorder)) =
             (&written, &mut self.0, &self.1)
         else {
             return written;
@@ -93,30 +93,31 @@ impl Stream {
         let mut buffer = ReadBuf::new(&mut bytes);
         match Pin::new(stream).poll_read(cx, &mut buffer) {
             Poll::Pending => return Poll::Pending,
-            Poll::Ready(Err(error)) => note.write(&error),
+            Poll::Ready(Err(error)) => recorder.record(&error),
             Poll::Ready(Ok(())) => {}
         }
         written
     }
 
-    /// The same stream, whose end by a TLS fault is noted.
+    /// Records a TLS fault that ends the stream in `recorder`.
     #[must_use]
-    pub fn noted(mut self, note: Note) -> Self {
-        self.1 = Some(note);
+    pub fn with_fault_recorder(mut self, recorder: TlsFaultRecorder) -> Self {
+        self.1 = Some(recorder);
         self
     }
 
-    /// Whether the peer, of whom nothing is awaited, neither closed the stream nor said anything.
-    pub(crate) fn is_quiet(&mut self) -> bool {
+    /// Returns true if the peer has neither closed the stream nor sent anything. The caller must
+    /// not be waiting for a response.
+    pub(crate) fn is_idle(&mut self) -> bool {
         let mut byte = [0; 1];
         let mut buffer = ReadBuf::new(&mut byte);
-        let mut nobody = Context::from_waker(Waker::noop());
+        let mut noop = Context::from_waker(Waker::noop());
         Pin::new(self)
-            .poll_read(&mut nobody, &mut buffer)
+            .poll_read(&mut noop, &mut buffer)
             .is_pending()
     }
 
-    /// As hyper and tonic want it.
+    /// Wraps the stream for hyper and tonic.
     pub fn into_hyper(self) -> HyperStream {
         TokioIo::new(self)
     }
@@ -129,12 +130,12 @@ impl AsyncRead for Stream {
         buf: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
         let read = match &mut self.0 {
-            Kind::Plain(stream) => Pin::new(stream).poll_read(cx, buf),
-            Kind::Tls(stream) => Pin::new(stream).poll_read(cx, buf),
-            Kind::Inside(stream) => Pin::new(stream).poll_read(cx, buf),
+            StreamKind::Tcp(stream) => Pin::new(stream).poll_read(cx, buf),
+            StreamKind::Tls(stream) => Pin::new(stream).poll_read(cx, buf),
+            StreamKind::InProcess(stream) => Pin::new(stream).poll_read(cx, buf),
         };
-        if let (Poll::Ready(Err(error)), Some(note)) = (&read, &self.1) {
-            note.write(error);
+        if let (Poll::Ready(Err(error)), Some(recorder)) = (&read, &self.1) {
+            recorder.record(error);
         }
         read
     }
@@ -147,11 +148,11 @@ impl AsyncWrite for Stream {
         buf: &[u8],
     ) -> Poll<io::Result<usize>> {
         let written = match &mut self.0 {
-            Kind::Plain(stream) => Pin::new(stream).poll_write(cx, buf),
-            Kind::Tls(stream) => Pin::new(stream).poll_write(cx, buf),
-            Kind::Inside(stream) => Pin::new(stream).poll_write(cx, buf),
+            StreamKind::Tcp(stream) => Pin::new(stream).poll_write(cx, buf),
+            StreamKind::Tls(stream) => Pin::new(stream).poll_write(cx, buf),
+            StreamKind::InProcess(stream) => Pin::new(stream).poll_write(cx, buf),
         };
-        self.last_words(cx, written)
+        self.read_pending_alert(cx, written)
     }
 
     fn poll_write_vectored(
@@ -160,35 +161,35 @@ impl AsyncWrite for Stream {
         bufs: &[io::IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
         let written = match &mut self.0 {
-            Kind::Plain(stream) => Pin::new(stream).poll_write_vectored(cx, bufs),
-            Kind::Tls(stream) => Pin::new(stream).poll_write_vectored(cx, bufs),
-            Kind::Inside(stream) => Pin::new(stream).poll_write_vectored(cx, bufs),
+            StreamKind::Tcp(stream) => Pin::new(stream).poll_write_vectored(cx, bufs),
+            StreamKind::Tls(stream) => Pin::new(stream).poll_write_vectored(cx, bufs),
+            StreamKind::InProcess(stream) => Pin::new(stream).poll_write_vectored(cx, bufs),
         };
-        self.last_words(cx, written)
+        self.read_pending_alert(cx, written)
     }
 
     fn is_write_vectored(&self) -> bool {
         match &self.0 {
-            Kind::Plain(stream) => stream.is_write_vectored(),
-            Kind::Tls(stream) => stream.is_write_vectored(),
-            Kind::Inside(stream) => stream.is_write_vectored(),
+            StreamKind::Tcp(stream) => stream.is_write_vectored(),
+            StreamKind::Tls(stream) => stream.is_write_vectored(),
+            StreamKind::InProcess(stream) => stream.is_write_vectored(),
         }
     }
 
     fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         let flushed = match &mut self.0 {
-            Kind::Plain(stream) => Pin::new(stream).poll_flush(cx),
-            Kind::Tls(stream) => Pin::new(stream).poll_flush(cx),
-            Kind::Inside(stream) => Pin::new(stream).poll_flush(cx),
+            StreamKind::Tcp(stream) => Pin::new(stream).poll_flush(cx),
+            StreamKind::Tls(stream) => Pin::new(stream).poll_flush(cx),
+            StreamKind::InProcess(stream) => Pin::new(stream).poll_flush(cx),
         };
-        self.last_words(cx, flushed)
+        self.read_pending_alert(cx, flushed)
     }
 
     fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         match &mut self.0 {
-            Kind::Plain(stream) => Pin::new(stream).poll_shutdown(cx),
-            Kind::Tls(stream) => Pin::new(stream).poll_shutdown(cx),
-            Kind::Inside(stream) => Pin::new(stream).poll_shutdown(cx),
+            StreamKind::Tcp(stream) => Pin::new(stream).poll_shutdown(cx),
+            StreamKind::Tls(stream) => Pin::new(stream).poll_shutdown(cx),
+            StreamKind::InProcess(stream) => Pin::new(stream).poll_shutdown(cx),
         }
     }
 }

@@ -1,4 +1,4 @@
-//! Whom a client trusts and as whom it appears.
+//! TLS settings of a client.
 
 use std::fmt;
 use std::sync::Arc;
@@ -9,30 +9,30 @@ use rustls::server::danger::ClientCertVerifier;
 use rustls::{ClientConfig, RootCertStore};
 
 use crate::crypto::provider;
-use crate::identity::{Identity, TlsError, certificates};
-use crate::sessions::LastSession;
+use crate::identity::{Identity, TlsConfigError, certificates};
+use crate::session_store::SingleSessionStore;
 
-/// Certificate authorities that vouch for servers. Cheap to clone.
+/// Certificate authorities that verify the other side. It is cheap to clone.
 #[derive(Clone)]
 pub struct Roots(Arc<RootCertStore>);
 
 impl Roots {
-    /// From PEM with one or more certificates; each must be usable.
-    pub fn from_pem(pem: &[u8]) -> Result<Self, TlsError> {
+    /// Parses PEM with one or more certificates. Every one of them must be usable.
+    pub fn from_pem(pem: &[u8]) -> Result<Self, TlsConfigError> {
         let mut store = RootCertStore::empty();
         for certificate in certificates(pem)? {
             let added = store.add(certificate);
-            added.map_err(|error| TlsError::Certificate(error.to_string()))?;
+            added.map_err(|error| TlsConfigError::Certificate(error.to_string()))?;
         }
         Ok(Self(Arc::new(store)))
     }
 
-    /// Judges the certificates of clients; those who show none are let in too.
-    pub(crate) fn client_verifier(&self) -> Result<Arc<dyn ClientCertVerifier>, TlsError> {
+    /// Verifies client certificates. Clients without a certificate are accepted as well.
+    pub(crate) fn client_verifier(&self) -> Result<Arc<dyn ClientCertVerifier>, TlsConfigError> {
         let (roots, provider) = (Arc::clone(&self.0), provider().clone());
         let verifier = WebPkiClientVerifier::builder_with_provider(roots, provider);
         let verifier = verifier.allow_unauthenticated().build();
-        verifier.map_err(|error| TlsError::Setup(error.to_string()))
+        verifier.map_err(|error| TlsConfigError::Setup(error.to_string()))
     }
 }
 
@@ -42,23 +42,28 @@ impl fmt::Debug for Roots {
     }
 }
 
-/// The protocol that is spoken inside TLS, as offered in the handshake.
+/// The application protocol to offer in the TLS handshake.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Alpn {
-    /// HTTP/1.1, what [`crate::Connection`] speaks.
+    /// HTTP/1.1, for [`crate::HttpConnection`].
     Http1,
-    /// HTTP/2, for gRPC.
+    /// HTTP/2, for gRPC clients.
     Http2,
 }
 
-/// TLS settings for one server. Cheap to clone; clones share the sessions to resume.
+/// TLS settings for one server. It is cheap to clone, and clones share the session to resume.
 #[derive(Clone)]
 pub struct TlsClient(Arc<ClientConfig>);
 
 impl TlsClient {
-    /// Trusts servers that `roots` vouch for; appears as `identity` where the server asks.
-    pub fn new(roots: &Roots, identity: Option<&Identity>, alpn: Alpn) -> Result<Self, TlsError> {
-        let setup = |error: &dyn fmt::Display| TlsError::Setup(error.to_string());
+    /// Trusts servers that `roots` verify. Presents `identity` if the server requests a
+    /// certificate.
+    pub fn new(
+        roots: &Roots,
+        identity: Option<&Identity>,
+        alpn: Alpn,
+    ) -> Result<Self, TlsConfigError> {
+        let setup = |error: &dyn fmt::Display| TlsConfigError::Setup(error.to_string());
         let verifier =
             WebPkiServerVerifier::builder_with_provider(Arc::clone(&roots.0), provider().clone());
         let verifier = verifier.build().map_err(|error| setup(&error))?;
@@ -70,7 +75,7 @@ impl TlsClient {
             Some(identity) => builder.with_client_cert_resolver(identity.resolver()),
             None => builder.with_no_client_auth(),
         };
-        config.resumption = Resumption::store(Arc::new(LastSession::default()));
+        config.resumption = Resumption::store(Arc::new(SingleSessionStore::default()));
         config.alpn_protocols = vec![match alpn {
             Alpn::Http1 => b"http/1.1".to_vec(),
             Alpn::Http2 => b"h2".to_vec(),

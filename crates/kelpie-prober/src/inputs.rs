@@ -1,76 +1,84 @@
-//! What a probe is given from outside, and may change while it runs.
+//! The inputs of a probe, which may change while it runs.
 
 use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use kelpie_core::{Machines, PoolConditions};
-use kelpie_kube::kubeconfig::Access;
+use kelpie_core::prober::{Machines, PoolConditions};
+use kelpie_kube::kubeconfig::TenantConfig;
 use secrecy::{ExposeSecret, SecretSlice};
 
-/// A kubeconfig out of a Secret. Its text goes once it is read: it is secret, and larger than what it
-/// gives.
+/// A kubeconfig from a Secret, parsed on first use.
+///
+/// The text is dropped once it is parsed: it is secret, and larger than the result.
 #[derive(Debug)]
-pub(crate) struct Kubeconfig {
-    /// Of the text, to know it again.
+pub(crate) struct LazyKubeconfig {
+    /// A hash of the text. An unchanged Secret has the same fingerprint.
     pub(crate) fingerprint: u64,
-    stage: Mutex<Stage>,
+    state: Mutex<KubeconfigState>,
 }
 
 #[derive(Debug)]
-enum Stage {
-    /// Untrusted.
-    Text(SecretSlice<u8>),
-    /// What it gives, or why it gives nothing.
-    Read(Result<Access, String>),
+enum KubeconfigState {
+    /// The untrusted text.
+    Unparsed(SecretSlice<u8>),
+    /// The access it describes, or the reason why it cannot be used.
+    Parsed(Result<TenantConfig, String>),
 }
 
-impl Kubeconfig {
-    /// From its text, or the reason why the Secret holds none.
+impl LazyKubeconfig {
+    /// Creates a kubeconfig from its text, or from the reason why the Secret contains none.
     pub(crate) fn new(fingerprint: u64, text: Result<SecretSlice<u8>, &str>) -> Self {
-        let stage = match text {
-            Ok(text) => Stage::Text(text),
-            Err(why) => Stage::Read(Err(format!("the Secret holds none: {why}"))),
+        let state = match text {
+            Ok(text) => KubeconfigState::Unparsed(text),
+            Err(reason) => {
+                let problem = format!("the Secret contains no kubeconfig: {reason}");
+                KubeconfigState::Parsed(Err(problem))
+            }
         };
         Self {
             fingerprint,
-            stage: Mutex::new(stage),
+            state: Mutex::new(state),
         }
     }
 
-    /// What it gives, or why it gives nothing. It is read here, by the probe that needs it: a text that
-    /// the reader fails on ends one probe rather than all.
-    pub(crate) fn access(&self) -> Result<Access, String> {
-        let mut stage = self.stage.lock().unwrap_or_else(PoisonError::into_inner);
-        let access = match &*stage {
-            Stage::Read(access) => return access.clone(),
-            Stage::Text(text) => Access::from_kubeconfig(text.expose_secret()),
+    /// Returns the access that the kubeconfig describes, or the reason why it cannot be used.
+    ///
+    /// The probe that needs the kubeconfig parses it here, so a text that makes the parser panic
+    /// restarts one probe and not the manager of all.
+    pub(crate) fn access(&self) -> Result<TenantConfig, String> {
+        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        let access = match &*state {
+            KubeconfigState::Parsed(access) => return access.clone(),
+            KubeconfigState::Unparsed(text) => TenantConfig::from_kubeconfig(text.expose_secret()),
         };
         let access = access.map_err(|error| error.to_string());
-        *stage = Stage::Read(access.clone());
+        *state = KubeconfigState::Parsed(access.clone());
         access
     }
 }
 
-/// Everything a probe takes over without a restart. Parts are shared: a change of one costs a pointer
-/// for the others, and a probe sees by the pointer what has changed.
+/// The inputs that a running probe picks up without a restart.
+///
+/// Large values are shared: passing on a change of one costs a pointer for each of the others, and
+/// the probe detects a change by comparing pointers.
 #[derive(Clone, Default)]
-pub(crate) struct Inputs {
-    /// The cluster's own grace period.
+pub(crate) struct ProbeInputs {
+    /// The cluster's own grace period; `None` if the configured one applies.
     pub(crate) grace: Option<Duration>,
-    /// Unhealthy conditions by worker pool.
+    /// The unhealthy conditions of each worker pool that names its own.
     pub(crate) pools: Arc<PoolConditions>,
-    /// The way into the cluster.
-    pub(crate) internal: Option<Arc<Kubeconfig>>,
-    /// The way in that its nodes use.
-    pub(crate) external: Option<Arc<Kubeconfig>>,
-    /// `None`: there is no such kind in the seed, and the machine rule is off.
+    /// The kubeconfig for the path from inside the seed; `None` while there is no Secret.
+    pub(crate) internal: Option<Arc<LazyKubeconfig>>,
+    /// The kubeconfig for the path that the nodes use; `None` while there is no Secret.
+    pub(crate) external: Option<Arc<LazyKubeconfig>>,
+    /// The machines by node. `None` if the seed has no such kind, which turns the machine rule off.
     pub(crate) machines: Option<Arc<Machines>>,
 }
 
-impl fmt::Debug for Inputs {
+impl fmt::Debug for ProbeInputs {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Inputs")
+        f.debug_struct("ProbeInputs")
             .field("grace", &self.grace)
             .field("internal", &self.internal.is_some())
             .field("external", &self.external.is_some())
@@ -78,10 +86,10 @@ impl fmt::Debug for Inputs {
     }
 }
 
-/// Whether two shared parts are the same part.
-pub(crate) fn is_same<T: ?Sized>(one: Option<&Arc<T>>, other: Option<&Arc<T>>) -> bool {
-    match (one, other) {
-        (Some(one), Some(other)) => Arc::ptr_eq(one, other),
+/// Returns true if both point to the same allocation, or if both are `None`.
+pub(crate) fn same_arc<T: ?Sized>(left: Option<&Arc<T>>, right: Option<&Arc<T>>) -> bool {
+    match (left, right) {
+        (Some(left), Some(right)) => Arc::ptr_eq(left, right),
         (None, None) => true,
         _ => false,
     }

@@ -1,29 +1,34 @@
-//! The prober: a shell round the decisions of kelpie-core.
+//! The prober: observes clusters through their API servers, and fences their controllers when the
+//! nodes lose contact.
 //!
-//! Reading order, the way of a cluster: watches on the seed feed the `registry`, which says which
-//! clusters get a probe; the `fleet` starts one task for each. A `probe` owns all state of its
-//! cluster: its `eyes` look at the cluster and give the judge an observation, its `hands` carry out
-//! what was decided. Fencing calls of all clusters pass one `gate`, the most urgent first. The
-//! `scribe` tells people: log, `metrics`, Events, and the `board` behind `/debug/state`. What all of
-//! that must be allowed to do stands in `permissions`.
+//! `kelpie-core` decides, this crate does the IO. The path of a cluster through the modules:
+//!
+//! - [`source`] watches the seed. The `registry` turns the events into actions: which clusters get
+//!   a probe, and with which inputs. The `manager` runs one task for each probe.
+//! - A `probe` owns all state of its cluster. Its `observer` makes an observation in each round,
+//!   the evaluator of `kelpie-core` decides, and the `fence_executor` carries the decision out. The
+//!   fencing calls of all clusters go through one `deadline_queue`, the most urgent first.
+//! - The `reporter` publishes the results: log, `metrics`, Events, and the `state_page` behind
+//!   `/debug/state`.
+//!
+//! `permissions` lists the RBAC rules that all of this needs.
 
-mod age;
-mod board;
-mod exhibit;
-mod eyes;
-mod fleet;
-mod gate;
-mod hands;
+mod deadline_queue;
+mod fence_executor;
 mod inputs;
+mod manager;
 mod metrics;
-mod part;
+mod observer;
 mod permissions;
 mod probe;
 mod prober;
 mod registry;
-mod scribe;
+mod reporter;
+pub mod source;
+mod state_page;
+mod subsystem;
 
-pub use board::{ClusterState, LastFlow, Shown, State, TargetState, Unprobed, Words};
-pub use exhibit::Exhibit;
-pub use permissions::{seed_needs, shoot_needs};
-pub use prober::{Options, Prober};
+pub use metrics::{ExampleSeries, register_metrics};
+pub use permissions::{seed_rules, shoot_rules};
+pub use prober::{Prober, ProberOptions};
+pub use state_page::{ClusterState, ClusterView, LastFlow, ProberState, TargetState, Unprobed};

@@ -1,13 +1,17 @@
-//! The numbers of the prober. A cluster's series go with the cluster.
+//! The metrics of the prober. The series of a cluster are removed together with its probe.
+
+mod age_gauge;
+mod examples;
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 use std::time::Duration;
 
-use kelpie_core::fence::Direction;
-use kelpie_core::{Decision, Time, Verdict};
-use kelpie_kube::Clock;
-use kelpie_kube::tenant::Traffic;
+use kelpie_core::Time;
+use kelpie_core::prober::fence::Direction;
+use kelpie_core::prober::{Decision, Verdict};
+use kelpie_kube::AnchoredClock;
+use kelpie_kube::tenant::RequestStats;
 use prometheus_client::encoding::{EncodeLabelSet, EncodeLabelValue, LabelValueEncoder};
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
@@ -15,19 +19,21 @@ use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::registry::Registry;
 
-use crate::age::Age;
+use age_gauge::AgeGauge;
 
-/// Every name begins with this.
+pub use examples::{ExampleSeries, register_metrics};
+
+/// The prefix of every metric's name.
 pub(crate) const PREFIX: &str = "kelpie_prober";
 
-/// Seconds: from a write on an idle seed to a lost race.
+/// In seconds: from a write on an idle seed to a fence that came too late.
 const FENCE_BUCKETS: [f64; 10] = [0.05, 0.1, 0.25, 0.5, 1.0, 2.0, 4.0, 10.0, 30.0, 60.0];
-/// Seconds left to the deadline; what is late lies in the first.
+/// In seconds left to the deadline. Late fences fall into the first bucket.
 const MARGIN_BUCKETS: [f64; 9] = [0.0, 0.5, 1.0, 2.0, 3.0, 4.0, 6.0, 10.0, 20.0];
-/// Seconds: from a kept connection to the limit of a round.
+/// In seconds: from a reused connection to the time limit of a round.
 const ROUND_BUCKETS: [f64; 9] = [0.005, 0.01, 0.025, 0.1, 0.3, 1.0, 3.0, 10.0, 30.0];
-/// A round that begins later than this after its time is counted as late.
-const LATE: Duration = Duration::from_millis(250);
+/// A round that starts with more delay than this is counted as late.
+const LATE_THRESHOLD: Duration = Duration::from_millis(250);
 
 type FloatGauge = Gauge<f64, AtomicU64>;
 
@@ -39,62 +45,62 @@ struct ClusterLabel {
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
 struct VerdictLabel {
     cluster: Arc<str>,
-    verdict: Word,
+    verdict: StaticLabelValue,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
 struct AttemptLabel {
     cluster: Arc<str>,
-    direction: Word,
+    direction: StaticLabelValue,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
 struct DirectionLabel {
-    direction: Word,
+    direction: StaticLabelValue,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct CodeLabel {
+struct TenantCodeLabel {
     code: String,
 }
 
-/// A label value from a fixed list.
+/// A label value from a fixed set.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-struct Word(&'static str);
+struct StaticLabelValue(&'static str);
 
-impl EncodeLabelValue for Word {
+impl EncodeLabelValue for StaticLabelValue {
     fn encode(&self, encoder: &mut LabelValueEncoder<'_>) -> Result<(), std::fmt::Error> {
         self.0.encode(encoder)
     }
 }
 
-const UP: Word = Word("up");
-const DOWN: Word = Word("down");
+const UP: StaticLabelValue = StaticLabelValue("up");
+const DOWN: StaticLabelValue = StaticLabelValue("down");
 
-fn word(direction: Direction) -> Word {
+fn direction_value(direction: Direction) -> StaticLabelValue {
     match direction {
         Direction::Up => UP,
         Direction::Down => DOWN,
     }
 }
 
-const VERDICTS: [(Verdict, Word); 3] = [
-    (Verdict::Fence, Word("fence")),
-    (Verdict::Hold, Word("hold")),
-    (Verdict::Release, Word("release")),
+const VERDICTS: [(Verdict, StaticLabelValue); 3] = [
+    (Verdict::Fence, StaticLabelValue("fence")),
+    (Verdict::Hold, StaticLabelValue("hold")),
+    (Verdict::Release, StaticLabelValue("release")),
 ];
 
-/// The families, and the series that no cluster owns. Clones are the same.
+/// All metrics of the prober. Clones share the values.
 #[derive(Clone, Debug)]
-pub(crate) struct Metrics {
+pub(crate) struct ProberMetrics {
     pub(crate) active_probes: Gauge,
     pub(crate) leader: Gauge,
     pub(crate) unreadable_clusters: Gauge,
     pub(crate) watch_failures: Counter,
     pub(crate) probe_restarts: Counter,
-    requests: Family<CodeLabel, Counter>,
-    /// Of the answers that healthy rounds get.
-    answered: Counter,
+    requests: Family<TenantCodeLabel, Counter>,
+    /// The series of `requests` for status 200, which healthy rounds increment.
+    ok_responses: Counter,
     throttled: Counter,
     connections: Counter,
     bytes: Counter,
@@ -102,14 +108,14 @@ pub(crate) struct Metrics {
     trip_to_fence: Histogram,
     margin: Histogram,
     round_duration: Histogram,
-    late_wakes: Counter,
-    clock: Clock,
-    clusters: Arc<Families>,
+    rounds_late: Counter,
+    clock: AnchoredClock,
+    clusters: Arc<ClusterFamilies>,
 }
 
-/// What every cluster has a series of.
+/// The families that have a series for each cluster.
 #[derive(Debug)]
-struct Families {
+struct ClusterFamilies {
     internal_failures: Family<ClusterLabel, Counter>,
     external_failures: Family<ClusterLabel, Counter>,
     lease_failures: Family<ClusterLabel, Counter>,
@@ -117,13 +123,13 @@ struct Families {
     expired: Family<ClusterLabel, FloatGauge>,
     candidates: Family<ClusterLabel, Gauge>,
     verdict: Family<VerdictLabel, Gauge>,
-    fenced: Family<ClusterLabel, Age, Clock>,
-    last_judged: Family<ClusterLabel, Age, Clock>,
+    fenced: Family<ClusterLabel, AgeGauge, AnchoredClock>,
+    last_judged: Family<ClusterLabel, AgeGauge, AnchoredClock>,
     last_margin: Family<ClusterLabel, FloatGauge>,
 }
 
-impl Families {
-    fn new(clock: Clock) -> Self {
+impl ClusterFamilies {
+    fn new(clock: AnchoredClock) -> Self {
         Self {
             internal_failures: Family::default(),
             external_failures: Family::default(),
@@ -139,13 +145,13 @@ impl Families {
     }
 }
 
-impl Metrics {
-    /// Registers everything; ages are told by this clock.
-    pub(crate) fn new(registry: &mut Registry, clock: Clock) -> Self {
-        let requests = Family::<CodeLabel, Counter>::default();
+impl ProberMetrics {
+    /// Registers all metrics. Ages are computed with `clock`.
+    pub(crate) fn new(registry: &mut Registry, clock: AnchoredClock) -> Self {
+        let requests = Family::<TenantCodeLabel, Counter>::default();
         let code = "200".to_owned();
         let metrics = Self {
-            answered: requests.get_or_create_owned(&CodeLabel { code }),
+            ok_responses: requests.get_or_create_owned(&TenantCodeLabel { code }),
             active_probes: Gauge::default(),
             leader: Gauge::default(),
             unreadable_clusters: Gauge::default(),
@@ -159,9 +165,9 @@ impl Metrics {
             trip_to_fence: Histogram::new(FENCE_BUCKETS),
             margin: Histogram::new(MARGIN_BUCKETS),
             round_duration: Histogram::new(ROUND_BUCKETS),
-            late_wakes: Counter::default(),
+            rounds_late: Counter::default(),
             clock,
-            clusters: Arc::new(Families::new(clock)),
+            clusters: Arc::new(ClusterFamilies::new(clock)),
         };
         for direction in [DOWN, UP] {
             let label = DirectionLabel { direction };
@@ -176,73 +182,74 @@ impl Metrics {
     fn register_global(&self, registry: &mut Registry) {
         registry.register(
             "active_probes",
-            "Clusters that are being probed",
+            "Clusters with a running probe",
             self.active_probes.clone(),
         );
         registry.register(
             "leader",
-            "1 if this replica acts, 0 if it only observes",
+            "1 if this replica acts, 0 if it only observes (standby or dry run)",
             self.leader.clone(),
         );
         registry.register(
             "unreadable_clusters",
-            "Cluster objects whose Shoot cannot be read: they keep the probe they had, or get none",
+            "Clusters whose object cannot be read. A running probe continues, no new one starts",
             self.unreadable_clusters.clone(),
         );
         registry.register(
             "watch_failures",
-            "Watches on the seed that broke and were begun again",
+            "Watches on the seed that failed and were restarted",
             self.watch_failures.clone(),
         );
         registry.register(
             "probe_restarts",
-            "Probes that ended by a defect and were started again",
+            "Probes that panicked (a bug in Kelpie) and were restarted",
             self.probe_restarts.clone(),
         );
         registry.register(
             "requests",
-            "Requests to the API servers of the clusters, by status code; error: no answer",
+            "Requests to the API servers of the clusters, by HTTP status code; error: no response",
             self.requests.clone(),
         );
         registry.register(
             "throttled",
-            "Answers 429 from the API servers of the clusters",
+            "Requests that the API servers of the clusters rejected with HTTP 429 (throttled)",
             self.throttled.clone(),
         );
         registry.register(
             "connections",
-            "Connections to the API servers of the clusters that were opened",
+            "Connections opened to the API servers of the clusters",
             self.connections.clone(),
         );
         registry.register(
             "received_bytes",
-            "Bytes read from the API servers of the clusters, without headers",
+            "Bytes of response bodies received from the API servers of the clusters",
             self.bytes.clone(),
         );
         registry.register(
             "scale_operations",
-            "Scale calls acknowledged by the seed, by direction",
+            "Scale requests that the seed's API server acknowledged, by direction",
             self.scale_operations.clone(),
         );
         registry.register(
             "trip_to_fence_seconds",
-            "From the trip of a cluster to each acknowledged scale call of its fence",
+            "Time from the trip of a cluster to each acknowledged scale-down of its fence",
             self.trip_to_fence.clone(),
         );
         registry.register(
             "fence_margin_seconds",
-            "Time left to the deadline when kube-controller-manager was scaled down; 0: too late",
+            "Time left to the deadline when kube-controller-manager was scaled down. Late fences \
+             count as 0",
             self.margin.clone(),
         );
         registry.register(
             "round_duration_seconds",
-            "How long a probe round took",
+            "Duration of a round",
             self.round_duration.clone(),
         );
         registry.register(
-            "late_wakes",
-            "Rounds that began more than 250 ms after their time",
-            self.late_wakes.clone(),
+            "rounds_late",
+            "Rounds that started more than 250 ms late",
+            self.rounds_late.clone(),
         );
     }
 
@@ -250,92 +257,92 @@ impl Metrics {
         let families = &self.clusters;
         registry.register(
             "internal_probe_failures",
-            "API-server probes of the cluster that failed",
+            "Failed API-server probes of the cluster",
             families.internal_failures.clone(),
         );
         registry.register(
             "external_probe_failures",
-            "Probes of the cluster over the external path that failed",
+            "Failed probes of the cluster over the external path",
             families.external_failures.clone(),
         );
         registry.register(
             "lease_probe_failures",
-            "Rounds in which too many leases of the cluster were not renewed; lists that fail do not count",
+            "Rounds in which too many node leases of the cluster were not renewed. Failed lists do \
+             not count",
             families.lease_failures.clone(),
         );
         registry.register(
             "scale_attempts",
-            "Scale operations tried for the cluster, by direction, whatever came of them",
+            "Scale operations attempted for the cluster, successful or not, by direction",
             families.scale_attempts.clone(),
         );
         registry.register(
             "expired_fraction",
-            "Share of the cluster's candidate nodes whose leases are expired",
+            "Fraction of the cluster's candidate nodes whose leases are expired",
             families.expired.clone(),
         );
         registry.register(
             "candidates",
-            "Nodes of the cluster that count",
+            "Candidate nodes of the cluster, whose leases are evaluated",
             families.candidates.clone(),
         );
         registry.register(
             "verdict",
-            "1 for the verdict that holds for the cluster, 0 for the others",
+            "1 for the current verdict on the cluster, 0 for the others",
             families.verdict.clone(),
         );
         registry.register(
             "fenced_seconds",
-            "Time since the cluster was found fenced; 0: it is not",
+            "Time since the prober first saw the cluster fenced; 0 if it is not fenced",
             families.fenced.clone(),
         );
         registry.register(
             "last_judged_age_seconds",
-            "Time since leases of the cluster were last judged, or since its probe began",
+            "Time since the leases of the cluster were last evaluated, or since its probe started",
             families.last_judged.clone(),
         );
         registry.register(
             "last_fence_margin_seconds",
-            "Time that was left to the deadline when kube-controller-manager was last scaled down; \
-             negative: it was too late",
+            "Time left to the deadline when kube-controller-manager was last scaled down. \
+             Negative: too late. 0 if it never was",
             families.last_margin.clone(),
         );
     }
 
-    /// A round has ended.
-    pub(crate) fn round(&self, planned: Time, began: Time, ended: Time) {
-        if began.since(planned) > LATE {
-            self.late_wakes.inc();
+    /// Counts a round that was planned for one time, and ran from `start` to `end`.
+    pub(crate) fn round(&self, planned: Time, start: Time, end: Time) {
+        if start.since(planned) > LATE_THRESHOLD {
+            self.rounds_late.inc();
         }
-        self.round_duration
-            .observe(ended.since(began).as_secs_f64());
+        self.round_duration.observe(end.since(start).as_secs_f64());
     }
 
-    /// A round's requests to a cluster's API server.
-    pub(crate) fn traffic(&self, traffic: &Traffic) {
-        for status in &traffic.statuses {
+    /// Counts the requests of a round to a cluster's API server.
+    pub(crate) fn requests(&self, stats: &RequestStats) {
+        for status in &stats.statuses {
             match status {
                 200 => {
-                    self.answered.inc();
+                    self.ok_responses.inc();
                     continue;
                 }
                 429 => self.throttled.inc(),
                 _ => 0,
             };
             let code = status.to_string();
-            self.requests.get_or_create(&CodeLabel { code }).inc();
+            self.requests.get_or_create(&TenantCodeLabel { code }).inc();
         }
-        if traffic.unanswered > 0 {
+        if stats.unanswered > 0 {
             let code = "error".to_owned();
-            let unanswered = u64::from(traffic.unanswered);
+            let unanswered = u64::from(stats.unanswered);
             self.requests
-                .get_or_create(&CodeLabel { code })
+                .get_or_create(&TenantCodeLabel { code })
                 .inc_by(unanswered);
         }
-        self.connections.inc_by(traffic.connections.into());
-        self.bytes.inc_by(traffic.bytes);
+        self.connections.inc_by(stats.connections.into());
+        self.bytes.inc_by(stats.bytes);
     }
 
-    /// The series of a cluster, until they are dropped.
+    /// Creates the series of a cluster. They exist until the returned value is dropped.
     pub(crate) fn of_cluster(&self, cluster: &Arc<str>) -> ClusterMetrics {
         let label = ClusterLabel {
             cluster: Arc::clone(cluster),
@@ -366,13 +373,13 @@ impl Metrics {
             last_margin: families.last_margin.get_or_create_owned(&label),
             attempts,
             verdict,
-            all: self.clone(),
+            prober: self.clone(),
             label,
         }
     }
 }
 
-/// The series of one cluster. They go when this is dropped.
+/// The series of one cluster. They are removed when this is dropped.
 #[derive(Debug)]
 pub(crate) struct ClusterMetrics {
     pub(crate) internal_failures: Counter,
@@ -380,17 +387,17 @@ pub(crate) struct ClusterMetrics {
     pub(crate) lease_failures: Counter,
     expired: FloatGauge,
     candidates: Gauge,
-    fenced: Age,
-    last_judged: Age,
+    fenced: AgeGauge,
+    last_judged: AgeGauge,
     last_margin: FloatGauge,
     attempts: [Counter; 2],
     verdict: [Gauge; 3],
-    pub(crate) all: Metrics,
+    pub(crate) prober: ProberMetrics,
     label: ClusterLabel,
 }
 
 impl ClusterMetrics {
-    /// A decision was made.
+    /// Updates the gauges that show a decision and the leases it is based on.
     pub(crate) fn decided(&self, decision: &Decision) {
         for ((verdict, _), gauge) in VERDICTS.iter().zip(&self.verdict) {
             gauge.set(i64::from(*verdict == decision.verdict));
@@ -399,17 +406,17 @@ impl ClusterMetrics {
             return;
         };
         self.candidates.set(leases.candidates.into());
-        let share = f64::from(leases.expired) / f64::from(leases.candidates.max(1));
-        self.expired.set(share);
+        let fraction = f64::from(leases.expired) / f64::from(leases.candidates.max(1));
+        self.expired.set(fraction);
         self.last_judged.set(Some(decision.at));
     }
 
-    /// The cluster is fenced since then; `None`: it is not.
+    /// Sets the start of the cluster's fence. `None` means that it is not fenced.
     pub(crate) fn fenced(&self, since: Option<Time>) {
         self.fenced.set(since);
     }
 
-    /// A scale operation begins.
+    /// Counts the start of a scale operation.
     pub(crate) fn scaling(&self, direction: Direction) {
         match direction {
             Direction::Down => self.attempts[0].inc(),
@@ -417,19 +424,20 @@ impl ClusterMetrics {
         };
     }
 
-    /// A scale call was acknowledged.
+    /// Counts an acknowledged scale request.
     pub(crate) fn scaled(&self, direction: Direction) {
-        let direction = word(direction);
+        let direction = direction_value(direction);
         let label = DirectionLabel { direction };
-        self.all.scale_operations.get_or_create(&label).inc();
+        self.prober.scale_operations.get_or_create(&label).inc();
     }
 
-    /// A target was fenced: how long after the trip, and how many seconds before the deadline.
-    pub(crate) fn fenced_a_target(&self, at: Time, tripped: Time, margin: Option<f64>) {
-        let took = at.since(tripped).as_secs_f64();
-        self.all.trip_to_fence.observe(took);
+    /// Records that a target was fenced at `at`. `margin` is the number of seconds left to the
+    /// deadline; `None` for a target without a deadline.
+    pub(crate) fn target_fenced(&self, at: Time, tripped: Time, margin: Option<f64>) {
+        let after_trip = at.since(tripped).as_secs_f64();
+        self.prober.trip_to_fence.observe(after_trip);
         if let Some(margin) = margin {
-            self.all.margin.observe(margin.max(0.0));
+            self.prober.margin.observe(margin.max(0.0));
             self.last_margin.set(margin);
         }
     }
@@ -437,7 +445,7 @@ impl ClusterMetrics {
 
 impl Drop for ClusterMetrics {
     fn drop(&mut self) {
-        let families = &self.all.clusters;
+        let families = &self.prober.clusters;
         let label = &self.label;
         families.internal_failures.remove(label);
         families.external_failures.remove(label);
@@ -462,7 +470,7 @@ impl Drop for ClusterMetrics {
 
 #[cfg(test)]
 mod tests {
-    use kelpie_kube::WallClock;
+    use kelpie_kube::SystemClock;
     use prometheus_client::encoding::text::encode;
 
     use super::*;
@@ -474,9 +482,12 @@ mod tests {
     }
 
     #[test]
-    fn a_clusters_series_are_there_from_the_start_and_go_with_it() {
+    fn series_live_as_long_as_their_cluster() {
         let mut registry = Registry::default();
-        let metrics = Metrics::new(&mut registry, Clock::anchored(&WallClock::default()));
+        let metrics = ProberMetrics::new(
+            &mut registry,
+            AnchoredClock::anchored(&SystemClock::default()),
+        );
         let before = text(&registry);
         let clusters = ["a", "b"].map(|name| metrics.of_cluster(&name.into()));
         let with_both = text(&registry);
@@ -495,14 +506,17 @@ mod tests {
     }
 
     #[test]
-    fn a_fence_that_comes_too_late_has_a_negative_margin() {
+    fn late_fence_has_negative_margin() {
         let mut registry = Registry::default();
-        let metrics = Metrics::new(&mut registry, Clock::anchored(&WallClock::default()));
+        let metrics = ProberMetrics::new(
+            &mut registry,
+            AnchoredClock::anchored(&SystemClock::default()),
+        );
         let cluster = metrics.of_cluster(&"a".into());
         let at = |seconds: i64| Time::from_micros(seconds * 1_000_000);
-        cluster.fenced_a_target(at(12), at(10), Some(-3.0));
+        cluster.target_fenced(at(12), at(10), Some(-3.0));
         assert!((cluster.last_margin.get() + 3.0).abs() < 1e-9);
-        cluster.fenced_a_target(at(5), at(4), Some(4.0));
+        cluster.target_fenced(at(5), at(4), Some(4.0));
         assert!((cluster.last_margin.get() - 4.0).abs() < 1e-9);
         let text = text(&registry);
         assert!(

@@ -1,97 +1,46 @@
-//! What the prober must be allowed to do, and why. RBAC files and the self-check are made from it.
-
-use std::collections::BTreeSet;
+//! The permissions that the prober needs, each with its reason.
+//!
+//! The RBAC files are generated from them, and `kelpie check` verifies them.
 
 use kelpie_config::ProberConfig;
-use kelpie_core::ResourceRef;
+use kelpie_kube::actuator;
 use kelpie_kube::leader::ElectionSettings;
-use kelpie_kube::seed::{FOLLOW, Need};
+use kelpie_kube::rbac::PolicyRule;
 
-const CLUSTERS: (&str, &str) = ("extensions.gardener.cloud", "clusters");
-const MACHINES: (&str, &str) = ("machine.sapcloud.io", "machines");
+use crate::source::cluster_source;
+
 const LEASES: (&str, &str) = ("coordination.k8s.io", "leases");
-const SECRETS: (&str, &str) = ("", "secrets");
 const EVENTS: (&str, &str) = ("", "events");
 const NODES: (&str, &str) = ("", "nodes");
 
-/// A write that rests on what was read.
-const CHANGE: &[&str] = &["get", "patch"];
-/// The same on objects that all clusters have, which are read together.
-const CHANGE_OF_ALL: &[&str] = &["get", "list", "patch"];
+/// The namespace in which kubelets renew their leases.
+const NODE_LEASE_NAMESPACE: &str = "kube-node-lease";
 
-/// Where kubelets renew their leases.
-const NODE_LEASES: &str = "kube-node-lease";
-
-/// On the seed, for this configuration; `election`: where the leader is elected, if it is.
-pub fn seed_needs(config: &ProberConfig, election: Option<&ElectionSettings>) -> Vec<Need> {
+/// Returns the permissions on the seed for this configuration. `election` is `None` without a
+/// leader election.
+pub fn seed_rules(config: &ProberConfig, election: Option<&ElectionSettings>) -> Vec<PolicyRule> {
+    let mut rules = cluster_source(config).policy_rules();
     let only = config.namespace.as_deref();
-    let secrets = [
-        Some(&config.kubeconfig_secret),
-        config.external_kubeconfig_secret.as_ref(),
-    ];
-    let mut needs = vec![
-        Need::new(
-            FOLLOW,
-            CLUSTERS,
-            "which clusters there are, and their Shoots",
-        )
-        .named(only),
-    ];
-    needs.extend(secrets.into_iter().flatten().map(|secret| {
-        let reason = "the kubeconfigs of the clusters; no other Secret is asked for";
-        Need::new(FOLLOW, SECRETS, reason)
-            .within(only)
-            .named(Some(secret))
-    }));
-    let reason = "nodes whose machine failed or is going do not count";
-    needs.push(Need::new(FOLLOW, MACHINES, reason).within(only));
-    for kind in kinds(config) {
-        let kind = (kind.0.as_str(), kind.1.as_str());
-        let reason = "reading what is to be fenced, and recording its replicas";
-        let verbs = if only.is_none() {
-            CHANGE_OF_ALL
-        } else {
-            CHANGE
-        };
-        needs.push(Need::new(verbs, kind, reason).within(only));
-        let reason = "fencing and restoring: setting the replicas";
-        needs.push(Need::new(CHANGE, kind, reason).of("scale").within(only));
-    }
-    needs.extend(election.into_iter().flat_map(Need::of_election));
-    let reason = "telling what was done, on the Cluster and on each scaled object";
-    let events = Need::new(&["create", "patch"], EVENTS, reason);
-    needs.push(events.or_else("Events; everything else works"));
-    needs
+    rules.extend(actuator::policy_rules(&config.targets, only));
+    rules.extend(election.into_iter().flat_map(PolicyRule::for_election));
+    let reason = "reporting fences and restores, on the Cluster and on each target";
+    let events = PolicyRule::new(&["create", "patch"], EVENTS, reason);
+    rules.push(events.optional("Events; everything else works"));
+    rules
 }
 
-/// On each cluster that is watched over. `/version` is open to everybody who is authenticated.
-pub fn shoot_needs() -> Vec<Need> {
-    let leases = Need::new(&["list"], LEASES, "whether kubelets still renew");
+/// Returns the permissions on each probed cluster. `/version` needs none: every authenticated
+/// client may read it.
+pub fn shoot_rules() -> Vec<PolicyRule> {
+    let leases = PolicyRule::new(
+        &["list"],
+        LEASES,
+        "detecting kubelets that do not renew their leases",
+    );
     vec![
-        leases.within(Some(NODE_LEASES)),
-        Need::new(&["list"], NODES, "which nodes count"),
+        leases.in_namespace(Some(NODE_LEASE_NAMESPACE)),
+        PolicyRule::new(&["list"], NODES, "finding the nodes whose leases count"),
     ]
-}
-
-/// Group and plural of what is fenced, each once.
-fn kinds(config: &ProberConfig) -> BTreeSet<(String, String)> {
-    let targets = config.targets.iter();
-    let kind = |resource: &ResourceRef| {
-        let group = resource.api_version.rsplit_once('/');
-        let group = group.map_or("", |(group, _)| group);
-        (group.to_owned(), plural(&resource.kind))
-    };
-    targets.map(|target| kind(&target.resource)).collect()
-}
-
-/// As Kubernetes itself guesses it: right for every built-in kind that can be scaled.
-fn plural(kind: &str) -> String {
-    let kind = kind.to_ascii_lowercase();
-    match kind.strip_suffix('y') {
-        Some(stem) => format!("{stem}ies"),
-        None if kind.ends_with('s') => format!("{kind}es"),
-        None => format!("{kind}s"),
-    }
 }
 
 #[cfg(test)]
@@ -100,7 +49,7 @@ mod tests {
 
     use kelpie_config::{Strictness, prober};
 
-    use kelpie_kube::seed::Permission;
+    use kelpie_kube::rbac::Permission;
 
     use super::*;
 
@@ -123,7 +72,7 @@ mod tests {
     }
 
     /// Verbs, group, resources, namespace, name.
-    type Rule = (
+    type Grant = (
         &'static [&'static str],
         &'static str,
         &'static [&'static str],
@@ -134,8 +83,8 @@ mod tests {
     const READ: &[&str] = &["get", "list", "watch"];
     const SCALE: &[&str] = &["get", "list", "watch", "update", "patch"];
 
-    /// What Gardener 1.136 allows dependency-watchdog's prober in the seed.
-    const GARDENER: &[Rule] = &[
+    /// The grants of Gardener 1.136 for dependency-watchdog's prober on the seed.
+    const GARDENER_ON_SEED: &[Grant] = &[
         (READ, "extensions.gardener.cloud", &["clusters"], None, None),
         (READ, "", &["namespaces", "secrets"], None, None),
         (READ, "machine.sapcloud.io", &["machines"], None, None),
@@ -169,8 +118,8 @@ mod tests {
         ),
     ];
 
-    /// And in the shoot.
-    const IN_SHOOT: &[Rule] = &[
+    /// The grants of Gardener 1.136 for dependency-watchdog's prober on the shoot.
+    const GARDENER_ON_SHOOT: &[Grant] = &[
         (
             &["get", "list"],
             "coordination.k8s.io",
@@ -181,11 +130,11 @@ mod tests {
         (&["get", "list"], "", &["nodes"], None, None),
     ];
 
-    fn is_granted(rules: &[Rule], wanted: &Permission) -> bool {
+    fn is_granted(grants: &[Grant], wanted: &Permission) -> bool {
         let subresource = wanted.subresource.iter();
         let path: String = subresource.fold(wanted.resource.clone(), |path, sub| path + "/" + sub);
         let covers = |limit: Option<&str>, wanted: Option<&str>| limit.is_none() || limit == wanted;
-        rules
+        grants
             .iter()
             .any(|(verbs, group, resources, namespace, name)| {
                 verbs.contains(&wanted.verb.as_str())
@@ -196,67 +145,61 @@ mod tests {
             })
     }
 
-    fn beyond(rules: &[Rule], needs: &[Need]) -> Vec<String> {
-        let needed = needs.iter().filter(|need| need.lost.is_none());
-        let wanted = needed.flat_map(Need::permissions);
-        let beyond = wanted.filter(|wanted| !is_granted(rules, wanted));
-        beyond.map(|wanted| wanted.to_string()).collect()
+    fn not_granted(grants: &[Grant], rules: &[PolicyRule]) -> Vec<String> {
+        let needed = rules.iter().filter(|rule| rule.missing_if_denied.is_none());
+        let wanted = needed.flat_map(PolicyRule::permissions);
+        let missing = wanted.filter(|wanted| !is_granted(grants, wanted));
+        missing.map(|wanted| wanted.to_string()).collect()
     }
 
     #[test]
-    fn nothing_is_needed_beyond_what_gardener_grants() {
+    fn gardener_grants_everything_needed() {
         let gardeners = config(FILE);
-        let needs = seed_needs(&gardeners, Some(&election()));
-        assert_eq!(beyond(GARDENER, &needs), [""; 0]);
-        assert_eq!(beyond(IN_SHOOT, &shoot_needs()), [""; 0]);
+        let rules = seed_rules(&gardeners, Some(&election()));
+        assert_eq!(not_granted(GARDENER_ON_SEED, &rules), [""; 0]);
+        assert_eq!(not_granted(GARDENER_ON_SHOOT, &shoot_rules()), [""; 0]);
         let one = config(&format!("namespace: shoot--a\n{FILE}"));
-        assert_eq!(beyond(GARDENER, &seed_needs(&one, None)), [""; 0]);
+        assert_eq!(
+            not_granted(GARDENER_ON_SEED, &seed_rules(&one, None)),
+            [""; 0]
+        );
     }
 
     #[test]
-    fn the_comparison_can_tell_the_difference() {
+    fn missing_grants_are_found() {
         let file = FILE.replace("kind: Deployment", "kind: StatefulSet");
-        let more = seed_needs(&config(&file), None);
-        assert!(beyond(GARDENER, &more).contains(&"patch statefulsets/scale.apps".to_owned()));
+        let more = seed_rules(&config(&file), None);
+        assert!(
+            not_granted(GARDENER_ON_SEED, &more)
+                .contains(&"patch statefulsets/scale.apps".to_owned())
+        );
         let elsewhere = ElectionSettings {
             namespace: "kube-system".into(),
             ..election()
         };
-        let elsewhere = seed_needs(&config(FILE), Some(&elsewhere));
-        assert_eq!(beyond(GARDENER, &elsewhere).len(), 3);
+        let elsewhere = seed_rules(&config(FILE), Some(&elsewhere));
+        assert_eq!(not_granted(GARDENER_ON_SEED, &elsewhere).len(), 3);
     }
 
     #[test]
-    fn only_events_may_be_missing() {
-        let needs = seed_needs(&config(FILE), Some(&election()));
-        let optional: Vec<&str> = needs
+    fn only_events_are_optional() {
+        let rules = seed_rules(&config(FILE), Some(&election()));
+        let optional: Vec<&str> = rules
             .iter()
-            .filter(|need| need.lost.is_some())
-            .map(|need| need.resource.as_str())
+            .filter(|rule| rule.missing_if_denied.is_some())
+            .map(|rule| rule.resource.as_str())
             .collect();
         assert_eq!(optional, ["events"]);
     }
 
     #[test]
-    fn secrets_are_asked_for_by_name_and_leases_only_where_there_is_an_election() {
+    fn secrets_are_restricted_by_name() {
         let external = config(&format!("externalKubeConfigSecretName: outside\n{FILE}"));
-        let needs = seed_needs(&external, None);
-        let secrets = needs.iter().filter(|need| need.resource == "secrets");
-        let names: Vec<_> = secrets.map(|need| need.name.as_deref()).collect();
+        let rules = seed_rules(&external, None);
+        let secrets = rules.iter().filter(|rule| rule.resource == "secrets");
+        let names: Vec<_> = secrets.map(|rule| rule.name.as_deref()).collect();
         let configured = "shoot-access-dependency-watchdog-probe";
         assert_eq!(names, [Some(configured), Some("outside")]);
-        assert!(needs.iter().all(|need| need.resource != "leases"));
-    }
-
-    #[test]
-    fn kinds_become_resources() {
-        for (kind, resource) in [
-            ("Deployment", "deployments"),
-            ("StatefulSet", "statefulsets"),
-            ("Proxy", "proxies"),
-            ("Redis", "redises"),
-        ] {
-            assert_eq!(plural(kind), resource);
-        }
+        assert!(rules.iter().all(|rule| rule.resource != "leases"));
     }
 }

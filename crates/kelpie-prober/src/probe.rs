@@ -1,46 +1,48 @@
-//! One cluster's probe: a task that owns all state of the cluster.
+//! The probe of one cluster: a task that owns all state of the cluster.
 
 use std::pin::pin;
 use std::time::Duration;
 
-use kelpie_core::{Decision, Judge, Time, Verdict, Wake, WakeReason};
-use kelpie_kube::Clock;
-use kelpie_kube::tenant::Haste;
+use kelpie_core::Time;
+use kelpie_core::prober::{Decision, Evaluator, Verdict, Wake, WakeReason};
+use kelpie_kube::AnchoredClock;
+use kelpie_kube::tenant::Urgency;
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
-use crate::eyes::{Eyes, Round};
-use crate::hands::Hands;
-use crate::inputs::Inputs;
+use crate::fence_executor::FenceExecutor;
+use crate::inputs::ProbeInputs;
+use crate::observer::{Observer, RoundContext};
 
-/// First rounds are spread over this long, so that a start with many clusters is no stampede.
+/// The first rounds of all clusters are spread over this time, to avoid a stampede at the start.
 const SPREAD: Duration = Duration::from_secs(1);
 
-/// Rounds are urgent in this share of the grace period before the deadline. A healthy cluster, looked
-/// at every 10 s and renewing every 10 s, never comes that near.
-const URGENT_SHARE: f64 = 0.375;
+/// Rounds are urgent in the last part of the grace period before the deadline: this fraction of it.
+/// A healthy cluster, which is probed every 10 s and renews every 10 s, never gets that close.
+const URGENT_FRACTION: f64 = 0.375;
 
-/// Looks at its cluster, lets the judge decide, and lets the hands follow.
+/// Observes its cluster, evaluates the observation and executes the decision, round after round.
 pub(crate) struct Probe {
-    pub(crate) clock: Clock,
-    /// Where the cluster has no grace period of its own.
+    pub(crate) clock: AnchoredClock,
+    /// The grace period if the cluster has none of its own.
     pub(crate) grace: Duration,
-    pub(crate) judge: Judge,
-    pub(crate) eyes: Eyes,
-    pub(crate) hands: Hands,
-    pub(crate) inputs: watch::Receiver<Inputs>,
-    /// The cluster goes, or the process ends.
+    pub(crate) evaluator: Evaluator,
+    pub(crate) observer: Observer,
+    pub(crate) executor: FenceExecutor,
+    pub(crate) inputs: watch::Receiver<ProbeInputs>,
+    /// Cancelled when the cluster is removed or the process shuts down.
     pub(crate) cancelled: CancellationToken,
 }
 
 impl Probe {
-    /// Until it is cancelled.
+    /// Runs rounds until the probe is cancelled, then finishes the calls in flight.
     pub(crate) async fn run(&mut self) {
         let cancelled = self.cancelled.clone();
         let now = self.clock.now();
         let mut wake = now.after(SPREAD.mul_f64(fastrand::f64()));
-        let mut haste = Haste::Routine;
-        // Each is pinned here: a future that is handed on by value has its place in the task twice.
+        let mut urgency = Urgency::Routine;
+        // Each future is pinned here: one that is passed on by value takes its space in the task
+        // twice.
         loop {
             let planned = {
                 let waiting = pin!(self.wait_until(wake));
@@ -48,66 +50,72 @@ impl Probe {
             };
             let Some(planned) = planned else { break };
             let next = {
-                let round = pin!(self.round(planned, haste));
+                let round = pin!(self.round(planned, urgency));
                 cancelled.run_until_cancelled(round).await
             };
             let Some(next) = next else { break };
-            (wake, haste) = next;
+            (wake, urgency) = next;
         }
-        self.hands.rest().await;
+        self.executor.drain().await;
     }
 
-    /// Works with the hands until the next round is due, or the grace period changes: the deadline
-    /// may have moved nearer. Gives the time at which the round is meant to be.
+    /// Executes fencing steps until the next round is due. A change of the grace period ends the
+    /// wait too, because the deadline may have moved closer. Returns the time for which the round
+    /// was planned.
     async fn wait_until(&mut self, wake: Time) -> Time {
         let instant = self.clock.instant(wake);
         let grace = self.inputs.borrow_and_update().grace;
         let inputs = &mut self.inputs;
-        let moved = async move {
-            // Also when the other end is gone: the probe is being cancelled then.
+        let grace_changed = async move {
+            // An error means that the sender is gone: the probe is being cancelled.
             let _ = inputs.wait_for(|inputs| inputs.grace != grace).await;
         };
         tokio::select! {
             biased;
-            is_put_off = self.hands.work_until(instant) => if is_put_off { self.clock.now() } else { wake },
-            () = moved => wake,
+            is_postponed = self.executor.work_until(instant) => {
+                if is_postponed { self.clock.now() } else { wake }
+            }
+            () = grace_changed => wake,
         }
     }
 
-    /// One round; gives the time of the next, and how urgent that will be.
-    async fn round(&mut self, planned: Time, haste: Haste) -> (Time, Haste) {
+    /// Runs one round. Returns the time of the next round and its urgency.
+    async fn round(&mut self, planned: Time, urgency: Urgency) -> (Time, Urgency) {
         let inputs = self.inputs.borrow_and_update().clone();
-        self.eyes.take(&inputs, &mut self.judge);
-        let round = Round {
-            fence: self.hands.fence(),
-            stands_by: self.hands.stand_by(),
-            released: self.hands.released_at(),
-            haste,
+        self.observer.apply_inputs(&inputs, &mut self.evaluator);
+        let round = RoundContext {
+            fence: self.executor.fence(),
+            stands_by: self.executor.stands_by(),
+            released: self.executor.released_at(),
+            urgency,
         };
-        // On the heap while it lasts: between rounds, a probe must be small.
-        let look = Box::pin(self.eyes.look(&mut self.judge, round));
-        let sighting = self.hands.work_while(look).await;
-        let decision = self.judge.decide(&sighting.observation);
-        self.hands.scribe.round(planned, sighting, &decision);
-        self.hands.follow(&decision);
+        // On the heap while it lasts: a probe must be small between rounds.
+        let observed = Box::pin(self.observer.observe(&mut self.evaluator, round));
+        let result = self.executor.work_while(observed).await;
+        let decision = self.evaluator.decide(&result.observation);
+        self.executor.reporter.round(planned, result, &decision);
+        self.executor.apply(&decision);
         let grace = inputs.grace.unwrap_or(self.grace);
-        (decision.next_wake.at, haste_of(&decision, grace))
+        (decision.next_wake.at, urgency_of(&decision, grace))
     }
 }
 
-/// Whether the next round has time for one request after the other: not if the cluster trips then, or
-/// if the deadline is so near that it may trip before a slow answer is there. Once it is being fenced,
-/// nothing hangs on an answer but the end of the fence.
-fn haste_of(decision: &Decision, grace: Duration) -> Haste {
+/// Returns the urgency of the next round. An urgent round does not wait for one response before it
+/// sends the next request.
+///
+/// A round is urgent if the cluster would trip then, or if the deadline is so close that the
+/// cluster may trip before a slow response arrives. While the cluster is being fenced, a response
+/// decides only about the end of the fence, so no round is urgent.
+fn urgency_of(decision: &Decision, grace: Duration) -> Urgency {
     let Wake { at, reason } = decision.next_wake;
-    let near = grace.mul_f64(URGENT_SHARE);
+    let near = grace.mul_f64(URGENT_FRACTION);
     let is_near = decision
         .deadline
         .is_some_and(|deadline| deadline.since(at) < near);
     let is_fenced = decision.verdict == Verdict::Fence;
     if !is_fenced && (is_near || reason == WakeReason::Trip) {
-        Haste::Urgent
+        Urgency::Urgent
     } else {
-        Haste::Routine
+        Urgency::Routine
     }
 }

@@ -1,5 +1,6 @@
-//! The prober as a process runs it.
+//! The prober as a component of a process.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use axum::extract::{Query, State as Shared};
@@ -7,169 +8,165 @@ use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
 use axum::{Json, Router};
-use kelpie_bell::Listener;
 use kelpie_config::ProberConfig;
-use kelpie_health::{Pulse, ReadyHandle};
-use kelpie_kube::Clock;
-use kelpie_kube::leader::{Candidacy, ElectionSettings, Leadership, Part};
-use kelpie_kube::seed::{Events, LostEvents, Seed, SeedNumbers};
-use kelpie_kube::tenant::Keeping;
+use kelpie_health::{LoopHeartbeat, ReadyHandle};
+use kelpie_kube::client::ClusterClient;
+use kelpie_kube::leader::{ElectionHandle, ElectionSettings, ReplicaRole};
+use kelpie_kube::replica::{Replica, ReplicaStatus};
+use kelpie_kube::tenant::ConnectionReuse;
+use kelpie_runtime::drain;
 use prometheus_client::registry::Registry;
 use serde::Deserialize;
-use tokio::time::{Instant, timeout};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use tracing::warn;
 
-use crate::board::{Board, State};
-use crate::fleet::{Common, Fleet};
-use crate::hands::Reach;
-use crate::metrics::{Metrics, PREFIX};
-use crate::scribe::EventLog;
+use crate::fence_executor::SeedAccess;
+use crate::manager::{ProbeContext, ProbeManager};
+use crate::metrics::{PREFIX, ProberMetrics};
+use crate::reporter::ClusterEventSink;
+use crate::source::cluster_source;
+use crate::state_page::{ProberState, StatePage};
 
-/// How Events are signed.
+/// The reporting component of Events.
 const COMPONENT: &str = "kelpie-prober";
-/// Probes get this long to come to a step boundary.
+/// Probes get this long to reach a step boundary.
 const DRAIN: Duration = Duration::from_secs(3);
 
-/// What the command line says beside the configuration.
+/// Options beside the configuration file.
 #[derive(Clone, Debug)]
-pub struct Options {
-    /// Decide and report everything, write nothing.
+pub struct ProberOptions {
+    /// Decide and report everything, but write nothing.
     pub dry_run: bool,
-    /// Connect anew in every round.
+    /// Open new connections in every round.
     pub fresh_connections: bool,
-    /// Act only while leading; `None`: always.
+    /// Act only as the elected leader; `None`: always.
     pub election: Option<ElectionSettings>,
-    /// How this process signs its Events.
+    /// The reporting instance of Events.
     pub identity: String,
-    /// The namespace of Events about Clusters, which are in none: our own, as we may write there.
+    /// The namespace of Events about cluster-scoped objects.
     pub event_namespace: String,
 }
 
 /// The prober, ready to run.
 pub struct Prober {
     config: ProberConfig,
-    options: Options,
-    seed: Seed,
-    metrics: Metrics,
-    /// `None`: nothing is written to the seed.
-    events: Option<Events>,
-    board: Board,
-    clock: Clock,
-    candidacy: Candidacy,
+    options: ProberOptions,
+    seed: ClusterClient,
+    metrics: ProberMetrics,
+    state_page: StatePage,
+    replica: Replica,
 }
 
 impl Prober {
-    /// Nothing runs yet. Its numbers go to `registry`.
+    /// Creates a prober whose metrics go to `registry`. Nothing runs yet.
     pub fn new(
         config: ProberConfig,
-        options: Options,
-        seed: Seed,
+        options: ProberOptions,
+        seed: ClusterClient,
         registry: &mut Registry,
     ) -> Self {
-        let part = Part::new(options.election.clone(), options.dry_run);
-        let candidacy = part.play(&seed);
-        let events = (!options.dry_run).then(|| seed.events(COMPONENT, &options.identity));
-        let clock = Clock::anchored(seed.wall_clock());
-        let metrics = Metrics::new(registry, clock);
-        let (counted, told) = (seed.clone(), events.clone());
-        let lost = move || told.as_ref().map(LostEvents::of).unwrap_or_default();
-        SeedNumbers::register(registry, PREFIX, move || counted.answers(), lost);
+        let role = ReplicaRole::new(options.election.clone(), options.dry_run);
+        let events = || seed.events(COMPONENT, &options.identity);
+        let replica = Replica::new(&seed, role, events);
+        let metrics = ProberMetrics::new(registry, replica.clock());
+        replica.register_metrics(&seed, registry, PREFIX);
         Self {
             metrics,
-            events,
-            board: Board::default(),
-            clock,
+            state_page: StatePage::default(),
+            replica,
             config,
             options,
             seed,
-            candidacy,
         }
     }
 
-    /// `GET /debug/state`: every cluster's last decision; `?cluster=NAME`: one cluster's.
+    /// Serves `GET /debug/state`: the state of all clusters, or of one with `?cluster=NAME`.
     pub fn routes(&self) -> Router {
-        let window = Window {
-            board: self.board.clone(),
-            clock: self.clock,
-            dry_run: self.options.dry_run,
-            leadership: self.candidacy.leadership(),
+        let route = ClusterStateRoute {
+            state_page: self.state_page.clone(),
+            replica: self.replica.status(),
         };
         Router::new()
             .route("/debug/state", get(state))
-            .with_state(window)
+            .with_state(route)
     }
 
-    /// Runs until `shutdown`. Then probes come to a step boundary, and the Lease is given back.
-    /// `pulse` beats while it turns; `ready` is ready once the seed is known.
-    pub async fn run(self, shutdown: CancellationToken, pulse: Pulse, ready: ReadyHandle) {
+    /// Runs until `shutdown`. Then the probes stop at a step boundary, and the Lease is released.
+    /// `heartbeat` beats while the main loop turns; `ready` is ready once the seed is known.
+    pub async fn run(
+        self,
+        shutdown: CancellationToken,
+        heartbeat: LoopHeartbeat,
+        ready: ReadyHandle,
+    ) {
+        let (batch_reader, serving) = self.seed.batch_reader();
+        let source = cluster_source(&self.config);
+        let events = self.replica.events().cloned();
+        let leadership = self.replica.leadership();
         let leader = self.metrics.leader.clone();
-        let leadership = self.candidacy.leadership();
-        let office = self.candidacy.begin(move |leads| {
-            leader.set(leads.into());
-        });
-        if let Some(events) = self.events.clone() {
-            office.beside(|over| events.run(over));
-        }
-        let (survey, answering) = self.seed.survey();
-        office.beside(|over| over.run_until_cancelled_owned(answering));
-
-        let probes = TaskTracker::new();
-        let common = Common {
-            clock: self.clock,
+        let context = ProbeContext {
+            clock: self.replica.clock(),
             targets: self.config.targets.clone().into(),
             config: self.config,
-            keeping: if self.options.fresh_connections {
-                Keeping::FreshEachRound
+            source: Arc::clone(&source),
+            connection_reuse: if self.options.fresh_connections {
+                ConnectionReuse::FreshEachRound
             } else {
-                Keeping::Kept
+                ConnectionReuse::Keep
             },
             network: self.seed.network().clone(),
-            reach: Reach::new(&self.seed, survey, leadership, self.options.dry_run),
+            access: SeedAccess::new(&self.seed, batch_reader, leadership, self.options.dry_run),
             metrics: self.metrics,
-            board: self.board,
-            events: self.events.map(|events| EventLog {
+            state_page: self.state_page,
+            events: events.map(|events| ClusterEventSink {
                 events,
                 namespace: self.options.event_namespace.into(),
+                cluster_kind: source.cluster_kind(),
             }),
         };
-        Fleet::new(common, shutdown, probes.clone())
-            .run(&self.seed, pulse, ready)
-            .await;
-
-        probes.close();
-        if timeout(DRAIN, probes.wait()).await.is_err() {
-            warn!("some calls to the seed are still out; what they did is found at the next start");
-        }
-        office.leave().await;
+        let seed = self.seed;
+        let work = |background: &ElectionHandle| {
+            background.spawn(|over| over.run_until_cancelled_owned(serving));
+            async move {
+                let probes = TaskTracker::new();
+                let manager = ProbeManager::new(context, shutdown, probes.clone());
+                manager.run(&seed, heartbeat, ready).await;
+                if !drain(&probes, DRAIN).await {
+                    warn!(
+                        "shutdown timed out with requests in flight; the next start re-reads the \
+                         targets"
+                    );
+                }
+            }
+        };
+        self.replica.run(leader, work).await;
     }
 }
 
-/// What `/debug/state` looks through.
+/// The state that `/debug/state` reads.
 #[derive(Clone)]
-struct Window {
-    board: Board,
-    clock: Clock,
-    dry_run: bool,
-    leadership: Listener<Leadership>,
+struct ClusterStateRoute {
+    state_page: StatePage,
+    replica: ReplicaStatus,
 }
 
 #[derive(Deserialize)]
-struct Question {
+struct ClusterQuery {
     cluster: Option<String>,
 }
 
-async fn state(Shared(window): Shared<Window>, Query(question): Query<Question>) -> Response {
-    let clusters = window.board.clusters(question.cluster.as_deref());
-    if let Some(name) = question.cluster.filter(|_| clusters.is_empty()) {
-        let answer = Json(window.board.unprobed(&name));
+async fn state(
+    Shared(route): Shared<ClusterStateRoute>,
+    Query(query): Query<ClusterQuery>,
+) -> Response {
+    let clusters = route.state_page.clusters(query.cluster.as_deref());
+    if let Some(name) = query.cluster.filter(|_| clusters.is_empty()) {
+        let answer = Json(route.state_page.unprobed(&name));
         return (StatusCode::NOT_FOUND, answer).into_response();
     }
-    let state = State {
-        at: window.clock.now(),
-        leads: window.leadership.peek().may_act(Instant::now()),
-        dry_run: window.dry_run,
+    let state = ProberState {
+        replica: route.replica.now(),
         clusters,
     };
     Json(state).into_response()

@@ -1,4 +1,6 @@
-//! Which clusters get a probe, and what each probe is given. Pure: changes in, effects out.
+//! The clusters of the seed: which of them get a probe, and with which inputs.
+//!
+//! The registry does no IO: watch events go in, actions come out.
 
 mod machines;
 
@@ -7,125 +9,123 @@ use std::hash::{BuildHasher, RandomState};
 use std::sync::Arc;
 use std::time::Duration;
 
-use kelpie_core::{Eligibility, Machines, Mirror, PoolConditions, eligibility};
-use kelpie_kube::seed::{Change, ClusterFacts, KubeconfigSecret, MachineFacts};
+use kelpie_core::WatchCache;
+use kelpie_core::prober::{Machines, PoolConditions};
+use kelpie_kube::watch::WatchEvent;
 use secrecy::ExposeSecret;
 
-use crate::inputs::{Inputs, Kubeconfig};
-use machines::MachineBook;
+use crate::inputs::{LazyKubeconfig, ProbeInputs};
+use crate::source::{
+    ClusterKubeconfig, ClusterMachine, ClusterObject, ClusterSpec, Eligibility, ProbePath,
+};
+use machines::MachineStore;
 
-/// What is to be done with a cluster's probe.
+/// An action that the manager performs on the probe of a cluster.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Effect {
-    /// Start one.
+pub(crate) enum ProbeAction {
+    /// Start a probe.
     Start { cluster: String },
-    /// Its inputs may have changed.
+    /// Send the probe its inputs, which may have changed.
     Update { cluster: String },
-    /// Cancel it. Nothing is scaled back up: somebody else acts on the cluster now.
-    Stop { cluster: String, why: String },
-    /// The Shoot cannot be read; the probe goes on with what it knew.
-    Unreadable { cluster: String, why: String },
+    /// Cancel the probe. Nothing is scaled back up: another actor, such as a hibernation or a
+    /// deletion, is responsible for the cluster now.
+    Stop { cluster: String, reason: String },
+    /// Log that the cluster's object cannot be read. A running probe keeps its inputs.
+    ReportUnreadable { cluster: String, problem: String },
 }
 
-/// Which of a cluster's two ways in a Secret describes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Way {
-    /// From the seed, inside.
-    Internal,
-    /// The one the nodes use.
-    External,
-}
-
-/// What is known of the seed's clusters, their Secrets and their machines.
+/// The clusters of the seed with their kubeconfigs and machines, as the watches reported them.
 #[derive(Debug)]
-pub(crate) struct Registry {
-    clusters: Mirror<String, Cluster>,
-    internal: Mirror<String, Arc<Kubeconfig>>,
-    /// `None`: there is no external probe.
-    external: Option<Mirror<String, Arc<Kubeconfig>>>,
-    /// Makes fingerprints that mean nothing outside of this process.
+pub(crate) struct ClusterRegistry {
+    clusters: WatchCache<String, KnownCluster>,
+    internal: WatchCache<String, Arc<LazyKubeconfig>>,
+    /// `None` if no external probe is configured.
+    external: Option<WatchCache<String, Arc<LazyKubeconfig>>>,
+    /// Hashes kubeconfigs with random keys: the fingerprints are useless outside of this process.
     hasher: RandomState,
-    machines: MachineBook,
-    machine_kind: Kind,
+    machines: MachineStore,
+    machine_kind: MachineKindState,
     running: BTreeSet<String>,
-    /// Everything was listed once, and probes run.
-    is_open: bool,
+    /// True once everything was listed. No probe starts before.
+    has_synced: bool,
 }
 
+/// The presence of the kind Machine on the seed.
 #[derive(Debug, PartialEq, Eq)]
-enum Kind {
+enum MachineKindState {
     Unknown,
     Absent,
     Present,
 }
 
 #[derive(Debug)]
-struct Cluster {
-    /// `None`: its Shoot could never be read.
+struct KnownCluster {
+    /// `None` if the object could never be read.
     eligibility: Option<Eligibility>,
     grace: Option<Duration>,
     pools: Arc<PoolConditions>,
+    /// The reason why the object cannot be read now. The other fields keep their last values.
     problem: Option<String>,
 }
 
-impl Registry {
-    /// Nothing is known yet.
+impl ClusterRegistry {
+    /// Creates an empty registry.
     pub(crate) fn new(has_external: bool) -> Self {
         Self {
-            clusters: Mirror::new(),
-            internal: Mirror::new(),
-            external: has_external.then(Mirror::new),
+            clusters: WatchCache::new(),
+            internal: WatchCache::new(),
+            external: has_external.then(WatchCache::new),
             hasher: RandomState::new(),
-            machines: MachineBook::default(),
-            machine_kind: Kind::Unknown,
+            machines: MachineStore::default(),
+            machine_kind: MachineKindState::Unknown,
             running: BTreeSet::new(),
-            is_open: false,
+            has_synced: false,
         }
     }
 
-    /// What has not been listed yet, for people.
-    pub(crate) fn missing(&self) -> Vec<&'static str> {
-        let external = self.external.as_ref().is_none_or(Mirror::is_known);
+    /// Names the kinds that have not been listed yet.
+    pub(crate) fn pending_lists(&self) -> Vec<&'static str> {
+        let external = self.external.as_ref().is_none_or(WatchCache::has_synced);
         let machines = match self.machine_kind {
-            Kind::Unknown => false,
-            Kind::Absent => true,
-            Kind::Present => self.machines.is_known(),
+            MachineKindState::Unknown => false,
+            MachineKindState::Absent => true,
+            MachineKindState::Present => self.machines.has_synced(),
         };
         [
-            (self.clusters.is_known(), "Clusters"),
-            (self.internal.is_known(), "kubeconfig Secrets"),
+            (self.clusters.has_synced(), "Clusters"),
+            (self.internal.has_synced(), "kubeconfig Secrets"),
             (external, "external kubeconfig Secrets"),
             (machines, "Machines"),
         ]
         .into_iter()
-        .filter_map(|(is_known, what)| (!is_known).then_some(what))
+        .filter_map(|(has_synced, what)| (!has_synced).then_some(what))
         .collect()
     }
 
-    /// How many Clusters have a Shoot that cannot be read.
-    pub(crate) fn unreadable(&self) -> usize {
+    /// Counts the clusters whose object cannot be read now.
+    pub(crate) fn unreadable_count(&self) -> usize {
         let clusters = self.clusters.iter();
         let unreadable = clusters.filter(|(_, cluster)| cluster.problem.is_some());
         unreadable.count()
     }
 
-    /// Why a Cluster that is there gets no probe.
-    pub(crate) fn why_unprobed(&self, cluster: &str) -> Option<String> {
+    /// Returns the reason why an existing cluster gets no probe. Returns `None` if it gets one, or
+    /// if there is no such cluster.
+    pub(crate) fn unprobed_reason(&self, cluster: &str) -> Option<String> {
         let cluster = self.clusters.get(&cluster.to_owned())?;
         match (cluster.eligibility, &cluster.problem) {
-            (Some(Eligibility::Run), _) | (None, None) => None,
-            (Some(Eligibility::NotYet(why)), _) => Some(why.to_string()),
-            (Some(Eligibility::Remove(why)), _) => Some(why.to_string()),
-            (None, Some(problem)) => Some(format!("its Shoot cannot be read: {problem}")),
+            (Some(eligibility), _) => eligibility.reason().map(str::to_owned),
+            (None, Some(problem)) => Some(format!("its object cannot be read: {problem}")),
+            (None, None) => None,
         }
     }
 
-    /// What a probe of the cluster is given.
-    pub(crate) fn inputs(&mut self, cluster: &str) -> Inputs {
+    /// Returns the current inputs for the probe of a cluster.
+    pub(crate) fn inputs(&mut self, cluster: &str) -> ProbeInputs {
         let machines = self.machines_of(cluster);
         let key = cluster.to_owned();
         let known = self.clusters.get(&key);
-        Inputs {
+        ProbeInputs {
             grace: known.and_then(|known| known.grace),
             pools: known
                 .map(|known| Arc::clone(&known.pools))
@@ -134,168 +134,173 @@ impl Registry {
             external: self
                 .external
                 .as_ref()
-                .and_then(|mirror| mirror.get(&key))
+                .and_then(|cache| cache.get(&key))
                 .cloned(),
             machines,
         }
     }
 
-    fn machines_of(&mut self, namespace: &str) -> Option<Arc<Machines>> {
-        // A kind that has just appeared is not listed yet; empty would leave every node out.
-        let is_listed = self.machine_kind == Kind::Present && self.machines.is_known();
-        is_listed.then(|| self.machines.of(namespace))
+    fn machines_of(&mut self, cluster: &str) -> Option<Arc<Machines>> {
+        // A kind that has just appeared is not listed yet. An empty list would exclude every node.
+        let is_listed =
+            self.machine_kind == MachineKindState::Present && self.machines.has_synced();
+        is_listed.then(|| self.machines.of(cluster))
     }
 
-    /// A change of the Clusters.
-    pub(crate) fn cluster(&mut self, change: Change<ClusterFacts>) -> Vec<Effect> {
-        match change {
-            Change::Restarted => self.clusters.begin_list(),
-            Change::Applied(facts) => return self.cluster_applied(facts),
-            Change::Deleted { name, .. } => {
+    /// Processes an event of the clusters.
+    pub(crate) fn cluster(&mut self, event: WatchEvent<ClusterObject>) -> Vec<ProbeAction> {
+        match event {
+            WatchEvent::Init => self.clusters.begin_list(),
+            WatchEvent::Apply(object) => return self.cluster_applied(object),
+            WatchEvent::Delete { name, .. } => {
                 self.clusters.remove(&name);
-                return self.settle([name]);
+                return self.actions_for([name]);
             }
-            Change::Synced => {
+            WatchEvent::InitDone => {
                 let gone = self.clusters.end_list();
-                return self.settle(gone);
+                return self.actions_for(gone);
             }
-            Change::Failed(_) => {}
+            WatchEvent::Error(_) => {}
         }
         Vec::new()
     }
 
-    fn cluster_applied(&mut self, facts: ClusterFacts) -> Vec<Effect> {
-        let ClusterFacts { name, shoot } = facts;
+    fn cluster_applied(&mut self, object: ClusterObject) -> Vec<ProbeAction> {
+        let ClusterObject { name, spec } = object;
         let before = self.clusters.remove(&name);
-        let (cluster, complaint) = match shoot {
-            Ok(shoot) => {
-                // The same conditions stay the same part: probes tell a change by the pointer.
-                let eligibility = Some(eligibility(&shoot));
+        let (cluster, unreadable) = match spec {
+            Ok(spec) => {
+                // Equal conditions keep their pointer, by which probes detect a change.
+                let ClusterSpec {
+                    eligibility,
+                    grace,
+                    pools,
+                } = spec;
                 let pools = before
                     .map(|before| before.pools)
-                    .filter(|pools| **pools == shoot.pools)
-                    .unwrap_or_else(|| Arc::new(shoot.pools));
-                let cluster = Cluster {
-                    eligibility,
-                    grace: shoot.node_monitor_grace,
+                    .filter(|known| **known == pools)
+                    .unwrap_or_else(|| Arc::new(pools));
+                let cluster = KnownCluster {
+                    eligibility: Some(eligibility),
+                    grace,
                     pools,
                     problem: None,
                 };
                 (cluster, None)
             }
-            Err(why) => {
-                let is_news = before
+            Err(problem) => {
+                let is_new = before
                     .as_ref()
-                    .is_none_or(|before| before.problem.as_ref() != Some(&why));
-                let problem = Some(why.clone());
+                    .is_none_or(|before| before.problem.as_ref() != Some(&problem));
+                let unreadable = is_new.then(|| ProbeAction::ReportUnreadable {
+                    cluster: name.clone(),
+                    problem: problem.clone(),
+                });
+                let problem = Some(problem);
                 let cluster = match before {
-                    Some(before) => Cluster { problem, ..before },
-                    None => Cluster {
+                    Some(before) => KnownCluster { problem, ..before },
+                    None => KnownCluster {
                         eligibility: None,
                         grace: None,
                         pools: Arc::default(),
                         problem,
                     },
                 };
-                let cluster_name = name.clone();
-                let complaint = is_news.then_some(Effect::Unreadable {
-                    cluster: cluster_name,
-                    why,
-                });
-                (cluster, complaint)
+                (cluster, unreadable)
             }
         };
         self.clusters.put(name.clone(), cluster);
-        let mut effects = self.settle([name]);
-        effects.extend(complaint);
-        effects
+        let mut actions = self.actions_for([name]);
+        actions.extend(unreadable);
+        actions
     }
 
-    /// A change of the Secrets that hold kubeconfigs.
-    pub(crate) fn secret(&mut self, way: Way, change: Change<KubeconfigSecret>) -> Vec<Effect> {
-        let mirror = match way {
-            Way::Internal => Some(&mut self.internal),
-            Way::External => self.external.as_mut(),
+    /// Processes an event of the kubeconfigs of one path.
+    pub(crate) fn kubeconfig(
+        &mut self,
+        path: ProbePath,
+        event: WatchEvent<ClusterKubeconfig>,
+    ) -> Vec<ProbeAction> {
+        let cache = match path {
+            ProbePath::Internal => Some(&mut self.internal),
+            ProbePath::External => self.external.as_mut(),
         };
-        let Some(mirror) = mirror else {
+        let Some(cache) = cache else {
             return Vec::new();
         };
-        match change {
-            Change::Restarted => {
-                mirror.begin_list();
+        match event {
+            WatchEvent::Init => {
+                cache.begin_list();
                 Vec::new()
             }
-            Change::Applied(secret) => {
-                let namespace = secret.namespace;
-                let problem = secret.problem.unwrap_or("it is empty");
-                let text = secret.kubeconfig.ok_or(problem);
-                // The same text stays the same part: no probe connects anew for a mere new list.
+            WatchEvent::Apply(ClusterKubeconfig { cluster, text }) => {
+                // An equal text keeps its pointer: no probe reconnects because of a new list.
                 let exposed = text.as_ref().map(ExposeSecret::expose_secret);
                 let fingerprint = self.hasher.hash_one(exposed);
-                let kept = mirror.remove(&namespace);
+                let kept = cache.remove(&cluster);
                 let kept = kept.filter(|before| before.fingerprint == fingerprint);
-                let is_same = kept.is_some();
+                let is_unchanged = kept.is_some();
                 let kubeconfig =
-                    kept.unwrap_or_else(|| Arc::new(Kubeconfig::new(fingerprint, text)));
-                mirror.put(namespace.clone(), kubeconfig);
-                self.settle((!is_same).then_some(namespace))
+                    kept.unwrap_or_else(|| Arc::new(LazyKubeconfig::new(fingerprint, text)));
+                cache.put(cluster.clone(), kubeconfig);
+                self.actions_for((!is_unchanged).then_some(cluster))
             }
-            Change::Deleted { namespace, .. } => {
-                mirror.remove(&namespace);
-                self.settle([namespace])
+            WatchEvent::Delete { name, .. } => {
+                cache.remove(&name);
+                self.actions_for([name])
             }
-            Change::Synced => {
-                let gone = mirror.end_list();
-                self.settle(gone)
+            WatchEvent::InitDone => {
+                let gone = cache.end_list();
+                self.actions_for(gone)
             }
-            Change::Failed(_) => Vec::new(),
+            WatchEvent::Error(_) => Vec::new(),
         }
     }
 
-    /// The seed has, or does not have, the kind Machine.
-    pub(crate) fn machine_kind(&mut self, is_present: bool) -> Vec<Effect> {
+    /// Processes the discovery that the seed has the kind Machine, or does not have it.
+    pub(crate) fn machine_kind(&mut self, is_present: bool) -> Vec<ProbeAction> {
         let kind = if is_present {
-            Kind::Present
+            MachineKindState::Present
         } else {
-            Kind::Absent
+            MachineKindState::Absent
         };
         if self.machine_kind == kind {
             return Vec::new();
         }
         self.machine_kind = kind;
-        self.machines = MachineBook::default();
+        self.machines = MachineStore::default();
         let names = self.names();
-        self.settle(names)
+        self.actions_for(names)
     }
 
-    /// A change of the Machines.
-    pub(crate) fn machine(&mut self, change: Change<MachineFacts>) -> Vec<Effect> {
-        match change {
-            Change::Restarted => {
+    /// Processes an event of the machines.
+    pub(crate) fn machine(&mut self, event: WatchEvent<ClusterMachine>) -> Vec<ProbeAction> {
+        match event {
+            WatchEvent::Init => {
                 self.machines.begin_list();
                 Vec::new()
             }
-            Change::Applied(facts) => {
-                let namespace = facts.namespace.clone();
-                // Machines are written often; what is used of them changes seldom.
-                let is_news = self.machines.put(facts);
-                self.settle(is_news.then_some(namespace))
+            WatchEvent::Apply(machine) => {
+                let cluster = machine.cluster.clone();
+                // Machines are written often, but the fields that are used rarely change.
+                let has_changed = self.machines.put(machine);
+                self.actions_for(has_changed.then_some(cluster))
             }
-            Change::Deleted { namespace, name } => {
+            WatchEvent::Delete { namespace, name } => {
                 self.machines.remove(&namespace, &name);
-                self.settle([namespace])
+                self.actions_for([namespace])
             }
-            Change::Synced => {
-                let is_first = !self.machines.is_known();
+            WatchEvent::InitDone => {
+                let is_first = !self.machines.has_synced();
                 let gone = self.machines.end_list();
                 if is_first {
-                    // From now on the machine rule holds for all.
+                    // From now on the machine rule applies to all clusters.
                     let names = self.names();
-                    return self.settle(names);
+                    return self.actions_for(names);
                 }
-                self.settle(gone)
+                self.actions_for(gone)
             }
-            Change::Failed(_) => Vec::new(),
+            WatchEvent::Error(_) => Vec::new(),
         }
     }
 
@@ -303,41 +308,42 @@ impl Registry {
         self.clusters.iter().map(|(name, _)| name.clone()).collect()
     }
 
-    /// What follows for these clusters; for all of them at the moment when everything is known.
-    fn settle(&mut self, touched: impl IntoIterator<Item = String>) -> Vec<Effect> {
-        let is_opening = !self.is_open && self.missing().is_empty();
-        self.is_open |= is_opening;
-        if is_opening {
+    /// Returns the actions for the clusters that changed. Returns none before everything was
+    /// listed, and those of all clusters at that moment.
+    fn actions_for(&mut self, changed: impl IntoIterator<Item = String>) -> Vec<ProbeAction> {
+        let has_just_synced = !self.has_synced && self.pending_lists().is_empty();
+        self.has_synced |= has_just_synced;
+        if has_just_synced {
             self.names()
                 .into_iter()
-                .filter_map(|name| self.effect(name))
+                .filter_map(|name| self.action(name))
                 .collect()
-        } else if self.is_open {
-            touched
+        } else if self.has_synced {
+            changed
                 .into_iter()
-                .filter_map(|name| self.effect(name))
+                .filter_map(|name| self.action(name))
                 .collect()
         } else {
             Vec::new()
         }
     }
 
-    fn effect(&mut self, cluster: String) -> Option<Effect> {
+    fn action(&mut self, cluster: String) -> Option<ProbeAction> {
         let is_running = self.running.contains(&cluster);
         let known = self.clusters.get(&cluster);
         let eligibility = known.and_then(|known| known.eligibility);
-        let why = match (known, eligibility, is_running) {
-            (None, _, true) => "the Cluster is gone".to_owned(),
-            (_, Some(Eligibility::Remove(why)), true) => why.to_string(),
-            (_, _, true) => return Some(Effect::Update { cluster }),
+        let reason = match (known, eligibility, is_running) {
+            (None, _, true) => "the Cluster was deleted".to_owned(),
+            (_, Some(Eligibility::Remove(reason)), true) => reason.to_owned(),
+            (_, _, true) => return Some(ProbeAction::Update { cluster }),
             (_, Some(Eligibility::Run), false) => {
                 self.running.insert(cluster.clone());
-                return Some(Effect::Start { cluster });
+                return Some(ProbeAction::Start { cluster });
             }
             (_, _, false) => return None,
         };
         self.running.remove(&cluster);
-        Some(Effect::Stop { cluster, why })
+        Some(ProbeAction::Stop { cluster, reason })
     }
 }
 

@@ -1,4 +1,4 @@
-//! What time it is in the landscape.
+//! The landscape's clock, and the time formats of the API.
 
 use std::fmt;
 use std::sync::Arc;
@@ -7,50 +7,51 @@ use jiff::Timestamp;
 use kelpie_core::Time;
 use tokio::time::Instant;
 
-/// The clock that stamps objects and answers. Clones are the same clock.
+/// The clock that stamps objects and responses. Clones share the clock.
 #[derive(Clone)]
-pub struct Clock(Arc<dyn Fn() -> Time + Send + Sync>);
+pub struct SimClock(Arc<dyn Fn() -> Time + Send + Sync>);
 
-impl Clock {
-    /// A clock that shows whatever `read` gives: a clock that runs fast, or wrong, for one.
+impl SimClock {
+    /// Creates a clock that shows the result of `read`, which may run fast or be wrong.
     pub fn new(read: impl Fn() -> Time + Send + Sync + 'static) -> Self {
         Self(Arc::new(read))
     }
 
-    /// Shows `start` now and goes on with the runtime's time: real, or virtual where that is paused.
+    /// Creates a clock that shows `start` now and advances with the runtime's time: real time, or
+    /// virtual time while the runtime is paused.
     pub fn starting_at(start: Time) -> Self {
         let anchor = Instant::now();
         Self::new(move || start.after(anchor.elapsed()))
     }
 
-    /// The present.
+    /// Returns the clock's current time.
     pub fn now(&self) -> Time {
         (self.0)()
     }
 }
 
-impl fmt::Debug for Clock {
+impl fmt::Debug for SimClock {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "Clock({})", self.now())
     }
 }
 
-/// An instant as metadata has it: in whole seconds.
-pub(crate) fn seconds(at: Time) -> String {
-    written(at, "%Y-%m-%dT%H:%M:%SZ")
+/// Formats a time as object metadata has it: RFC 3339 in whole seconds.
+pub(crate) fn rfc3339(at: Time) -> String {
+    format_time(at, "%Y-%m-%dT%H:%M:%SZ")
 }
 
-/// An instant as the header `Date` has it.
+/// Formats a time as the HTTP header `Date` has it.
 pub(crate) fn http_date(at: Time) -> String {
-    written(at, "%a, %d %b %Y %H:%M:%S GMT")
+    format_time(at, "%a, %d %b %Y %H:%M:%S GMT")
 }
 
-fn written(at: Time, format: &str) -> String {
+fn format_time(at: Time, format: &str) -> String {
     let stamp = Timestamp::from_microsecond(at.as_micros()).unwrap_or_default();
     stamp.strftime(format).to_string()
 }
 
-/// What Kubernetes reads as a time, with or without a fraction.
+/// Parses a time as Kubernetes writes it, with or without a fraction of a second.
 pub(crate) fn parse(text: &str) -> Option<Time> {
     let stamp: Timestamp = text.parse().ok()?;
     Some(Time::from_micros(stamp.as_microsecond()))
@@ -63,16 +64,16 @@ mod tests {
     use super::*;
 
     #[tokio::test(start_paused = true)]
-    async fn it_goes_on_with_the_runtime() {
-        let clock = Clock::starting_at(Time::from_unix(1_700_000_000, 0));
+    async fn advances_with_runtime_time() {
+        let clock = SimClock::starting_at(Time::from_unix(1_700_000_000, 0));
         tokio::time::advance(Duration::from_millis(1_500)).await;
         assert_eq!(clock.now(), Time::from_unix(1_700_000_001, 500_000_000));
-        assert_eq!(seconds(clock.now()), "2023-11-14T22:13:21Z");
+        assert_eq!(rfc3339(clock.now()), "2023-11-14T22:13:21Z");
         assert_eq!(http_date(clock.now()), "Tue, 14 Nov 2023 22:13:21 GMT");
     }
 
     #[test]
-    fn times_are_read_with_or_without_a_fraction() {
+    fn parses_times_with_optional_fraction() {
         let time = Time::from_unix(1_700_000_000, 123_456_000);
         assert_eq!(parse("2023-11-14T22:13:20.123456Z"), Some(time));
         assert_eq!(

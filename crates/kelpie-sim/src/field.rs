@@ -1,30 +1,31 @@
-//! Fields of objects that anybody may have written.
+//! Access to the fields of objects that clients may have written in any form.
 
 use serde_json::{Map, Value};
 
-/// Sets what a JSON pointer of names points to. What is above it is made, also where something else stands.
+/// Sets the field at a JSON pointer. Missing parents are created, and parents that are no objects
+/// are replaced.
 pub(crate) fn set(object: &mut Value, pointer: &str, value: impl Into<Value>) {
-    let mut place = object;
+    let mut current = object;
     for step in pointer.split('/').skip(1) {
-        if !place.is_object() {
-            *place = Value::Object(Map::new());
+        if !current.is_object() {
+            *current = Value::Object(Map::new());
         }
-        let Value::Object(map) = place else { return };
-        place = map.entry(step).or_insert(Value::Null);
+        let Value::Object(map) = current else { return };
+        current = map.entry(step).or_insert(Value::Null);
     }
-    *place = value.into();
+    *current = value.into();
 }
 
-/// The condition of this type, made if there is none.
+/// Returns the condition of type `kind` in the status, and adds it if there is none.
 pub(crate) fn condition<'a>(
     object: &'a mut Value,
     kind: &str,
 ) -> Option<&'a mut Map<String, Value>> {
-    const PLACE: &str = "/status/conditions";
-    if !object.pointer(PLACE).is_some_and(Value::is_array) {
-        set(object, PLACE, Vec::<Value>::new());
+    const CONDITIONS: &str = "/status/conditions";
+    if !object.pointer(CONDITIONS).is_some_and(Value::is_array) {
+        set(object, CONDITIONS, Vec::<Value>::new());
     }
-    let all = object.pointer_mut(PLACE)?.as_array_mut()?;
+    let all = object.pointer_mut(CONDITIONS)?.as_array_mut()?;
     let found = all.iter().position(|condition| condition["type"] == kind);
     let index = found.unwrap_or_else(|| {
         all.push(serde_json::json!({ "type": kind }));
@@ -40,29 +41,29 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_field_is_set_whatever_stands_in_its_way() {
-        for there in [
+    fn set_replaces_parents_that_are_no_objects() {
+        for initial in [
             json!(null),
             json!({}),
             json!({ "spec": "x" }),
             json!({ "spec": [1] }),
             json!({ "spec": { "taints": 5 } }),
         ] {
-            let mut object = there;
+            let mut object = initial;
             set(&mut object, "/spec/taints", json!([]));
             assert_eq!(object, json!({ "spec": { "taints": [] } }));
         }
     }
 
     #[test]
-    fn a_condition_is_found_by_its_type_or_made() {
-        for there in [
+    fn condition_is_found_or_added() {
+        for initial in [
             json!({}),
             json!({ "status": "x" }),
             json!({ "status": { "conditions": {} } }),
             json!({ "status": { "conditions": [] } }),
         ] {
-            let mut object = there;
+            let mut object = initial;
             let ready = condition(&mut object, "Ready").unwrap();
             ready.insert("status".into(), "True".into());
             let expected = json!([{ "type": "Ready", "status": "True" }]);

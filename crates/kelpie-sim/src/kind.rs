@@ -1,82 +1,83 @@
-//! The kinds an API server knows: a table, and what definitions add to it.
+//! The kinds of an API server: the built-in ones, and those that CRDs add.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, LazyLock};
 
 use serde_json::Value;
 
-use crate::resource::{EVENTS, NAMESPACES, Resource};
+use crate::resource::{EVENTS, GroupResource, NAMESPACES};
 
-/// A kind of objects and how its resource behaves.
+/// A kind of object and the API server's behaviour for its resource.
 #[derive(Clone, Debug)]
 #[expect(
     clippy::struct_excessive_bools,
     reason = "traits of their own, as the table has them"
 )]
-pub(crate) struct Kind {
-    /// As it is addressed.
-    pub(crate) resource: Resource,
-    /// Under what its objects are kept; two groups may serve the same objects.
-    pub(crate) shelf: Resource,
+pub(crate) struct ResourceKind {
+    /// The resource under which the kind is addressed.
+    pub(crate) resource: GroupResource,
+    /// The resource under which its objects are stored; two groups may serve the same objects.
+    pub(crate) storage: GroupResource,
     pub(crate) version: String,
-    /// Such as `Pod`.
+    /// The kind's name, such as `Pod`.
     pub(crate) name: String,
     pub(crate) singular: String,
     pub(crate) short_names: Vec<String>,
     pub(crate) categories: Vec<String>,
     pub(crate) is_namespaced: bool,
-    /// Where it stands in the object, if it has a status of its own.
-    pub(crate) status: Status,
-    pub(crate) scale: Option<Scale>,
-    /// Changes of what the owner wants are counted.
-    pub(crate) counts_generations: bool,
-    /// Whether an update may go without a version to rest on.
-    pub(crate) unconditional: bool,
-    /// Whether an update makes what is not there.
-    pub(crate) created_by_update: bool,
-    /// Whether a deletion answers with what was deleted.
-    pub(crate) shows_deleted: bool,
-    /// Known by a definition.
+    /// The treatment of `status` in writes to the object itself.
+    pub(crate) status: StatusMode,
+    pub(crate) scale: Option<ScalePaths>,
+    /// `metadata.generation` counts changes of the spec.
+    pub(crate) tracks_generation: bool,
+    /// An update may omit `resourceVersion`.
+    pub(crate) allows_unconditional_update: bool,
+    /// An update of a missing object creates it.
+    pub(crate) allows_create_on_update: bool,
+    /// A deletion returns the deleted object instead of a `Status`.
+    pub(crate) returns_deleted_object: bool,
+    /// The kind comes from a CRD.
     pub(crate) is_custom: bool,
-    pub(crate) columns: Vec<Column>,
+    pub(crate) columns: Vec<PrinterColumn>,
 }
 
-/// What becomes of `status` in writes to the object itself.
+/// The treatment of `status` in writes to the object itself.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Status {
-    /// It is a field like others.
-    Plain,
-    /// A subresource: writes to the object leave it alone.
-    Separate,
-    /// The same, but whoever creates the object may say it.
-    SeparateAfterCreate,
+pub(crate) enum StatusMode {
+    /// An ordinary field of the object.
+    Field,
+    /// A subresource: writes to the object leave it unchanged.
+    Subresource,
+    /// A subresource that may be set when the object is created.
+    SubresourceAfterCreate,
 }
 
-/// Where the counts of a scale stand in an object.
+/// The fields of an object that its `scale` subresource shows, as JSON pointers.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Scale {
-    /// JSON pointers.
-    pub(crate) wanted: String,
-    pub(crate) present: String,
-    /// Of a selector in words; nothing for those whose selector is a label selector.
-    pub(crate) selector: Option<String>,
+pub(crate) struct ScalePaths {
+    /// The desired replica count.
+    pub(crate) spec_replicas: String,
+    pub(crate) status_replicas: String,
+    /// The field with a serialized label selector. `None` for built-in kinds, whose `spec.selector`
+    /// is used.
+    pub(crate) label_selector: Option<String>,
 }
 
-/// A column of what kubectl prints: a name and a JSON path.
+/// A column of kubectl's output.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Column {
+pub(crate) struct PrinterColumn {
     pub(crate) name: String,
-    pub(crate) kind: String,
-    pub(crate) path: String,
+    pub(crate) value_type: String,
+    pub(crate) json_path: String,
     pub(crate) priority: i64,
 }
 
-/// All kinds of one API server by their resources.
-pub(crate) type Kinds = BTreeMap<Resource, Arc<Kind>>;
+/// The kinds of one API server by resource.
+pub(crate) type ResourceKinds = BTreeMap<GroupResource, Arc<ResourceKind>>;
 
-/// The kinds every API server has.
-pub(crate) static KINDS: LazyLock<Arc<Kinds>> = LazyLock::new(|| {
-    let kinds = ROWS.iter().map(|row| {
+/// The built-in kinds, which all stores share.
+pub(crate) static KINDS: LazyLock<Arc<ResourceKinds>> = LazyLock::new(|| {
+    let kinds = BUILT_IN_KINDS.iter().map(|row| {
         let kind = row.kind();
         (kind.resource.clone(), Arc::new(kind))
     });
@@ -94,8 +95,8 @@ const VERBS: [&str; 8] = [
     "watch",
 ];
 
-/// A row of the table: group, version, kind, plural, short names, and traits by letters.
-struct Row(
+/// A built-in kind: group, version, kind, plural, short names, and its traits as letters.
+struct KindRow(
     &'static str,
     &'static str,
     &'static str,
@@ -104,15 +105,15 @@ struct Row(
     &'static str,
 );
 
-/// The letters: `N` in namespaces; `S` status apart, `s` the same but may be created with; `R` can be scaled;
-/// `G` generations are counted; `U` updates may be unconditional; `C` an update creates; `D` a deletion shows
-/// what was deleted; `A` is in the category `all`.
-const ROWS: [Row; 20] = [
-    Row("", "v1", "Namespace", "namespaces", &["ns"], "SU"),
-    Row("", "v1", "Node", "nodes", &["no"], "sU"),
-    Row("", "v1", "Pod", "pods", &["po"], "NSGUDA"),
-    Row("", "v1", "Service", "services", &["svc"], "NSUDAC"),
-    Row(
+/// The traits: `N` namespaced; `S` status subresource; `s` status subresource that may be set on
+/// create; `R` scale subresource; `G` tracks the generation; `U` allows unconditional updates; `C`
+/// allows create on update; `D` returns the deleted object; `A` in the category `all`.
+const BUILT_IN_KINDS: [KindRow; 20] = [
+    KindRow("", "v1", "Namespace", "namespaces", &["ns"], "SU"),
+    KindRow("", "v1", "Node", "nodes", &["no"], "sU"),
+    KindRow("", "v1", "Pod", "pods", &["po"], "NSGUDA"),
+    KindRow("", "v1", "Service", "services", &["svc"], "NSUDAC"),
+    KindRow(
         "",
         "v1",
         "ServiceAccount",
@@ -120,12 +121,12 @@ const ROWS: [Row; 20] = [
         &["sa"],
         "NUD",
     ),
-    Row("", "v1", "Endpoints", "endpoints", &["ep"], "NUC"),
-    Row("", "v1", "Secret", "secrets", &[], "NU"),
-    Row("", "v1", "ConfigMap", "configmaps", &["cm"], "NU"),
-    Row("", "v1", "Event", "events", &["ev"], "NUC"),
-    Row("events.k8s.io", "v1", "Event", "events", &["ev"], "NUC"),
-    Row(
+    KindRow("", "v1", "Endpoints", "endpoints", &["ep"], "NUC"),
+    KindRow("", "v1", "Secret", "secrets", &[], "NU"),
+    KindRow("", "v1", "ConfigMap", "configmaps", &["cm"], "NU"),
+    KindRow("", "v1", "Event", "events", &["ev"], "NUC"),
+    KindRow("events.k8s.io", "v1", "Event", "events", &["ev"], "NUC"),
+    KindRow(
         "discovery.k8s.io",
         "v1",
         "EndpointSlice",
@@ -133,8 +134,8 @@ const ROWS: [Row; 20] = [
         &[],
         "NGUC",
     ),
-    Row("coordination.k8s.io", "v1", "Lease", "leases", &[], "NC"),
-    Row(
+    KindRow("coordination.k8s.io", "v1", "Lease", "leases", &[], "NC"),
+    KindRow(
         "apps",
         "v1",
         "Deployment",
@@ -142,8 +143,8 @@ const ROWS: [Row; 20] = [
         &["deploy"],
         "NSRGUA",
     ),
-    Row("apps", "v1", "ReplicaSet", "replicasets", &["rs"], "NSRGUA"),
-    Row(
+    KindRow("apps", "v1", "ReplicaSet", "replicasets", &["rs"], "NSRGUA"),
+    KindRow(
         "apps",
         "v1",
         "StatefulSet",
@@ -151,8 +152,8 @@ const ROWS: [Row; 20] = [
         &["sts"],
         "NSRGUA",
     ),
-    Row("apps", "v1", "DaemonSet", "daemonsets", &["ds"], "NSGUA"),
-    Row(
+    KindRow("apps", "v1", "DaemonSet", "daemonsets", &["ds"], "NSGUA"),
+    KindRow(
         "rbac.authorization.k8s.io",
         "v1",
         "ClusterRole",
@@ -160,7 +161,7 @@ const ROWS: [Row; 20] = [
         &[],
         "U",
     ),
-    Row(
+    KindRow(
         "rbac.authorization.k8s.io",
         "v1",
         "ClusterRoleBinding",
@@ -168,7 +169,7 @@ const ROWS: [Row; 20] = [
         &[],
         "U",
     ),
-    Row(
+    KindRow(
         "policy",
         "v1",
         "PodDisruptionBudget",
@@ -176,7 +177,7 @@ const ROWS: [Row; 20] = [
         &["pdb"],
         "NSG",
     ),
-    Row(
+    KindRow(
         "apiextensions.k8s.io",
         "v1",
         "CustomResourceDefinition",
@@ -186,18 +187,18 @@ const ROWS: [Row; 20] = [
     ),
 ];
 
-impl Row {
-    fn kind(&self) -> Kind {
+impl KindRow {
+    fn kind(&self) -> ResourceKind {
         let Self(group, version, kind, plural, short, traits) = *self;
         let has = |letter| traits.contains(letter);
-        let resource = Resource::known(group, plural);
-        let counts = Scale {
-            wanted: "/spec/replicas".into(),
-            present: "/status/replicas".into(),
-            selector: None,
+        let resource = GroupResource::from_static(group, plural);
+        let scale = ScalePaths {
+            spec_replicas: "/spec/replicas".into(),
+            status_replicas: "/status/replicas".into(),
+            label_selector: None,
         };
-        Kind {
-            shelf: if plural == EVENTS.plural() {
+        ResourceKind {
+            storage: if plural == EVENTS.plural() {
                 EVENTS
             } else {
                 resource.clone()
@@ -214,23 +215,23 @@ impl Row {
             },
             is_namespaced: has('N'),
             status: match (has('S'), has('s')) {
-                (true, _) => Status::Separate,
-                (_, true) => Status::SeparateAfterCreate,
-                _ => Status::Plain,
+                (true, _) => StatusMode::Subresource,
+                (_, true) => StatusMode::SubresourceAfterCreate,
+                _ => StatusMode::Field,
             },
-            scale: has('R').then_some(counts),
-            counts_generations: has('G'),
-            unconditional: has('U'),
-            created_by_update: has('C'),
-            shows_deleted: has('D'),
+            scale: has('R').then_some(scale),
+            tracks_generation: has('G'),
+            allows_unconditional_update: has('U'),
+            allows_create_on_update: has('C'),
+            returns_deleted_object: has('D'),
             is_custom: false,
             columns: Vec::new(),
         }
     }
 }
 
-impl Kind {
-    /// `v1`, `apps/v1`.
+impl ResourceKind {
+    /// Returns `v1` or `apps/v1`.
     pub(crate) fn api_version(&self) -> String {
         match self.resource.group() {
             "" => self.version.clone(),
@@ -238,30 +239,32 @@ impl Kind {
         }
     }
 
-    /// The kind in the place of the plural, as some messages have it: `Lease.coordination.k8s.io`.
-    pub(crate) fn singular_resource(&self) -> Resource {
-        Resource::new(self.resource.group(), &self.name)
+    /// Returns the group with the kind's name in place of the plural, as some messages have it:
+    /// `Lease.coordination.k8s.io`.
+    pub(crate) fn group_kind(&self) -> GroupResource {
+        GroupResource::new(self.resource.group(), &self.name)
     }
 
-    /// What can be done with its objects.
+    /// Returns the verbs that the resource supports.
     pub(crate) fn verbs(&self) -> Vec<&'static str> {
         let mut verbs = VERBS.to_vec();
-        // All namespaces at once would be the end of everything.
-        verbs.retain(|verb| *verb != "deletecollection" || self.shelf != NAMESPACES);
+        // Namespaces cannot be deleted as a collection.
+        verbs.retain(|verb| *verb != "deletecollection" || self.storage != NAMESPACES);
         verbs
     }
 
-    /// Whether it has a subresource.
-    pub(crate) fn has(&self, subresource: &str) -> bool {
+    /// Returns whether the kind has the subresource.
+    pub(crate) fn has_subresource(&self, subresource: &str) -> bool {
         match subresource {
-            "status" => self.status != Status::Plain,
+            "status" => self.status != StatusMode::Field,
             "scale" => self.scale.is_some(),
             _ => false,
         }
     }
 
-    /// The kind that a definition defines; nothing if it does not say enough.
-    pub(crate) fn defined_by(definition: &Value) -> Option<Self> {
+    /// Builds the kind of a CRD. Returns `None` if the definition is
+    /// incomplete.
+    pub(crate) fn from_crd(definition: &Value) -> Option<Self> {
         let spec = &definition["spec"];
         let names = &spec["names"];
         let text = |value: &Value| Some(value.as_str()?.to_owned());
@@ -276,11 +279,11 @@ impl Kind {
         let versions = spec["versions"].as_array()?;
         let version = versions.iter().find(|version| version["storage"] == true)?;
         let subresources = &version["subresources"];
-        let resource = Resource::new(spec["group"].as_str()?, names["plural"].as_str()?);
+        let resource = GroupResource::new(spec["group"].as_str()?, names["plural"].as_str()?);
         let name = text(&names["kind"])?;
         let has_status = subresources.get("status").is_some();
         Some(Self {
-            shelf: resource.clone(),
+            storage: resource.clone(),
             resource,
             version: text(&version["name"])?,
             singular: text(&names["singular"]).unwrap_or_else(|| name.to_lowercase()),
@@ -289,39 +292,39 @@ impl Kind {
             categories: texts(&names["categories"]),
             is_namespaced: spec["scope"] == "Namespaced",
             status: if has_status {
-                Status::Separate
+                StatusMode::Subresource
             } else {
-                Status::Plain
+                StatusMode::Field
             },
-            scale: Scale::defined_by(&subresources["scale"]),
-            counts_generations: true,
-            unconditional: false,
-            created_by_update: false,
-            shows_deleted: false,
+            scale: ScalePaths::from_crd(&subresources["scale"]),
+            tracks_generation: true,
+            allows_unconditional_update: false,
+            allows_create_on_update: false,
+            returns_deleted_object: false,
             is_custom: true,
-            columns: Column::defined_by(&version["additionalPrinterColumns"]),
+            columns: PrinterColumn::from_crd(&version["additionalPrinterColumns"]),
         })
     }
 }
 
-impl Scale {
-    fn defined_by(scale: &Value) -> Option<Self> {
+impl ScalePaths {
+    fn from_crd(scale: &Value) -> Option<Self> {
         let pointer = |field: &str| Some(scale[field].as_str()?.replace('.', "/"));
         Some(Self {
-            wanted: pointer("specReplicasPath")?,
-            present: pointer("statusReplicasPath")?,
-            selector: pointer("labelSelectorPath"),
+            spec_replicas: pointer("specReplicasPath")?,
+            status_replicas: pointer("statusReplicasPath")?,
+            label_selector: pointer("labelSelectorPath"),
         })
     }
 }
 
-impl Column {
-    fn defined_by(columns: &Value) -> Vec<Self> {
+impl PrinterColumn {
+    fn from_crd(columns: &Value) -> Vec<Self> {
         let column = |column: &Value| {
             Some(Self {
                 name: column["name"].as_str()?.to_owned(),
-                kind: column["type"].as_str()?.to_owned(),
-                path: column["jsonPath"].as_str()?.to_owned(),
+                value_type: column["type"].as_str()?.to_owned(),
+                json_path: column["jsonPath"].as_str()?.to_owned(),
                 priority: column["priority"].as_i64().unwrap_or(0),
             })
         };

@@ -1,37 +1,39 @@
-//! A simulated landscape: API servers that real clients believe, in one process.
+//! A simulated landscape in one process: a Gardener seed, its clusters and their controllers,
+//! behind API servers that real clients talk to.
 //!
-//! Reading order: a [`Store`] is one API server's objects with the rules they live by; actors call it
-//! directly. [`resource`] names what is kept there, [`Selection`] says which of it is meant, [`Refusal`]
-//! is what a client is told that cannot have what it asks for. A [`server`] puts HTTP on top of it,
-//! over TLS or over any stream. A [`Landscape`] is a seed with its clusters and all who act in them, and a
-//! [`scenario`] what goes wrong there; [`chaos`] leaves both to dice, for tests. Time comes from a [`Clock`] and chance from
-//! a seed: the same calls give the same bytes.
+//! Reading order: an [`ObjectStore`] holds one API server's objects and enforces the API's rules;
+//! the simulated controllers call it directly. [`resource`] names the kinds of objects, an
+//! [`ObjectSelector`] picks some of them, and a [`StatusError`] is the error response of a failed
+//! request. A [`server`] adds HTTP, over TLS or any stream. A [`Landscape`] is a seed with its
+//! clusters and controllers, and a [`scenario`] schedules faults in it; [`chaos`] generates both at
+//! random, for tests. Time comes from a [`SimClock`] and randomness from an RNG seed: the same
+//! calls produce the same bytes.
 
 mod actor;
 pub mod chaos;
 mod clock;
-mod dice;
 mod fault;
 mod field;
+mod field_types;
+mod ids;
 mod kind;
 mod landscape;
 mod patch;
-mod refusal;
 pub mod resource;
-mod selection;
+mod selector;
 pub mod server;
-mod shape;
+mod status_error;
 mod store;
 mod wire;
 
-pub use actor::Turn;
-pub use clock::Clock;
+pub use actor::PodTransition;
+pub use clock::SimClock;
 pub use kelpie_config::scenario;
 pub use landscape::{
-    Controller, Damage, Doors, Happening, Landscape, LandscapeError, Link, Order, Plan, Process,
-    Row, Truth, What,
+    ClusterSnapshot, ControllerReplicas, Damage, GroundTruth, Landscape, LandscapeError,
+    LandscapePlan, Listeners, ProcessLink, ReplicaCommand, SimEvent, SimEventKind, SimProcess,
 };
-pub use refusal::{Reason, Refusal};
-pub use resource::Resource;
-pub use selection::Selection;
-pub use store::{Deletion, Event, Part, Store, Watch};
+pub use resource::GroupResource;
+pub use selector::ObjectSelector;
+pub use status_error::{StatusError, StatusReason};
+pub use store::{DeleteOptions, ObjectStore, ObjectWatch, StoreEvent, WriteScope};

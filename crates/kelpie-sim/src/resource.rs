@@ -1,53 +1,44 @@
-//! Resources by their names.
+//! Resource names: API group and plural.
+#![expect(missing_docs, reason = "constants are named after their resources")]
 
 use std::borrow::Cow;
 use std::fmt;
 
-/// An API group and a plural, such as `deployments` in `apps`: what objects are filed under.
+/// An API group and a plural, such as `deployments` in `apps`. Stores keep objects by resource.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Resource {
+pub struct GroupResource {
     group: Cow<'static, str>,
     plural: Cow<'static, str>,
 }
 
-/// Pods.
-pub const PODS: Resource = Resource::known("", "pods");
-/// Nodes.
-pub const NODES: Resource = Resource::known("", "nodes");
-/// Namespaces.
-pub const NAMESPACES: Resource = Resource::known("", "namespaces");
-/// Secrets.
-pub const SECRETS: Resource = Resource::known("", "secrets");
-/// Config maps.
-pub const CONFIG_MAPS: Resource = Resource::known("", "configmaps");
-/// Services.
-pub const SERVICES: Resource = Resource::known("", "services");
-/// Events, of both groups that serve them.
-pub const EVENTS: Resource = Resource::known("", "events");
-/// Endpoint slices.
-pub const ENDPOINT_SLICES: Resource = Resource::known("discovery.k8s.io", "endpointslices");
-/// Leases.
-pub const LEASES: Resource = Resource::known("coordination.k8s.io", "leases");
-/// Deployments.
-pub const DEPLOYMENTS: Resource = Resource::known("apps", "deployments");
-/// Replica sets.
-pub const REPLICA_SETS: Resource = Resource::known("apps", "replicasets");
-/// Stateful sets.
-pub const STATEFUL_SETS: Resource = Resource::known("apps", "statefulsets");
-/// Custom resource definitions: creating one makes its resource known.
-pub const DEFINITIONS: Resource =
-    Resource::known("apiextensions.k8s.io", "customresourcedefinitions");
+pub const PODS: GroupResource = GroupResource::from_static("", "pods");
+pub const NODES: GroupResource = GroupResource::from_static("", "nodes");
+pub const NAMESPACES: GroupResource = GroupResource::from_static("", "namespaces");
+pub const SECRETS: GroupResource = GroupResource::from_static("", "secrets");
+pub const CONFIG_MAPS: GroupResource = GroupResource::from_static("", "configmaps");
+pub const SERVICES: GroupResource = GroupResource::from_static("", "services");
+/// Events of the core group. `events.k8s.io` serves the same objects.
+pub const EVENTS: GroupResource = GroupResource::from_static("", "events");
+pub const ENDPOINT_SLICES: GroupResource =
+    GroupResource::from_static("discovery.k8s.io", "endpointslices");
+pub const LEASES: GroupResource = GroupResource::from_static("coordination.k8s.io", "leases");
+pub const DEPLOYMENTS: GroupResource = GroupResource::from_static("apps", "deployments");
+pub const REPLICA_SETS: GroupResource = GroupResource::from_static("apps", "replicasets");
+pub const STATEFUL_SETS: GroupResource = GroupResource::from_static("apps", "statefulsets");
+/// CRDs. Creating one makes its resource available.
+pub const DEFINITIONS: GroupResource =
+    GroupResource::from_static("apiextensions.k8s.io", "customresourcedefinitions");
 
-impl Resource {
-    /// One that is known when this is compiled; the core group is empty.
-    pub const fn known(group: &'static str, plural: &'static str) -> Self {
+impl GroupResource {
+    /// Creates a resource name from constants. The core group is the empty string.
+    pub const fn from_static(group: &'static str, plural: &'static str) -> Self {
         Self {
             group: Cow::Borrowed(group),
             plural: Cow::Borrowed(plural),
         }
     }
 
-    /// One that is only known at run time.
+    /// Creates a resource name at run time. The core group is the empty string.
     pub fn new(group: &str, plural: &str) -> Self {
         Self {
             group: Cow::Owned(group.to_owned()),
@@ -55,19 +46,19 @@ impl Resource {
         }
     }
 
-    /// Its API group; empty for the core group.
+    /// Returns the API group; empty for the core group.
     pub fn group(&self) -> &str {
         &self.group
     }
 
-    /// Its plural.
+    /// Returns the plural, such as `deployments`.
     pub fn plural(&self) -> &str {
         &self.plural
     }
 }
 
-/// As messages of API servers have it: `pods`, `deployments.apps`.
-impl fmt::Display for Resource {
+/// Formats as in the API server's messages: `pods`, `deployments.apps`.
+impl fmt::Display for GroupResource {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.plural)?;
         match self.group() {

@@ -1,22 +1,27 @@
-//! The weeder: a shell round the decisions of kelpie-core.
+//! The weeder: deletes crash-looping pods after the service they depend on has recovered.
 //!
-//! Reading order, the way of a recovery: the `lookout` follows the slices of the configured services
-//! and tells the task of a namespace when one comes back. That task, a `plot`, owns the windows of its
-//! namespace: it watches the dependants while one is open, and deletes those in CrashLoopBackOff, each
-//! when the `pacer` lets it. The `scribe` tells people: log, `metrics`, Events, and the `board` behind
-//! `/debug/state`. What all of that must be allowed to do stands in `permissions`.
+//! `kelpie-core` decides, this crate does the IO. The path of a recovery through the modules:
+//!
+//! - The `service_watcher` follows the EndpointSlices of the configured services. When a service
+//!   recovers, it sends a message to the task of the service's namespace.
+//! - This task, a `namespace_worker`, owns the windows of its namespace. While a window is open, it
+//!   watches the dependants and deletes those in CrashLoopBackOff, at the pace of the
+//!   `deletion_limiter`.
+//! - The `reporter` publishes the results: log, `metrics`, Events, and the `state_page` behind
+//!   `/debug/state`.
+//!
+//! `permissions` lists the RBAC rules that all of this needs.
 
-mod board;
-mod exhibit;
-mod lookout;
+mod deletion_limiter;
 mod metrics;
-mod pacer;
+mod namespace_worker;
 mod permissions;
-mod plot;
-mod scribe;
+mod reporter;
+mod service_watcher;
+mod state_page;
 mod weeder;
 
-pub use board::{Last, ServiceState, State};
-pub use exhibit::Exhibit;
-pub use permissions::needs;
-pub use weeder::{Options, Weeder};
+pub use metrics::register_metrics;
+pub use permissions::policy_rules;
+pub use state_page::{LastAction, ServiceState, WeederState};
+pub use weeder::{Weeder, WeederOptions};

@@ -1,8 +1,11 @@
-//! The numbers of the weeder. Labels have few values: services and causes, never namespaces or pods.
+//! The metrics of the weeder. Labels have few values: services and causes, never namespaces or
+//! pods.
 
 use std::time::Duration;
 
-use kelpie_core::weeder::Cause;
+use kelpie_core::weeder::SkipReason;
+use kelpie_kube::client::ClientMetrics;
+use kelpie_kube::events::DroppedEvents;
 use prometheus_client::encoding::EncodeLabelSet;
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
@@ -10,10 +13,11 @@ use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::registry::Registry;
 
-/// Every name begins with this.
+/// The prefix of every metric's name.
 pub(crate) const PREFIX: &str = "kelpie_weeder";
 
-/// Seconds: from a pod that crash-looped already to one that does so at the end of a window.
+/// In seconds: from a pod that crash-looped at the recovery to one that does at the end of a
+/// window.
 const DELETION_BUCKETS: [f64; 11] = [
     0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 120.0, 300.0,
 ];
@@ -24,14 +28,14 @@ struct ServiceLabel {
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct CauseLabel {
+struct SkipLabels {
     service: String,
     cause: &'static str,
 }
 
-/// All families. Clones are the same.
+/// All metrics of the weeder. Clones share the values.
 #[derive(Clone, Debug)]
-pub(crate) struct Metrics {
+pub(crate) struct WeederMetrics {
     pub(crate) leader: Gauge,
     pub(crate) services: Gauge,
     pub(crate) ready_services: Gauge,
@@ -40,16 +44,17 @@ pub(crate) struct Metrics {
     pub(crate) task_restarts: Counter,
     recoveries: Family<ServiceLabel, Counter>,
     deleted: Family<ServiceLabel, Counter>,
-    skipped: Family<CauseLabel, Counter>,
+    skipped: Family<SkipLabels, Counter>,
     failed: Family<ServiceLabel, Counter>,
     recovery_to_deletion: Family<ServiceLabel, Histogram, fn() -> Histogram>,
 }
 
-/// What a pod in CrashLoopBackOff was spared for: decisions, and calls that came to nothing.
-const CAUSES: [&str; 5] = ["leaving", "ownerless", "capped", "dry_run", "changed"];
+/// The causes for which a pod in CrashLoopBackOff is not deleted: decisions, and a pod that changed
+/// before the request.
+const SKIP_CAUSES: [&str; 5] = ["leaving", "ownerless", "capped", "dry_run", "changed"];
 
-impl Metrics {
-    /// Registers everything, with a series for each of these services.
+impl WeederMetrics {
+    /// Registers all metrics, with a series for each of these services.
     pub(crate) fn new<'s>(
         registry: &mut Registry,
         services: impl Iterator<Item = &'s str>,
@@ -74,8 +79,8 @@ impl Metrics {
             drop(metrics.deleted.get_or_create(&label));
             drop(metrics.failed.get_or_create(&label));
             drop(metrics.recovery_to_deletion.get_or_create(&label));
-            for cause in CAUSES {
-                drop(metrics.skipped.get_or_create(&cause_label(service, cause)));
+            for cause in SKIP_CAUSES {
+                drop(metrics.skipped.get_or_create(&skip_labels(service, cause)));
             }
         }
         metrics.register(registry.sub_registry_with_prefix(PREFIX));
@@ -85,42 +90,42 @@ impl Metrics {
     fn register(&self, registry: &mut Registry) {
         registry.register(
             "leader",
-            "1 if this replica acts, 0 if it only observes",
+            "1 if this replica acts, 0 if it only observes (standby or dry run)",
             self.leader.clone(),
         );
         registry.register(
             "services",
-            "Services that are watched, over all namespaces",
+            "Watched services, over all namespaces",
             self.services.clone(),
         );
         registry.register(
             "ready_services",
-            "Services that are watched and ready",
+            "Watched services that are ready, over all namespaces",
             self.ready_services.clone(),
         );
         registry.register(
             "active_windows",
-            "Watch windows that are open",
+            "Open windows, in which crash-looping dependants are deleted",
             self.active_windows.clone(),
         );
         registry.register(
             "watch_failures",
-            "Watches on the seed that broke and were begun again",
+            "Watches on the seed that failed and were restarted",
             self.watch_failures.clone(),
         );
         registry.register(
             "task_restarts",
-            "Tasks of a namespace that ended by a defect and were started again",
+            "Namespace workers that panicked (a bug in Kelpie) and were restarted",
             self.task_restarts.clone(),
         );
         registry.register(
             "recoveries",
-            "Times that a service was seen to come back",
+            "Recoveries of the service",
             self.recoveries.clone(),
         );
         registry.register(
             "pods_deleted",
-            "Pods in CrashLoopBackOff that were deleted after their service came back",
+            "Pods in CrashLoopBackOff that were deleted after the service recovered",
             self.deleted.clone(),
         );
         registry.register(
@@ -130,12 +135,12 @@ impl Metrics {
         );
         registry.register(
             "deletions_failed",
-            "Deletions that the seed's API server refused or did not answer; they are tried again",
+            "Deletions that the seed's API server rejected or did not answer. They are retried",
             self.failed.clone(),
         );
         registry.register(
             "recovery_to_deletion_seconds",
-            "From the recovery of a service to each acknowledged deletion of a dependant",
+            "Time from the recovery of the service to each acknowledged deletion of a dependant",
             self.recovery_to_deletion.clone(),
         );
     }
@@ -151,17 +156,17 @@ impl Metrics {
         took.observe(after.as_secs_f64());
     }
 
-    pub(crate) fn skipped(&self, service: &str, cause: Cause) {
+    pub(crate) fn skipped(&self, service: &str, cause: SkipReason) {
         let cause = match cause {
-            Cause::Leaving => "leaving",
-            Cause::Ownerless => "ownerless",
-            Cause::Capped => "capped",
-            Cause::DryRun => "dry_run",
+            SkipReason::Terminating => "leaving",
+            SkipReason::Ownerless => "ownerless",
+            SkipReason::Capped => "capped",
+            SkipReason::DryRun => "dry_run",
         };
         self.skip(service, cause);
     }
 
-    /// A pod had changed when it was to be deleted.
+    /// Counts a pod that was not deleted because it had changed.
     pub(crate) fn changed(&self, service: &str) {
         self.skip(service, "changed");
     }
@@ -171,8 +176,8 @@ impl Metrics {
     }
 
     fn skip(&self, service: &str, cause: &'static str) {
-        let label = cause_label(service, cause);
-        self.skipped.get_or_create(&label).inc();
+        let labels = skip_labels(service, cause);
+        self.skipped.get_or_create(&labels).inc();
     }
 }
 
@@ -182,9 +187,42 @@ fn label(service: &str) -> ServiceLabel {
     }
 }
 
-fn cause_label(service: &str, cause: &'static str) -> CauseLabel {
-    CauseLabel {
+fn skip_labels(service: &str, cause: &'static str) -> SkipLabels {
+    SkipLabels {
         service: service.to_owned(),
         cause,
+    }
+}
+
+/// Registers all metrics of the weeder, each with at least one series so that its labels are known.
+/// For the generated reference.
+pub fn register_metrics(registry: &mut Registry) {
+    let _ = WeederMetrics::new(registry, ["etcd-main-client"].into_iter());
+    ClientMetrics::register(
+        registry,
+        PREFIX,
+        || [(200, 1)].into(),
+        DroppedEvents::default,
+    );
+}
+
+#[cfg(test)]
+mod tests {
+    use prometheus_client::encoding::text::encode;
+
+    use super::*;
+
+    #[test]
+    fn every_family_has_an_example() {
+        let mut registry = Registry::default();
+        register_metrics(&mut registry);
+        let mut text = String::new();
+        encode(&mut text, &registry).unwrap();
+        let lines: Vec<&str> = text.lines().collect();
+        for (line, next) in lines.iter().zip(&lines[1..]) {
+            if line.starts_with("# TYPE ") {
+                assert!(!next.starts_with('#'), "{line} has no series");
+            }
+        }
     }
 }

@@ -1,25 +1,31 @@
-//! What the weeder must be allowed to do, and why. The RBAC file and the self-check are made from it.
+//! The permissions that the weeder needs, each with its reason.
+//!
+//! The RBAC file is generated from them, and `kelpie check` verifies them.
 
 use kelpie_kube::leader::ElectionSettings;
-use kelpie_kube::seed::{FOLLOW, Need};
+use kelpie_kube::rbac::{PolicyRule, WATCH_VERBS};
 
 const SLICES: (&str, &str) = ("discovery.k8s.io", "endpointslices");
 const PODS: (&str, &str) = ("", "pods");
 const EVENTS: (&str, &str) = ("", "events");
 
-/// In all namespaces or in one; `election`: where the leader is elected, if it is.
-pub fn needs(namespace: Option<&str>, election: Option<&ElectionSettings>) -> Vec<Need> {
-    let reason = "seeing services come back";
-    let mut needs = vec![Need::new(FOLLOW, SLICES, reason).within(namespace)];
-    let reason = "the dependants of a service, while its window is open";
-    needs.push(Need::new(FOLLOW, PODS, reason).within(namespace));
+/// Returns the permissions for one namespace, or for all if `namespace` is `None`. `election` is
+/// `None` without a leader election.
+pub fn policy_rules(
+    namespace: Option<&str>,
+    election: Option<&ElectionSettings>,
+) -> Vec<PolicyRule> {
+    let reason = "detecting that a service recovers";
+    let mut rules = vec![PolicyRule::new(WATCH_VERBS, SLICES, reason).in_namespace(namespace)];
+    let reason = "watching the dependants of a service while its window is open";
+    rules.push(PolicyRule::new(WATCH_VERBS, PODS, reason).in_namespace(namespace));
     let reason = "deleting dependants in CrashLoopBackOff";
-    needs.push(Need::new(&["delete"], PODS, reason).within(namespace));
-    needs.extend(election.into_iter().flat_map(Need::of_election));
-    let reason = "the evidence of each deletion, on the pod; what was given up, on its owner";
-    let events = Need::new(&["create", "patch"], EVENTS, reason).within(namespace);
-    needs.push(events.or_else("Events; the evidence stands in the log, everything else works"));
-    needs
+    rules.push(PolicyRule::new(&["delete"], PODS, reason).in_namespace(namespace));
+    rules.extend(election.into_iter().flat_map(PolicyRule::for_election));
+    let reason = "reporting each deletion on its pod, and pods that are given up on their owner";
+    let events = PolicyRule::new(&["create", "patch"], EVENTS, reason).in_namespace(namespace);
+    rules.push(events.optional("Events; the log has the evidence, and everything else works"));
+    rules
 }
 
 #[cfg(test)]
@@ -28,7 +34,7 @@ mod tests {
 
     use super::*;
 
-    /// What Gardener grants dependency-watchdog's weeder: verbs, resource, namespace.
+    /// Gardener's grants for dependency-watchdog's weeder: verbs, resource, namespace.
     const GARDENER: [(&[&str], &str, Option<&str>); 4] = [
         (&["get", "list", "watch", "delete"], "pods", None),
         (&["get", "list", "watch"], "endpointslices", None),
@@ -45,7 +51,7 @@ mod tests {
     ];
 
     #[test]
-    fn nothing_but_events_is_needed_beyond_what_gardener_grants() {
+    fn gardener_grants_everything_but_events() {
         let election = ElectionSettings {
             namespace: "garden".into(),
             name: "dwd-weeder-leader-election".into(),
@@ -54,29 +60,29 @@ mod tests {
             renew_deadline: Duration::ZERO,
             retry_period: Duration::ZERO,
         };
-        let needs = needs(None, Some(&election));
-        let permissions = needs.iter().flat_map(Need::permissions);
-        let beyond = permissions.filter(|wanted| {
+        let rules = policy_rules(None, Some(&election));
+        let permissions = rules.iter().flat_map(PolicyRule::permissions);
+        let missing = permissions.filter(|wanted| {
             !GARDENER.iter().any(|(verbs, resource, namespace)| {
                 verbs.contains(&wanted.verb.as_str())
                     && *resource == wanted.resource
                     && (namespace.is_none() || *namespace == wanted.namespace.as_deref())
             })
         });
-        let beyond: Vec<String> = beyond.map(|wanted| wanted.to_string()).collect();
-        assert_eq!(beyond, ["create events", "patch events"]);
-        let optional = needs.iter().filter(|need| need.lost.is_some());
-        let optional: Vec<&str> = optional.map(|need| need.resource.as_str()).collect();
+        let missing: Vec<String> = missing.map(|wanted| wanted.to_string()).collect();
+        assert_eq!(missing, ["create events", "patch events"]);
+        let optional = rules.iter().filter(|rule| rule.missing_if_denied.is_some());
+        let optional: Vec<&str> = optional.map(|rule| rule.resource.as_str()).collect();
         assert_eq!(optional, ["events"]);
     }
 
     #[test]
-    fn in_one_namespace_nothing_is_needed_elsewhere() {
-        let needs = needs(Some("shoot--a"), None);
+    fn single_namespace_needs_nothing_elsewhere() {
+        let rules = policy_rules(Some("shoot--a"), None);
         assert!(
-            needs
+            rules
                 .iter()
-                .all(|need| need.namespace.as_deref() == Some("shoot--a"))
+                .all(|rule| rule.namespace.as_deref() == Some("shoot--a"))
         );
     }
 }

@@ -1,4 +1,4 @@
-//! The weeder as a process runs it.
+//! The weeder as a component of a process.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -6,156 +6,148 @@ use std::time::Duration;
 use axum::extract::{Query, State as Shared};
 use axum::routing::get;
 use axum::{Json, Router};
-use kelpie_bell::Listener;
 use kelpie_config::WeederConfig;
-use kelpie_core::weeder::{Readiness, Rules};
-use kelpie_health::{Pulse, ReadyHandle};
-use kelpie_kube::Clock;
-use kelpie_kube::leader::{Candidacy, ElectionSettings, Leadership, Part};
-use kelpie_kube::seed::{LostEvents, Seed, SeedNumbers};
+use kelpie_core::weeder::{ReadinessRule, WindowRules};
+use kelpie_health::{LoopHeartbeat, ReadyHandle};
+use kelpie_kube::client::ClusterClient;
+use kelpie_kube::leader::{ElectionHandle, ElectionSettings, ReplicaRole};
+use kelpie_kube::replica::{Replica, ReplicaStatus};
+use kelpie_runtime::drain;
 use prometheus_client::registry::Registry;
 use serde::Deserialize;
-use tokio::time::{Instant, timeout};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use tracing::warn;
 
-use crate::board::{Board, State};
-use crate::lookout::Lookout;
-use crate::metrics::{Metrics, PREFIX};
-use crate::pacer::Pacer;
-use crate::plot::Common;
-use crate::scribe::Audience;
+use crate::deletion_limiter::DeletionLimiter;
+use crate::metrics::{PREFIX, WeederMetrics};
+use crate::namespace_worker::WeederContext;
+use crate::reporter::WeederTelemetry;
+use crate::service_watcher::ServiceWatcher;
+use crate::state_page::{ServiceStatePage, WeederState};
 
-/// How Events are signed.
+/// The reporting component of Events.
 const COMPONENT: &str = "kelpie-weeder";
-/// Deletions that are under way get this long.
+/// Deletions under way get this long to finish.
 const DRAIN: Duration = Duration::from_secs(3);
 
-/// What the command line says beside the configuration.
+/// Options beside the configuration file.
 #[derive(Clone, Debug)]
-pub struct Options {
-    /// Decide and report everything, write nothing.
+pub struct WeederOptions {
+    /// Decide and report everything, but delete nothing.
     pub dry_run: bool,
-    /// Only this namespace.
+    /// Watch only this namespace.
     pub namespace: Option<String>,
-    /// Act only while leading; `None`: always.
+    /// Act only as the elected leader; `None`: always.
     pub election: Option<ElectionSettings>,
-    /// How this process signs its Events.
+    /// The reporting instance of Events.
     pub identity: String,
 }
 
 /// The weeder, ready to run.
 pub struct Weeder {
-    common: Arc<Common>,
+    context: Arc<WeederContext>,
     namespace: Option<String>,
-    readiness: Readiness,
-    candidacy: Candidacy,
+    readiness: ReadinessRule,
+    replica: Replica,
 }
 
 impl Weeder {
-    /// Nothing runs yet. Its numbers go to `registry`. It ends when `shutdown` is cancelled.
+    /// Creates a weeder whose metrics go to `registry`. Nothing runs yet. It ends when `shutdown`
+    /// is cancelled.
     pub fn new(
         config: WeederConfig,
-        options: Options,
-        seed: Seed,
+        options: WeederOptions,
+        seed: ClusterClient,
         registry: &mut Registry,
         shutdown: CancellationToken,
     ) -> Self {
         let dry_run = options.dry_run || config.dry_run;
-        let candidacy = Part::new(options.election, dry_run).play(&seed);
-        let events = (!dry_run).then(|| seed.urgent_events(COMPONENT, &options.identity));
+        let role = ReplicaRole::new(options.election, dry_run);
+        let events = || seed.priority_events(COMPONENT, &options.identity);
+        let replica = Replica::new(&seed, role, events);
         let services = config.services.keys().map(String::as_str);
-        let metrics = Metrics::new(registry, services);
-        let (counted, told) = (seed.clone(), events.clone());
-        let lost = move || told.as_ref().map(LostEvents::of).unwrap_or_default();
-        SeedNumbers::register(registry, PREFIX, move || counted.answers(), lost);
+        let metrics = WeederMetrics::new(registry, services);
+        replica.register_metrics(&seed, registry, PREFIX);
         let selectors = config.services.into_iter().map(|(service, selectors)| {
             let selectors = selectors.iter().map(ToString::to_string);
             (service, selectors.collect())
         });
-        let common = Common {
-            clock: Clock::anchored(seed.wall_clock()),
+        let context = WeederContext {
+            clock: replica.clock(),
             seed,
-            rules: Rules {
+            rules: WindowRules {
                 watch_duration: config.watch_duration,
                 max_deletions_per_pod: config.max_deletions_per_pod,
                 dry_run,
             },
             selectors: selectors.collect(),
-            pacer: Pacer::default(),
-            leadership: candidacy.leadership(),
-            audience: Audience {
+            limiter: DeletionLimiter::default(),
+            leadership: replica.leadership(),
+            telemetry: WeederTelemetry {
                 metrics,
-                board: Board::default(),
-                events,
+                state_page: ServiceStatePage::default(),
+                events: replica.events().cloned(),
             },
             cancelled: shutdown,
         };
         Self {
-            common: Arc::new(common),
+            context: Arc::new(context),
             namespace: options.namespace,
             readiness: config.readiness,
-            candidacy,
+            replica,
         }
     }
 
-    /// `GET /debug/state`: every service and its window; `?namespace=NAME`: those of one namespace.
+    /// Serves `GET /debug/state`: all services and their windows, or those of one namespace with
+    /// `?namespace=NAME`.
     pub fn routes(&self) -> Router {
-        let view = View {
-            board: self.common.audience.board.clone(),
-            clock: self.common.clock,
-            dry_run: self.common.rules.dry_run,
-            leadership: self.common.leadership.clone(),
+        let route = ServiceStateRoute {
+            state_page: self.context.telemetry.state_page.clone(),
+            replica: self.replica.status(),
         };
         Router::new()
             .route("/debug/state", get(state))
-            .with_state(view)
+            .with_state(route)
     }
 
-    /// Runs until the shutdown. Then deletions that are under way may end, and the Lease is given
-    /// back. `pulse` beats while it turns; `ready` is ready once the services are known.
-    pub async fn run(self, pulse: Pulse, ready: ReadyHandle) {
-        let leader = self.common.audience.metrics.leader.clone();
-        let office = self.candidacy.begin(move |leads| {
-            leader.set(leads.into());
-        });
-        if let Some(events) = self.common.audience.events.clone() {
-            office.beside(|over| events.run(over));
-        }
-
-        let plots = TaskTracker::new();
-        Lookout::new(self.common, self.namespace, self.readiness, plots.clone())
-            .run(pulse, ready)
-            .await;
-
-        plots.close();
-        if timeout(DRAIN, plots.wait()).await.is_err() {
-            warn!("some deletions are still out; what they did is found at the next start");
-        }
-        office.leave().await;
+    /// Runs until the shutdown. Then deletions under way may finish, and the Lease is released.
+    /// `heartbeat` beats while the main loop turns; `ready` is ready once the services are known.
+    pub async fn run(self, heartbeat: LoopHeartbeat, ready: ReadyHandle) {
+        let leader = self.context.telemetry.metrics.leader.clone();
+        let workers = TaskTracker::new();
+        let (context, namespace) = (self.context, self.namespace);
+        let watcher = ServiceWatcher::new(context, namespace, self.readiness, workers.clone());
+        let work = |_: &ElectionHandle| async move {
+            watcher.run(heartbeat, ready).await;
+            if !drain(&workers, DRAIN).await {
+                warn!(
+                    "shutdown timed out with deletions in flight; the next start re-reads the pods"
+                );
+            }
+        };
+        self.replica.run(leader, work).await;
     }
 }
 
-/// What `/debug/state` looks through.
+/// The state that `/debug/state` reads.
 #[derive(Clone)]
-struct View {
-    board: Board,
-    clock: Clock,
-    dry_run: bool,
-    leadership: Listener<Leadership>,
+struct ServiceStateRoute {
+    state_page: ServiceStatePage,
+    replica: ReplicaStatus,
 }
 
 #[derive(Deserialize)]
-struct Question {
+struct NamespaceQuery {
     namespace: Option<String>,
 }
 
-async fn state(Shared(view): Shared<View>, Query(question): Query<Question>) -> Json<State> {
-    Json(State {
-        at: view.clock.now(),
-        leads: view.leadership.peek().may_act(Instant::now()),
-        dry_run: view.dry_run,
-        namespaces: view.board.namespaces(question.namespace.as_deref()),
+async fn state(
+    Shared(route): Shared<ServiceStateRoute>,
+    Query(query): Query<NamespaceQuery>,
+) -> Json<WeederState> {
+    Json(WeederState {
+        replica: route.replica.now(),
+        namespaces: route.state_page.namespaces(query.namespace.as_deref()),
     })
 }

@@ -1,11 +1,11 @@
-//! `kelpie addon`.
+//! The `kelpie addon` command.
 
 mod collector;
-mod collectors;
+mod collector_deployment;
 mod hop;
 mod hub;
 mod operator;
-mod part;
+mod process;
 mod report;
 mod server;
 mod show;
@@ -15,54 +15,54 @@ mod status;
 use anyhow::Result;
 use clap::{Args, Subcommand};
 
-use self::collector::Collector;
-use self::hop::Hop;
-use self::operator::Operator;
-use self::report::Report;
-use self::show::Show;
-use self::status::Status;
-use crate::exit::Outcome;
+use self::collector::CollectorCommand;
+use self::hop::HopCommand;
+use self::operator::OperatorCommand;
+use self::report::ReportCommand;
+use self::show::ShowCommand;
+use self::status::StatusCommand;
+use crate::exit::ExitStatus;
 
-pub(crate) use self::collectors::CollectorFlags;
+pub(crate) use self::collector_deployment::CollectorDeploymentFlags;
 pub(crate) use self::hub::HubFlags;
-pub(crate) use self::part::Part;
+pub(crate) use self::process::AddonProcess;
 pub(crate) use self::spoke::SpokeFlags;
 
-/// Run and read the observability addon of a managed cluster
+/// Run and inspect the observability addon of a managed cluster
 ///
-/// The addon collects the metrics of a cluster, the spoke, and reports how it is to a hub. Its
-/// status is one list of conditions with several writers, held to one set of rules:
-/// docs/addon.md tells them.
+/// The addon collects the metrics of a cluster, the spoke, and reports its health to a hub. Its
+/// status is one list of conditions with several writers, which all follow one set of rules:
+/// docs/concepts/addon.md explains them.
 #[derive(Args)]
 #[command(
     verbatim_doc_comment,
     disable_help_subcommand = true,
     arg_required_else_help = true
 )]
-pub(crate) struct Addon {
+pub(crate) struct AddonCommand {
     #[command(subcommand)]
-    command: Command,
+    command: AddonSubcommand,
 }
 
 #[derive(Subcommand)]
-enum Command {
-    Operator(Box<Operator>),
-    Status(Box<Status>),
-    Collector(Box<Collector>),
-    Hop(Box<Hop>),
-    Report(Report),
-    Show(Show),
+enum AddonSubcommand {
+    Operator(Box<OperatorCommand>),
+    Status(Box<StatusCommand>),
+    Collector(Box<CollectorCommand>),
+    Hop(Box<HopCommand>),
+    Report(ReportCommand),
+    Show(ShowCommand),
 }
 
-impl Addon {
-    pub(crate) fn run(self) -> Result<Outcome> {
+impl AddonCommand {
+    pub(crate) fn run(self) -> Result<ExitStatus> {
         match self.command {
-            Command::Operator(operator) => operator.run(),
-            Command::Status(status) => status.run(),
-            Command::Collector(collector) => collector.run(),
-            Command::Hop(hop) => hop.run(),
-            Command::Report(report) => report.run(),
-            Command::Show(show) => show.run(),
+            AddonSubcommand::Operator(operator) => operator.run(),
+            AddonSubcommand::Status(status) => status.run(),
+            AddonSubcommand::Collector(collector) => collector.run(),
+            AddonSubcommand::Hop(hop) => hop.run(),
+            AddonSubcommand::Report(report) => report.run(),
+            AddonSubcommand::Show(show) => show.run(),
         }
     }
 }

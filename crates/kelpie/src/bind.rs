@@ -1,4 +1,4 @@
-//! Addresses to listen on, as Go programs write them.
+//! Listen addresses in the syntax of Go programs.
 
 use std::fmt;
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
@@ -7,56 +7,56 @@ use std::str::FromStr;
 use anyhow::{Context, Result};
 use tokio::net::TcpListener;
 
-/// Where to listen: `HOST:PORT`, `:PORT` for all interfaces, `0` for nowhere.
+/// A listen address: `HOST:PORT`, `:PORT` for all interfaces, or `0` to disable the server.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum BindAddress {
-    Nowhere,
-    Everywhere(u16),
-    At(String),
+    Disabled,
+    AllInterfaces(u16),
+    Address(String),
 }
 
 impl FromStr for BindAddress {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        let wanted = "HOST:PORT, :PORT for all interfaces, or 0 to serve nothing";
+        let expected = "expected HOST:PORT, :PORT for all interfaces, or 0 to disable";
         if text == "0" {
-            return Ok(Self::Nowhere);
+            return Ok(Self::Disabled);
         }
-        let (host, port) = text.rsplit_once(':').ok_or(wanted)?;
-        let port = port.parse().map_err(|_| wanted)?;
+        let (host, port) = text.rsplit_once(':').ok_or(expected)?;
+        let port = port.parse().map_err(|_| expected)?;
         if host.is_empty() {
-            return Ok(Self::Everywhere(port));
+            return Ok(Self::AllInterfaces(port));
         }
-        Ok(Self::At(text.to_owned()))
+        Ok(Self::Address(text.to_owned()))
     }
 }
 
 impl fmt::Display for BindAddress {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Nowhere => f.write_str("0"),
-            Self::Everywhere(port) => write!(f, ":{port}"),
-            Self::At(address) => f.write_str(address),
+            Self::Disabled => f.write_str("0"),
+            Self::AllInterfaces(port) => write!(f, ":{port}"),
+            Self::Address(address) => f.write_str(address),
         }
     }
 }
 
 impl BindAddress {
-    /// Takes the address; `flag` is named if that fails.
+    /// Binds the address. An error mentions `flag`, which sets the address.
     pub(crate) async fn listen(&self, flag: &str) -> Result<Option<TcpListener>> {
         let listener = match self {
-            Self::Nowhere => return Ok(None),
-            Self::At(address) => TcpListener::bind(address).await,
-            Self::Everywhere(port) => {
-                // Both families where the host has them.
+            Self::Disabled => return Ok(None),
+            Self::Address(address) => TcpListener::bind(address).await,
+            Self::AllInterfaces(port) => {
+                // IPv6 accepts both address families; IPv4 is for hosts without IPv6.
                 let all = SocketAddr::from((Ipv6Addr::UNSPECIFIED, *port));
                 let fallback = SocketAddr::from((Ipv4Addr::UNSPECIFIED, *port));
                 TcpListener::bind([all, fallback].as_slice()).await
             }
         };
         let listener = listener.with_context(|| {
-            format!("cannot listen on {self}: choose another address with {flag}, or free this one")
+            format!("cannot listen on {self}; free the address, or choose another one with {flag}")
         })?;
         Ok(Some(listener))
     }
@@ -67,11 +67,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn addresses_are_read_as_go_programs_write_them() {
-        assert_eq!(":9643".parse(), Ok(BindAddress::Everywhere(9643)));
-        assert_eq!("0".parse(), Ok(BindAddress::Nowhere));
-        for written in ["127.0.0.1:80", "[::1]:80", "localhost:1"] {
-            assert_eq!(written.parse(), Ok(BindAddress::At(written.into())));
+    fn go_addresses_are_parsed() {
+        assert_eq!(":9643".parse(), Ok(BindAddress::AllInterfaces(9643)));
+        assert_eq!("0".parse(), Ok(BindAddress::Disabled));
+        for address in ["127.0.0.1:80", "[::1]:80", "localhost:1"] {
+            assert_eq!(address.parse(), Ok(BindAddress::Address(address.into())));
         }
         for wrong in ["", "9643", "host", "host:", "host:port", ":99999", "1"] {
             assert!(wrong.parse::<BindAddress>().is_err(), "{wrong}");

@@ -1,24 +1,24 @@
-//! `kelpie check`: would it work, before it has to?
+//! `kelpie check`: checks that a component can run, before it is needed.
 
 mod addon;
+mod api_server;
 mod cluster;
-mod frame;
 mod prober;
 mod progress;
-mod question;
-mod row;
+mod runner;
 mod seed;
+mod table;
 mod weeder;
 
 use anyhow::Result;
 use clap::{Args, Subcommand};
 
-use crate::cli::Guise;
-use crate::exit::Outcome;
+use crate::cli::Invocation;
+use crate::exit::ExitStatus;
 
-/// Check that a component would work here: configuration, permissions, every cluster
+/// Check that a component can run here: its configuration, permissions and clusters
 ///
-/// Nothing is written, nothing is scaled or deleted.
+/// The checks only read: nothing is written, scaled or deleted.
 #[derive(Args)]
 #[command(
     verbatim_doc_comment,
@@ -27,22 +27,22 @@ use crate::exit::Outcome;
 )]
 pub(crate) struct Check {
     #[command(subcommand)]
-    component: Component,
+    component: CheckedComponent,
 }
 
 #[derive(Subcommand)]
-enum Component {
-    Addon(Box<addon::Addon>),
-    Prober(Box<prober::Prober>),
-    Weeder(Box<weeder::Weeder>),
+enum CheckedComponent {
+    Addon(Box<addon::CheckAddon>),
+    Prober(Box<prober::CheckProber>),
+    Weeder(Box<weeder::CheckWeeder>),
 }
 
 impl Check {
-    pub(crate) fn run(self, started_as: Guise) -> Result<Outcome> {
+    pub(crate) fn run(self, started_as: Invocation) -> Result<ExitStatus> {
         match self.component {
-            Component::Addon(addon) => addon.run(),
-            Component::Prober(prober) => prober.run(started_as),
-            Component::Weeder(weeder) => weeder.run(started_as),
+            CheckedComponent::Addon(addon) => addon.run(),
+            CheckedComponent::Prober(prober) => prober.run(started_as),
+            CheckedComponent::Weeder(weeder) => weeder.run(started_as),
         }
     }
 }

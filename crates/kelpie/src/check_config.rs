@@ -3,22 +3,23 @@
 use std::fmt::Write;
 
 use anyhow::{Context, Result};
-use clap::{Args, Subcommand, ValueEnum};
-use kelpie_config::{Parsed, Problem, Report, Severity, prober, weeder};
+use clap::{Args, Subcommand};
+use kelpie_config::{ConfigError, ConfigProblem, Parsed, Severity, prober, weeder};
 use serde::Serialize;
 
-use crate::cli::Guise;
-use crate::exit::Outcome;
-use crate::source::{Source, Unreadable};
+use crate::cli::Invocation;
+use crate::exit::ExitStatus;
+use crate::input_file::{InputFile, ReadError};
+use crate::output_format::OutputFormat;
 use crate::{problems, summary, terminal};
 
-/// Check a configuration file: what it means, or everything that is wrong with it
+/// Check a configuration file: summarize it, or list all its problems
 ///
-/// A file that can be used is summed up on standard output. Problems go to standard error, one
-/// per line, each with its place, the value at fault and what is allowed. Warnings are about
-/// settings that cannot work as written; the file can still be used.
+/// The summary of a valid file goes to standard output. Problems go to standard error, one per
+/// line, each with its position, the invalid value and what is allowed. Warnings are about
+/// settings that cannot work as written; the file is valid nevertheless.
 ///
-/// With `-o json` everything goes to standard output as one JSON object, with the effective
+/// With `-o json`, standard output gets one JSON object with the problems and the effective
 /// value of every setting.
 #[derive(Args)]
 #[command(
@@ -28,9 +29,9 @@ use crate::{problems, summary, terminal};
 )]
 pub(crate) struct CheckConfig {
     #[command(subcommand)]
-    component: Component,
+    component: ConfigKind,
 
-    /// How to answer
+    /// Output format
     #[arg(
         short,
         long,
@@ -38,26 +39,27 @@ pub(crate) struct CheckConfig {
         default_value = "text",
         global = true
     )]
-    output: Output,
+    output: OutputFormat,
 
-    /// Judge it as this program would [default: the name it was started under]
+    /// Apply the rules of this program [default: the name it was started under]
     #[arg(long = "as", value_name = "PROGRAM", global = true)]
-    guise: Option<Guise>,
+    invocation: Option<Invocation>,
 }
 
-/// Whose file it is. Subcommands, because shells complete files after a subcommand only.
+/// The kind of the file. These are subcommands, because shells complete file names only after a
+/// subcommand.
 #[derive(Subcommand)]
-enum Component {
-    /// The file of the prober, which fences controllers of clusters whose nodes are cut off
-    Prober(Source),
+enum ConfigKind {
+    /// The file of the prober, which fences the controllers of clusters whose nodes are cut off
+    Prober(InputFile),
     /// The file of the weeder, which restarts crashing pods once the service they need is back
-    Weeder(Source),
+    Weeder(InputFile),
 }
 
-impl Component {
-    const fn source(&self) -> &Source {
+impl ConfigKind {
+    const fn input(&self) -> &InputFile {
         match self {
-            Self::Prober(source) | Self::Weeder(source) => source,
+            Self::Prober(input) | Self::Weeder(input) => input,
         }
     }
 
@@ -69,49 +71,41 @@ impl Component {
     }
 }
 
-#[derive(Clone, Copy, Debug, ValueEnum)]
-enum Output {
-    /// For people
-    Text,
-    /// For scripts
-    Json,
-}
-
 impl CheckConfig {
-    pub(crate) fn run(&self, started_as: Guise) -> Result<Outcome> {
-        let bytes = match (self.component.source().read(), self.output) {
+    pub(crate) fn run(&self, started_as: Invocation) -> Result<ExitStatus> {
+        let bytes = match (self.component.input().read(), self.output) {
             (Ok(bytes), _) => bytes,
-            (Err(unreadable), Output::Text) => return Err(unreadable.into()),
-            (Err(unreadable), Output::Json) => return self.print_unreadable(&unreadable),
+            (Err(error), OutputFormat::Text) => return Err(error.into()),
+            (Err(error), OutputFormat::Json) => return self.print_read_error(&error),
         };
-        let strictness = self.guise.unwrap_or(started_as).strictness();
+        let strictness = self.invocation.unwrap_or(started_as).strictness();
         match self.component {
-            Component::Prober(_) => self.answer(prober::parse(&bytes, strictness), summary::prober),
-            Component::Weeder(_) => self.answer(weeder::parse(&bytes, strictness), summary::weeder),
+            ConfigKind::Prober(_) => self.print(prober::parse(&bytes, strictness), summary::prober),
+            ConfigKind::Weeder(_) => self.print(weeder::parse(&bytes, strictness), summary::weeder),
         }
     }
 
-    fn answer<T: Serialize>(
+    fn print<T: Serialize>(
         &self,
-        parsed: Result<Parsed<T>, Report>,
+        parsed: Result<Parsed<T>, ConfigError>,
         summary: impl FnOnce(&T) -> String,
-    ) -> Result<Outcome> {
+    ) -> Result<ExitStatus> {
         let (config, problems) = match parsed {
             Ok(parsed) => (Some(parsed.value), parsed.warnings),
-            Err(report) => (None, report.problems),
+            Err(error) => (None, error.problems),
         };
         match self.output {
-            Output::Text => self.print_text(config.as_ref().map(summary), &problems)?,
-            Output::Json => self.print_json(config.as_ref(), &problems)?,
+            OutputFormat::Text => self.print_text(config.as_ref().map(summary), &problems)?,
+            OutputFormat::Json => self.print_json(config.as_ref(), &problems)?,
         }
         Ok(if config.is_some() {
-            Outcome::Success
+            ExitStatus::Success
         } else {
-            Outcome::Failure
+            ExitStatus::Failure
         })
     }
 
-    fn print_text(&self, summary: Option<String>, problems: &[Problem]) -> Result<()> {
+    fn print_text(&self, summary: Option<String>, problems: &[ConfigProblem]) -> Result<()> {
         let name = self.name();
         let mut lines = problems::lines(&name, problems);
         if !problems.is_empty() {
@@ -119,7 +113,7 @@ impl CheckConfig {
         }
         terminal::stderr(&lines).context("cannot write the problems")?;
         if let Some(summary) = summary {
-            terminal::stdout(&format!("{name}: can be used\n\n{summary}"))
+            terminal::stdout(&format!("{name}: valid\n\n{summary}"))
                 .context("cannot write the summary")?;
         }
         Ok(())
@@ -131,31 +125,32 @@ impl CheckConfig {
         problems: &[P],
     ) -> Result<()> {
         #[derive(Serialize)]
-        struct Answer<'a, T, P> {
+        struct JsonReport<'a, T, P> {
             file: String,
             component: &'static str,
             valid: bool,
             problems: &'a [P],
-            /// What is in effect, defaults included, in the words of the file itself.
+            /// The effective configuration with all defaults, in the format of the file.
             config: Option<&'a T>,
         }
         let valid = config.is_some();
-        let answer = Answer {
+        let report = JsonReport {
             file: self.name(),
             component: self.component.name(),
             valid,
             problems,
             config,
         };
-        let mut text = serde_json::to_string_pretty(&answer)?;
+        let mut text = serde_json::to_string_pretty(&report)?;
         text.push('\n');
-        terminal::stdout(&text).context("cannot write the answer")
+        terminal::stdout(&text).context("cannot write the report")
     }
 
-    /// In the shape of every other answer, so that scripts need only one.
-    fn print_unreadable(&self, unreadable: &Unreadable) -> Result<Outcome> {
+    /// Reports a read error in the same structure as problems of the file, so that scripts need to
+    /// handle only one.
+    fn print_read_error(&self, error: &ReadError) -> Result<ExitStatus> {
         #[derive(Serialize)]
-        struct Placeless<'a> {
+        struct FileProblem<'a> {
             severity: Severity,
             path: &'a str,
             line: Option<usize>,
@@ -165,21 +160,21 @@ impl CheckConfig {
             expected: Option<&'a str>,
             hint: &'a str,
         }
-        let problem = Placeless {
+        let problem = FileProblem {
             severity: Severity::Error,
             path: "",
             line: None,
             column: None,
             value: None,
-            message: &unreadable.message,
+            message: &error.message,
             expected: None,
-            hint: unreadable.remedy,
+            hint: error.remedy,
         };
         self.print_json(None::<&()>, &[problem])?;
-        Ok(Outcome::Failure)
+        Ok(ExitStatus::Failure)
     }
 
     fn name(&self) -> String {
-        self.component.source().name()
+        self.component.input().name()
     }
 }

@@ -8,56 +8,57 @@ use clap::error::ErrorKind;
 use clap::{CommandFactory, Parser, Subcommand, ValueEnum};
 use kelpie_config::Strictness;
 
-use crate::addon::Addon;
+use crate::addon::AddonCommand;
 use crate::check::Check;
 use crate::check_config::CheckConfig;
 use crate::completions::Completions;
 use crate::crd::Crd;
 use crate::demo::Demo;
 use crate::etcd::Etcd;
-use crate::exit::Outcome;
+use crate::exit::ExitStatus;
 use crate::explain::Explain;
 use crate::generate::Generate;
-use crate::go_flags::with_two_dashes;
+use crate::go_flags::normalize_dashes;
 use crate::prober::Prober;
 use crate::weeder::Weeder;
 
 const LONG_ABOUT: &str = "\
 Kelpie watches over Kubernetes control planes that run as pods in another cluster.
 
-When the nodes of a cluster lose their connection to the control plane, its
-kube-controller-manager takes them for dead, and machines that are fine get replaced.
-Kelpie sees that the node leases stop being renewed and fences the controllers that would
-do the damage (scales them down) before the first node turns Unknown; when the nodes are
-back, it restores them exactly. Pods that crash because a service they need was away are
-restarted as soon as the service is back.
+When the nodes of a cluster lose the connection to their control plane, its
+kube-controller-manager marks them Unknown, and healthy machines get replaced. Kelpie notices
+that node leases are no longer renewed and fences the controllers that would do the damage: it
+scales them down before the first node turns Unknown, and restores them exactly when the nodes
+are back. Pods that crash because a service they depend on was down are restarted as soon as
+the service is back.
 
-It takes the configuration files of Gardener's dependency-watchdog as they are.";
+Kelpie reads the configuration files of Gardener's dependency-watchdog unchanged.";
 
 const AFTER_HELP: &str = "\
 Examples:
-  kelpie demo                                what it does, in a minute, on a simulated fleet
-  kelpie explain shoot--dev--one             what the prober last decided about a cluster, and why
-  kelpie check prober --config-file f.yaml   would the prober work here: permissions, every cluster
-  kelpie check weeder --config-file f.yaml   would the weeder: permissions, services
-  kelpie check-config prober prober.yaml     what a file means, or everything that is wrong with it
+  kelpie demo                                see Kelpie at work for a minute, on simulated clusters
+  kelpie explain shoot--dev--one             the last decision about a cluster, with its reasons
+  kelpie check prober --config-file f.yaml   check configuration, permissions and every cluster
+  kelpie check weeder --config-file f.yaml   check configuration, permissions and services
+  kelpie check-config prober prober.yaml     summarize a file, or list all its problems
   kelpie check-config weeder - < weeder.yaml the same, from standard input
-  kelpie check-config prober f.yaml -o json  for scripts
+  kelpie check-config prober f.yaml -o json  the same, for scripts
   kelpie etcd --listen :2378                 livez and readyz for the etcd member on this host
   kelpie etcd check                          the same checks once, as a table
-  kelpie addon show                          how the observability addon is, and why
+  kelpie addon show                          the status of the observability addon, with reasons
   kelpie addon collector --help              forward metrics from a Prometheus to a hub
   source <(kelpie completions bash)          completion for this shell
 
 Exit codes:
-  0  it worked; for check-config: the file can be used, even if there are warnings;
-     for etcd check: every check is ok
-  1  it did not
-  2  the command line was wrong
-  3  addon report: the report was refused, and nothing written
-  130  demo: it was ended by Ctrl-C before its end
+  0    success; check-config: the file is valid, possibly with warnings;
+       etcd check: every check passed
+  1    failure
+  2    invalid command line
+  3    addon report: the report was refused, nothing was written
+  130  demo: interrupted by Ctrl-C
 
-Started under the name dependency-watchdog, unknown keys in configuration files only warn.";
+If started under the name dependency-watchdog, unknown keys in configuration files are warnings
+instead of errors.";
 
 /// The watchdog for Kubernetes control planes
 #[derive(Parser)]
@@ -70,11 +71,11 @@ Started under the name dependency-watchdog, unknown keys in configuration files 
 )]
 pub(crate) struct Cli {
     #[command(subcommand)]
-    command: Command,
+    command: KelpieCommand,
 }
 
 #[derive(Subcommand)]
-enum Command {
+enum KelpieCommand {
     Demo(Demo),
     Prober(Box<Prober>),
     Weeder(Box<Weeder>),
@@ -82,26 +83,27 @@ enum Command {
     Check(Check),
     CheckConfig(CheckConfig),
     Etcd(Box<Etcd>),
-    Addon(Box<Addon>),
+    Addon(Box<AddonCommand>),
     Crd(Crd),
     Completions(Completions),
     #[command(hide = true)]
     Generate(Generate),
 }
 
-/// The name the program goes by, which decides how strict it is with configuration files.
+/// The name under which the program was started. It decides how strictly files are parsed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub(crate) enum Guise {
+pub(crate) enum Invocation {
     /// Unknown keys are errors
     Kelpie,
-    /// Unknown keys only warn, and the case of keys is ignored
+    /// Unknown keys are warnings, and the case of keys is ignored
     DependencyWatchdog,
 }
 
 const DEPENDENCY_WATCHDOG: &str = "dependency-watchdog";
 
-impl Guise {
-    /// By the first argument: a swapped image still starts `dependency-watchdog`.
+impl Invocation {
+    /// Detects the name in the first argument. A Deployment of dependency-watchdog that only swaps
+    /// the image still starts `dependency-watchdog`.
     fn of(program: Option<&OsString>) -> Self {
         match program.and_then(|path| Path::new(path).file_name()) {
             Some(name) if name == DEPENDENCY_WATCHDOG => Self::DependencyWatchdog,
@@ -124,33 +126,33 @@ impl Guise {
     }
 }
 
-/// Does what the arguments ask; the first is the name of the program.
-pub(crate) fn run(arguments: Vec<OsString>) -> Result<Outcome> {
-    let guise = Guise::of(arguments.first());
-    let is_for_dwd = arguments
+/// Runs the subcommand that the arguments name. The first argument is the name of the program.
+pub(crate) fn run(arguments: Vec<OsString>) -> Result<ExitStatus> {
+    let invocation = Invocation::of(arguments.first());
+    let is_dwd_command = arguments
         .get(1)
-        .is_some_and(|word| word == "prober" || word == "weeder");
-    let arguments = if is_for_dwd {
-        with_two_dashes(arguments)
+        .is_some_and(|name| name == "prober" || name == "weeder");
+    let arguments = if is_dwd_command {
+        normalize_dashes(arguments)
     } else {
         arguments
     };
     match Cli::try_parse_from(arguments)?.command {
-        Command::Demo(command) => command.run(),
-        Command::Prober(command) => command.run(guise),
-        Command::Weeder(command) => command.run(guise),
-        Command::Explain(command) => command.run(guise),
-        Command::Check(command) => command.run(guise),
-        Command::CheckConfig(command) => command.run(guise),
-        Command::Etcd(command) => command.run(),
-        Command::Addon(command) => command.run(),
-        Command::Crd(Crd {}) => Crd::run(),
-        Command::Completions(command) => command.run(guise),
-        Command::Generate(command) => command.run(guise),
+        KelpieCommand::Demo(command) => command.run(),
+        KelpieCommand::Prober(command) => command.run(invocation),
+        KelpieCommand::Weeder(command) => command.run(invocation),
+        KelpieCommand::Explain(command) => command.run(invocation),
+        KelpieCommand::Check(command) => command.run(invocation),
+        KelpieCommand::CheckConfig(command) => command.run(invocation),
+        KelpieCommand::Etcd(command) => command.run(),
+        KelpieCommand::Addon(command) => command.run(),
+        KelpieCommand::Crd(Crd {}) => Crd::run(),
+        KelpieCommand::Completions(command) => command.run(invocation),
+        KelpieCommand::Generate(command) => command.run(invocation),
     }
 }
 
-/// A command line that is well formed, and wrong all the same.
+/// Creates the error for arguments that clap accepts but whose combination or value is invalid.
 pub(crate) fn usage_error(message: &str) -> anyhow::Error {
     Cli::command()
         .error(ErrorKind::ValueValidation, message)
@@ -162,19 +164,25 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_command_line_is_consistent() {
+    fn command_line_is_consistent() {
         Cli::command().debug_assert();
     }
 
     #[test]
-    fn the_guise_follows_the_name_of_the_program() {
-        let guise = |name: &str| Guise::of(Some(&OsString::from(name)));
+    fn invocation_follows_the_program_name() {
+        let invocation = |name: &str| Invocation::of(Some(&OsString::from(name)));
         assert_eq!(
-            guise("/usr/local/bin/dependency-watchdog"),
-            Guise::DependencyWatchdog
+            invocation("/usr/local/bin/dependency-watchdog"),
+            Invocation::DependencyWatchdog
         );
-        assert_eq!(guise("dependency-watchdog"), Guise::DependencyWatchdog);
-        assert_eq!(guise("/dependency-watchdog/kelpie"), Guise::Kelpie);
-        assert_eq!(Guise::of(None), Guise::Kelpie);
+        assert_eq!(
+            invocation("dependency-watchdog"),
+            Invocation::DependencyWatchdog
+        );
+        assert_eq!(
+            invocation("/dependency-watchdog/kelpie"),
+            Invocation::Kelpie
+        );
+        assert_eq!(Invocation::of(None), Invocation::Kelpie);
     }
 }

@@ -1,4 +1,4 @@
-//! What the components that run in a seed have in common: their flags, and how they are served.
+//! Flags and servers that the components of a seed have in common.
 
 mod election;
 mod logging;
@@ -13,8 +13,8 @@ pub(crate) use logging::{LoggingFlags, PlainLoggingFlags};
 pub(crate) use seed::SeedFlags;
 pub(crate) use serving::{Loop, ServingFlags};
 
-/// Runs a component to its end, on one thread: what it does at once takes well under a millisecond, and
-/// handing it from thread to thread would cost as much again.
+/// Runs a component to its end on one thread. Its work between awaits takes well under a
+/// millisecond, and handing it between threads would cost as much again.
 pub(crate) fn run(component: impl Future<Output = Result<()>>) -> Result<()> {
     kelpie_net::install_crypto();
     let runtime = runtime::Builder::new_current_thread()

@@ -1,66 +1,66 @@
-//! The configuration file of a component that is to run, or of the demo.
+//! Loads the configuration of a component, and scenarios of the demo.
 
 use std::path::Path;
 
 use anyhow::{Context, Result, bail};
 use kelpie_config::scenario::Scenario;
-use kelpie_config::{Parsed, ProberConfig, Report, Strictness, WeederConfig, prober, weeder};
+use kelpie_config::{ConfigError, Parsed, ProberConfig, Strictness, WeederConfig, prober, weeder};
 use tracing::warn;
 
-use crate::cli::Guise;
-use crate::source::Source;
+use crate::cli::Invocation;
+use crate::input_file::InputFile;
 use crate::{problems, terminal};
 
-/// What Gardener ships, which most people use.
-pub(crate) const GARDENERS_PROBER: &str = include_str!("../../../docs/examples/prober.yaml");
-pub(crate) const GARDENERS_WEEDER: &str = include_str!("../../../docs/examples/weeder.yaml");
+/// The configuration that Gardener deploys.
+pub(crate) const GARDENER_PROBER: &str = include_str!("../../../docs/examples/prober.yaml");
+pub(crate) const GARDENER_WEEDER: &str = include_str!("../../../docs/examples/weeder.yaml");
 
-/// The prober's, or every problem it has.
-pub(crate) fn prober(file: &Path, guise: Guise) -> Result<ProberConfig> {
-    read(file, guise, prober::parse)
+/// Loads the prober's file. Its problems are printed.
+pub(crate) fn prober(file: &Path, invocation: Invocation) -> Result<ProberConfig> {
+    load(file, invocation, prober::parse)
 }
 
-/// Gardener's own of the prober.
-pub(crate) fn gardeners_prober(guise: Guise) -> Result<ProberConfig> {
+/// Returns Gardener's configuration of the prober.
+pub(crate) fn gardener_prober(invocation: Invocation) -> Result<ProberConfig> {
     built_in(prober::parse(
-        GARDENERS_PROBER.as_bytes(),
-        guise.strictness(),
+        GARDENER_PROBER.as_bytes(),
+        invocation.strictness(),
     ))
 }
 
-/// Gardener's own of the weeder.
-pub(crate) fn gardeners_weeder(guise: Guise) -> Result<WeederConfig> {
+/// Returns Gardener's configuration of the weeder.
+pub(crate) fn gardener_weeder(invocation: Invocation) -> Result<WeederConfig> {
     built_in(weeder::parse(
-        GARDENERS_WEEDER.as_bytes(),
-        guise.strictness(),
+        GARDENER_WEEDER.as_bytes(),
+        invocation.strictness(),
     ))
 }
 
-fn built_in<T>(parsed: Result<Parsed<T>, Report>) -> Result<T> {
+fn built_in<T>(parsed: Result<Parsed<T>, ConfigError>) -> Result<T> {
     match parsed {
         Ok(parsed) => Ok(parsed.value),
-        Err(_) => bail!("the built-in configuration cannot be used"),
+        Err(_) => bail!("the built-in configuration is invalid"),
     }
 }
 
-/// A scenario of the demo, or every problem it has.
+/// Loads a scenario of the demo. Its problems are printed.
 pub(crate) fn scenario(file: &Path) -> Result<Scenario> {
-    read(file, Guise::Kelpie, |bytes, _| Scenario::parse(bytes))
+    load(file, Invocation::Kelpie, |bytes, _| Scenario::parse(bytes))
 }
 
-/// The weeder's, or every problem it has.
-pub(crate) fn weeder(file: &Path, guise: Guise) -> Result<WeederConfig> {
-    read(file, guise, weeder::parse)
+/// Loads the weeder's file. Its problems are printed.
+pub(crate) fn weeder(file: &Path, invocation: Invocation) -> Result<WeederConfig> {
+    load(file, invocation, weeder::parse)
 }
 
-fn read<T>(
+fn load<T>(
     file: &Path,
-    guise: Guise,
-    parse: fn(&[u8], Strictness) -> Result<Parsed<T>, Report>,
+    invocation: Invocation,
+    parse: fn(&[u8], Strictness) -> Result<Parsed<T>, ConfigError>,
 ) -> Result<T> {
-    let source = Source::file(file);
-    let name = source.name();
-    match parse(&source.read()?, guise.strictness()) {
+    let input = InputFile::new(file);
+    let name = input.name();
+    match parse(&input.read()?, invocation.strictness()) {
         Ok(parsed) => {
             for problem in parsed.warnings {
                 let (line, column) = (problem.line, problem.column);
@@ -68,13 +68,10 @@ fn read<T>(
             }
             Ok(parsed.value)
         }
-        Err(report) => {
-            let lines = problems::lines(&name, &report.problems);
+        Err(error) => {
+            let lines = problems::lines(&name, &error.problems);
             terminal::stderr(&lines).context("cannot write the problems")?;
-            bail!(
-                "{name} cannot be used: {}",
-                problems::count(&report.problems)
-            );
+            bail!("{name} is invalid: {}", problems::count(&error.problems));
         }
     }
 }

@@ -3,21 +3,21 @@
 use anyhow::{Context, Result};
 use clap::Args;
 
-use crate::exit::Outcome;
+use crate::exit::ExitStatus;
 use crate::{terminal, yaml};
 
-/// Print the definition of the kinds that Kelpie brings, for kubectl apply -f -
+/// Print Kelpie's custom resource definitions, for kubectl apply -f -
 ///
-/// There is one: ObservabilityAddon, the observability addon of a managed cluster. The same file is
-/// deploy/crds/observabilityaddons.yaml.
+/// There is one: ObservabilityAddon, the observability addon of a managed cluster. The repository
+/// has the same file as deploy/crds/observabilityaddons.yaml.
 #[derive(Args)]
 #[command(verbatim_doc_comment)]
 pub(crate) struct Crd {}
 
 impl Crd {
-    pub(crate) fn run() -> Result<Outcome> {
-        let text = yaml::text(&kelpie_addon::definition());
+    pub(crate) fn run() -> Result<ExitStatus> {
+        let text = yaml::to_string(&kelpie_addon::custom_resource_definition());
         terminal::stdout(&text).context("cannot write the definition")?;
-        Ok(Outcome::Success)
+        Ok(ExitStatus::Success)
     }
 }

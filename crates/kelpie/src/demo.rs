@@ -1,201 +1,217 @@
 //! `kelpie demo`.
 //!
-//! Reading order: a [`stage`] is a simulated landscape with a scenario and, if somebody watches over
-//! it, the real prober and weeder as a [`watchdog`]; a [`pace`] says how fast it is played. What happens there
-//! becomes a [`story`], by the [`state`] of each cluster; a [`screen`] shows it, on a terminal
-//! with the fleet as a [`table`]. What it came to is the [`report`]. Then one may [`keep`] the stage.
+//! A [`simulation`] runs a scenario on simulated clusters in virtual time, with the real prober and
+//! weeder (the [`watchdog`]) or without them. [`playback`] relates virtual time to real time. After
+//! each frame the [`timeline`] turns events and the [`cluster_phase`] of each cluster into lines,
+//! which the [`renderer`] prints; on a terminal it also draws the [`cluster_table`]. The [`report`]
+//! compares the damage with and without Kelpie. With `--keep`, [`keep_running`] then serves the
+//! simulated clusters.
 
+mod cluster_phase;
+mod cluster_table;
 mod interrupt;
-mod keep;
-mod pace;
-mod plot;
+mod keep_running;
+mod playback;
+mod renderer;
 mod report;
-mod screen;
-mod stage;
-mod state;
-mod story;
-mod table;
+mod setup;
+mod simulation;
+mod timeline;
 mod watchdog;
 
 use anyhow::{Context, Result};
-use clap::{Args, ValueEnum};
+use clap::Args;
 use kelpie_core::Time;
-use kelpie_kube::WallClock;
-use kelpie_sim::Plan;
+use kelpie_kube::SystemClock;
+use kelpie_sim::LandscapePlan;
 
 use self::interrupt::Interrupt;
-use self::pace::{Mood, Pace};
-use self::plot::Plot;
-use self::report::Report;
-use self::screen::{Scene, Screen};
-use self::stage::Stage;
-use self::story::{Deeds, Story};
-use crate::exit::Outcome;
+use self::playback::{FrameSpeed, Playback};
+use self::renderer::{DemoFrame, Renderer};
+use self::report::DamageReport;
+use self::setup::DemoSetup;
+use self::simulation::Simulation;
+use self::timeline::{ActionCounts, Timeline};
+use crate::exit::ExitStatus;
+use crate::output_format::OutputFormat;
 use crate::terminal;
 
-/// Show in a minute what Kelpie does, on a simulated fleet: no cluster, no network
+/// See Kelpie at work for a minute, on simulated clusters; needs no cluster and no network
 ///
-/// The real prober and weeder watch over simulated clusters, in the same process and faster than
-/// real time. Something goes wrong there, by the script of a scenario; the terminal shows how the
-/// clusters that are cut off are fenced, how long before their deadlines, and restored. Then the
-/// same is played once more without Kelpie, and the damage is compared. The figures come from what
-/// happened there; the same seed gives the same story.
+/// The real prober and weeder watch over simulated clusters, in this process and faster than real
+/// time. A scenario breaks something there. The demo shows which clusters are cut off, how long
+/// before its deadline each is fenced, and when it is restored. Then it runs the same scenario
+/// without Kelpie and compares the damage. All figures are measured in the simulation; the same
+/// --seed gives the same run.
 ///
-/// Scenarios are files, which docs/scenarios.md describes. These come with Kelpie:
-///   partition    nodes of a third of the clusters are cut off
-///   zone         two of three zones are
-///   flapping     nodes come and go
-///   api-outage   API servers are gone; nothing is to be fenced
-///   clock-step   clocks are wrong, and a partition
-///   rotation     kubeconfigs are rotated, and a partition
-///   etcd-outage  etcds are gone, API servers crash; the weeder gets them back
-///   seed-wide    nodes of all clusters are cut off at once
+/// A cluster's deadline is the instant at which its first node can turn Unknown. The columns KCM,
+/// MCM and CA show the running pods of kube-controller-manager, machine-controller-manager and
+/// cluster-autoscaler.
+///
+/// A scenario is a file, see docs/reference/scenarios.md. Built-in scenarios:
+///   partition    the nodes of a third of the clusters are cut off
+///   zone         two of three zones are cut off
+///   flapping     nodes are cut off and reconnected repeatedly
+///   api-outage   API servers are down; nothing must be fenced
+///   clock-step   clocks are wrong, and nodes are cut off
+///   rotation     kubeconfigs are rotated, and nodes are cut off
+///   etcd-outage  etcd is down and API servers crash; the weeder restarts them
+///   seed-wide    the nodes of all clusters are cut off at once
 #[derive(Args)]
 #[command(verbatim_doc_comment)]
 pub(crate) struct Demo {
-    /// What goes wrong: one of the names above, or a file
+    /// Scenario: one of the names above, or a file
     #[arg(long, value_name = "NAME|FILE", default_value = "partition")]
     scenario: String,
 
-    /// How many clusters there are
-    #[arg(long, value_name = "N", default_value = "12", value_parser = clap::value_parser!(u16).range(1..=1_000))]
+    /// Number of clusters
+    #[arg(
+        long,
+        value_name = "N",
+        default_value = "12",
+        value_parser = clap::value_parser!(u16).range(1..=1_000)
+    )]
     clusters: u16,
 
-    /// How many nodes each of them has
-    #[arg(long, value_name = "N", default_value = "5", value_parser = clap::value_parser!(u16).range(1..=500))]
+    /// Number of nodes per cluster
+    #[arg(
+        long,
+        value_name = "N",
+        default_value = "5",
+        value_parser = clap::value_parser!(u16).range(1..=500)
+    )]
     nodes: u16,
 
-    /// Decides everything that is left to chance
+    /// Seed of the random number generator
     #[arg(long, value_name = "N", default_value = "0")]
     seed: u64,
 
-    /// So many times as fast as real time [default: a minute for all, slower where it matters]
-    #[arg(long, value_name = "N", value_parser = pace::speed, conflicts_with = "once")]
+    /// Speed-up factor [default: about a minute in total, slower while a deadline is near]
+    #[arg(long, value_name = "N", value_parser = playback::parse_speed, conflicts_with = "once")]
     speed: Option<f64>,
 
-    /// Play it as fast as this machine can
+    /// Run as fast as possible
     #[arg(long)]
     once: bool,
 
-    /// Stay up when the story is over, with a kubeconfig for kubectl, until Ctrl-C
+    /// Keep the simulated clusters running afterwards, with a kubeconfig for kubectl, until Ctrl-C
     #[arg(long)]
     keep: bool,
 
-    /// How to answer; json is one object, and played as with --once
+    /// Output format; json prints the damage with and without Kelpie, and implies --once
     #[arg(short, long, value_name = "FORMAT", default_value = "text")]
-    output: Output,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-enum Output {
-    /// For people
-    Text,
-    /// For scripts: the damage with and without Kelpie
-    Json,
+    output: OutputFormat,
 }
 
 impl Demo {
-    pub(crate) fn run(&self) -> Result<Outcome> {
-        if self.keep && self.output == Output::Json {
-            let wrong = "--keep has more to say than the one object of --output json";
-            return Err(crate::cli::usage_error(wrong));
+    pub(crate) fn run(&self) -> Result<ExitStatus> {
+        if self.keep && self.output == OutputFormat::Json {
+            let message = "--keep cannot be used with --output json";
+            return Err(crate::cli::usage_error(message));
         }
-        match self.play() {
-            Err(error) if terminal::has_left(&error) => Ok(Outcome::Success),
+        match self.run_both() {
+            Err(error) if terminal::is_broken_pipe(&error) => Ok(ExitStatus::Success),
             result => result,
         }
     }
 
-    fn play(&self) -> Result<Outcome> {
-        let plot = self.plot()?;
+    /// Runs the scenario with and without Kelpie and prints the report.
+    fn run_both(&self) -> Result<ExitStatus> {
+        let setup = self.setup()?;
         let interrupt = Interrupt::listen()?;
-        let now = WallClock::default().now();
-        let Some((mut stage, deeds)) = self.tell(&plot, now, &interrupt)? else {
-            return Ok(Outcome::Interrupted);
+        let now = SystemClock::default().now();
+        let Some((mut with_kelpie, actions)) = self.run_with_kelpie(&setup, now, &interrupt)?
+        else {
+            return Ok(ExitStatus::Interrupted);
         };
-        let mut unwatched = Stage::unwatched(&plot, now)?;
-        if !unwatched.begin(&plot, interrupt.token())? {
-            return Ok(Outcome::Interrupted);
+        let mut without_kelpie = Simulation::without_watchdog(&setup, now)?;
+        if !without_kelpie.start_scenario(&setup, interrupt.token())? {
+            return Ok(ExitStatus::Interrupted);
         }
-        while !unwatched.is_over() {
-            unwatched.play()?;
-            if interrupt.is_told() {
-                return Ok(Outcome::Interrupted);
+        while !without_kelpie.is_finished() {
+            without_kelpie.step()?;
+            if interrupt.is_interrupted() {
+                return Ok(ExitStatus::Interrupted);
             }
         }
-        let damage = (stage.damage(), unwatched.damage());
-        let report = Report::new(&plot, deeds, damage);
+        let damage = (with_kelpie.damage(), without_kelpie.damage());
+        let report = DamageReport::new(&setup, actions, damage);
         let text = match self.output {
-            Output::Text => report.text(),
-            Output::Json => report.json()?,
+            OutputFormat::Text => report.text(),
+            OutputFormat::Json => report.json()?,
         };
-        terminal::stdout_while_read(&text).context("cannot write the report")?;
+        terminal::stdout_streaming(&text).context("cannot write the report")?;
         if self.keep {
-            stage.catch_up(interrupt.token())?;
-            keep::keep(&stage, interrupt.token())?;
+            with_kelpie.catch_up(interrupt.token())?;
+            keep_running::keep_running(&with_kelpie, interrupt.token())?;
         }
-        Ok(Outcome::Success)
+        Ok(ExitStatus::Success)
     }
 
-    fn plot(&self) -> Result<Plot> {
-        let plan = Plan {
-            seed: self.seed,
-            ..Plan::of(self.clusters.into(), self.nodes.into())
+    fn setup(&self) -> Result<DemoSetup> {
+        let plan = LandscapePlan {
+            rng_seed: self.seed,
+            ..LandscapePlan::with_size(self.clusters.into(), self.nodes.into())
         };
-        Plot::new(plan, plot::find(&self.scenario)?)
+        DemoSetup::new(plan, setup::find_scenario(&self.scenario)?)
     }
 
-    /// Plays it with Kelpie and shows it; gives the stage as it is then, and what Kelpie did. `None`:
-    /// somebody has seen enough.
-    fn tell(
+    /// Runs the scenario with Kelpie and shows it. Returns the simulation in its final state and
+    /// the counts of Kelpie's actions, or `None` if the user interrupted it.
+    fn run_with_kelpie(
         &self,
-        plot: &Plot,
+        setup: &DemoSetup,
         now: Time,
         interrupt: &Interrupt,
-    ) -> Result<Option<(Stage, Deeds)>> {
-        let is_silent = self.output == Output::Json;
-        let mut pace = match self.speed {
-            _ if self.once || is_silent => Pace::unbounded(),
-            Some(speed) => Pace::steady(speed),
-            None => Pace::of_a_story(plot.scenario.length),
+    ) -> Result<Option<(Simulation, ActionCounts)>> {
+        let is_silent = self.output == OutputFormat::Json;
+        let mut playback = match self.speed {
+            _ if self.once || is_silent => Playback::unlimited(),
+            Some(speed) => Playback::constant(speed),
+            None => Playback::adaptive(setup.scenario.length),
         };
-        let mut screen = match (is_silent, self.once) {
-            (true, _) => Screen::Dark,
-            (false, true) => Screen::Lines,
-            (false, false) => Screen::fitting(),
+        let mut renderer = match (is_silent, self.once) {
+            (true, _) => Renderer::Silent,
+            (false, true) => Renderer::Lines,
+            (false, false) => Renderer::for_stdout(),
         };
-        screen.open(plot).context("cannot write the story")?;
-        let mut stage = Stage::watched(plot, now)?;
-        if !stage.begin(plot, interrupt.token())? {
+        renderer
+            .print_header(setup)
+            .context("cannot write the output")?;
+        let mut simulation = Simulation::with_watchdog(setup, now)?;
+        if !simulation.start_scenario(setup, interrupt.token())? {
             return Ok(None);
         }
-        let mut story = Story::new(plot);
-        while !stage.is_over() {
-            stage.play()?;
-            let fleet = stage.fleet();
-            let lines = story.go_on(stage.elapsed(), &stage.take_happenings(), &fleet);
-            pace.step(stage::FRAME, mood(&stage, &story));
-            screen
-                .show(&Scene::of(&stage, &story, &fleet), lines, pace.due())
-                .context("cannot write the story")?;
-            if interrupt.is_told_within(pace.wait()) {
+        let mut timeline = Timeline::new(setup);
+        while !simulation.is_finished() {
+            simulation.step()?;
+            let clusters = simulation.clusters();
+            let events = simulation.take_events();
+            let lines = timeline.update(simulation.elapsed(), &events, &clusters);
+            playback.advance(simulation::FRAME, frame_speed(&simulation, &timeline));
+            let frame = DemoFrame::new(&simulation, &timeline, &clusters);
+            renderer
+                .render(&frame, lines, playback.due())
+                .context("cannot write the output")?;
+            if interrupt.wait(playback.until_due()) {
                 return Ok(None);
             }
         }
-        screen
-            .close(&Scene::of(&stage, &story, &stage.fleet()))
-            .context("cannot write the story")?;
-        let deeds = story.deeds();
-        Ok(Some((stage, deeds)))
+        let clusters = simulation.clusters();
+        renderer
+            .finish(&DemoFrame::new(&simulation, &timeline, &clusters))
+            .context("cannot write the output")?;
+        let actions = timeline.actions();
+        Ok(Some((simulation, actions)))
     }
 }
 
-fn mood(stage: &Stage, story: &Story) -> Mood {
-    if stage.is_normal() {
-        Mood::Over
-    } else if story.is_tense() {
-        Mood::Tense
+fn frame_speed(simulation: &Simulation, timeline: &Timeline) -> FrameSpeed {
+    if simulation.is_back_to_normal() {
+        FrameSpeed::Skip
+    } else if timeline.is_critical() {
+        FrameSpeed::Slow
     } else {
-        Mood::Calm
+        FrameSpeed::Normal
     }
 }

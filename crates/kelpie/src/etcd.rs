@@ -1,4 +1,4 @@
-//! `kelpie etcd`.
+//! The subcommand `kelpie etcd`.
 
 mod check;
 mod member;
@@ -8,24 +8,24 @@ use anyhow::Result;
 use clap::error::ErrorKind;
 use clap::{Args, CommandFactory, Subcommand};
 
-use self::check::Check;
-use self::serve::Serve;
+use self::check::EtcdCheck;
+use self::serve::EtcdServe;
 use crate::cli::Cli;
-use crate::exit::Outcome;
+use crate::exit::ExitStatus;
 
 /// Serve livez and readyz for an etcd member
 ///
-/// It sits beside one etcd member, 3.4 or later, and answers for it:
+/// Runs next to one etcd member, 3.4 or later, and serves its health:
 ///
-///   /livez    false only on evidence that a restart of etcd is the cure
-///   /readyz   false while the member should get no traffic, and says why
-///   /metrics  the same as numbers
+///   /livez    fails only on evidence that a restart of etcd would help
+///   /readyz   fails with a reason while the member should not receive traffic
+///   /metrics  the same results as metrics
 ///
-/// Every answer comes within its deadline, whatever etcd does. During a defragmentation livez is
-/// true. Trouble with the probe's own flags, credentials or certificates never fails livez.
+/// Every response comes within its deadline, whatever etcd does. During a defragmentation livez
+/// passes. Problems with the probe's own flags, credentials or certificates never fail livez.
 ///
-/// Endpoint, certificates and user are given as to etcdctl: by the same flags or by the same
-/// environment variables (`ETCDCTL_ENDPOINTS` and so on); a flag wins.
+/// Endpoint, certificates and user are set as for etcdctl: with the same flags or the same
+/// environment variables (`ETCDCTL_ENDPOINTS` and so on). A flag takes precedence.
 #[derive(Args)]
 #[command(
     verbatim_doc_comment,
@@ -34,27 +34,27 @@ use crate::exit::Outcome;
 )]
 pub(crate) struct Etcd {
     #[command(flatten)]
-    serve: Serve,
+    serve: EtcdServe,
 
     #[command(subcommand)]
-    command: Option<Command>,
+    command: Option<EtcdCommand>,
 }
 
 #[derive(Subcommand)]
-enum Command {
-    Check(Box<Check>),
+enum EtcdCommand {
+    Check(Box<EtcdCheck>),
 }
 
 impl Etcd {
-    pub(crate) fn run(&self) -> Result<Outcome> {
+    pub(crate) fn run(&self) -> Result<ExitStatus> {
         match &self.command {
-            Some(Command::Check(check)) => check.run(),
+            Some(EtcdCommand::Check(check)) => check.run(),
             None => self.serve.run(),
         }
     }
 }
 
-/// A command line that clap took and that is wrong all the same.
+/// Reports an invalid command line that clap accepted, in the same format as clap.
 fn usage(message: impl std::fmt::Display) -> anyhow::Error {
     let mut command = Cli::command();
     command.build();

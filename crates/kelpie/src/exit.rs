@@ -1,4 +1,4 @@
-//! Exit codes: the one place that knows them.
+//! Maps results to exit codes. No other module does.
 
 use std::process::ExitCode;
 
@@ -7,35 +7,36 @@ use anyhow::Result;
 
 use crate::terminal;
 
-/// How a command ended that could do its work.
+/// The result of a command that ran without an error.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Outcome {
-    /// All is well.
+pub(crate) enum ExitStatus {
+    /// The command succeeded.
     Success,
-    /// The answer is no, and has been given.
+    /// The command found a problem and has printed it.
     Failure,
-    /// The rules forbid it; why has been told.
+    /// The request was refused, and the reason has been printed.
     Refused,
-    /// Somebody ended it before it was done.
+    /// The user interrupted the command.
     Interrupted,
 }
 
-/// 3: what was asked for is against the rules.
+/// The exit code for a refused request.
 const REFUSED: u8 = 3;
 
-/// What shells say of a program that Ctrl-C has ended.
+/// The exit code that shells use for a program ended by Ctrl-C.
 const INTERRUPTED: u8 = 130;
 
-/// 0: success, help, version. 1: failure. 2: a wrong command line. 3: refused. 130: interrupted. Errors are printed here.
-pub(crate) fn code(result: Result<Outcome>) -> ExitCode {
+/// Prints errors and returns the exit code: 0 for success, help and version, 1 for failure, 2 for
+/// an invalid command line, 3 for a refused request, 130 for an interrupt.
+pub(crate) fn code(result: Result<ExitStatus>) -> ExitCode {
     match result {
-        Ok(Outcome::Success) => ExitCode::SUCCESS,
-        Ok(Outcome::Failure) => ExitCode::FAILURE,
-        Ok(Outcome::Refused) => ExitCode::from(REFUSED),
-        Ok(Outcome::Interrupted) => ExitCode::from(INTERRUPTED),
+        Ok(ExitStatus::Success) => ExitCode::SUCCESS,
+        Ok(ExitStatus::Failure) => ExitCode::FAILURE,
+        Ok(ExitStatus::Refused) => ExitCode::from(REFUSED),
+        Ok(ExitStatus::Interrupted) => ExitCode::from(INTERRUPTED),
         Err(error) => match error.downcast::<clap::Error>() {
             Ok(usage) => {
-                // Nobody is left to tell if this fails.
+                // There is nowhere to report a failure to print.
                 let _ = usage.print();
                 u8::try_from(usage.exit_code()).map_or(ExitCode::FAILURE, ExitCode::from)
             }

@@ -1,68 +1,60 @@
 //! `kelpie explain`.
 
-mod inquiry;
-mod state;
-mod story;
+mod describe;
+mod fetch;
 
 use anyhow::{Context, Result, bail};
-use clap::{Args, ValueEnum};
+use clap::Args;
+use kelpie_prober::{ProberState, Unprobed};
 use tokio::runtime;
 
-use self::inquiry::{Answer, Unprobed};
-use self::state::State;
-use crate::cli::Guise;
-use crate::exit::Outcome;
+use self::fetch::Response;
+use crate::cli::Invocation;
+use crate::exit::ExitStatus;
+use crate::output_format::OutputFormat;
 use crate::printable::printable;
 use crate::terminal;
 
-/// Tell in plain words what the prober last decided about a cluster, and why
+/// Explain what the prober last decided about a cluster, and why
 ///
-/// Asks a running prober: what it saw, which rule decided, against which deadline, what was done,
-/// what is in the way, and when it looks again. It only reads.
+/// Asks a running prober for the evidence it has, the rule that decided, the deadline, the state of
+/// the targets, current problems and the time of the next round. It only reads.
 ///
 /// The prober answers on its metrics address. From outside of the seed:
 ///
-///   kubectl -n garden port-forward deploy/dependency-watchdog-prober 9643
+///   kubectl -n garden port-forward deploy/kelpie-prober 9643
 ///   kelpie explain shoot--dev--one
 ///
-/// Every replica knows all clusters; only the leader's knows what was done last.
+/// Every replica knows all clusters. Only the leader knows the last flow.
 #[derive(Args)]
 #[command(verbatim_doc_comment)]
 pub(crate) struct Explain {
-    /// The cluster: the name of its Cluster object and control namespace
+    /// Name of the cluster: of its Cluster object and its control namespace
     cluster: String,
 
-    /// Where the prober serves its metrics
+    /// URL at which the prober serves its metrics
     #[arg(long, value_name = "URL", default_value = "http://127.0.0.1:9643")]
     from: String,
 
-    /// How to answer
+    /// Output format; json prints the prober's answer unchanged
     #[arg(short, long, value_name = "FORMAT", default_value = "text")]
-    output: Output,
-}
-
-#[derive(Clone, Copy, Debug, ValueEnum)]
-enum Output {
-    /// For people
-    Text,
-    /// For scripts: the prober's own answer
-    Json,
+    output: OutputFormat,
 }
 
 impl Explain {
-    pub(crate) fn run(&self, _started_as: Guise) -> Result<Outcome> {
+    pub(crate) fn run(&self, _started_as: Invocation) -> Result<ExitStatus> {
         let runtime = runtime::Builder::new_current_thread()
             .enable_all()
             .build()
             .context("cannot start the runtime")?;
-        let answer = runtime.block_on(inquiry::ask(&self.from, &self.cluster))?;
-        match (answer, self.output) {
-            (Answer::State(json), Output::Json) => {
+        let response = runtime.block_on(fetch::fetch(&self.from, &self.cluster))?;
+        match (response, self.output) {
+            (Response::State(json), OutputFormat::Json) => {
                 let json = json + "\n";
                 terminal::stdout(&json).context("cannot write the answer")?;
             }
-            (Answer::State(json), Output::Text) => {
-                let text = tell(&json, &self.cluster).with_context(|| {
+            (Response::State(json), OutputFormat::Text) => {
+                let text = describe(&json, &self.cluster).with_context(|| {
                     format!(
                         "{} does not answer as a prober of this version; see it with -o json",
                         self.from
@@ -70,20 +62,20 @@ impl Explain {
                 })?;
                 terminal::stdout(&text).context("cannot write the answer")?;
             }
-            (Answer::Unprobed(unprobed), _) => bail!(no_probe(&self.cluster, &unprobed)),
+            (Response::Unprobed(unprobed), _) => bail!(no_probe(&self.cluster, &unprobed)),
         }
-        Ok(Outcome::Success)
+        Ok(ExitStatus::Success)
     }
 }
 
-fn tell(json: &str, cluster: &str) -> Result<String> {
-    let state: State = serde_json::from_str(json)?;
-    let shown = state.clusters.get(cluster);
-    let shown = shown.context("the cluster is not in the answer")?;
-    Ok(story::tell(cluster, &state, shown))
+fn describe(json: &str, cluster: &str) -> Result<String> {
+    let prober: ProberState = serde_json::from_str(json)?;
+    let view = prober.clusters.get(cluster);
+    let view = view.context("the cluster is not in the answer")?;
+    Ok(describe::describe(cluster, &prober, &view.state))
 }
 
-fn no_probe(cluster: &str, Unprobed { reason, near }: &Unprobed) -> String {
+fn no_probe(cluster: &str, Unprobed { reason, near, .. }: &Unprobed) -> String {
     if let Some(reason) = reason {
         return format!("no probe runs for {cluster}: {}", printable(reason));
     }

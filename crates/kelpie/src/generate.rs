@@ -1,4 +1,4 @@
-//! `kelpie generate`: what `cargo xtask gen` writes into the repository.
+//! `kelpie generate`: prints the files that `cargo xtask gen` writes to the repository.
 
 mod metrics;
 mod rbac;
@@ -11,19 +11,19 @@ use clap::{Args, ValueEnum, ValueHint};
 use kelpie_addon::{AddonRef, OperatorOptions};
 use kelpie_config::ProberConfig;
 use kelpie_kube::leader::ElectionSettings;
-use kelpie_prober::{seed_needs, shoot_needs};
+use kelpie_prober::{seed_rules, shoot_rules};
 
-use self::rbac::Account;
-use crate::addon::Part;
-use crate::cli::Guise;
-use crate::exit::Outcome;
+use self::rbac::RbacSubject;
+use crate::addon::AddonProcess;
+use crate::cli::Invocation;
+use crate::exit::ExitStatus;
 use crate::{config_file, prober, terminal, weeder};
 
-/// Print a file that is made from the code
+/// Print a file that is generated from the code
 #[derive(Args)]
 pub(crate) struct Generate {
-    /// Which
-    what: What,
+    /// The file to print
+    file: GeneratedFile,
 
     /// The configuration that rbac-prober-seed is for [default: Gardener's]
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
@@ -31,79 +31,86 @@ pub(crate) struct Generate {
 }
 
 #[derive(Clone, Copy, Debug, ValueEnum)]
-enum What {
-    /// What the prober may do on the seed
+enum GeneratedFile {
+    /// Permissions of the prober on the seed
     RbacProberSeed,
-    /// What the prober may do on each cluster
+    /// Permissions of the prober on each cluster
     RbacProberShoot,
-    /// What the weeder may do on the seed
+    /// Permissions of the weeder on the seed
     RbacWeeder,
-    /// What the addon's operator may do on the spoke
+    /// Permissions of the addon's operator on the spoke
     RbacAddonOperator,
-    /// What the addon's status controller may do on the spoke
+    /// Permissions of the addon's status controller on the spoke
     RbacAddonStatus,
-    /// And on the hub
+    /// Permissions of the addon's status controller on the hub
     RbacAddonHub,
-    /// What a collector may do on the spoke
+    /// Permissions of a collector on the spoke
     RbacAddonCollector,
-    /// What the hop may do on the hub
+    /// Permissions of the addon's hop on the hub
     RbacAddonHop,
-    /// The reference of metrics
+    /// The metrics reference
     Metrics,
 }
 
 impl Generate {
-    pub(crate) fn run(&self, started_as: Guise) -> Result<Outcome> {
-        let text = match self.what {
-            What::RbacProberSeed => {
+    pub(crate) fn run(&self, started_as: Invocation) -> Result<ExitStatus> {
+        let text = match self.file {
+            GeneratedFile::RbacProberSeed => {
                 let config = self.config(started_as)?;
-                let needs = seed_needs(&config, Some(&election(prober::LEASE)));
-                rbac::file(&Account::SEED, &needs)
+                let rules = seed_rules(&config, Some(&election(prober::LEASE)));
+                rbac::manifest(&RbacSubject::SEED, &rules)
             }
-            What::RbacProberShoot => rbac::file(&Account::SHOOT, &shoot_needs()),
-            What::RbacWeeder => {
-                let needs = kelpie_weeder::needs(None, Some(&election(weeder::LEASE)));
-                rbac::file(&Account::WEEDER, &needs)
+            GeneratedFile::RbacProberShoot => rbac::manifest(&RbacSubject::SHOOT, &shoot_rules()),
+            GeneratedFile::RbacWeeder => {
+                let rules = kelpie_weeder::policy_rules(None, Some(&election(weeder::LEASE)));
+                rbac::manifest(&RbacSubject::WEEDER, &rules)
             }
-            What::RbacAddonOperator => of_addon(&Account::ADDON_OPERATOR, Part::Operator),
-            What::RbacAddonStatus => of_addon(&Account::ADDON_STATUS, Part::Status),
-            What::RbacAddonHub => {
-                let there = addon_in(&Account::ADDON_HUB);
-                rbac::file(&Account::ADDON_HUB, &kelpie_addon::hub_needs(&there))
+            GeneratedFile::RbacAddonOperator => {
+                addon_rbac(&RbacSubject::ADDON_OPERATOR, AddonProcess::Operator)
             }
-            What::RbacAddonCollector => of_addon(&Account::ADDON_COLLECTOR, Part::Collector),
-            What::RbacAddonHop => of_addon(&Account::ADDON_HOP, Part::Hop),
-            What::Metrics => metrics::page()?,
+            GeneratedFile::RbacAddonStatus => {
+                addon_rbac(&RbacSubject::ADDON_STATUS, AddonProcess::Status)
+            }
+            GeneratedFile::RbacAddonHub => {
+                let addon = addon_in(&RbacSubject::ADDON_HUB);
+                rbac::manifest(&RbacSubject::ADDON_HUB, &kelpie_addon::hub_rules(&addon))
+            }
+            GeneratedFile::RbacAddonCollector => {
+                addon_rbac(&RbacSubject::ADDON_COLLECTOR, AddonProcess::Collector)
+            }
+            GeneratedFile::RbacAddonHop => addon_rbac(&RbacSubject::ADDON_HOP, AddonProcess::Hop),
+            GeneratedFile::Metrics => metrics::page()?,
         };
         terminal::stdout(&text).context("cannot write the file")?;
-        Ok(Outcome::Success)
+        Ok(ExitStatus::Success)
     }
 
-    fn config(&self, guise: Guise) -> Result<ProberConfig> {
+    fn config(&self, invocation: Invocation) -> Result<ProberConfig> {
         match &self.config_file {
-            Some(file) => config_file::prober(file, guise),
-            None => config_file::gardeners_prober(guise),
+            Some(file) => config_file::prober(file, invocation),
+            None => config_file::gardener_prober(invocation),
         }
     }
 }
 
-fn addon_in(account: &Account) -> AddonRef {
+fn addon_in(subject: &RbacSubject) -> AddonRef {
     AddonRef {
-        namespace: account.namespace.to_owned(),
+        namespace: subject.namespace.to_owned(),
         name: "observability-addon".to_owned(),
     }
 }
 
-/// As it runs with its defaults, and a leader.
-fn of_addon(account: &Account, part: Part) -> String {
+/// Generates the permissions of a process of the addon with default options and leader election.
+fn addon_rbac(subject: &RbacSubject, process: AddonProcess) -> String {
     let options = OperatorOptions::default();
-    rbac::file(account, &part.needs(&addon_in(account), &options, true))
+    let rules = process.policy_rules(&addon_in(subject), &options, true);
+    rbac::manifest(subject, &rules)
 }
 
-/// As Gardener runs it: with a leader. Only names matter here.
+/// Returns election settings as in Gardener. Permissions depend only on the names.
 fn election(lease: &str) -> ElectionSettings {
     ElectionSettings {
-        namespace: Account::SEED.namespace.to_owned(),
+        namespace: RbacSubject::SEED.namespace.to_owned(),
         name: lease.to_owned(),
         identity: String::new(),
         lease_duration: Duration::ZERO,

@@ -1,4 +1,4 @@
-//! Logs: to standard error, as text or JSON.
+//! Logging to standard error, as text or JSON.
 
 use std::io::{self, IsTerminal};
 
@@ -9,25 +9,25 @@ use tracing_subscriber::layer::SubscriberExt;
 use tracing_subscriber::util::SubscriberInitExt;
 use tracing_subscriber::{Layer, fmt};
 
-/// How a line of the log looks.
+/// The format of log lines.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum LogFormat {
-    /// For people
+    /// Human-readable text
     Text,
-    /// For machines: one JSON object per line
+    /// One JSON object per line
     Json,
 }
 
-/// What is worth a line.
+/// The least severe level that is logged.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum LogLevel {
-    /// What must be mended
+    /// Errors
     Error,
-    /// And what may have to be
+    /// Errors and warnings
     Warn,
-    /// And what was decided and done
+    /// Also decisions and actions
     Info,
-    /// And how it came to that
+    /// Also the details behind them
     Debug,
     /// Everything
     Trace,
@@ -45,9 +45,9 @@ impl From<LogLevel> for LevelFilter {
     }
 }
 
-/// Starts logging. Only the first call of a process counts.
+/// Starts logging. Only the first call in a process has an effect.
 pub(crate) fn start(format: LogFormat, level: LogLevel) {
-    // What libraries have to say is only of interest when something is wrong.
+    // Libraries log warnings and errors only: their other messages are of no interest here.
     let level = LevelFilter::from(level);
     let filter = Targets::new()
         .with_default(level.min(LevelFilter::WARN))

@@ -1,7 +1,7 @@
 //! The watchdog for Kubernetes control planes.
 //!
-//! Reading order: [`cli`] says what can be asked, one file per subcommand answers it, [`exit`] turns
-//! the answer into an exit code.
+//! Reading order: [`cli`] defines the command line, each subcommand has its own module, and
+//! [`exit`] maps results to exit codes.
 
 mod addon;
 mod bind;
@@ -18,12 +18,13 @@ mod exit;
 mod explain;
 mod generate;
 mod go_flags;
+mod input_file;
 mod log;
+mod output_format;
 mod printable;
 mod prober;
 mod problems;
 mod signals;
-mod source;
 mod summary;
 mod terminal;
 mod weeder;

@@ -1,7 +1,8 @@
-//! Words of others, safe to show on a terminal.
+//! Makes untrusted text safe to print on a terminal.
 
-/// Without what moves the cursor: a cluster's API server has a say in some of these words.
+/// Replaces control characters by spaces. Some printed text comes from the API servers of clusters,
+/// which must not be able to move the cursor.
 pub(crate) fn printable(text: &str) -> String {
-    let calm = |letter: char| if letter.is_control() { ' ' } else { letter };
-    text.chars().map(calm).collect()
+    let replace = |c: char| if c.is_control() { ' ' } else { c };
+    text.chars().map(replace).collect()
 }

@@ -5,44 +5,45 @@ use std::path::PathBuf;
 use anyhow::Result;
 use clap::{Args, ValueHint};
 use kelpie_config::ProberConfig;
+use kelpie_kube::client::ClusterClient;
 use kelpie_kube::leader::ElectionSettings;
-use kelpie_kube::seed::Seed;
-use kelpie_prober::Options;
+use kelpie_prober::ProberOptions;
 use prometheus_client::registry::Registry;
 use tracing::info;
 
-use crate::cli::Guise;
+use crate::cli::Invocation;
 use crate::component::{
     self, ElectionFlags, LoggingFlags, Loop, SeedFlags, ServingFlags, identity,
 };
-use crate::exit::Outcome;
-use crate::go_flags::boolean;
+use crate::exit::ExitStatus;
+use crate::go_flags::parse_bool;
 use crate::{config_file, signals};
 
-/// The Lease of the leader, as dependency-watchdog calls it: the two never act at the same time.
+/// The Lease of the leader has dependency-watchdog's name, so that the two never act at the same
+/// time.
 pub(crate) const LEASE: &str = "dwd-prober-leader-election";
-/// The loop that must not stop.
+/// The loop whose heartbeat livez checks.
 pub(crate) const TURNING: Loop = Loop::of_seed("fleet");
 
 /// Fence the controllers of clusters whose nodes are cut off, and restore them afterwards
 ///
 /// Watches the node leases of every cluster of a seed. When the kubelets of a cluster lose their
 /// API server, the controllers named in the configuration are scaled down before the first node
-/// turns Unknown; when the nodes are back, they are scaled up to exactly what they were.
+/// turns Unknown. When the nodes are back, they are scaled up to exactly what they were.
 ///
-/// It takes the configuration file, the flags and the RBAC of Gardener's dependency-watchdog.
-/// Flags may be written with one dash, and booleans as --flag=true.
+/// It accepts the configuration file, the flags and the RBAC of Gardener's dependency-watchdog.
+/// Flags may have a single dash, and booleans may be written as --flag=true.
 ///
-/// The metrics address also serves /debug/state, which `kelpie explain` reads; the health address
-/// serves /livez, /readyz and, as dependency-watchdog does, /healthz.
+/// The metrics address also serves /debug/state, which `kelpie explain` reads. The health address
+/// serves /livez, /readyz and, like dependency-watchdog, /healthz.
 #[derive(Args)]
 #[command(verbatim_doc_comment)]
 pub(crate) struct Prober {
-    /// The configuration file
+    /// Configuration file
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     config_file: PathBuf,
 
-    /// Decide and report everything, write nothing
+    /// Decide and report everything, but write nothing
     #[arg(
         long,
         value_name = "BOOL",
@@ -51,11 +52,11 @@ pub(crate) struct Prober {
         default_value = "false",
         default_missing_value = "true",
         hide_default_value = true,
-        value_parser = boolean
+        value_parser = parse_bool
     )]
     dry_run: bool,
 
-    /// Connect to the clusters anew in every round
+    /// Open new connections to the clusters in every round
     #[arg(
         long,
         value_name = "BOOL",
@@ -64,7 +65,7 @@ pub(crate) struct Prober {
         default_value = "false",
         default_missing_value = "true",
         hide_default_value = true,
-        value_parser = boolean
+        value_parser = parse_bool
     )]
     fresh_connections: bool,
 
@@ -82,19 +83,19 @@ pub(crate) struct Prober {
 }
 
 impl Prober {
-    pub(crate) fn run(self, guise: Guise) -> Result<Outcome> {
+    pub(crate) fn run(self, invocation: Invocation) -> Result<ExitStatus> {
         self.logging.start();
         let election = self.election.check(LEASE)?;
-        let config = config_file::prober(&self.config_file, guise)?;
+        let config = config_file::prober(&self.config_file, invocation)?;
         component::run(self.serve(config, election))?;
-        Ok(Outcome::Success)
+        Ok(ExitStatus::Success)
     }
 
     async fn serve(self, config: ProberConfig, election: Option<ElectionSettings>) -> Result<()> {
-        let shutdown = signals::shutdown()?;
-        let seed = Seed::connect(&self.seed.options("prober")).await?;
+        let shutdown = signals::shutdown_token()?;
+        let seed = ClusterClient::connect(&self.seed.options("prober")).await?;
         let mut registry = Registry::default();
-        let options = Options {
+        let options = ProberOptions {
             dry_run: self.dry_run,
             fresh_connections: self.fresh_connections,
             election,
@@ -110,7 +111,7 @@ impl Prober {
             "watching over {}",
             clusters.as_deref().unwrap_or("all clusters of the seed")
         );
-        let run = |pulse, ready| prober.run(shutdown, pulse, ready);
+        let run = |heartbeat, ready| prober.run(shutdown, heartbeat, ready);
         served.during(run).await;
         Ok(())
     }

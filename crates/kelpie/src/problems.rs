@@ -1,17 +1,17 @@
-//! What is wrong with a configuration file, for people.
+//! Formats the problems of a configuration file for the terminal.
 
 use anstyle::{AnsiColor, Style};
-use kelpie_config::{Problem, Severity};
+use kelpie_config::{ConfigProblem, Severity};
 
-/// One line for each.
-pub(crate) fn lines(file: &str, problems: &[Problem]) -> String {
+/// Formats one line per problem.
+pub(crate) fn lines(file: &str, problems: &[ConfigProblem]) -> String {
     let lines = problems.iter().map(|problem| line(file, problem) + "\n");
     lines.collect()
 }
 
-/// A problem the way compilers print them.
-fn line(file: &str, problem: &Problem) -> String {
-    let place = Style::new().bold();
+/// Formats a problem like a compiler: `file:line:column: message`.
+fn line(file: &str, problem: &ConfigProblem) -> String {
+    let bold = Style::new().bold();
     let (label, style) = match problem.severity {
         Severity::Error => ("", Style::new()),
         Severity::Warning => (
@@ -19,15 +19,15 @@ fn line(file: &str, problem: &Problem) -> String {
             Style::new().fg_color(Some(AnsiColor::Yellow.into())),
         ),
     };
-    let Problem { line, column, .. } = problem;
+    let ConfigProblem { line, column, .. } = problem;
     format!(
-        "{place}{file}:{line}:{column}:{place:#} {style}{label}{style:#}{}",
+        "{bold}{file}:{line}:{column}:{bold:#} {style}{label}{style:#}{}",
         problem.text()
     )
 }
 
-/// `2 errors, 1 warning`.
-pub(crate) fn count(problems: &[Problem]) -> String {
+/// Counts problems by severity: `2 errors, 1 warning`.
+pub(crate) fn count(problems: &[ConfigProblem]) -> String {
     let of = |severity| {
         problems
             .iter()

@@ -1,12 +1,12 @@
-//! Being told to stop.
+//! Signals that stop the program.
 
 use anyhow::{Context, Result};
 use tokio::signal::unix::{SignalKind, signal};
 use tokio_util::sync::CancellationToken;
 use tracing::info;
 
-/// Cancelled by the first SIGTERM or SIGINT. To be called in a runtime.
-pub(crate) fn shutdown() -> Result<CancellationToken> {
+/// Returns a token that the first SIGTERM or SIGINT cancels. Must be called within a Tokio runtime.
+pub(crate) fn shutdown_token() -> Result<CancellationToken> {
     let listen = |kind| signal(kind).context("cannot listen for signals");
     let mut terminate = listen(SignalKind::terminate())?;
     let mut interrupt = listen(SignalKind::interrupt())?;
@@ -17,7 +17,7 @@ pub(crate) fn shutdown() -> Result<CancellationToken> {
             _ = terminate.recv() => "SIGTERM",
             _ = interrupt.recv() => "SIGINT",
         };
-        info!("{name}: ending");
+        info!("received {name}, shutting down");
         cancel.cancel();
     });
     Ok(token)

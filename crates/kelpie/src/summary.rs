@@ -1,4 +1,4 @@
-//! A configuration in plain words.
+//! Summarizes configurations as text.
 
 mod prober;
 mod weeder;
@@ -10,13 +10,13 @@ use anstyle::Style;
 pub(crate) use prober::prober;
 pub(crate) use weeder::weeder;
 
-/// Rows of a label and what it stands for; more than one line per label is fine.
+/// A table of labels and values. A label can have several lines.
 #[derive(Default)]
-pub(crate) struct Sheet {
+pub(crate) struct KeyValueTable {
     pub(crate) text: String,
 }
 
-impl Sheet {
+impl KeyValueTable {
     pub(crate) fn row(&mut self, label: &str, value: impl Display) {
         self.rows(label, [value]);
     }
@@ -32,7 +32,7 @@ impl Sheet {
     }
 }
 
-/// `1 failure`, `3 failures`.
-pub(crate) fn counted(number: u32, one: &str, many: &str) -> String {
+/// Formats a number with its noun: `1 failure`, `3 failures`.
+pub(crate) fn pluralize(number: u32, one: &str, many: &str) -> String {
     format!("{number} {}", if number == 1 { one } else { many })
 }

@@ -5,44 +5,45 @@ use std::path::PathBuf;
 use anyhow::Result;
 use clap::{Args, ValueHint};
 use kelpie_config::WeederConfig;
+use kelpie_kube::client::ClusterClient;
 use kelpie_kube::leader::ElectionSettings;
-use kelpie_kube::seed::Seed;
-use kelpie_weeder::Options;
+use kelpie_weeder::WeederOptions;
 use prometheus_client::registry::Registry;
 use tracing::info;
 
-use crate::cli::Guise;
+use crate::cli::Invocation;
 use crate::component::{
     self, ElectionFlags, LoggingFlags, Loop, SeedFlags, ServingFlags, identity,
 };
-use crate::exit::Outcome;
-use crate::go_flags::boolean;
+use crate::exit::ExitStatus;
+use crate::go_flags::parse_bool;
 use crate::{config_file, signals};
 
-/// The Lease of the leader, as dependency-watchdog calls it: the two never act at the same time.
+/// The Lease of the leader has dependency-watchdog's name, so that the two never act at the same
+/// time.
 pub(crate) const LEASE: &str = "dwd-weeder-leader-election";
-/// The loop that must not stop.
+/// The loop whose heartbeat livez checks.
 pub(crate) const TURNING: Loop = Loop::of_seed("lookout");
 
-/// Restart crashing pods as soon as the service they need is back
+/// Restart crashing pods as soon as the service they need has recovered
 ///
-/// Watches the EndpointSlices of the services in the configuration. When a service comes back, its
-/// dependants that wait in CrashLoopBackOff are deleted, so that their controllers make new ones
-/// now instead of after a back-off of up to five minutes; for a while after that as well.
+/// Watches the EndpointSlices of the services in the configuration. When a service recovers, its
+/// dependants in CrashLoopBackOff are deleted, so that their controllers create new ones now
+/// instead of after a back-off of up to five minutes. This goes on for a while after the recovery.
 ///
-/// It takes the configuration file, the flags and the RBAC of Gardener's dependency-watchdog.
-/// Flags may be written with one dash, and booleans as --flag=true.
+/// It accepts the configuration file, the flags and the RBAC of Gardener's dependency-watchdog.
+/// Flags may have a single dash, and booleans may be written as --flag=true.
 ///
-/// The metrics address also serves /debug/state: every service, its window and what was done; the
-/// health address serves /livez, /readyz and, as dependency-watchdog does, /healthz.
+/// The metrics address also serves /debug/state: every service, its window and its last actions.
+/// The health address serves /livez, /readyz and, like dependency-watchdog, /healthz.
 #[derive(Args)]
 #[command(verbatim_doc_comment)]
 pub(crate) struct Weeder {
-    /// The configuration file
+    /// Configuration file
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     config_file: PathBuf,
 
-    /// Decide and report everything, delete nothing
+    /// Decide and report everything, but delete nothing
     #[arg(
         long,
         value_name = "BOOL",
@@ -51,11 +52,11 @@ pub(crate) struct Weeder {
         default_value = "false",
         default_missing_value = "true",
         hide_default_value = true,
-        value_parser = boolean
+        value_parser = parse_bool
     )]
     dry_run: bool,
 
-    /// Only the services of this namespace
+    /// Watch only the services of this namespace
     #[arg(long, value_name = "NAMESPACE")]
     namespace: Option<String>,
 
@@ -73,20 +74,20 @@ pub(crate) struct Weeder {
 }
 
 impl Weeder {
-    pub(crate) fn run(self, guise: Guise) -> Result<Outcome> {
+    pub(crate) fn run(self, invocation: Invocation) -> Result<ExitStatus> {
         self.logging.start();
         let election = self.election.check(LEASE)?;
-        let config = config_file::weeder(&self.config_file, guise)?;
+        let config = config_file::weeder(&self.config_file, invocation)?;
         component::run(self.serve(config, election))?;
-        Ok(Outcome::Success)
+        Ok(ExitStatus::Success)
     }
 
     async fn serve(self, config: WeederConfig, election: Option<ElectionSettings>) -> Result<()> {
-        let shutdown = signals::shutdown()?;
-        let seed = Seed::connect(&self.seed.options("weeder")).await?;
+        let shutdown = signals::shutdown_token()?;
+        let seed = ClusterClient::connect(&self.seed.options("weeder")).await?;
         let mut registry = Registry::default();
         let dry_run = self.dry_run || config.dry_run;
-        let options = Options {
+        let options = WeederOptions {
             dry_run,
             namespace: self.namespace.clone(),
             election,
@@ -98,7 +99,7 @@ impl Weeder {
         let served = served.await?;
         let namespaces = self.namespace.as_deref().unwrap_or("all namespaces");
         info!(dry_run, services, "watching services in {namespaces}");
-        let run = |pulse, ready| weeder.run(pulse, ready);
+        let run = |heartbeat, ready| weeder.run(heartbeat, ready);
         served.during(run).await;
         Ok(())
     }

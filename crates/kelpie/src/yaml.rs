@@ -1,9 +1,9 @@
-//! Values as YAML that people can read and every parser understands.
+//! Formats values as readable YAML that every parser understands.
 
 use serde_json::Value;
 
-/// The whole document.
-pub(crate) fn text(value: &Value) -> String {
+/// Formats a whole document.
+pub(crate) fn to_string(value: &Value) -> String {
     let mut text = String::new();
     block(&mut text, value, 0);
     text
@@ -23,7 +23,7 @@ fn block(text: &mut String, value: &Value, depth: usize) {
             for item in items {
                 let mut inner = String::new();
                 block(&mut inner, item, depth + 1);
-                // The dash takes the place of the first line's last indentation.
+                // The dash replaces the last two columns of the first line's indentation.
                 text.push_str(&"  ".repeat(depth));
                 text.push_str("- ");
                 text.push_str(inner.trim_start());
@@ -36,7 +36,7 @@ fn block(text: &mut String, value: &Value, depth: usize) {
     }
 }
 
-/// What follows a name: on the same line, or indented below.
+/// Writes the value of a field on the same line, or indented below it.
 fn nested(text: &mut String, value: &Value, depth: usize) {
     let is_block = match value {
         Value::Object(fields) => !fields.is_empty(),
@@ -45,7 +45,7 @@ fn nested(text: &mut String, value: &Value, depth: usize) {
     };
     if is_block {
         text.push('\n');
-        // Lists stand as deep as their name, as everywhere in Kubernetes.
+        // Lists are indented like their field, as is usual in Kubernetes.
         let depth = if value.is_array() { depth - 1 } else { depth };
         block(text, value, depth);
     } else {
@@ -57,24 +57,25 @@ fn nested(text: &mut String, value: &Value, depth: usize) {
 
 fn inline(value: &Value) -> String {
     match value {
-        Value::String(words) => scalar(words),
-        // JSON is YAML.
+        Value::String(text) => scalar(text),
+        // YAML is a superset of JSON.
         other => other.to_string(),
     }
 }
 
-/// Words are bare where nobody could take them for something else.
-fn scalar(words: &str) -> String {
-    let begins = words.starts_with(|letter: char| letter.is_ascii_alphabetic() || letter == '.');
+/// Formats a string, without quotes if it cannot be mistaken for another type.
+fn scalar(text: &str) -> String {
+    let starts_plain =
+        text.starts_with(|letter: char| letter.is_ascii_alphabetic() || letter == '.');
     let is_plain = |letter: char| letter.is_ascii_alphanumeric() || "-_./".contains(letter);
-    let other = ["true", "false", "null", "yes", "no", "on", "off", "y", "n"];
-    let is_bare = begins
-        && words.chars().all(is_plain)
-        && !other.contains(&words.to_ascii_lowercase().as_str());
+    let reserved = ["true", "false", "null", "yes", "no", "on", "off", "y", "n"];
+    let is_bare = starts_plain
+        && text.chars().all(is_plain)
+        && !reserved.contains(&text.to_ascii_lowercase().as_str());
     if is_bare {
-        words.to_owned()
+        text.to_owned()
     } else {
-        Value::from(words).to_string()
+        Value::from(text).to_string()
     }
 }
 
@@ -85,7 +86,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn blocks_lists_and_leaves_look_as_people_write_them() {
+    fn documents_are_formatted_as_blocks() {
         let value = json!({
             "a": { "b": [{ "c": 1, "d": [] }, "x y", { "e": { "f": "True" } }], "g": {} },
             "h": "a: b",
@@ -105,6 +106,6 @@ h: \"a: b\"
 i: null
 j: 1.5
 ";
-        assert_eq!(text(&value), expected);
+        assert_eq!(to_string(&value), expected);
     }
 }

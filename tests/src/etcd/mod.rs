@@ -1,16 +1,16 @@
-//! Real etcd: a member, a cluster of them, their keys, and what is asked of them by JSON.
+//! Real etcd members and clusters, their certificates, and their JSON API.
 
+mod certificates;
 mod cluster;
-mod gateway;
-mod keys;
+mod json_api;
 mod member;
 mod setup;
 
-pub use cluster::Cluster;
-pub use keys::Keys;
-pub use member::Etcd;
-pub(crate) use member::sample;
-pub use setup::Setup;
+pub use certificates::CertificateFiles;
+pub use cluster::EtcdCluster;
+pub use member::EtcdMember;
+pub(crate) use member::series_value;
+pub use setup::EtcdSetup;
 
-/// Every line of etcd the tests run, as the names of its servers.
-pub const LINES: [&str; 4] = ["etcd-3.4", "etcd-3.5", "etcd-3.6", "etcd-3.7"];
+/// The etcd releases that the tests run, as the names of their servers.
+pub const ETCD_RELEASES: [&str; 4] = ["etcd-3.4", "etcd-3.5", "etcd-3.6", "etcd-3.7"];

@@ -1,27 +1,27 @@
-//! What a member or a cluster is started with.
+//! The release and the flags of the members to start.
 
 use std::path::Path;
 
-use crate::etcd::Keys;
+use crate::etcd::CertificateFiles;
 
-/// The version and flags of the members to start.
+/// The release and the flags of the members to start.
 #[derive(Debug, Clone)]
-pub struct Setup {
+pub struct EtcdSetup {
     pub(crate) name: String,
     flags: Vec<String>,
     pub(crate) secure: bool,
 }
 
-/// What every member is started with.
+/// The flags of every member.
 const FLAGS: [&str; 2] = [
-    // The data does not outlive the test.
+    // The data need not survive the test.
     "--unsafe-no-fsync",
-    // Members are added and removed before all have been connected for five seconds.
+    // The tests add and remove members before all have been connected for five seconds.
     "--strict-reconfig-check=false",
 ];
 
-impl Setup {
-    /// The server named `etcd`, or of one line: `etcd-3.5`.
+impl EtcdSetup {
+    /// Uses the default release, `etcd`, or a given one, such as `etcd-3.5`.
     pub fn new(name: &str) -> Self {
         Self {
             name: name.to_owned(),
@@ -30,22 +30,24 @@ impl Setup {
         }
     }
 
-    /// One more flag for every member, as in `--snapshot-count=10`.
+    /// Adds a flag for every member, such as `--snapshot-count=10`.
     #[must_use]
     pub fn flag(mut self, flag: &str) -> Self {
         self.flags.push(flag.to_owned());
         self
     }
 
-    /// Clients must come by TLS and show a certificate of the same authority.
+    /// Requires TLS from clients, with a certificate of the same authority.
     #[must_use]
-    pub fn secured_by(mut self, keys: &Keys) -> Self {
+    pub fn with_client_tls(mut self, certificates: &CertificateFiles) -> Self {
         self.secure = true;
         let named = |flag: &str, path: &Path| format!("--{flag}={}", path.display());
-        self.flags.push(named("trusted-ca-file", &keys.authority()));
         self.flags
-            .push(named("cert-file", &keys.certificate("server")));
-        self.flags.push(named("key-file", &keys.key("server")));
+            .push(named("trusted-ca-file", &certificates.authority()));
+        self.flags
+            .push(named("cert-file", &certificates.certificate("server")));
+        self.flags
+            .push(named("key-file", &certificates.key("server")));
         self.flag("--client-cert-auth")
     }
 

@@ -1,4 +1,4 @@
-//! What the machine and its API server cost, whoever asks.
+//! A latency baseline for the machine and its API server.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -12,72 +12,71 @@ use tokio::time::{Instant, sleep};
 use super::rest;
 use crate::poll;
 
-/// Between two tries: it must not be the load that it measures.
+/// The pause between two runs, long enough that the canary is no load itself.
 const PAUSE: Duration = Duration::from_millis(200);
 
 const LEASES: &str = "/apis/coordination.k8s.io/v1/namespaces/kube-node-lease/leases?limit=10";
-const OWN: &str = "/api/v1/namespaces/default/configmaps";
+const CONFIG_MAPS: &str = "/api/v1/namespaces/default/configmaps";
 
-/// Asks an API server all the time for what a fence asks for: the leases, an object, two writes. Who
-/// measures a fence can tell by it how much of the time was the machine's. It ends when dropped.
+/// Repeats the requests of a fence: a list of leases, a read, and two writes.
+///
+/// A benchmark of a fence compares its result with the canary's to see how much of the time is due
+/// to the machine. The requests end on drop.
 pub struct Canary {
-    tries: Arc<Mutex<Vec<Try>>>,
-    _asking: JoinSet<()>,
+    runs: Arc<Mutex<Vec<CanaryRun>>>,
+    _task: JoinSet<()>,
 }
 
 #[derive(Clone, Copy)]
-struct Try {
+struct CanaryRun {
     start: Instant,
     end: Instant,
 }
 
 impl Canary {
-    /// Begins to ask.
+    /// Creates the canary's config map and starts the requests.
     pub async fn start(client: &Client) -> Result<Self> {
-        let own = json!({ "metadata": { "name": "canary" } });
-        rest::create(client, OWN, &own).await?;
-        let tries = Arc::<Mutex<Vec<Try>>>::default();
-        let mut asking = JoinSet::new();
-        asking.spawn(ask(client.clone(), Arc::clone(&tries)));
-        Ok(Self {
-            tries,
-            _asking: asking,
-        })
+        let config_map = json!({ "metadata": { "name": "canary" } });
+        rest::create(client, CONFIG_MAPS, &config_map).await?;
+        let runs = Arc::<Mutex<Vec<CanaryRun>>>::default();
+        let mut task = JoinSet::new();
+        task.spawn(repeat(client.clone(), Arc::clone(&runs)));
+        Ok(Self { runs, _task: task })
     }
 
-    /// The longest try of those under way between the two instants, the second of which has passed.
-    pub async fn longest(&self, since: Instant, until: Instant, patience: Duration) -> Duration {
-        let tries = poll::until("the canary", patience, async || {
-            let tries = lock(&self.tries);
-            // What began later has ended: so has all that counts.
-            let is_complete = tries.last().is_some_and(|last| last.start >= until);
-            Ok(is_complete.then(|| tries.clone()))
+    /// Returns the duration of the longest run that overlaps with the interval from `since` to
+    /// `until`, which must be in the past.
+    pub async fn longest(&self, since: Instant, until: Instant, timeout: Duration) -> Duration {
+        let runs = poll::until("the canary", timeout, async || {
+            let runs = lock(&self.runs);
+            // A run that began after the interval has ended, and so has each run before it.
+            let is_complete = runs.last().is_some_and(|last| last.start >= until);
+            Ok(is_complete.then(|| runs.clone()))
         });
-        // One that does not sing any more took all of that.
-        let Ok(tries) = tries.await else {
-            return patience;
+        // A run that does not end counts with the whole timeout.
+        let Ok(runs) = runs.await else {
+            return timeout;
         };
-        let tries = tries.iter();
-        let tries = tries.filter(|one| one.start < until && one.end >= since);
-        tries
-            .map(|one| one.end - one.start)
+        let runs = runs.iter();
+        let runs = runs.filter(|run| run.start < until && run.end >= since);
+        runs.map(|run| run.end - run.start)
             .max()
             .unwrap_or_default()
     }
 }
 
-async fn ask(client: Client, tries: Arc<Mutex<Vec<Try>>>) {
-    let path = format!("{OWN}/canary");
+async fn repeat(client: Client, runs: Arc<Mutex<Vec<CanaryRun>>>) {
+    let path = format!("{CONFIG_MAPS}/canary");
     for number in 0.. {
         let start = Instant::now();
         let beat = json!({ "data": { "beat": format!("{number}") } });
-        // Whether one of them is refused is of no interest.
-        let _ = rest::read(&client, LEASES).await;
-        let _ = rest::read(&client, &path).await;
-        let _ = rest::merge(&client, &path, &beat).await;
-        let _ = rest::merge(&client, &path, &json!({ "data": null })).await;
+        // Only the duration counts, so errors are ignored.
+        let _ = rest::get(&client, LEASES).await;
+        let _ = rest::get(&client, &path).await;
+        let _ = rest::merge_patch(&client, &path, &beat).await;
+        let _ = rest::merge_patch(&client, &path, &json!({ "data": null })).await;
         let end = Instant::now();
-        lock(&tries).push(Try { start, end });
+        lock(&runs).push(CanaryRun { start, end });
         sleep(PAUSE).await;
     }
 }

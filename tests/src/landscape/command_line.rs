@@ -1,4 +1,4 @@
-//! The command line of a component of the product.
+//! The command line of a component of `kelpie`.
 
 use std::fs;
 use std::path::Path;
@@ -7,7 +7,8 @@ use anyhow::Result;
 
 use crate::folder::Folder;
 
-/// `kelpie COMPONENT` with this configuration, and the folder that holds it.
+/// Returns the arguments of `kelpie COMPONENT` with this configuration, and the folder with the
+/// configuration file.
 pub(super) fn command_line(
     component: &str,
     kubeconfig: &Path,
@@ -17,7 +18,7 @@ pub(super) fn command_line(
     let folder = Folder::new(component)?;
     let file = folder.path().join("config.yaml");
     fs::write(&file, config)?;
-    let fixed = [
+    let defaults = [
         component.to_owned(),
         format!("--config-file={}", file.display()),
         format!("--kubeconfig={}", kubeconfig.display()),
@@ -26,10 +27,10 @@ pub(super) fn command_line(
     ];
     let name = |flag: &str| flag.split('=').next().map(str::to_owned);
     let given: Vec<_> = flags.iter().map(|flag| name(flag)).collect();
-    // A flag that a test gives stands in the place of the usual one.
-    let usual = fixed
+    // A flag of the test replaces the default.
+    let defaults = defaults
         .into_iter()
         .filter(|flag| !given.contains(&name(flag)));
     let flags = flags.iter().map(|flag| (*flag).to_owned());
-    Ok((folder, usual.chain(flags).collect()))
+    Ok((folder, defaults.chain(flags).collect()))
 }

@@ -1,4 +1,4 @@
-//! Kubelets: they renew the leases of their nodes until they are cut off.
+//! Kubelets that renew the leases of their nodes until they are cut off.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -12,202 +12,206 @@ use tokio::sync::Mutex;
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep, sleep_until};
 
-use super::pace::Pace;
+use super::timings::Timings;
 use super::{rest, wall_clock};
 
 const NODES: &str = "/api/v1/nodes";
 const LEASES: &str = "/apis/coordination.k8s.io/v1/namespaces/kube-node-lease/leases";
 
-/// By how much later each time a real kubelet renews, at most.
+/// The largest share of the period by which a real kubelet delays a renewal.
 const JITTER: f64 = 0.04;
 
-/// After a renewal that failed.
-const RETRY: Duration = Duration::from_millis(200);
+/// The delay after a failed renewal.
+const RETRY_DELAY: Duration = Duration::from_millis(200);
 
-/// The nodes of one API server. Renewing ends when dropped.
+/// The kubelets of one API server. They stop on drop.
 pub struct Kubelets {
     client: Client,
-    all: Vec<Arc<Kubelet>>,
-    _renewing: JoinSet<()>,
+    all: Vec<Arc<NodeKubelet>>,
+    _tasks: JoinSet<()>,
 }
 
-/// One of them.
-struct Kubelet {
+/// One kubelet, with its node.
+struct NodeKubelet {
     node: String,
-    /// Held during a renewal: who has it knows that none is under way.
-    state: Mutex<State>,
+    /// Locked during a renewal, so a holder of the lock knows that none is in flight.
+    state: Mutex<KubeletState>,
 }
 
-struct State {
-    is_cut: bool,
-    /// By how much its clock is wrong.
-    offset: SignedDuration,
-    /// Its renewals; the first when it was made.
-    renewals: Vec<Renewed>,
-    /// It has to say that its node is ready.
-    owes_status: bool,
+struct KubeletState {
+    is_partitioned: bool,
+    /// The difference between the node's clock and the true time.
+    clock_offset: SignedDuration,
+    /// All renewals. The first is the creation of the lease.
+    renewals: Vec<LeaseRenewal>,
+    /// True if the next renewal also posts that the node is ready.
+    status_due: bool,
 }
 
-/// A renewal, as nobody but its kubelet knows it.
+/// A lease renewal, as its kubelet knows it.
 #[derive(Clone, Copy, Debug)]
-pub struct Renewed {
-    /// When it was written.
+pub struct LeaseRenewal {
+    /// The true time of the write.
     pub at: Instant,
-    /// The clock that dated it was right.
-    pub is_dated_well: bool,
+    /// True if the clock that set `renewTime` was right.
+    pub clock_was_right: bool,
 }
 
-/// How kubelets go about it.
+/// The pattern of the renewals.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Manner {
-    /// Evenly spread over the period, which they keep; leases are all they write.
+enum RenewalPattern {
+    /// Evenly spread over a fixed period. Only leases are written.
     Even,
-    /// Each at a phase of its own that drifts, and with the status of its node: a node controller may
-    /// look at them.
-    Real,
+    /// At random phases that drift, and with a node status: for tests with a real node controller.
+    Realistic,
 }
 
-/// What a landscape's nodes begin with.
-struct Beginning<'a> {
-    name: &'a str,
+/// The initial state of kubelets.
+struct KubeletOptions<'a> {
+    prefix: &'a str,
     count: usize,
-    pace: Pace,
-    manner: Manner,
-    /// They are cut off already, for so long.
+    timings: Timings,
+    pattern: RenewalPattern,
+    /// The time for which the nodes have been cut off already; `None` if they are connected.
     silent_for: Option<Duration>,
 }
 
 impl Kubelets {
-    /// Nodes with fresh leases, renewed from now on, evenly spread over the period.
-    pub async fn start(client: &Client, count: usize, pace: Pace) -> Result<Self> {
-        Self::start_named(client, "node", count, pace).await
+    /// Creates nodes with fresh leases and starts their kubelets, evenly spread over the period.
+    pub async fn start(client: &Client, count: usize, timings: Timings) -> Result<Self> {
+        Self::start_with_prefix(client, "node", count, timings).await
     }
 
-    /// The same beside others: the names of these nodes begin like this.
-    pub async fn start_named(
+    /// Like [`start`](Self::start), with another prefix of the node names, so that several sets
+    /// share an API server.
+    pub async fn start_with_prefix(
         client: &Client,
-        name: &str,
+        prefix: &str,
         count: usize,
-        pace: Pace,
+        timings: Timings,
     ) -> Result<Self> {
-        let beginning = Beginning::even(name, count, pace);
-        Self::begin(client, &beginning).await
+        let options = KubeletOptions::even(prefix, count, timings);
+        Self::start_with(client, &options).await
     }
 
-    /// As real kubelets do it: a node controller that looks at these nodes finds them ready. Each
-    /// renews up to 4 % later than the period says, at a phase of its own.
-    pub async fn start_real(client: &Client, count: usize, pace: Pace) -> Result<Self> {
-        let beginning = Beginning {
-            manner: Manner::Real,
-            ..Beginning::even("node", count, pace)
+    /// Starts kubelets that behave like real ones: they post the status of their nodes, so that a
+    /// node controller finds them ready. Each has a random phase, and renews up to 4 % late.
+    pub async fn start_realistic(client: &Client, count: usize, timings: Timings) -> Result<Self> {
+        let options = KubeletOptions {
+            pattern: RenewalPattern::Realistic,
+            ..KubeletOptions::even("node", count, timings)
         };
-        Self::begin(client, &beginning).await
+        Self::start_with(client, &options).await
     }
 
-    /// Nodes that are cut off already: their leases were last renewed before the grace period.
-    pub async fn start_cut(client: &Client, count: usize, pace: Pace) -> Result<Self> {
-        let beginning = Beginning {
-            silent_for: Some(pace.grace * 2),
-            ..Beginning::even("node", count, pace)
+    /// Creates nodes that are cut off already. Their leases are two grace periods old.
+    pub async fn start_partitioned(
+        client: &Client,
+        count: usize,
+        timings: Timings,
+    ) -> Result<Self> {
+        let options = KubeletOptions {
+            silent_for: Some(timings.grace * 2),
+            ..KubeletOptions::even("node", count, timings)
         };
-        Self::begin(client, &beginning).await
+        Self::start_with(client, &options).await
     }
 
-    async fn begin(client: &Client, beginning: &Beginning<'_>) -> Result<Self> {
-        let &Beginning {
-            name,
+    async fn start_with(client: &Client, options: &KubeletOptions<'_>) -> Result<Self> {
+        let &KubeletOptions {
+            prefix,
             count,
-            pace,
-            manner,
+            timings,
+            pattern,
             silent_for,
-        } = beginning;
+        } = options;
         let age = silent_for.unwrap_or_default();
-        let make = async |number: usize| {
-            let node = format!("{name}-{number:03}");
-            let lease = lease(&node, wall_clock::ago(age), pace.lease_seconds());
+        let create = async |number: usize| {
+            let node = format!("{prefix}-{number:03}");
+            let lease = lease(&node, wall_clock::ago(age), timings.lease_seconds());
             let labels = json!({ "worker.gardener.cloud/pool": "pool" });
             let object = json!({ "metadata": { "name": node, "labels": labels } });
-            let made = tokio::try_join!(
+            let created = tokio::try_join!(
                 rest::create(client, NODES, &object),
                 rest::create(client, LEASES, &lease),
             );
-            made.with_context(|| format!("making {node}"))?;
-            if manner == Manner::Real {
+            created.with_context(|| format!("creating {node}"))?;
+            if pattern == RenewalPattern::Realistic {
                 post_status(client, &node).await?;
             }
-            let state = State {
-                is_cut: silent_for.is_some(),
-                offset: SignedDuration::ZERO,
-                renewals: vec![Renewed {
+            let state = KubeletState {
+                is_partitioned: silent_for.is_some(),
+                clock_offset: SignedDuration::ZERO,
+                renewals: vec![LeaseRenewal {
                     at: Instant::now(),
-                    is_dated_well: silent_for.is_none(),
+                    clock_was_right: silent_for.is_none(),
                 }],
-                owes_status: false,
+                status_due: false,
             };
-            Ok::<_, anyhow::Error>(Arc::new(Kubelet {
+            Ok::<_, anyhow::Error>(Arc::new(NodeKubelet {
                 node,
                 state: Mutex::new(state),
             }))
         };
-        let kubelets = try_join_all((0..count).map(make)).await?;
-        let mut renewing = JoinSet::new();
+        let kubelets = try_join_all((0..count).map(create)).await?;
+        let mut tasks = JoinSet::new();
         for (number, kubelet) in (0u32..).zip(&kubelets) {
-            let share = match manner {
-                Manner::Even => f64::from(number) / f64::from(u32::try_from(count)?),
-                Manner::Real => fastrand::f64(),
+            let share = match pattern {
+                RenewalPattern::Even => f64::from(number) / f64::from(u32::try_from(count)?),
+                RenewalPattern::Realistic => fastrand::f64(),
             };
-            let renewal = Renewal {
+            let task = RenewalTask {
                 client: client.clone(),
                 kubelet: Arc::clone(kubelet),
-                period: pace.renewal,
-                manner,
+                period: timings.renewal,
+                pattern,
             };
-            let first = Instant::now() + pace.renewal.mul_f64(share);
-            renewing.spawn(renewal.go_on(first));
+            let first = Instant::now() + timings.renewal.mul_f64(share);
+            tasks.spawn(task.run(first));
         }
         Ok(Self {
             client: client.clone(),
             all: kubelets,
-            _renewing: renewing,
+            _tasks: tasks,
         })
     }
 
-    /// The names of the nodes.
+    /// Returns the names of the nodes.
     pub fn nodes(&self) -> Vec<String> {
         let names = self.all.iter().map(|kubelet| kubelet.node.clone());
         names.collect()
     }
 
-    /// Cuts this share of the nodes off; when it returns, none of them is renewing any more.
-    pub async fn cut(&self, share: f64) {
+    /// Cuts off this share of the nodes. None of their renewals is in flight when it returns.
+    pub async fn partition(&self, share: f64) {
         for kubelet in self.share(share) {
             let mut state = kubelet.state.lock().await;
-            state.is_cut = true;
-            state.owes_status = true;
+            state.is_partitioned = true;
+            state.status_due = true;
         }
     }
 
-    /// Everybody renews again, when their time comes.
+    /// Reconnects all nodes. Each renews when its next renewal is due.
     pub async fn heal(&self) {
-        self.heal_but(0.0).await;
+        self.heal_except(0.0).await;
     }
 
-    /// Everybody but this share of the nodes renews again, when their time comes.
-    pub async fn heal_but(&self, share: f64) {
-        let still_cut = self.share(share).count();
-        for kubelet in self.all.iter().skip(still_cut) {
-            kubelet.state.lock().await.is_cut = false;
+    /// Reconnects all nodes except this share. Each renews when its next renewal is due.
+    pub async fn heal_except(&self, share: f64) {
+        let excluded = self.share(share).count();
+        for kubelet in self.all.iter().skip(excluded) {
+            kubelet.state.lock().await.is_partitioned = false;
         }
     }
 
-    /// Sets the clocks of this share of the nodes wrong.
-    pub async fn skew(&self, share: f64, offset: SignedDuration) {
+    /// Sets the clocks of this share of the nodes wrong by `offset`.
+    pub async fn skew_clocks(&self, share: f64, offset: SignedDuration) {
         for kubelet in self.share(share) {
-            kubelet.state.lock().await.offset = offset;
+            kubelet.state.lock().await.clock_offset = offset;
         }
     }
 
-    fn share(&self, share: f64) -> impl Iterator<Item = &Arc<Kubelet>> {
+    fn share(&self, share: f64) -> impl Iterator<Item = &Arc<NodeKubelet>> {
         #[expect(
             clippy::cast_possible_truncation,
             clippy::cast_precision_loss,
@@ -218,15 +222,15 @@ impl Kubelets {
         self.all.iter().take(count)
     }
 
-    /// When each node has renewed last.
-    pub async fn renewals(&self) -> Vec<Instant> {
-        let all = self.history().await;
+    /// Returns the time of the last renewal of each node.
+    pub async fn last_renewals(&self) -> Vec<Instant> {
+        let all = self.renewal_history().await;
         let last = all.iter().filter_map(|renewals| renewals.last());
-        last.map(|renewed| renewed.at).collect()
+        last.map(|renewal| renewal.at).collect()
     }
 
-    /// How each node has renewed so far, in order.
-    pub async fn history(&self) -> Vec<Vec<Renewed>> {
+    /// Returns all renewals of each node, in order.
+    pub async fn renewal_history(&self) -> Vec<Vec<LeaseRenewal>> {
         let mut all = Vec::new();
         for kubelet in &self.all {
             all.push(kubelet.state.lock().await.renewals.clone());
@@ -234,106 +238,110 @@ impl Kubelets {
         all
     }
 
-    /// The first instant at which a node may turn Unknown if nobody renews any more.
+    /// Returns the first instant at which a node may become Unknown if there is no further renewal.
     pub async fn deadline(&self, grace: Duration) -> Option<Instant> {
-        let first = self.renewals().await.into_iter().min();
+        let first = self.last_renewals().await.into_iter().min();
         first.map(|first| first + grace)
     }
 
-    /// When this share of the leases is expired (0.75 G) if nobody renews any more.
-    pub async fn trip(&self, grace: Duration, share: f64) -> Option<Instant> {
-        let mut renewed = self.renewals().await;
+    /// Returns the instant at which this share of the leases is expired (0.75 G) if there is no
+    /// further renewal.
+    pub async fn trip_time(&self, grace: Duration, share: f64) -> Option<Instant> {
+        let mut renewed = self.last_renewals().await;
         renewed.sort();
         let count = self.share(share).count();
         let last = renewed.get(count.checked_sub(1)?)?;
         Some(*last + grace.mul_f64(0.75))
     }
 
-    /// Merges `patch` into the node of this number.
+    /// Merges `patch` into the node with this index.
     pub async fn patch_node(&self, number: usize, patch: &Value) -> Result<()> {
         let node = &self.all.get(number).context("no such node")?.node;
         let path = format!("{NODES}/{node}");
-        let patched = rest::merge(&self.client, &path, patch).await;
-        // Conditions are in the status, which has a path of its own.
+        let patched = rest::merge_patch(&self.client, &path, patch).await;
+        // The status has its own subresource.
         if patch.get("status").is_some() {
-            rest::merge(&self.client, &format!("{path}/status"), patch).await?;
+            rest::merge_patch(&self.client, &format!("{path}/status"), patch).await?;
         }
         patched.map(|_| ())
     }
 }
 
-impl<'a> Beginning<'a> {
-    fn even(name: &'a str, count: usize, pace: Pace) -> Self {
+impl<'a> KubeletOptions<'a> {
+    fn even(prefix: &'a str, count: usize, timings: Timings) -> Self {
         Self {
-            name,
+            prefix,
             count,
-            pace,
-            manner: Manner::Even,
+            timings,
+            pattern: RenewalPattern::Even,
             silent_for: None,
         }
     }
 }
 
-/// What a kubelet does all day.
-struct Renewal {
+/// The task that renews the lease of one node.
+struct RenewalTask {
     client: Client,
-    kubelet: Arc<Kubelet>,
+    kubelet: Arc<NodeKubelet>,
     period: Duration,
-    manner: Manner,
+    pattern: RenewalPattern,
 }
 
-impl Renewal {
-    async fn go_on(self, first: Instant) {
+impl RenewalTask {
+    async fn run(self, first: Instant) {
         let mut next = first;
         loop {
             sleep_until(next).await;
-            while !self.is_done().await {
-                sleep(RETRY).await;
+            while !self.renew().await {
+                sleep(RETRY_DELAY).await;
             }
-            next = self.after(next);
+            next = self.next_after(next);
         }
     }
 
-    fn after(&self, last: Instant) -> Instant {
+    fn next_after(&self, last: Instant) -> Instant {
         let now = Instant::now();
-        match self.manner {
-            // What was missed is left out.
-            Manner::Even => {
+        match self.pattern {
+            // Missed renewals are skipped.
+            RenewalPattern::Even => {
                 let missed =
                     now.saturating_duration_since(last).as_nanos() / self.period.as_nanos();
                 last + self.period * u32::try_from(missed + 1).unwrap_or(1)
             }
-            Manner::Real => now + self.period.mul_f64(1.0 + JITTER * fastrand::f64()),
+            RenewalPattern::Realistic => now + self.period.mul_f64(1.0 + JITTER * fastrand::f64()),
         }
     }
 
-    /// Renews once, unless it is cut off; false if that failed.
-    async fn is_done(&self) -> bool {
+    /// Renews once, unless the node is cut off. Returns false if that failed.
+    async fn renew(&self) -> bool {
         let mut state = self.kubelet.state.lock().await;
-        if state.is_cut {
+        if state.is_partitioned {
             return true;
         }
-        let renewed = Renewed {
+        let renewal = LeaseRenewal {
             at: Instant::now(),
-            is_dated_well: state.offset.is_zero(),
+            clock_was_right: state.clock_offset.is_zero(),
         };
         let time = wall_clock::now()
-            .checked_add(state.offset)
+            .checked_add(state.clock_offset)
             .unwrap_or(Timestamp::MAX);
         let path = format!("{LEASES}/{}", self.kubelet.node);
-        let patch = json!({ "spec": { "renewTime": wall_clock::micro(time) } });
-        if rest::merge(&self.client, &path, &patch).await.is_err() {
+        let patch = json!({ "spec": { "renewTime": wall_clock::micro_time(time) } });
+        if rest::merge_patch(&self.client, &path, &patch)
+            .await
+            .is_err()
+        {
             return false;
         }
-        state.renewals.push(renewed);
-        if self.manner == Manner::Real && state.owes_status {
-            state.owes_status = post_status(&self.client, &self.kubelet.node).await.is_err();
+        state.renewals.push(renewal);
+        if self.pattern == RenewalPattern::Realistic && state.status_due {
+            state.status_due = post_status(&self.client, &self.kubelet.node).await.is_err();
         }
         true
     }
 }
 
-/// Says that a node is ready.
+/// Posts that a node is ready.
 async fn post_status(client: &Client, node: &str) -> Result<()> {
     let now = wall_clock::now();
     let now = now.strftime("%Y-%m-%dT%H:%M:%SZ").to_string();
@@ -343,7 +351,7 @@ async fn post_status(client: &Client, node: &str) -> Result<()> {
     });
     let path = format!("{NODES}/{node}/status");
     let patch = json!({ "status": { "conditions": [ready] } });
-    rest::merge(client, &path, &patch).await.map(|_| ())
+    rest::merge_patch(client, &path, &patch).await.map(|_| ())
 }
 
 fn lease(node: &str, renewed: Timestamp, seconds: u64) -> Value {
@@ -352,7 +360,7 @@ fn lease(node: &str, renewed: Timestamp, seconds: u64) -> Value {
         "spec": {
             "holderIdentity": node,
             "leaseDurationSeconds": seconds,
-            "renewTime": wall_clock::micro(renewed),
+            "renewTime": wall_clock::micro_time(renewed),
         },
     })
 }

@@ -1,52 +1,58 @@
-//! A landscape: a seed with the control planes of its shoots, kubelets that renew leases, pods that
-//! follow their Deployments, and ways to break all of it.
+//! A Gardener landscape: a seed cluster with the control planes of its shoot clusters, kubelets
+//! that renew leases, pods that follow their Deployments, and ways to break all of it.
 //!
-//! Read in this order: a [`Seed`] is an API server with Gardener's kinds. [`Kubelets`] renew the leases
-//! of the nodes of some API server until they are cut off. A [`Shoot`] is a control namespace in the
-//! seed: the Cluster, the kubeconfig Secret, the Machines and the controllers. [`Pods`] make replicas
-//! ready, a [`Timeline`] keeps every change of the controllers. A [`Proxy`] stands in the way of
-//! somebody's connections, a [`Doorman`] sees and judges every request, an [`Impostor`] answers as no API
-//! server would, a [`Canary`] tells how slow the machine is. A [`Prober`] is the product, run on a
-//! [`ProberConfig`]; its times follow from one [`Pace`]. A [`Contender`] is any prober, to be measured, a
-//! [`Predecessor`] writes what dependency-watchdog writes. [`Dependants`] are services and the pods that
-//! crash without them, for the [`Weeder`].
+//! Read in this order:
+//!
+//! - [`SeedCluster`] is an API server with Gardener's custom resources. [`ShootCluster`] is a
+//!   control namespace in it, with the Cluster, the kubeconfig Secret, the Machines and the
+//!   Deployments to fence. [`Kubelets`] renew the leases of the nodes of an API server until they
+//!   are cut off.
+//! - [`FakeDeploymentController`] makes replicas ready. [`TargetTimeline`] records each change of
+//!   the Deployments to fence. [`Canary`] measures the speed of the machine.
+//! - [`TcpProxy`] breaks connections. [`Interceptor`] sees each request and decides about it.
+//!   [`FakeApiServer`] responds as no API server would.
+//! - [`ProberProcess`] runs `kelpie prober` with a [`ProberConfigFile`], and its durations follow
+//!   from [`Timings`]. [`AnyProber`] runs any prober, to compare them. [`DwdWriter`] writes what
+//!   dependency-watchdog writes.
+//! - [`WeederNamespace`] holds services and pods that crash without them. [`WeederProcess`] runs
+//!   `kelpie weeder`.
 
+mod any_prober;
 mod canary;
 mod command_line;
-mod config;
-mod contender;
-pub mod dependants;
-pub(crate) mod deployments;
-mod doorman;
-mod impostor;
+mod deployment_controller;
+pub(crate) mod deployment_watch;
+mod dwd_writer;
+mod fake_api_server;
+mod interceptor;
 mod kubelets;
-mod pace;
-mod pods;
-mod predecessor;
 mod prober;
-mod proxy;
+mod prober_config_file;
 mod rbac;
 pub mod rest;
-mod seed;
-mod shoot;
-mod timeline;
+mod seed_cluster;
+mod shoot_cluster;
+mod target_timeline;
+mod tcp_proxy;
+mod timings;
 pub(crate) mod wall_clock;
 mod weeder;
+pub mod weeder_namespace;
 
+pub use any_prober::{AnyProber, gardener_args};
 pub use canary::Canary;
-pub use config::{ProberConfig, ScaleRule, Target};
-pub use contender::{Contender, gardeners_words};
-pub use dependants::{Dependants, PodSpec};
-pub use doorman::{Asked, Doorman, Ruling};
-pub use impostor::{Impostor, Play};
-pub use kubelets::{Kubelets, Renewed};
-pub use pace::Pace;
-pub use pods::Pods;
-pub use predecessor::Predecessor;
-pub use prober::Prober;
-pub use proxy::{Fault, Proxy};
-pub use rbac::{grant_gardeners_rights, grant_gardeners_weeder_rights, tenant};
-pub use seed::Seed;
-pub use shoot::{Controller, MARKER, RECORD, Shoot};
-pub use timeline::{Entry, Timeline};
-pub use weeder::Weeder;
+pub use deployment_controller::FakeDeploymentController;
+pub use dwd_writer::DwdWriter;
+pub use fake_api_server::{FakeApiServer, FakeResponse};
+pub use interceptor::{InterceptAction, InterceptedRequest, Interceptor};
+pub use kubelets::{Kubelets, LeaseRenewal};
+pub use prober::ProberProcess;
+pub use prober_config_file::{ProberConfigFile, ScaleConfig, TargetConfig};
+pub use rbac::{create_tenant_user, grant_gardener_prober_role, grant_gardener_weeder_role};
+pub use seed_cluster::SeedCluster;
+pub use shoot_cluster::{MARKER, RECORD, ShootCluster, TargetView};
+pub use target_timeline::{TargetChange, TargetTimeline};
+pub use tcp_proxy::{ProxyFault, TcpProxy};
+pub use timings::Timings;
+pub use weeder::WeederProcess;
+pub use weeder_namespace::{TestPod, WeederNamespace};

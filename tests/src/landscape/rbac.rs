@@ -1,16 +1,20 @@
-//! Who may do what, as Gardener grants it.
+//! The RBAC rules that Gardener grants.
 
 use anyhow::Result;
 use kube::Client;
 use serde_json::{Value, json};
 
 use super::rest;
-use crate::{ApiServer, Credentials};
+use crate::{Credentials, KubeApiServer};
 
 const RBAC: &str = "/apis/rbac.authorization.k8s.io/v1";
 
-/// A user of a shoot's API server with the rights of a probe there, and no others.
-pub async fn tenant(client: &Client, api: &ApiServer, user: &str) -> Result<Credentials> {
+/// Creates a user on the API server of a shoot cluster, with exactly the permissions of a probe.
+pub async fn create_tenant_user(
+    client: &Client,
+    api: &KubeApiServer,
+    user: &str,
+) -> Result<Credentials> {
     let leases = json!([rule("coordination.k8s.io", &["leases"], &["get", "list"])]);
     let nodes = json!([rule("", &["nodes"], &["get", "list"])]);
     grant(client, user, Some("kube-node-lease"), &leases).await?;
@@ -18,35 +22,35 @@ pub async fn tenant(client: &Client, api: &ApiServer, user: &str) -> Result<Cred
     api.user(user, &[])
 }
 
-/// Grants `user` what Gardener grants its dependency-watchdog in a seed, and no more.
-pub async fn grant_gardeners_rights(client: &Client, user: &str) -> Result<()> {
+/// Grants `user` exactly what Gardener grants dependency-watchdog's prober in a seed cluster.
+pub async fn grant_gardener_prober_role(client: &Client, user: &str) -> Result<()> {
     let read = ["get", "list", "watch"];
     let write = ["get", "list", "watch", "update", "patch"];
-    let everywhere = json!([
+    let cluster_wide = json!([
         rule("extensions.gardener.cloud", &["clusters"], &read),
         rule("", &["namespaces", "secrets"], &read),
         rule("machine.sapcloud.io", &["machines"], &read),
         rule("apps", &["deployments", "deployments/scale"], &write),
     ]);
-    grant(client, user, None, &everywhere).await?;
-    let in_garden = in_garden("dwd-prober-leader-election");
+    grant(client, user, None, &cluster_wide).await?;
+    let in_garden = garden_rules("dwd-prober-leader-election");
     grant(client, user, Some("garden"), &in_garden).await
 }
 
-/// The same for its weeder.
-pub async fn grant_gardeners_weeder_rights(client: &Client, user: &str) -> Result<()> {
+/// Grants `user` exactly what Gardener grants dependency-watchdog's weeder in a seed cluster.
+pub async fn grant_gardener_weeder_role(client: &Client, user: &str) -> Result<()> {
     let read = ["get", "list", "watch"];
-    let everywhere = json!([
+    let cluster_wide = json!([
         rule("", &["pods"], &["get", "list", "watch", "delete"]),
         rule("discovery.k8s.io", &["endpointslices"], &read),
     ]);
-    grant(client, user, None, &everywhere).await?;
-    let in_garden = in_garden("dwd-weeder-leader-election");
+    grant(client, user, None, &cluster_wide).await?;
+    let in_garden = garden_rules("dwd-weeder-leader-election");
     grant(client, user, Some("garden"), &in_garden).await
 }
 
-/// The Lease of the leader, and Events.
-fn in_garden(lease: &str) -> Value {
+/// The rules for namespace `garden`: the Lease for leader election, and Events.
+fn garden_rules(lease: &str) -> Value {
     let verbs = ["get", "watch", "update"];
     let mut own_lease = rule("coordination.k8s.io", &["leases"], &verbs);
     own_lease["resourceNames"] = json!([lease]);
@@ -61,9 +65,9 @@ fn rule(group: &str, resources: &[&str], verbs: &[&str]) -> Value {
     json!({ "apiGroups": [group], "resources": resources, "verbs": verbs })
 }
 
-/// Makes a role and binds the user to it; in all namespaces if none is named.
+/// Creates a role with a binding for the user; a `ClusterRole` without a namespace.
 async fn grant(client: &Client, user: &str, namespace: Option<&str>, rules: &Value) -> Result<()> {
-    let (kind, folder) = match namespace {
+    let (kind, prefix) = match namespace {
         Some(namespace) => ("Role", format!("{RBAC}/namespaces/{namespace}/role")),
         None => ("ClusterRole", format!("{RBAC}/clusterrole")),
     };
@@ -73,8 +77,8 @@ async fn grant(client: &Client, user: &str, namespace: Option<&str>, rules: &Val
         "roleRef": { "apiGroup": "rbac.authorization.k8s.io", "kind": kind, "name": user },
         "subjects": [{ "apiGroup": "rbac.authorization.k8s.io", "kind": "User", "name": user }],
     });
-    rest::create(client, &format!("{folder}s"), &role).await?;
-    rest::create(client, &format!("{folder}bindings"), &binding)
+    rest::create(client, &format!("{prefix}s"), &role).await?;
+    rest::create(client, &format!("{prefix}bindings"), &binding)
         .await
         .map(|_| ())
 }

@@ -1,4 +1,4 @@
-//! Objects as JSON at their paths: what kubectl would do, without starting it.
+//! Requests for objects as JSON by their API paths.
 
 use anyhow::{Context, Result};
 use http::{Method, Request};
@@ -14,25 +14,25 @@ pub async fn create(client: &Client, path: &str, object: &Value) -> Result<Value
 }
 
 /// Merges `patch` into the object at `path`.
-pub async fn merge(client: &Client, path: &str, patch: &Value) -> Result<Value> {
+pub async fn merge_patch(client: &Client, path: &str, patch: &Value) -> Result<Value> {
     send(client, Method::PATCH, path, MERGE, Some(patch)).await
 }
 
-/// The object at `path`.
-pub async fn read(client: &Client, path: &str) -> Result<Value> {
+/// Reads the object at `path`.
+pub async fn get(client: &Client, path: &str) -> Result<Value> {
     send(client, Method::GET, path, JSON, None).await
 }
 
-/// The object at `path`; nothing if there is none.
-pub async fn find(client: &Client, path: &str) -> Result<Option<Value>> {
-    match read(client, path).await {
+/// Reads the object at `path`; `None` if it does not exist.
+pub async fn get_opt(client: &Client, path: &str) -> Result<Option<Value>> {
+    match get(client, path).await {
         Ok(object) => Ok(Some(object)),
         Err(error) if is_not_found(&error) => Ok(None),
         Err(error) => Err(error),
     }
 }
 
-/// Deletes the object at `path`, or all of a collection.
+/// Deletes the object at `path`, or a whole collection.
 pub async fn delete(client: &Client, path: &str) -> Result<()> {
     send(client, Method::DELETE, path, JSON, None)
         .await
@@ -47,7 +47,7 @@ async fn send(
     client: &Client,
     method: Method,
     path: &str,
-    content: &str,
+    content_type: &str,
     body: Option<&Value>,
 ) -> Result<Value> {
     let bytes = body.map(serde_json::to_vec).transpose()?;
@@ -55,7 +55,7 @@ async fn send(
     let request = Request::builder()
         .method(method)
         .uri(path)
-        .header("content-type", content)
+        .header("content-type", content_type)
         .body(bytes.unwrap_or_default())?;
     client.request(request).await.context(what)
 }

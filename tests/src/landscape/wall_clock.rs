@@ -1,10 +1,10 @@
-//! The clock that kubelets write their leases by.
+//! The wall clock, which kubelets write into their leases.
 
 use std::time::Duration;
 
 use k8s_openapi::jiff::Timestamp;
 
-/// Now, as the API server keeps it.
+/// The current time of the wall clock.
 pub(crate) fn now() -> Timestamp {
     #[expect(
         clippy::disallowed_methods,
@@ -13,12 +13,12 @@ pub(crate) fn now() -> Timestamp {
     Timestamp::now()
 }
 
-/// As leases have it: six digits of a second.
-pub(crate) fn micro(time: Timestamp) -> String {
+/// Formats a time as in leases, with six decimal places.
+pub(crate) fn micro_time(time: Timestamp) -> String {
     time.strftime("%Y-%m-%dT%H:%M:%S.%6fZ").to_string()
 }
 
-/// Some time ago.
+/// The time `age` before now.
 pub(crate) fn ago(age: Duration) -> Timestamp {
     let now = now();
     now.checked_sub(age).unwrap_or(now)

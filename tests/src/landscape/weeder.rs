@@ -1,4 +1,4 @@
-//! The product as a weeder.
+//! A `kelpie weeder` process.
 
 use std::path::Path;
 use std::time::Duration;
@@ -11,20 +11,20 @@ use crate::folder::Folder;
 use crate::kelpie::Kelpie;
 use crate::poll;
 
-/// A running `kelpie weeder`. It is killed when dropped.
-pub struct Weeder {
-    /// The process; its URL is that of the metrics.
+/// A running `kelpie weeder`. It is killed on drop.
+pub struct WeederProcess {
+    /// The process. Its URL is the address of the metrics.
     pub kelpie: Kelpie,
     _folder: Folder,
 }
 
-impl Weeder {
-    /// Starts it with some flags more.
+impl WeederProcess {
+    /// Starts the weeder with additional flags.
     pub async fn start(kubeconfig: &Path, config: &str, flags: &[&str]) -> Result<Self> {
         Self::start_as("kelpie", kubeconfig, config, flags).await
     }
 
-    /// The same under another name of the program.
+    /// Like [`start`](Self::start), with another name of the executable.
     pub async fn start_as(
         name: &str,
         kubeconfig: &Path,
@@ -38,30 +38,30 @@ impl Weeder {
         })
     }
 
-    /// All it knows, as `/debug/state` says it.
+    /// Returns the whole `/debug/state`.
     pub async fn state(&self) -> Result<Value> {
-        let reply = self.kelpie.get("/debug/state").await?;
-        serde_json::from_str(&reply.body).context(reply.body)
+        let response = self.kelpie.get("/debug/state").await?;
+        serde_json::from_str(&response.body).context(response.body)
     }
 
-    /// What it knows of a service; `null` if it does not watch it.
+    /// Returns the state of a service; `null` if the service is not watched.
     pub async fn service(&self, namespace: &str, service: &str) -> Result<Value> {
         Ok(self.state().await?["namespaces"][namespace][service].take())
     }
 
-    /// Waits until its state of a service is such.
+    /// Waits until the state of a service satisfies `predicate`.
     pub async fn until_service(
         &self,
         what: &str,
         namespace: &str,
         service: &str,
-        patience: Duration,
-        is_such: impl Fn(&Value) -> bool,
+        timeout: Duration,
+        predicate: impl Fn(&Value) -> bool,
     ) -> Result<Value> {
         let mut last = Value::Null;
-        let found = poll::until(what, patience, async || {
+        let found = poll::until(what, timeout, async || {
             last = self.service(namespace, service).await?;
-            Ok(is_such(&last).then(|| last.clone()))
+            Ok(predicate(&last).then(|| last.clone()))
         });
         let found = found.await;
         found.with_context(|| format!("{last:#}\n{}", self.kelpie.process().log_tail()))

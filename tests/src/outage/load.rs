@@ -1,4 +1,4 @@
-//! Who is busy: processor time of the servers, and what the seed's API server says of itself.
+//! The load of the processes: their CPU time, and the metrics of the seed's API server.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -8,84 +8,85 @@ use anyhow::Result;
 use tokio::time::Instant;
 
 use super::Outage;
-use crate::process::{self, Process};
+use crate::process::{self, ServerProcess};
 
-/// So many kinds of requests are told.
-const MOST: usize = 6;
+/// The number of kinds of requests in a report.
+const MAX_KINDS: usize = 6;
 
-/// What everybody has used up to now.
+/// The counters of all processes at one time.
 #[derive(Debug, Clone)]
-pub struct Meter {
+pub struct LoadSnapshot {
     at: Instant,
-    processor: Vec<(&'static str, Duration)>,
-    requests: Requests,
-    /// By verb and resource.
+    cpu_times: Vec<(&'static str, Duration)>,
+    requests: RequestCounts,
+    /// The number of requests by verb and resource.
     kinds: BTreeMap<String, f64>,
 }
 
-/// Requests to the seed's API server, by its own metrics.
+/// Requests to the seed's API server, from its metrics.
 #[derive(Debug, Clone, Copy, Default)]
-struct Requests {
-    /// Writes to Deployments and their scale: how many, and for how many seconds it held them.
+struct RequestCounts {
+    /// The number of writes to Deployments and their scale.
     writes: f64,
-    held: f64,
+    /// The seconds that the API server took for them.
+    write_seconds: f64,
     events: f64,
-    /// Answered with 429.
+    /// The number of responses with status 429.
     throttled: f64,
 }
 
-/// What was used between two readings.
+/// The load between two snapshots. Displays as a Markdown table.
 #[derive(Debug)]
-pub struct Load {
-    before: Meter,
-    after: Meter,
+pub struct LoadReport {
+    before: LoadSnapshot,
+    after: LoadSnapshot,
 }
 
-impl Meter {
-    /// Reads all of them now.
-    pub async fn read(outage: &Outage, prober: &Process) -> Result<Self> {
-        let plane = &outage.seed.plane;
+impl LoadSnapshot {
+    /// Reads all counters now.
+    pub async fn take(outage: &Outage, prober: &ServerProcess) -> Result<Self> {
+        let control_plane = &outage.seed.control_plane;
         let at = Instant::now();
         let servers = [
             (
                 "the seed's API server",
-                plane.api.process().processor_time()?,
+                control_plane.api.process().cpu_time()?,
             ),
-            ("etcd", plane.etcd.process().processor_time()?),
-            ("the prober", prober.processor_time()?),
-            ("this benchmark itself", process::own_processor_time()?),
+            ("etcd", control_plane.etcd.process().cpu_time()?),
+            ("the prober", prober.cpu_time()?),
+            ("this benchmark itself", process::own_cpu_time()?),
         ];
-        let shoots = outage.server.processor_time()?;
+        let shoots = outage.server.cpu_time()?;
         let shoots = shoots.map(|time| ("the shoots' API server", time));
-        let processor = servers.into_iter().chain(shoots).collect();
-        let answer = crate::get(&outage.seed.client, "/metrics", "text/plain").await?;
-        let text = String::from_utf8_lossy(&answer.body);
+        let cpu_times = servers.into_iter().chain(shoots).collect();
+        let response = crate::get_raw(&outage.seed.client, "/metrics", "text/plain").await?;
+        let text = String::from_utf8_lossy(&response.body);
         Ok(Self {
             at,
-            processor,
-            requests: Requests::of(&text),
-            kinds: kinds(&text),
+            cpu_times,
+            requests: RequestCounts::parse(&text),
+            kinds: requests_by_kind(&text),
         })
     }
 
-    /// What was used since.
-    pub fn until(self, after: Self) -> Load {
-        Load {
+    /// Returns the load from this snapshot to a later one.
+    pub fn until(self, after: Self) -> LoadReport {
+        LoadReport {
             before: self,
             after,
         }
     }
 }
 
-impl Load {
-    /// Requests that the API server refused because there were too many.
+impl LoadReport {
+    /// The number of requests that the API server throttled with status 429.
     pub fn throttled(&self) -> f64 {
         self.after.requests.throttled - self.before.requests.throttled
     }
 }
 
-impl Requests {
-    fn of(text: &str) -> Self {
+impl RequestCounts {
+    fn parse(text: &str) -> Self {
         let mut all = Self::default();
         for (labels, value) in samples(text) {
             let is = |label: &str| labels.contains(label);
@@ -94,7 +95,7 @@ impl Requests {
             if labels.starts_with("apiserver_request_duration_seconds_count{") && is_write {
                 all.writes += value;
             } else if labels.starts_with("apiserver_request_duration_seconds_sum{") && is_write {
-                all.held += value;
+                all.write_seconds += value;
             } else if labels.starts_with("apiserver_request_total{") {
                 if is(r#"code="429""#) {
                     all.throttled += value;
@@ -108,8 +109,8 @@ impl Requests {
     }
 }
 
-/// How many requests of each kind there have been.
-fn kinds(text: &str) -> BTreeMap<String, f64> {
+/// Counts the requests by verb, resource and subresource.
+fn requests_by_kind(text: &str) -> BTreeMap<String, f64> {
     let mut kinds = BTreeMap::new();
     for (labels, value) in samples(text) {
         if let Some(labels) = labels.strip_prefix("apiserver_request_total{") {
@@ -125,7 +126,7 @@ fn kinds(text: &str) -> BTreeMap<String, f64> {
     kinds
 }
 
-/// Names with their labels, and values.
+/// Parses the metrics page into series, as name with labels, and value.
 fn samples(text: &str) -> impl Iterator<Item = (&str, f64)> {
     text.lines().filter_map(|line| {
         let (labels, value) = line.rsplit_once(' ')?;
@@ -133,18 +134,18 @@ fn samples(text: &str) -> impl Iterator<Item = (&str, f64)> {
     })
 }
 
-impl fmt::Display for Load {
+impl fmt::Display for LoadReport {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { before, after } = self;
         let seconds = (after.at - before.at).as_secs_f64();
         writeln!(f, "| in these {seconds:.1} s | |\n|---|---|")?;
-        for ((name, before), (_, after)) in before.processor.iter().zip(&after.processor) {
+        for ((name, before), (_, after)) in before.cpu_times.iter().zip(&after.cpu_times) {
             let used = after.saturating_sub(*before).as_secs_f64();
             writeln!(f, "| processors used by {name} | {:.2} |", used / seconds)?;
         }
         let (from, to) = (before.requests, after.requests);
         let writes = to.writes - from.writes;
-        let mean = (to.held - from.held) / writes.max(1.0) * 1_000.0;
+        let mean = (to.write_seconds - from.write_seconds) / writes.max(1.0) * 1_000.0;
         writeln!(
             f,
             "| writes to Deployments, a second | {:.0} |",
@@ -162,7 +163,7 @@ impl fmt::Display for Load {
         };
         let mut kinds: Vec<(String, f64)> = after.kinds.iter().map(more).collect();
         kinds.sort_by(|one, other| other.1.total_cmp(&one.1));
-        let most = kinds.iter().take(MOST);
+        let most = kinds.iter().take(MAX_KINDS);
         let most = most.map(|(kind, count)| format!("{kind} {count:.0}"));
         let most = most.collect::<Vec<_>>().join(", ");
         writeln!(f, "| the most frequent requests | {most} |")

@@ -1,13 +1,14 @@
-//! An outage of a whole seed: all of its shoots are cut off in the same second.
+//! An outage of a whole seed cluster: all of its shoot clusters are cut off in the same second.
 //!
-//! An [`Outage`] has a real seed with many shoots, whose nodes live on one API server. What becomes
-//! of each when it is struck is a [`Fenced`], and when it is over a [`Restored`]; [`load`] tells who was
-//! busy meanwhile.
+//! An [`Outage`] has a real seed cluster with many shoot clusters, whose nodes share one API
+//! server. A [`FenceReport`] covers the fences after the start of the outage, and a
+//! [`RestoreReport`] the restores after its end. [`load`] measures the load of each process
+//! meanwhile.
 
-mod fenced;
+mod fence_report;
 pub mod load;
-mod restored;
-mod shoots;
+mod restore_report;
+mod shoot_server;
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -16,220 +17,227 @@ use anyhow::{Context, Result};
 use futures_util::{StreamExt, TryStreamExt, stream};
 use tokio::time::{Instant, sleep_until};
 
-pub use fenced::{Fenced, Fences};
-pub use restored::{Restored, Restores};
+pub use fence_report::{ClusterFence, FenceReport};
+pub use restore_report::{ClusterRestore, RestoreReport};
 
-use crate::landscape::{Entry, Kubelets, Pace, Pods, Seed, Shoot, Timeline};
+use crate::landscape::{
+    FakeDeploymentController, Kubelets, SeedCluster, ShootCluster, TargetChange, TargetTimeline,
+    Timings,
+};
 use crate::poll;
-use shoots::ShootServer;
+use shoot_server::ShootApiServer;
 
-/// Objects are made by so many hands.
-const HANDS: usize = 16;
+/// The number of clusters that are created concurrently.
+const CONCURRENCY: usize = 16;
 
-/// How long anything may take that is expected to happen.
-const PATIENCE: Duration = Duration::from_mins(4);
+/// Limit for anything that is expected to happen.
+const TIMEOUT: Duration = Duration::from_mins(4);
 
-/// So many of the oldest leases are no concern of some clusters: their deadlines differ.
+/// The number of different deadlines. Clusters ignore up to this many of the oldest leases, less
+/// one.
 const STAGGERED: usize = 10;
 
-/// How large it is.
+/// The parameters of an outage.
 #[derive(Debug, Clone, Copy)]
-pub struct Extent {
-    /// Shoots of the seed.
+pub struct OutageOptions {
+    /// The number of shoot clusters.
     pub clusters: usize,
-    /// Nodes of the largest of them; the smallest has nine less.
+    /// The number of nodes of the largest cluster. The smallest has nine less.
     pub nodes: usize,
-    /// Times of the clusters.
-    pub pace: Pace,
-    /// A pod is gone, or ready, so long after its Deployment was scaled.
+    /// The durations of the clusters.
+    pub timings: Timings,
+    /// The time from scaling a Deployment until its pods are gone or ready.
     pub pod_stop: Duration,
-    /// The shoots' API server is simulated: it takes less of a machine that all servers share.
+    /// True if the API server of the shoot clusters is simulated. A simulated one leaves more of
+    /// the machine to the other servers.
     pub simulated: bool,
 }
 
-/// A seed that waits to be struck.
+/// A seed cluster, before, during or after an outage.
 pub struct Outage {
-    /// The seed.
-    pub seed: Seed,
-    extent: Extent,
-    shoots: Vec<Plane>,
+    /// The seed cluster with all control planes.
+    pub seed: SeedCluster,
+    options: OutageOptions,
+    clusters: Vec<OutageCluster>,
     kubelets: Kubelets,
-    /// What happened to the targets.
-    pub timeline: Timeline,
-    _pods: Pods,
-    server: ShootServer,
+    /// The changes of the targets.
+    pub timeline: TargetTimeline,
+    _deployment_controller: FakeDeploymentController,
+    server: ShootApiServer,
 }
 
-/// A shoot and what it had at first.
-struct Plane {
-    shoot: Shoot,
-    counts: [u32; 3],
-    /// It has no Machines for so many of the first nodes.
-    without: usize,
+/// A shoot cluster and its initial replicas.
+struct OutageCluster {
+    shoot: ShootCluster,
+    replicas: [u32; 3],
+    /// The number of nodes, counted from the first one, for which the cluster has no Machine.
+    skipped_nodes: usize,
 }
 
 impl Outage {
-    /// Starts the servers and makes the clusters.
-    pub async fn prepare(extent: Extent) -> Result<Self> {
-        let seed = Seed::start().await?;
-        let server = ShootServer::start(&seed, extent.simulated).await?;
+    /// Starts the servers and creates the clusters.
+    pub async fn prepare(options: OutageOptions) -> Result<Self> {
+        let seed = SeedCluster::start().await?;
+        let server = ShootApiServer::start(&seed, options.simulated).await?;
         let client = server.client().await?;
-        let kubelets = Kubelets::start(&client, extent.nodes, extent.pace).await?;
+        let kubelets = Kubelets::start(&client, options.nodes, options.timings).await?;
         let kubeconfig = server.kubeconfig(&client).await?;
         let names = kubelets.nodes();
-        let make = async |number: usize| {
-            let without = number % STAGGERED.min(extent.nodes);
+        let create = async |number: usize| {
+            let skipped_nodes = number % STAGGERED.min(options.nodes);
             let name = format!("shoot--outage--{number:04}");
-            let nodes = names.get(without..).context("too few nodes")?;
-            let shoot = seed.shoot(&name, &kubeconfig, nodes).await?;
-            let counts = if number.is_multiple_of(2) {
+            let nodes = names.get(skipped_nodes..).context("too few nodes")?;
+            let shoot = seed.create_cluster(&name, &kubeconfig, nodes).await?;
+            let replicas = if number.is_multiple_of(2) {
                 [1, 1, 2]
             } else {
                 [3, 1, 1]
             };
-            shoot.deploy(counts).await?;
-            anyhow::Ok(Plane {
+            shoot.create_targets(replicas).await?;
+            anyhow::Ok(OutageCluster {
                 shoot,
-                counts,
-                without,
+                replicas,
+                skipped_nodes,
             })
         };
-        let shoots = stream::iter(0..extent.clusters)
-            .map(make)
-            .buffered(HANDS)
+        let clusters = stream::iter(0..options.clusters)
+            .map(create)
+            .buffered(CONCURRENCY)
             .try_collect()
             .await?;
         Ok(Self {
-            timeline: Timeline::start(&seed.client),
-            _pods: Pods::start(&seed.client, extent.pod_stop),
+            timeline: TargetTimeline::start(&seed.client),
+            _deployment_controller: FakeDeploymentController::start(&seed.client, options.pod_stop),
             seed,
-            extent,
-            shoots,
+            options,
+            clusters,
             kubelets,
             server,
         })
     }
 
-    /// A way to the seed with all rights, for the prober.
+    /// Writes a kubeconfig with all permissions in the seed cluster, for the prober.
     pub fn kubeconfig(&self) -> Result<PathBuf> {
-        self.seed.kubeconfig(&self.seed.plane.api.admin())
+        self.seed
+            .kubeconfig_file(&self.seed.control_plane.api.admin())
     }
 
-    /// The shoots, with what their targets had at first.
-    pub fn shoots(&self) -> impl Iterator<Item = (&Shoot, [(&'static str, u32); 3])> {
-        self.shoots.iter().map(|plane| {
-            let [kcm, mcm, ca] = plane.counts;
-            let [first, second, third] = Shoot::TARGETS;
-            (&plane.shoot, [(first, kcm), (second, mcm), (third, ca)])
+    /// Returns the shoot clusters, with their targets and the initial replicas of each.
+    pub fn clusters(&self) -> impl Iterator<Item = (&ShootCluster, [(&'static str, u32); 3])> {
+        self.clusters.iter().map(|cluster| {
+            let [kcm, mcm, ca] = cluster.replicas;
+            let [first, second, third] = ShootCluster::TARGETS;
+            (&cluster.shoot, [(first, kcm), (second, mcm), (third, ca)])
         })
     }
 
-    /// Cuts all nodes off, the first of them when it has renewed longest ago.
-    pub async fn strike(&self) -> Result<Struck> {
-        let Pace { renewal, grace, .. } = self.extent.pace;
-        let first = async || self.kubelets.renewals().await.first().copied();
+    /// Cuts all nodes off, right before the node with the oldest lease would renew it.
+    pub async fn begin(&self) -> Result<OutageStart> {
+        let Timings { renewal, grace, .. } = self.options.timings;
+        let first = async || self.kubelets.last_renewals().await.first().copied();
         let before = first().await.context("no nodes")?;
-        // A whole period is ahead.
-        let renewed = poll::until("a renewal", PATIENCE, async || {
+        // Right after a renewal, a whole period is left.
+        let renewed = poll::until("a renewal", TIMEOUT, async || {
             Ok(first().await.filter(|renewed| *renewed > before))
         });
-        // The last node renews this much before the first does again; the cut is in between.
-        let gap = renewal.div_f64(f64::from(u32::try_from(self.extent.nodes)?));
+        // The last node renews this long before the first one does. The partition is in between.
+        let gap = renewal.div_f64(f64::from(u32::try_from(self.options.nodes)?));
         sleep_until(renewed.await? + renewal - gap / 2).await;
-        self.kubelets.cut(1.0).await;
-        let renewals = self.kubelets.renewals().await;
-        let due = |plane: &Plane| {
-            let mut own = renewals[plane.without..].to_vec();
+        self.kubelets.partition(1.0).await;
+        let renewals = self.kubelets.last_renewals().await;
+        let fence_window = |cluster: &OutageCluster| {
+            let mut own = renewals[cluster.skipped_nodes..].to_vec();
             own.sort();
             let expired = own[(own.len() * 3).div_ceil(5) - 1];
-            Due {
+            FenceWindow {
                 trip: expired + grace.mul_f64(0.75),
                 deadline: own[0] + grace,
             }
         };
-        Ok(Struck {
-            cut: Instant::now(),
-            due: self.shoots.iter().map(due).collect(),
+        Ok(OutageStart {
+            partitioned_at: Instant::now(),
+            windows: self.clusters.iter().map(fence_window).collect(),
         })
     }
 
-    /// Waits until every cluster is fenced.
-    pub async fn fenced(&self, struck: &Struck) -> Result<Fences> {
+    /// Waits until all clusters are fenced.
+    pub async fn until_fenced(&self, start: &OutageStart) -> Result<FenceReport> {
         let mut fences = Vec::new();
-        for (plane, due) in self.shoots.iter().zip(&struck.due) {
-            let mut at = [struck.cut; Shoot::TARGETS.len()];
-            for (at, target) in at.iter_mut().zip(Shoot::TARGETS) {
-                let is_down = |entry: &Entry| entry.name == target && entry.replicas == 0;
-                *at = self.seen(plane, target, struck.cut, is_down).await?;
+        for (cluster, window) in self.clusters.iter().zip(&start.windows) {
+            let mut at = [start.partitioned_at; ShootCluster::TARGETS.len()];
+            for (at, target) in at.iter_mut().zip(ShootCluster::TARGETS) {
+                let is_down = |change: &TargetChange| change.name == target && change.replicas == 0;
+                let since = start.partitioned_at;
+                *at = self.until_seen(cluster, target, since, is_down).await?;
             }
-            fences.push(Fenced {
-                due: *due,
+            fences.push(ClusterFence {
+                window: *window,
                 kcm: at[0],
-                last: at.into_iter().max().unwrap_or(struck.cut),
+                last: at.into_iter().max().unwrap_or(start.partitioned_at),
             });
         }
-        Ok(Fences::new(fences, self.extent.pod_stop))
+        Ok(FenceReport::new(fences, self.options.pod_stop))
     }
 
-    /// Ends the outage and waits until every cluster is as it was.
-    pub async fn recover(&self) -> Result<Restores> {
+    /// Ends the outage and waits until all clusters are restored.
+    pub async fn recover(&self) -> Result<RestoreReport> {
         let healed = Instant::now();
         self.kubelets.heal().await;
         let mut restores = Vec::new();
-        for plane in &self.shoots {
+        for cluster in &self.clusters {
             let mut last = healed;
             let mut writes = Vec::new();
-            for (target, count) in Shoot::TARGETS.into_iter().zip(plane.counts) {
-                let is_up = |entry: &Entry| {
-                    entry.name == target
-                        && !entry.marked
-                        && u32::try_from(entry.replicas) == Ok(count)
+            for (target, count) in ShootCluster::TARGETS.into_iter().zip(cluster.replicas) {
+                let is_up = |change: &TargetChange| {
+                    change.name == target
+                        && !change.marked
+                        && u32::try_from(change.replicas) == Ok(count)
                 };
-                let at = self.seen(plane, target, healed, is_up).await?;
+                let at = self.until_seen(cluster, target, healed, is_up).await?;
                 last = last.max(at);
             }
-            for entry in self.timeline.since(&plane.shoot.name, healed) {
-                writes.push(entry.at);
+            for change in self.timeline.since(&cluster.shoot.name, healed) {
+                writes.push(change.at);
             }
-            restores.push(Restored { last, writes });
+            restores.push(ClusterRestore { last, writes });
         }
-        Ok(Restores::new(healed, restores))
+        Ok(RestoreReport::new(healed, restores))
     }
 
-    async fn seen(
+    async fn until_seen(
         &self,
-        plane: &Plane,
+        cluster: &OutageCluster,
         target: &str,
         since: Instant,
-        is_such: impl Fn(&Entry) -> bool,
+        predicate: impl Fn(&TargetChange) -> bool,
     ) -> Result<Instant> {
-        let shoot = &plane.shoot.name;
-        let found = self.timeline.until(target, shoot, since, PATIENCE, is_such);
+        let name = &cluster.shoot.name;
+        let found = self.timeline.until(target, name, since, TIMEOUT, predicate);
         Ok(found.await?.at)
     }
 }
 
-/// When it was struck, and what that means for each cluster.
+/// The start of an outage, and the resulting deadlines.
 #[derive(Debug)]
-pub struct Struck {
-    /// When nothing was renewed any more.
-    pub cut: Instant,
-    due: Vec<Due>,
+pub struct OutageStart {
+    /// The time from which no lease was renewed.
+    pub partitioned_at: Instant,
+    windows: Vec<FenceWindow>,
 }
 
-impl Struck {
-    /// When the first cluster trips.
+impl OutageStart {
+    /// The time at which the first cluster trips.
     pub fn first_trip(&self) -> Instant {
-        let trips = self.due.iter().map(|due| due.trip);
-        trips.min().unwrap_or(self.cut)
+        let trips = self.windows.iter().map(|window| window.trip);
+        trips.min().unwrap_or(self.partitioned_at)
     }
 }
 
-/// What a cluster has to be fenced by.
+/// The interval in which a cluster has to be fenced.
 #[derive(Debug, Clone, Copy)]
-pub struct Due {
-    /// When it trips by its leases.
+pub struct FenceWindow {
+    /// The time at which the leases make the cluster trip.
     pub trip: Instant,
-    /// The first instant at which a node may turn Unknown.
+    /// The first instant at which a node may become Unknown.
     pub deadline: Instant,
 }

@@ -1,15 +1,16 @@
 //! The race between a prober and real kube-controller-managers.
 //!
-//! A [`Race`] has a seed and some [`Arena`]s: a shoot with an API server of its own, kubelets, and a
-//! kube-controller-manager that lives as long as its Deployment in the seed has replicas, which a
-//! [`Keeper`] sees to. In a [`Trial`] the kubelets of an arena are cut off; a [`Roll`] keeps which
-//! nodes the node controller gave up. [`report`] tells the outcome.
+//! A [`Race`] has a seed cluster and some [`RaceCluster`]s: shoot clusters, each with its own API
+//! server, kubelets, and a kube-controller-manager that runs as long as its Deployment in the seed
+//! has replicas (see [`DeployedControllerManager`]). In a [`RaceTrial`] the kubelets of one cluster
+//! are cut off. [`UnknownNodes`] records which nodes the node controller marks Unknown. [`report`]
+//! prints the results.
 
-mod arena;
-mod keeper;
+mod cluster;
+mod controller_manager;
 pub mod report;
-mod roll;
 mod trial;
+mod unknown_nodes;
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -17,93 +18,103 @@ use std::time::Duration;
 use anyhow::Result;
 use futures_util::future::try_join_all;
 
-pub use arena::Arena;
-pub use keeper::Keeper;
-pub use roll::Roll;
-pub use trial::Trial;
+pub use cluster::RaceCluster;
+pub use controller_manager::DeployedControllerManager;
+pub use trial::RaceTrial;
+pub use unknown_nodes::UnknownNodes;
 
-use crate::landscape::{Canary, Pace, Pods, Seed, Timeline};
+use crate::landscape::{Canary, FakeDeploymentController, SeedCluster, TargetTimeline, Timings};
 
-/// What a race is about.
+/// The parameters of a race.
 #[derive(Debug, Clone)]
-pub struct Course {
-    /// Times of the clusters.
-    pub pace: Pace,
-    /// So many nodes have the arenas, one size after the other.
-    pub sizes: Vec<usize>,
-    /// So many arenas side by side.
-    pub arenas: usize,
-    /// A pod is gone so long after its Deployment was scaled down.
+pub struct RaceOptions {
+    /// The durations of the clusters.
+    pub timings: Timings,
+    /// The numbers of nodes, assigned to the clusters in turn.
+    pub node_counts: Vec<usize>,
+    /// The number of clusters, which run in parallel.
+    pub clusters: usize,
+    /// The time from scaling a Deployment down until its pod is gone.
     pub pod_stop: Duration,
-    /// So long nothing happens at the start.
+    /// The pause before the first trial.
     pub settle: Duration,
-    /// What is random follows from it.
-    pub seed: u64,
+    /// Seeds the random number generators.
+    pub rng_seed: u64,
 }
 
-/// All that has to be there for a race, except for the prober.
+/// Everything that a race needs except the prober.
 pub struct Race {
-    /// The seed.
-    pub seed: Seed,
-    course: Course,
-    arenas: Vec<Arena>,
-    timeline: Timeline,
+    /// The seed cluster with all control planes.
+    pub seed: SeedCluster,
+    options: RaceOptions,
+    clusters: Vec<RaceCluster>,
+    timeline: TargetTimeline,
     canary: Canary,
-    _pods: Pods,
+    _deployment_controller: FakeDeploymentController,
 }
 
-impl Course {
-    /// kube-controller-manager is watched for a second longer than its pod would live: so it can be
-    /// told what would have become of the nodes then.
+impl RaceOptions {
+    /// kube-controller-manager runs for a second longer than its pod would, so that the report
+    /// covers slower pods, too.
     fn longest_stop(&self) -> Duration {
         self.pod_stop + Duration::from_secs(1)
     }
 }
 
 impl Race {
-    /// Starts the servers and makes the clusters.
-    pub async fn prepare(course: &Course) -> Result<Self> {
-        let seed = Seed::start().await?;
-        let timeline = Timeline::start(&seed.client);
+    /// Starts the servers and creates the clusters.
+    pub async fn start(options: &RaceOptions) -> Result<Self> {
+        let seed = SeedCluster::start().await?;
+        let timeline = TargetTimeline::start(&seed.client);
         let canary = Canary::start(&seed.client).await?;
-        let pods = Pods::start(&seed.client, course.pod_stop);
-        let sizes = course.sizes.iter().copied().cycle().take(course.arenas);
-        let mut arenas = Vec::new();
-        for (number, size) in sizes.enumerate() {
-            arenas.push(Arena::make(&seed, course, number, size).await?);
+        let deployment_controller = FakeDeploymentController::start(&seed.client, options.pod_stop);
+        let node_counts = options.node_counts.iter().copied().cycle();
+        let mut clusters = Vec::new();
+        for (number, nodes) in node_counts.take(options.clusters).enumerate() {
+            clusters.push(RaceCluster::create(&seed, options, number, nodes).await?);
         }
         Ok(Self {
             seed,
-            course: course.clone(),
-            arenas,
+            options: options.clone(),
+            clusters,
             timeline,
             canary,
-            _pods: pods,
+            _deployment_controller: deployment_controller,
         })
     }
 
-    /// A way to the seed with all rights, for the prober.
+    /// Writes a kubeconfig with all permissions in the seed cluster, for the prober.
     pub fn kubeconfig(&self) -> Result<PathBuf> {
-        self.seed.kubeconfig(&self.seed.plane.api.admin())
+        self.seed
+            .kubeconfig_file(&self.seed.control_plane.api.admin())
     }
 
-    /// So many trials, shared among the arenas, which do not wait for each other. The prober runs
-    /// already; `told` hears of each trial when it is over.
-    pub async fn run(&self, trials: usize, told: impl Fn(&Trial)) -> Result<Vec<Trial>> {
-        let arenas = self.arenas.len();
-        let all = self.arenas.iter().enumerate().map(async |(number, arena)| {
-            let share = (trials + arenas - 1 - number) / arenas;
-            let mut random = fastrand::Rng::with_seed(self.course.seed.wrapping_add(number as u64));
-            tokio::time::sleep(self.course.settle).await;
-            let mut done = Vec::new();
-            for _ in 0..share {
-                let trial = arena.trial(&self.timeline, &self.canary, &mut random);
-                let trial = trial.await?;
-                told(&trial);
-                done.push(trial);
-            }
-            anyhow::Ok(done)
-        });
+    /// Runs this many trials, divided among the clusters, which do not wait for each other. The
+    /// prober must be running. `on_trial` is called after each trial.
+    pub async fn run(
+        &self,
+        trials: usize,
+        on_trial: impl Fn(&RaceTrial),
+    ) -> Result<Vec<RaceTrial>> {
+        let count = self.clusters.len();
+        let all = self
+            .clusters
+            .iter()
+            .enumerate()
+            .map(async |(number, cluster)| {
+                let share = (trials + count - 1 - number) / count;
+                let rng_seed = self.options.rng_seed.wrapping_add(number as u64);
+                let mut rng = fastrand::Rng::with_seed(rng_seed);
+                tokio::time::sleep(self.options.settle).await;
+                let mut done = Vec::new();
+                for _ in 0..share {
+                    let trial = cluster.trial(&self.timeline, &self.canary, &mut rng);
+                    let trial = trial.await?;
+                    on_trial(&trial);
+                    done.push(trial);
+                }
+                anyhow::Ok(done)
+            });
         Ok(try_join_all(all).await?.into_iter().flatten().collect())
     }
 }

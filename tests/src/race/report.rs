@@ -1,28 +1,28 @@
-//! The outcome of a race: a table for people, JSON for programs.
+//! The results of a race, as a table and as JSON.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use super::Trial;
-use crate::seconds::Seconds;
+use super::RaceTrial;
+use crate::percentiles::Percentiles;
 
-/// A row for each size of clusters, and one for all.
-pub fn table(trials: &[Trial]) -> String {
-    let mut sizes: BTreeMap<usize, Vec<&Trial>> = BTreeMap::new();
+/// Formats a Markdown table with a row per number of nodes, and one for all trials.
+pub fn table(trials: &[RaceTrial]) -> String {
+    let mut sizes: BTreeMap<usize, Vec<&RaceTrial>> = BTreeMap::new();
     for trial in trials {
         sizes.entry(trial.nodes).or_default().push(trial);
     }
     let pod_stop = trials
         .first()
         .map_or(Duration::ZERO, |trial| trial.pod_stop);
-    let stops = stops(pod_stop).map(|stop| format!("{} s", stop.as_secs_f64()));
+    let stops = pod_stops(pod_stop).map(|stop| format!("{} s", stop.as_secs_f64()));
     let mut lines = vec![
         format!(
             "| nodes | trials | without an Unknown node, pod gone after {} | nodes Unknown | fence \
-             after the cut: mean, worst | pod gone before the deadline: median, worst | restore: \
-             median, worst |",
+             after the partition: mean, worst | pod gone before the deadline: median, worst | \
+             restore: median, worst |",
             stops.join(" / ")
         ),
         "|---|---|---|---|---|---|---|".to_owned(),
@@ -36,45 +36,46 @@ pub fn table(trials: &[Trial]) -> String {
     lines.join("\n")
 }
 
-/// All trials with what they were made by.
-pub fn json(command: &[String], trials: &[Trial]) -> Value {
+/// Returns all trials, with the command line of the prober.
+pub fn json(command: &[String], trials: &[RaceTrial]) -> Value {
     json!({
         "prober": command,
-        "trials": trials.iter().map(Trial::json).collect::<Vec<_>>(),
+        "trials": trials.iter().map(RaceTrial::json).collect::<Vec<_>>(),
     })
 }
 
-/// A second less than it takes, as long as it takes, a second more.
-fn stops(pod_stop: Duration) -> [Duration; 3] {
+/// A second less than `pod_stop`, `pod_stop`, and a second more.
+fn pod_stops(pod_stop: Duration) -> [Duration; 3] {
     let second = Duration::from_secs(1);
     [pod_stop.saturating_sub(second), pod_stop, pod_stop + second]
 }
 
-fn row(name: &str, trials: &[&Trial]) -> String {
-    let without = |stop: Duration| {
-        let won = trials.iter().filter(|trial| trial.lost_within(stop) == 0);
+fn row(name: &str, trials: &[&RaceTrial]) -> String {
+    let without_unknown = |stop: Duration| {
+        let won = trials.iter();
+        let won = won.filter(|trial| trial.unknown_within(stop) == 0);
         won.count().to_string()
     };
     let pod_stop = trials
         .first()
         .map_or(Duration::ZERO, |trial| trial.pod_stop);
-    let lost: usize = trials.iter().map(|trial| trial.lost()).sum();
+    let unknown: usize = trials.iter().map(|trial| trial.unknown_count()).sum();
     let nodes: usize = trials.iter().map(|trial| trial.nodes).sum();
-    let fences = trials.iter().filter_map(|trial| trial.fence_after());
-    let fences = Seconds::of(fences.map(|time| time.as_secs_f64()));
-    let margins = Seconds::of(trials.iter().filter_map(|trial| trial.margin()));
+    let fences = trials.iter().filter_map(|trial| trial.fence_latency());
+    let fences = Percentiles::new(fences.map(|time| time.as_secs_f64()));
+    let margins = Percentiles::new(trials.iter().filter_map(|trial| trial.margin()));
     let restores = trials.iter().filter_map(|trial| trial.restore);
-    let restores = Seconds::of(restores.map(|time| time.as_secs_f64()));
+    let restores = Percentiles::new(restores.map(|time| time.as_secs_f64()));
     format!(
-        "| {name} | {} | {} | {lost} of {nodes} | {}, {} | {}, {} | {}, {} |",
+        "| {name} | {} | {} | {unknown} of {nodes} | {}, {} | {}, {} | {}, {} |",
         trials.len(),
-        stops(pod_stop).map(without).join(" / "),
+        pod_stops(pod_stop).map(without_unknown).join(" / "),
         fences.mean(),
-        fences.at(100),
-        margins.at(50),
-        margins.at(0),
-        restores.at(50),
-        restores.at(100),
+        fences.percentile(100),
+        margins.percentile(50),
+        margins.percentile(0),
+        restores.percentile(50),
+        restores.percentile(100),
     )
 }
 
@@ -85,20 +86,20 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_table_has_a_row_for_each_size_and_shows_what_was_lost() {
-        let cut = Instant::now();
-        let trial = |nodes, fence: u64, lost: &[u64]| Trial {
-            shoot: "a".into(),
+    fn table_has_a_row_per_size() {
+        let partitioned_at = Instant::now();
+        let trial = |nodes, fence: u64, unknown: &[u64]| RaceTrial {
+            cluster: "a".into(),
             nodes,
-            cut,
-            deadline: cut + Duration::from_secs(32),
-            fence: Some(cut + Duration::from_secs(fence)),
+            partitioned_at,
+            deadline: partitioned_at + Duration::from_secs(32),
+            fenced_at: Some(partitioned_at + Duration::from_secs(fence)),
             pod_stop: Duration::from_secs(2),
-            lost: lost
+            unknown: unknown
                 .iter()
-                .map(|at| ("n".to_owned(), cut + Duration::from_secs(*at)))
+                .map(|at| ("n".to_owned(), partitioned_at + Duration::from_secs(*at)))
                 .collect(),
-            machine: Duration::ZERO,
+            baseline: Duration::ZERO,
             restore: Some(Duration::from_secs(6)),
         };
         let trials = [trial(3, 26, &[]), trial(20, 28, &[]), trial(20, 33, &[34])];

@@ -1,89 +1,93 @@
-//! What became of one partition.
+//! The result of one partition.
 
 use std::time::Duration;
 
 use serde_json::{Value, json};
 use tokio::time::Instant;
 
-/// A partition that is over.
+/// A partition and its outcome.
 #[derive(Debug, Clone)]
-pub struct Trial {
-    /// Which shoot was cut off.
-    pub shoot: String,
-    /// How many nodes it has.
+pub struct RaceTrial {
+    /// The name of the cluster.
+    pub cluster: String,
+    /// The number of nodes of the cluster.
     pub nodes: usize,
-    /// When nothing was renewed any more.
-    pub cut: Instant,
-    /// The first instant at which the node controller may give a node up.
+    /// The time from which no lease was renewed.
+    pub partitioned_at: Instant,
+    /// The first instant at which the node controller may mark a node Unknown.
     pub deadline: Instant,
-    /// When kube-controller-manager was seen without replicas, if it ever was.
-    pub fence: Option<Instant>,
-    /// So long it takes a pod to be gone.
+    /// The time at which the Deployment of kube-controller-manager was seen without replicas;
+    /// `None` if there was no fence.
+    pub fenced_at: Option<Instant>,
+    /// The time from scaling a Deployment down until its pod is gone.
     pub pod_stop: Duration,
-    /// The nodes that turned Unknown, and when; kube-controller-manager lived a second longer than
-    /// its pod would have.
-    pub lost: Vec<(String, Instant)>,
-    /// The most that the same calls of somebody else took between the cut and the fence.
-    pub machine: Duration,
-    /// From the end of the partition until all was as before.
+    /// The nodes that became Unknown, with the time. kube-controller-manager ran for a second
+    /// longer than its pod would have.
+    pub unknown: Vec<(String, Instant)>,
+    /// The longest run of the canary, which makes the same requests, between partition and fence.
+    pub baseline: Duration,
+    /// The time from the end of the partition until all targets were restored.
     pub restore: Option<Duration>,
 }
 
-impl Trial {
-    /// How many nodes turned Unknown if the pod is gone so long after the fence.
-    pub fn lost_within(&self, pod_stop: Duration) -> usize {
-        let end = self.fence.map(|fence| fence + pod_stop);
-        let is_seen = |at: Instant| end.is_none_or(|end| at <= end);
-        self.lost.iter().filter(|(_, at)| is_seen(*at)).count()
+impl RaceTrial {
+    /// Counts the nodes that become Unknown if the pod is gone `pod_stop` after the fence.
+    pub fn unknown_within(&self, pod_stop: Duration) -> usize {
+        let end = self.fenced_at.map(|fenced_at| fenced_at + pod_stop);
+        let counts = |at: Instant| end.is_none_or(|end| at <= end);
+        self.unknown.iter().filter(|(_, at)| counts(*at)).count()
     }
 
-    /// The same for this race's pods.
-    pub fn lost(&self) -> usize {
-        self.lost_within(self.pod_stop)
+    /// Counts the nodes that become Unknown with the `pod_stop` of this race.
+    pub fn unknown_count(&self) -> usize {
+        self.unknown_within(self.pod_stop)
     }
 
-    /// From the cut to the fence.
-    pub fn fence_after(&self) -> Option<Duration> {
-        self.fence.map(|fence| fence - self.cut)
+    /// The time from the partition to the fence.
+    pub fn fence_latency(&self) -> Option<Duration> {
+        self.fenced_at
+            .map(|fenced_at| fenced_at - self.partitioned_at)
     }
 
-    /// Seconds from the end of kube-controller-manager to the deadline; below zero if it was missed.
+    /// Seconds from the end of kube-controller-manager to the deadline; negative if the deadline
+    /// was missed.
     pub fn margin(&self) -> Option<f64> {
-        let gone = self.fence? + self.pod_stop;
+        let gone = self.fenced_at? + self.pod_stop;
         let left = self.deadline.saturating_duration_since(gone);
         let late = gone.saturating_duration_since(self.deadline);
         Some(left.as_secs_f64() - late.as_secs_f64())
     }
 
-    /// A line about it.
+    /// Formats the result as one line.
     pub fn line(&self) -> String {
-        let Self { shoot, nodes, .. } = self;
-        let Some((fence, margin)) = self.fence_after().zip(self.margin()) else {
-            return format!("{shoot}, {nodes} nodes: no fence, {} Unknown", self.lost());
+        let Self { cluster, nodes, .. } = self;
+        let Some((latency, margin)) = self.fence_latency().zip(self.margin()) else {
+            let unknown = self.unknown_count();
+            return format!("{cluster}, {nodes} nodes: no fence, {unknown} Unknown");
         };
         format!(
-            "{shoot}, {nodes} nodes: fenced {:.1} s after the cut, gone {margin:.1} s before the \
-             deadline, {} Unknown, restored after {:.1} s",
-            fence.as_secs_f64(),
-            self.lost(),
+            "{cluster}, {nodes} nodes: fenced {:.1} s after the partition, gone {margin:.1} s \
+             before the deadline, {} Unknown, restored after {:.1} s",
+            latency.as_secs_f64(),
+            self.unknown_count(),
             self.restore.unwrap_or_default().as_secs_f64(),
         )
     }
 
-    /// All of it, in seconds since the cut.
+    /// Returns the result as JSON. Times are in seconds since the partition.
     pub fn json(&self) -> Value {
-        let since_cut = |at: Instant| (at - self.cut).as_secs_f64();
-        let lost = self.lost.iter();
-        let lost = lost.map(|(node, at)| json!({ "node": node, "at": since_cut(*at) }));
+        let seconds = |at: Instant| (at - self.partitioned_at).as_secs_f64();
+        let lost = self.unknown.iter();
+        let lost = lost.map(|(node, at)| json!({ "node": node, "at": seconds(*at) }));
         json!({
-            "shoot": self.shoot,
+            "shoot": self.cluster,
             "nodes": self.nodes,
-            "deadline": since_cut(self.deadline),
-            "fence": self.fence.map(since_cut),
+            "deadline": seconds(self.deadline),
+            "fence": self.fenced_at.map(seconds),
             "margin": self.margin(),
-            "unknown": self.lost(),
+            "unknown": self.unknown_count(),
             "lost": lost.collect::<Vec<_>>(),
-            "sameCallsOfOthers": self.machine.as_secs_f64(),
+            "sameCallsOfOthers": self.baseline.as_secs_f64(),
             "restore": self.restore.map(|time| time.as_secs_f64()),
         })
     }
@@ -94,26 +98,26 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_node_counts_if_its_controller_would_still_have_been_there() {
-        let cut = Instant::now();
-        let at = |seconds: f64| cut + Duration::from_secs_f64(seconds);
-        let trial = |fence| Trial {
-            shoot: "a".into(),
+    fn unknown_nodes_count_until_pod_is_gone() {
+        let partitioned_at = Instant::now();
+        let at = |seconds: f64| partitioned_at + Duration::from_secs_f64(seconds);
+        let trial = |fenced_at| RaceTrial {
+            cluster: "a".into(),
             nodes: 3,
-            cut,
+            partitioned_at,
             deadline: at(32.0),
-            fence,
+            fenced_at,
             pod_stop: Duration::from_secs(2),
-            lost: vec![("x".into(), at(32.5)), ("y".into(), at(33.5))],
-            machine: Duration::ZERO,
+            unknown: vec![("x".into(), at(32.5)), ("y".into(), at(33.5))],
+            baseline: Duration::ZERO,
             restore: None,
         };
         let fenced = trial(Some(at(31.0)));
-        let within = |seconds| fenced.lost_within(Duration::from_secs(seconds));
+        let within = |seconds| fenced.unknown_within(Duration::from_secs(seconds));
         assert_eq!([within(1), within(2), within(3)], [0, 1, 2]);
         assert_eq!(fenced.margin().map(f64::round), Some(-1.0));
         let unfenced = trial(None);
-        assert_eq!((unfenced.lost(), unfenced.margin()), (2, None));
+        assert_eq!((unfenced.unknown_count(), unfenced.margin()), (2, None));
         assert_eq!(unfenced.line(), "a, 3 nodes: no fence, 2 Unknown");
     }
 }

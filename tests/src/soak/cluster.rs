@@ -1,60 +1,62 @@
-//! A shoot of the soak.
+//! A shoot cluster of the soak.
 
 use anyhow::Result;
 use tokio::time::Instant;
 
-use super::Plan;
-use super::servers::Servers;
-use crate::landscape::{Kubelets, Seed, Shoot};
+use super::SoakOptions;
+use super::servers::SoakServers;
+use crate::landscape::{Kubelets, SeedCluster, ShootCluster};
 
-pub(super) struct Cluster {
-    pub(super) shoot: Shoot,
+pub(super) struct SoakCluster {
+    pub(super) shoot: ShootCluster,
     pub(super) kubelets: Kubelets,
-    /// Which API server it is on.
+    /// The index of the API server with the nodes.
     pub(super) server: usize,
-    /// What people have given its targets.
-    pub(super) counts: [u32; 3],
-    /// It is cut off until then.
-    pub(super) cut_until: Option<Instant>,
+    /// The replicas that the operators set.
+    pub(super) replicas: [u32; 3],
+    /// The time at which the nodes are reconnected; `None` unless they are cut off.
+    pub(super) partitioned_until: Option<Instant>,
 }
 
-impl Cluster {
-    pub(super) async fn make(
-        seed: &Seed,
-        servers: &Servers,
-        plan: &Plan,
+impl SoakCluster {
+    pub(super) async fn create(
+        seed: &SeedCluster,
+        servers: &SoakServers,
+        options: &SoakOptions,
         number: usize,
     ) -> Result<Self> {
         let name = format!("shoot--soak--{number:02}");
-        let server = number % plan.servers;
+        let server = number % options.servers;
         let client = servers.client(server);
-        let nodes = format!("n{number:02}");
-        let kubelets = Kubelets::start_named(client, &nodes, plan.nodes, plan.pace).await?;
-        let way = servers.way(server, 0);
-        let shoot = seed.shoot(&name, way, &kubelets.nodes()).await?;
-        let counts = [3, 1, 2];
-        shoot.deploy(counts).await?;
+        let prefix = format!("n{number:02}");
+        let kubelets =
+            Kubelets::start_with_prefix(client, &prefix, options.nodes, options.timings).await?;
+        let kubeconfig = servers.kubeconfig(server, 0);
+        let nodes = kubelets.nodes();
+        let shoot = seed.create_cluster(&name, kubeconfig, &nodes).await?;
+        let replicas = [3, 1, 2];
+        shoot.create_targets(replicas).await?;
         Ok(Self {
             shoot,
             kubelets,
             server,
-            counts,
-            cut_until: None,
+            replicas,
+            partitioned_until: None,
         })
     }
 
     pub(super) async fn heal_if_due(&mut self, now: Instant) {
-        if self.cut_until.is_some_and(|due| due <= now) {
-            self.cut_until = None;
+        if self.partitioned_until.is_some_and(|due| due <= now) {
+            self.partitioned_until = None;
             self.kubelets.heal().await;
         }
     }
 
-    /// Every target is as people have left it, and unmarked.
+    /// Returns true if all targets have the replicas that the operators set, and no marker.
     pub(super) async fn is_restored(&self) -> Result<bool> {
-        for (name, count) in Shoot::TARGETS.into_iter().zip(self.counts) {
-            let controller = self.shoot.controller(name).await?;
-            if controller.marked || controller.replicas != u64::from(count) {
+        for (name, count) in ShootCluster::TARGETS.into_iter().zip(self.replicas) {
+            let target = self.shoot.target(name).await?;
+            if target.marked || target.replicas != u64::from(count) {
                 return Ok(false);
             }
         }

@@ -1,16 +1,17 @@
-//! Everything goes wrong for a while, on real servers.
+//! Random faults on real servers for a while.
 //!
-//! A [`Soak`] has a seed, shoots on a few API servers, and two replicas of the prober. [`faults`] go on
-//! until its time is over; then all is mended, and everything has to be as people have left it. The
-//! `checker` goes through the seed's [`audit`] log; the `witness` knows how the nodes really were.
+//! A [`Soak`] has a seed cluster, shoot clusters on a few API servers, and two replicas of the
+//! prober. It injects [`faults`] until its time is over. Then it repairs everything, and all
+//! targets have to be as the operators left them. The [`SoakReport`] comes from the `auditor`,
+//! which checks the seed's [`audit_log`] against the `node_history`.
 
-pub mod audit;
-mod checker;
+pub mod audit_log;
+mod auditor;
 mod cluster;
-mod crew;
 pub mod faults;
+mod node_history;
+mod replicas;
 mod servers;
-mod witness;
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -19,158 +20,165 @@ use anyhow::{Context, Result};
 use k8s_openapi::jiff::Timestamp;
 use tokio::time::{Instant, sleep};
 
-pub use checker::Findings;
+pub use auditor::SoakReport;
 
-use crate::landscape::{Pace, Pods, ProberConfig, Seed, wall_clock};
-use checker::Checker;
-use cluster::Cluster;
-use crew::Crew;
-use faults::Fault;
-use servers::Servers;
-use witness::{Silence, Witness};
+use crate::landscape::{
+    FakeDeploymentController, ProberConfigFile, SeedCluster, Timings, wall_clock,
+};
+use auditor::SoakAuditor;
+use cluster::SoakCluster;
+use faults::SoakFault;
+use node_history::{ClusterHistory, NodeHistory};
+use replicas::ProberReplicas;
+use servers::SoakServers;
 
-/// Between two looks at what is due.
+/// The pause between two checks for due actions.
 const TICK: Duration = Duration::from_millis(200);
 
-/// How long anything may take that is expected to happen.
-const PATIENCE: Duration = Duration::from_mins(3);
+/// Limit for anything that is expected to happen.
+const TIMEOUT: Duration = Duration::from_mins(3);
 
-/// What a soak is about.
+/// The parameters of a soak.
 #[derive(Debug, Clone, Copy)]
-pub struct Plan {
-    /// How long faults go on.
-    pub length: Duration,
-    /// A fault comes so often, on average.
-    pub every: Duration,
-    /// Shoots of the seed.
+pub struct SoakOptions {
+    /// The duration of the faults.
+    pub duration: Duration,
+    /// The average time between two faults.
+    pub fault_interval: Duration,
+    /// The number of shoot clusters.
     pub clusters: usize,
-    /// Nodes of each.
+    /// The number of nodes of each cluster.
     pub nodes: usize,
-    /// API servers that the shoots share.
+    /// The number of API servers that the clusters share.
     pub servers: usize,
-    /// Times of the clusters.
-    pub pace: Pace,
-    /// What is random follows from it; what comes of it does not.
-    pub seed: u64,
+    /// The durations of the clusters.
+    pub timings: Timings,
+    /// Seeds the choice of the faults. Their effects are not deterministic.
+    pub rng_seed: u64,
 }
 
-/// All that takes part.
+/// The servers, clusters and probers of a soak.
 pub struct Soak {
-    plan: Plan,
-    seed: Seed,
-    servers: Servers,
-    clusters: Vec<Cluster>,
-    crew: Crew,
-    random: fastrand::Rng,
-    /// The seed's API server is away until then.
-    seed_back: Option<Instant>,
-    /// When it was stopped, and when it came back.
-    gaps: Vec<Timestamp>,
-    _pods: Pods,
+    options: SoakOptions,
+    seed: SeedCluster,
+    servers: SoakServers,
+    clusters: Vec<SoakCluster>,
+    replicas: ProberReplicas,
+    rng: fastrand::Rng,
+    /// The time at which the seed's API server is started again; `None` while it runs.
+    seed_down_until: Option<Instant>,
+    /// The times at which the API server of the seed was stopped and started.
+    seed_restarts: Vec<Timestamp>,
+    _deployment_controller: FakeDeploymentController,
 }
 
 impl Soak {
-    /// Starts everything and waits until all clusters are seen.
-    pub async fn prepare(plan: Plan) -> Result<Self> {
-        let seed = Seed::start_audited(audit::POLICY).await?;
-        let servers = Servers::start(&seed, plan.servers).await?;
+    /// Starts the servers, clusters and probers.
+    pub async fn prepare(options: SoakOptions) -> Result<Self> {
+        let seed = SeedCluster::start_with_audit_log(audit_log::POLICY).await?;
+        let servers = SoakServers::start(&seed, options.servers).await?;
         let mut clusters = Vec::new();
-        for number in 0..plan.clusters {
-            clusters.push(Cluster::make(&seed, &servers, &plan, number).await?);
+        for number in 0..options.clusters {
+            clusters.push(SoakCluster::create(&seed, &servers, &options, number).await?);
         }
-        let config = ProberConfig::shipped(plan.pace);
+        let config = ProberConfigFile::gardener_targets(options.timings);
         Ok(Self {
-            plan,
-            crew: Crew::start(&seed, config).await?,
-            _pods: Pods::start(&seed.client, Duration::from_millis(300)),
+            options,
+            replicas: ProberReplicas::start(&seed, config).await?,
+            _deployment_controller: FakeDeploymentController::start(
+                &seed.client,
+                Duration::from_millis(300),
+            ),
             seed,
             servers,
             clusters,
-            random: fastrand::Rng::with_seed(plan.seed),
-            seed_back: None,
-            gaps: Vec::new(),
+            rng: fastrand::Rng::with_seed(options.rng_seed),
+            seed_down_until: None,
+            seed_restarts: Vec::new(),
         })
     }
 
-    /// Lets faults go on, mends everything, and tells what was found. `told` hears of each fault.
-    pub async fn run(&mut self, told: impl Fn(&str)) -> Result<Findings> {
+    /// Injects faults, repairs everything, and audits the writes of the probers. `on_event` is
+    /// called with a line about each fault.
+    pub async fn run(&mut self, on_event: impl Fn(&str)) -> Result<SoakReport> {
         let start = Instant::now();
-        let end = start + self.plan.length;
-        let mut next = start + self.plan.every * 2;
+        let end = start + self.options.duration;
+        let mut next = start + self.options.fault_interval * 2;
         while Instant::now() < end {
             self.tick(Instant::now()).await?;
             if Instant::now() >= next {
-                let fault = Fault::any(&mut self.random);
-                if let Some(what) = self.strike(fault).await? {
-                    told(&format!("{:>5.0} s  {what}", start.elapsed().as_secs_f64()));
+                let fault = SoakFault::random(&mut self.rng);
+                if let Some(what) = self.inject(fault).await? {
+                    on_event(&format!("{:>5.0} s  {what}", start.elapsed().as_secs_f64()));
                 }
-                next += self.plan.every.mul_f64(self.random.f64() * 2.0);
+                next += self.options.fault_interval.mul_f64(self.rng.f64() * 2.0);
             }
             sleep(TICK).await;
         }
-        told("all is mended");
-        self.mend().await?;
-        let log = self.seed.plane.api.audit_log()?;
-        let writes = audit::read(&log)?;
-        Ok(Checker::check(&writes, &self.gaps, &self.witness().await))
+        on_event("faults end; waiting until all targets are restored");
+        self.recover().await?;
+        let log = self.seed.control_plane.api.audit_log()?;
+        let writes = audit_log::parse(&log)?;
+        let history = self.node_history().await;
+        Ok(SoakAuditor::audit(&writes, &self.seed_restarts, &history))
     }
 
-    async fn witness(&self) -> Witness {
+    async fn node_history(&self) -> NodeHistory {
         let mut clusters = BTreeMap::new();
         for cluster in &self.clusters {
-            let silence = Silence {
-                renewals: cluster.kubelets.history().await,
+            let history = ClusterHistory {
+                renewals: cluster.kubelets.renewal_history().await,
                 outages: self.servers.outages(cluster.server),
             };
-            clusters.insert(cluster.shoot.name.clone(), silence);
+            clusters.insert(cluster.shoot.name.clone(), history);
         }
-        Witness {
-            pace: self.plan.pace,
+        NodeHistory {
+            timings: self.options.timings,
             anchor: (wall_clock::now(), Instant::now()),
             clusters,
         }
     }
 
-    /// The audit log of the seed, for who wants to see more.
+    /// Reads the audit log of the seed.
     pub fn audit_log(&self) -> Result<String> {
-        self.seed.plane.api.audit_log()
+        self.seed.control_plane.api.audit_log()
     }
 
-    /// The most files and sockets that a replica has open.
+    /// The largest number of open files and sockets of a replica.
     pub fn open_files(&self) -> Result<usize> {
-        self.crew.open_files()
+        self.replicas.open_files()
     }
 
-    /// What was logged by the replicas that are there.
+    /// The logs of the replicas that exist now.
     pub fn log(&self) -> String {
-        self.crew.log()
+        self.replicas.log()
     }
 
-    /// Does what is due.
+    /// Ends the faults that are due.
     async fn tick(&mut self, now: Instant) -> Result<()> {
         for cluster in &mut self.clusters {
             cluster.heal_if_due(now).await;
         }
-        self.servers.come_back_if_due(now).await?;
-        if self.seed_back.is_some_and(|due| due <= now) {
-            self.seed.plane.api.come_back().await?;
-            self.seed_back = None;
-            self.gaps.push(wall_clock::now());
+        self.servers.restart_if_due(now).await?;
+        if self.seed_down_until.is_some_and(|due| due <= now) {
+            self.seed.control_plane.api.restart().await?;
+            self.seed_down_until = None;
+            self.seed_restarts.push(wall_clock::now());
         }
-        if self.seed_back.is_none() {
-            self.crew.follow(&self.seed, now).await?;
+        if self.seed_down_until.is_none() {
+            self.replicas.apply_due(&self.seed, now).await?;
         }
         Ok(())
     }
 
-    /// Ends all faults and waits until everything is as people have left it.
-    async fn mend(&mut self) -> Result<()> {
-        let far = Instant::now() + Duration::from_hours(1);
-        self.tick(far).await?;
-        // Who was killed comes back only to a seed that is there.
-        self.tick(far).await?;
+    /// Ends all faults and waits until all targets are as the operators left them.
+    async fn recover(&mut self) -> Result<()> {
+        let far_future = Instant::now() + Duration::from_hours(1);
+        self.tick(far_future).await?;
+        // Killed replicas are started only while the seed runs, hence the second tick.
+        self.tick(far_future).await?;
         let begin = Instant::now();
-        while begin.elapsed() < PATIENCE {
+        while begin.elapsed() < TIMEOUT {
             self.tick(Instant::now()).await?;
             if self.is_restored().await? {
                 return Ok(());
@@ -178,9 +186,9 @@ impl Soak {
             sleep(TICK).await;
         }
         for cluster in &self.clusters {
-            let counts = cluster.counts.map(u64::from);
-            let restored = cluster.shoot.until_restored(counts, TICK).await;
-            restored.with_context(|| self.crew.log())?;
+            let replicas = cluster.replicas.map(u64::from);
+            let restored = cluster.shoot.until_restored(replicas, TICK).await;
+            restored.with_context(|| self.replicas.log())?;
         }
         Ok(())
     }

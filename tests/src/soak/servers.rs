@@ -1,44 +1,45 @@
-//! The API servers of the shoots.
+//! The API servers of the shoot clusters.
 
 use anyhow::Result;
 use kube::Client;
 use tokio::time::Instant;
 
-use crate::ApiServer;
-use crate::landscape::{Seed, tenant};
+use crate::KubeApiServer;
+use crate::landscape::{SeedCluster, create_tenant_user};
 
-/// Users that a probe may be, one after the other.
+/// The users of a probe, between which its kubeconfig rotates.
 const TENANTS: [&str; 2] = ["probe-a", "probe-b"];
 
-pub(super) struct Servers(Vec<Server>);
+pub(super) struct SoakServers(Vec<SoakServer>);
 
-struct Server {
-    api: ApiServer,
+struct SoakServer {
+    api: KubeApiServer,
     client: Client,
-    /// Kubeconfigs of the probe.
-    ways: Vec<String>,
-    /// It is away since then, and until then.
-    away: Option<(Instant, Instant)>,
-    /// When it went away and was started again, so far.
+    /// A kubeconfig for each user of the probe.
+    kubeconfigs: Vec<String>,
+    /// The start and the planned end of the current outage.
+    outage: Option<(Instant, Instant)>,
+    /// The start and the end of each outage so far.
     outages: Vec<(Instant, Instant)>,
 }
 
-impl Servers {
-    pub(super) async fn start(seed: &Seed, count: usize) -> Result<Self> {
+impl SoakServers {
+    pub(super) async fn start(seed: &SeedCluster, count: usize) -> Result<Self> {
         let mut all = Vec::new();
         for number in 0..count {
-            let api = ApiServer::start(&seed.plane.etcd, &format!("shoots-{number}")).await?;
+            let api =
+                KubeApiServer::start(&seed.control_plane.etcd, &format!("shoots-{number}")).await?;
             let client = api.client(&api.admin()).await?;
-            let mut ways = Vec::new();
+            let mut kubeconfigs = Vec::new();
             for user in TENANTS {
-                let access = tenant(&client, &api, user).await?;
-                ways.push(api.kubeconfig(&access));
+                let access = create_tenant_user(&client, &api, user).await?;
+                kubeconfigs.push(api.kubeconfig(&access));
             }
-            all.push(Server {
+            all.push(SoakServer {
                 api,
                 client,
-                ways,
-                away: None,
+                kubeconfigs,
+                outage: None,
                 outages: Vec::new(),
             });
         }
@@ -49,40 +50,40 @@ impl Servers {
         &self.0[number].client
     }
 
-    /// A kubeconfig of the probe, as it is after so many rotations.
-    pub(super) fn way(&self, number: usize, rotations: usize) -> &str {
-        let ways = &self.0[number].ways;
-        &ways[rotations % ways.len()]
+    /// The kubeconfig of the probe after this many rotations.
+    pub(super) fn kubeconfig(&self, number: usize, rotations: usize) -> &str {
+        let kubeconfigs = &self.0[number].kubeconfigs;
+        &kubeconfigs[rotations % kubeconfigs.len()]
     }
 
     pub(super) fn count(&self) -> usize {
         self.0.len()
     }
 
-    /// When it went away and was started again.
+    /// The start and the end of each outage of a server.
     pub(super) fn outages(&self, number: usize) -> Vec<(Instant, Instant)> {
         self.0[number].outages.clone()
     }
 
-    /// Kills a server; false if it is away already.
+    /// Kills a server. Returns false if it is down already.
     pub(super) fn kill(&mut self, number: usize, until: Instant) -> bool {
         let server = &mut self.0[number];
-        if server.away.is_some() {
+        if server.outage.is_some() {
             return false;
         }
-        server.away = Some((Instant::now(), until));
-        server.api.go_down();
+        server.outage = Some((Instant::now(), until));
+        server.api.kill();
         true
     }
 
-    pub(super) async fn come_back_if_due(&mut self, now: Instant) -> Result<()> {
+    pub(super) async fn restart_if_due(&mut self, now: Instant) -> Result<()> {
         for server in &mut self.0 {
-            let Some((since, _)) = server.away.filter(|(_, due)| *due <= now) else {
+            let Some((since, _)) = server.outage.filter(|(_, due)| *due <= now) else {
                 continue;
             };
             let started = Instant::now();
-            server.api.come_back().await?;
-            server.away = None;
+            server.api.restart().await?;
+            server.outage = None;
             server.outages.push((since, started));
         }
         Ok(())

@@ -1,27 +1,26 @@
-//! Tests on real servers. One binary, a module for each thing under test.
+//! End-to-end tests on real servers, in one binary. See `tests/README.md` for a line about each
+//! file.
 //!
-//! The servers come from `cargo xtask tools`; a test without its server fails and says so.
+//! `cargo xtask tools` installs the servers. A test whose server is missing fails with that
+//! command.
 #![expect(
     clippy::expect_used,
     clippy::panic,
     clippy::print_stdout,
     clippy::unwrap_used,
-    reason = "test code: a failure is a panic, and what was measured is printed"
+    reason = "tests panic on failure and print measurements"
 )]
 
-mod access;
 mod addon;
-mod alerts;
-mod chart;
-mod check;
+mod alert_rules;
+mod apiserver;
+mod check_prober;
 mod collector;
 mod conformance;
-mod definitions;
-mod demo;
+mod demo_keep;
 mod etcd;
-mod lease_list;
+mod fixture;
+mod harness;
+mod helm_chart;
 mod prober;
-mod seed;
-mod servers;
-mod tenant;
 mod weeder;

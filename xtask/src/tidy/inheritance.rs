@@ -1,37 +1,37 @@
-//! Versions, licence and lints stand once, in the workspace.
+//! Versions, licence and lints are defined once, in the workspace.
 
 use toml::Value;
 
-use super::Problem;
-use super::manifest::Manifest;
+use super::Violation;
+use super::manifest::CrateManifest;
 
-/// What every `[package]` takes from the workspace.
+/// The keys of `[package]` that every crate inherits.
 const INHERITED: [&str; 5] = ["version", "edition", "rust-version", "license", "publish"];
 
-pub(super) fn check(manifest: &Manifest) -> Vec<Problem> {
-    let mut problems = Vec::new();
+pub(super) fn check(manifest: &CrateManifest) -> Vec<Violation> {
+    let mut violations = Vec::new();
     let package = manifest.get("package");
     for key in INHERITED {
         let value = package.and_then(|package| package.get(key));
         if !value.is_some_and(is_inherited) {
-            let text = format!("write `{key}.workspace = true`: it stands in the workspace");
-            problems.push(manifest.problem(key, text));
+            let text = format!("write `{key}.workspace = true`: the workspace defines it");
+            violations.push(manifest.violation(key, text));
         }
     }
     if !manifest.get("lints").is_some_and(is_inherited) {
-        let text = "write `[lints]` and `workspace = true`: lints stand in the workspace";
-        problems.push(manifest.problem("[lints]", text.into()));
+        let text = "write `[lints]` and `workspace = true`: the workspace defines the lints";
+        violations.push(manifest.violation("[lints]", text.into()));
     }
     for dependency in manifest.dependencies() {
         if !is_inherited(dependency.value) {
             let name = dependency.name;
             let text = format!(
-                "write `{name}.workspace = true` and put its version into the workspace's table"
+                "write `{name}.workspace = true` and put the version into the root Cargo.toml"
             );
-            problems.push(manifest.problem(name, text));
+            violations.push(manifest.violation(name, text));
         }
     }
-    problems
+    violations
 }
 
 fn is_inherited(value: &Value) -> bool {
@@ -47,18 +47,18 @@ mod tests {
         [dependencies]\na.workspace = true\nb = { workspace = true, features = ['f'] }\n\
         [lints]\nworkspace = true\n";
 
-    fn problems(text: &str) -> Vec<String> {
-        let manifest = Manifest::parse("x/Cargo.toml", text).unwrap();
+    fn violations(text: &str) -> Vec<String> {
+        let manifest = CrateManifest::parse("x/Cargo.toml", text).unwrap();
         check(&manifest).iter().map(ToString::to_string).collect()
     }
 
     #[test]
-    fn a_crate_that_inherits_is_fine() {
-        assert!(problems(GOOD).is_empty());
+    fn inheriting_crates_pass() {
+        assert!(violations(GOOD).is_empty());
     }
 
     #[test]
-    fn what_a_crate_says_itself_is_a_problem() {
+    fn own_values_are_violations() {
         for (good, bad, line) in [
             ("version.workspace = true\ned", "version = '1'\ned", 3),
             ("license.workspace = true\n", "", 1),
@@ -66,10 +66,10 @@ mod tests {
             ("b = { workspace = true,", "b = { version = '1',", 10),
             ("[lints]\nworkspace = true\n", "", 1),
         ] {
-            let problems = problems(&GOOD.replace(good, bad));
-            assert_eq!(problems.len(), 1, "{bad}: {problems:?}");
-            let place = format!("x/Cargo.toml:{line}: ");
-            assert!(problems[0].starts_with(&place), "{problems:?}");
+            let violations = violations(&GOOD.replace(good, bad));
+            assert_eq!(violations.len(), 1, "{bad}: {violations:?}");
+            let start = format!("x/Cargo.toml:{line}: ");
+            assert!(violations[0].starts_with(&start), "{violations:?}");
         }
     }
 }

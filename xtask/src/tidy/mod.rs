@@ -1,34 +1,41 @@
 //! `cargo xtask tidy`: the house rules, as code.
 //!
-//! `manifest` and `source` read the repository; `arrows`, `inheritance`, `purity`, `habits` and
-//! `length` each hold one family of rules over what was read.
+//! `manifest`, `source_file` and `markdown` read the repository. Every other module checks one
+//! family of rules and returns a [`Violation`] for each place that breaks one.
 
-mod arrows;
-mod habits;
+mod conventions;
+mod file_length;
 mod inheritance;
-mod length;
+mod invariants;
+mod layering;
+mod line_width;
 mod manifest;
+mod markdown;
 mod purity;
-mod source;
+mod source_file;
+mod unused_dependencies;
+mod vocabulary;
 
 use std::fmt;
 
 use anyhow::{Result, bail};
 use xtask::cache;
 
-use self::manifest::Manifest;
-use self::source::Source;
+use self::invariants::Invariants;
+use self::manifest::CrateManifest;
+use self::markdown::MarkdownPage;
+use self::source_file::SourceFile;
 
-/// A broken rule: where, and what to do about it.
+/// A broken rule: the place, and what to do about it.
 #[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
-struct Problem {
+struct Violation {
     file: String,
-    /// Counted from 1.
+    /// The line, counted from 1.
     line: usize,
     text: String,
 }
 
-impl fmt::Display for Problem {
+impl fmt::Display for Violation {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}:{}: {}", self.file, self.line, self.text)
     }
@@ -36,27 +43,44 @@ impl fmt::Display for Problem {
 
 pub(crate) fn run() -> Result<()> {
     let root = cache::repository();
-    let manifests = Manifest::read_all(&root)?;
-    let sources = Source::read_all(&root)?;
+    let manifests = CrateManifest::read_all(&root)?;
+    let sources = SourceFile::read_all(&root)?;
+    let pages = MarkdownPage::read_all(&root)?;
+    let invariants = Invariants::of(&pages);
 
-    let mut problems = Vec::new();
+    let mut violations = Vec::new();
     for manifest in &manifests {
-        problems.extend(arrows::check(manifest));
-        problems.extend(inheritance::check(manifest));
-        problems.extend(purity::check_manifest(manifest));
+        violations.extend(layering::check(manifest));
+        violations.extend(inheritance::check(manifest));
+        violations.extend(purity::check_manifest(manifest));
+        violations.extend(unused_dependencies::check(manifest, &sources));
     }
     for source in &sources {
-        problems.extend(purity::check_source(source));
-        problems.extend(habits::check(source));
-        problems.extend(length::check(source));
+        violations.extend(purity::check_source(source));
+        violations.extend(conventions::check(source));
+        violations.extend(file_length::check(source));
+        violations.extend(line_width::check_source(source));
+        violations.extend(vocabulary::check_source(source));
     }
-    problems.sort();
-    for problem in &problems {
-        println!("{problem}");
+    for page in &pages {
+        violations.extend(line_width::check_page(page));
+        violations.extend(vocabulary::check_page(page));
     }
-    println!("{}", length::report(&sources));
-    if !problems.is_empty() {
-        bail!("{} house rules are broken, see above", problems.len());
+    violations.extend(invariants.check(&sources));
+
+    violations.sort();
+    for violation in &violations {
+        println!("{violation}");
+    }
+    println!("{}", file_length::report(&sources));
+    if let Some(note) = invariants.note() {
+        println!("{note}");
+    }
+    if !violations.is_empty() {
+        bail!(
+            "{} violations of the house rules, see above",
+            violations.len()
+        );
     }
     println!("{} crates are tidy", manifests.len());
     Ok(())

@@ -1,60 +1,62 @@
-//! Which metrics are collected.
+//! Allowlists of metrics.
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use kelpie_core::addon::Component;
+use kelpie_core::addon::AddonComponent;
 use serde::Deserialize;
 use serde::de::IgnoredAny;
 
-/// What a list may hold at most: no list that people write is near it.
-const LARGEST: usize = 1 << 20;
+/// The size limit of a list in bytes. No list written by hand is near it.
+const MAX_SIZE: usize = 1 << 20;
 
-/// The lists as they are written.
+/// An allowlist as parsed from YAML.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
-struct Written {
+struct AllowlistYaml {
     names: Vec<String>,
     matches: Vec<String>,
     renames: BTreeMap<String, String>,
-    recording_rules: Vec<Rule>,
-    /// As `recording_rules` were called.
-    rules: Vec<Rule>,
+    recording_rules: Vec<AllowlistRule>,
+    /// The old name of `recording_rules`.
+    rules: Vec<AllowlistRule>,
     collect_rules: Vec<IgnoredAny>,
 }
 
-/// What is used of the object that holds the lists.
+/// The used fields of the `ConfigMap` with the lists.
 #[derive(Deserialize)]
-struct ConfigMap {
+struct AllowlistConfigMap {
     kind: String,
     #[serde(default)]
     data: BTreeMap<String, String>,
 }
 
-/// A query whose result is collected under a name.
+/// A recording rule: a query whose result is collected under a name.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Deserialize)]
-pub struct Rule {
-    /// The name.
+pub struct AllowlistRule {
+    /// The name of the resulting series.
     pub record: String,
-    /// The query.
+    /// The query, in `PromQL`.
     pub expr: String,
 }
 
-/// What one collector collects, each once, in a fixed order.
+/// The metrics that one collector collects, sorted and without duplicates.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Allowlist {
-    /// Selectors with their braces.
+    /// Series selectors, with braces.
     pub matches: BTreeSet<String>,
-    /// Old name to new name.
+    /// New names by old names.
     pub renames: BTreeMap<String, String>,
-    /// Queries whose results are collected.
-    pub rules: BTreeSet<Rule>,
-    /// Rules that would collect more while a condition holds: there are some, and nobody follows them.
+    /// Recording rules, evaluated as instant queries.
+    pub rules: BTreeSet<AllowlistRule>,
+    /// True if the list has `collect_rules`, which would collect more metrics while a condition
+    /// holds. They are not supported and have no effect.
     pub has_collect_rules: bool,
 }
 
 impl Allowlist {
-    /// From the default list, with what the custom list adds; an entry of it that begins with a dash
-    /// takes the default one away. An unusable custom list is as good as none, and is told.
+    /// Merges the default list and the custom list. An entry of the custom list that starts with a
+    /// dash removes the default entry. A custom list that cannot be parsed is ignored; its problem
+    /// is returned beside the list.
     pub fn read(default: &str, custom: Option<&str>) -> Result<(Self, Option<String>), String> {
         let (mut default, mut problem) = (parse(default)?, None);
         let custom = custom.map(parse).transpose().unwrap_or_else(|error| {
@@ -83,11 +85,10 @@ impl Allowlist {
         Ok((list, problem))
     }
 
-    /// From a list, or from the `ConfigMap` that holds those of both collectors, as they stand in
-    /// files.
-    pub fn read_file(text: &str, component: Component) -> Result<Self, String> {
-        let key = key(component);
-        let read = match yaml::<ConfigMap>(text) {
+    /// Parses a file with a list, or with a `ConfigMap` that has the lists of both collectors.
+    pub fn read_file(text: &str, component: AddonComponent) -> Result<Self, String> {
+        let key = config_map_key(component);
+        let read = match yaml::<AllowlistConfigMap>(text) {
             Ok(Some(map)) if map.kind == "ConfigMap" => {
                 let list = map.data.get(key);
                 let list = list.ok_or_else(|| format!("the ConfigMap has no key {key}"))?;
@@ -98,32 +99,32 @@ impl Allowlist {
         Ok(read?.0)
     }
 
-    /// Nothing would be collected.
+    /// Returns true if nothing would be collected.
     pub fn is_empty(&self) -> bool {
         self.matches.is_empty() && self.rules.is_empty()
     }
 }
 
-/// Where a collector's list stands in the `ConfigMap`.
-pub(super) const fn key(component: Component) -> &'static str {
+/// Returns the key of a collector's list in the `ConfigMap`.
+pub(super) const fn config_map_key(component: AddonComponent) -> &'static str {
     match component {
-        Component::Platform => "metrics_list.yaml",
-        Component::Uwl => "uwl_metrics_list.yaml",
+        AddonComponent::Platform => "metrics_list.yaml",
+        AddonComponent::Uwl => "uwl_metrics_list.yaml",
     }
 }
 
-fn parse(text: &str) -> Result<Written, String> {
-    Ok(yaml::<Written>(text)?.unwrap_or_default())
+fn parse(text: &str) -> Result<AllowlistYaml, String> {
+    Ok(yaml::<AllowlistYaml>(text)?.unwrap_or_default())
 }
 
 fn yaml<T: for<'de> Deserialize<'de>>(text: &str) -> Result<Option<T>, String> {
-    if text.len() > LARGEST {
+    if text.len() > MAX_SIZE {
         return Err("it is larger than 1 MiB".to_owned());
     }
     serde_saphyr::from_str(text).map_err(|error| first_line(&error.to_string()))
 }
 
-/// The parser draws the place below.
+/// Returns the first line of an error. The parser quotes the source in further lines.
 fn first_line(text: &str) -> String {
     text.lines().next().unwrap_or_default().trim().to_owned()
 }
@@ -132,8 +133,8 @@ fn merged(default: Vec<String>, custom: Vec<String>) -> BTreeSet<String> {
     let mut entries: BTreeSet<String> = default.into_iter().collect();
     for entry in custom {
         match entry.strip_prefix('-') {
-            Some(taken) => {
-                entries.remove(taken);
+            Some(removed) => {
+                entries.remove(removed);
             }
             None => {
                 entries.insert(entry);
@@ -155,7 +156,7 @@ recording_rules: [{record: r, expr: sum(up)}]
 ";
 
     #[test]
-    fn a_list_becomes_selectors_each_once() {
+    fn list_becomes_unique_selectors() {
         let (list, problem) = Allowlist::read(DEFAULT, None).unwrap();
         let matches: Vec<&str> = list.matches.iter().map(String::as_str).collect();
         let expected = [
@@ -170,7 +171,7 @@ recording_rules: [{record: r, expr: sum(up)}]
     }
 
     #[test]
-    fn a_custom_list_adds_and_takes_away() {
+    fn custom_list_adds_and_removes() {
         let custom = "{names: [-up, c], rules: [{record: s, expr: up}]}";
         let (list, _) = Allowlist::read(DEFAULT, Some(custom)).unwrap();
         assert!(!list.matches.contains("{__name__=\"up\"}"));
@@ -179,7 +180,7 @@ recording_rules: [{record: r, expr: sum(up)}]
     }
 
     #[test]
-    fn a_broken_default_is_an_error_and_a_broken_custom_list_is_told() {
+    fn broken_custom_list_is_ignored() {
         assert!(Allowlist::read("names: {", None).is_err());
         let (list, problem) = Allowlist::read(DEFAULT, Some("names: 7")).unwrap();
         assert!(problem.is_some());
@@ -187,7 +188,7 @@ recording_rules: [{record: r, expr: sum(up)}]
     }
 
     #[test]
-    fn rules_that_nobody_follows_are_noticed() {
+    fn unsupported_collect_rules_are_noticed() {
         let list = "names: [up]\ncollect_rules: [{group: g, rules: [{collect: c, expr: up}]}]\n";
         assert!(Allowlist::read(list, None).unwrap().0.has_collect_rules);
         let (list, _) = Allowlist::read(DEFAULT, Some(list)).unwrap();
@@ -195,20 +196,20 @@ recording_rules: [{record: r, expr: sum(up)}]
     }
 
     #[test]
-    fn a_file_is_a_list_or_the_object_that_holds_it() {
-        let platform = Component::Platform;
+    fn file_is_a_list_or_config_map() {
+        let platform = AddonComponent::Platform;
         let bare = Allowlist::read_file(DEFAULT, platform).unwrap();
         assert_eq!(bare, Allowlist::read(DEFAULT, None).unwrap().0);
         let map = "kind: ConfigMap\ndata:\n  metrics_list.yaml: |\n    names: [up]\n";
         let list = Allowlist::read_file(map, platform).unwrap();
         assert!(list.matches.contains("{__name__=\"up\"}"));
-        let missing = Allowlist::read_file(map, Component::Uwl).unwrap_err();
+        let missing = Allowlist::read_file(map, AddonComponent::Uwl).unwrap_err();
         assert!(missing.contains("uwl_metrics_list.yaml"), "{missing}");
         assert!(Allowlist::read_file("names: {", platform).is_err());
     }
 
     #[test]
-    fn an_empty_list_collects_nothing() {
+    fn empty_list_collects_nothing() {
         for text in ["", "names: []", "{}", "null"] {
             assert!(
                 Allowlist::read(text, None).unwrap().0.is_empty(),

@@ -1,22 +1,22 @@
-//! What the hub told the spoke about itself.
+//! The hub-info Secret, in which the hub describes itself to the spoke.
 
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
 use serde::Deserialize;
 use serde_json::Value;
 
-/// What is used of the hub-info Secret.
+/// The used values of the hub-info Secret.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct HubInfo {
-    /// What this cluster is called there.
+    /// The name of this cluster on the hub.
     pub(crate) cluster: String,
-    /// Where metrics are written to.
+    /// The URL for remote write.
     pub(crate) endpoint: String,
 }
 
 #[derive(Deserialize)]
 #[serde(rename_all = "kebab-case")]
-struct Written {
+struct HubInfoYaml {
     #[serde(default)]
     cluster_name: String,
     #[serde(default)]
@@ -24,19 +24,19 @@ struct Written {
 }
 
 impl HubInfo {
-    /// From the Secret as it was read. Errors never hold what stands in it.
+    /// Parses the Secret. Errors never contain its values.
     pub(crate) fn read(secret: &Value) -> Result<Self, String> {
         let text = value(secret, "hub-info.yaml")?.ok_or("it has no key `hub-info.yaml`")?;
-        let written: Written = serde_saphyr::from_str(&text)
-            .map_err(|_| "its `hub-info.yaml` is not the YAML that is expected")?;
-        let named = value(secret, "cluster-name")?.map(|name| name.trim().to_owned());
-        let cluster = named.unwrap_or(written.cluster_name);
+        let parsed: HubInfoYaml = serde_saphyr::from_str(&text)
+            .map_err(|_| "its `hub-info.yaml` is not the expected YAML")?;
+        let cluster_name = value(secret, "cluster-name")?.map(|name| name.trim().to_owned());
+        let cluster = cluster_name.unwrap_or(parsed.cluster_name);
         if cluster.is_empty() {
             return Err("its `hub-info.yaml` has no `cluster-name`".to_owned());
         }
-        let endpoint = written.observatorium_api_endpoint;
+        let endpoint = parsed.observatorium_api_endpoint;
         if !(endpoint.starts_with("http://") || endpoint.starts_with("https://")) {
-            let problem = "its `observatorium-api-endpoint` is no http(s) URL";
+            let problem = "its `observatorium-api-endpoint` is not an http(s) URL";
             return Err(problem.to_owned());
         }
         Ok(Self { cluster, endpoint })
@@ -50,7 +50,7 @@ fn value(secret: &Value, key: &str) -> Result<Option<String>, String> {
     let bytes = BASE64_STANDARD.decode(encoded);
     let text = bytes.ok().and_then(|bytes| String::from_utf8(bytes).ok());
     text.map(Some)
-        .ok_or_else(|| format!("its `{key}` is not text in base64"))
+        .ok_or_else(|| format!("its `{key}` is not base64-encoded text"))
 }
 
 #[cfg(test)]
@@ -70,7 +70,7 @@ mod tests {
     const GOOD: &str = "cluster-name: a\nobservatorium-api-endpoint: https://hub/write\nother: 1\n";
 
     #[test]
-    fn the_secret_tells_the_cluster_and_the_endpoint() {
+    fn secret_has_cluster_and_endpoint() {
         let info = HubInfo::read(&secret(&[("hub-info.yaml", GOOD)])).unwrap();
         assert_eq!(
             (info.cluster.as_str(), info.endpoint.as_str()),
@@ -81,18 +81,21 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wrong_is_named_and_never_shown() {
+    fn errors_never_contain_values() {
         for (secret, reason) in [
             (json!({}), "no key"),
             (json!({ "data": { "hub-info.yaml": "*" } }), "base64"),
-            (secret(&[("hub-info.yaml", "hunter2: {")]), "not the YAML"),
+            (
+                secret(&[("hub-info.yaml", "hunter2: {")]),
+                "not the expected YAML",
+            ),
             (secret(&[("hub-info.yaml", "x: hunter2")]), "cluster-name"),
             (
                 secret(&[(
                     "hub-info.yaml",
                     "cluster-name: a\nobservatorium-api-endpoint: hunter2",
                 )]),
-                "no http(s) URL",
+                "not an http(s) URL",
             ),
         ] {
             let error = HubInfo::read(&secret).unwrap_err();

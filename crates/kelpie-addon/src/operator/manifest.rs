@@ -1,62 +1,63 @@
-//! The objects of a collector, as they are applied. The same inputs give the same objects.
+//! The objects of a collector, as applied. They depend on nothing but the inputs.
 
-use kelpie_core::addon::Component;
-use kelpie_kube::objects::Kind;
+use kelpie_core::addon::AddonComponent;
+use kelpie_kube::objects::ObjectKind;
 use serde_json::{Value, json};
 
 use super::allowlist::Allowlist;
 use super::hub_info::HubInfo;
-use super::settings::OperatorOptions;
-use super::world::{AUTHORITY, CLIENT_CERTIFICATE, World};
-use crate::addon::{ADDON, Addon, AddonRef};
-use crate::made::{DEPLOYMENT, MANAGER, MONITOR, RULE, SERVICE};
+use super::inputs::{CLIENT_CERTIFICATE, HUB_CA, ReconcileInputs};
+use super::options::OperatorOptions;
+use crate::addon::{ADDON, AddonRef, ObservabilityAddon};
+use crate::owned::{DEPLOYMENT, FIELD_MANAGER, PROMETHEUS_RULE, SERVICE, SERVICE_MONITOR};
 
-/// Where a collector serves its own metrics.
+/// The port on which a collector serves its own metrics.
 const PORT: u16 = 8080;
 
-/// What a collector's Deployment, and all its other objects, are called.
-pub(super) const fn deployment_name(component: Component) -> &'static str {
+/// Returns the name of a collector's Deployment, which all its objects share.
+pub(super) const fn deployment_name(component: AddonComponent) -> &'static str {
     match component {
-        Component::Platform => "metrics-collector",
-        Component::Uwl => "uwl-metrics-collector",
+        AddonComponent::Platform => "metrics-collector",
+        AddonComponent::Uwl => "uwl-metrics-collector",
     }
 }
 
-/// What a collector's pods are selected by.
-pub(super) fn selector(component: Component) -> String {
+/// Returns a label selector for the objects of a collector, including its pods.
+pub(super) fn collector_selector(component: AddonComponent) -> String {
     let name = deployment_name(component);
-    format!("app.kubernetes.io/managed-by={MANAGER},app.kubernetes.io/name={name}")
+    format!("app.kubernetes.io/managed-by={FIELD_MANAGER},app.kubernetes.io/name={name}")
 }
 
-/// What a collector is made from.
-pub(super) struct Recipe<'a> {
-    pub(super) component: Component,
-    pub(super) addon: &'a Addon,
-    pub(super) place: &'a AddonRef,
+/// Builds the objects of a collector.
+pub(super) struct ManifestBuilder<'a> {
+    pub(super) component: AddonComponent,
+    pub(super) addon: &'a ObservabilityAddon,
+    pub(super) addon_ref: &'a AddonRef,
     pub(super) options: &'a OperatorOptions,
     pub(super) hub: &'a HubInfo,
-    pub(super) list: &'a Allowlist,
-    pub(super) world: &'a World,
+    pub(super) allowlist: &'a Allowlist,
+    pub(super) inputs: &'a ReconcileInputs,
 }
 
-/// An object to be applied.
-pub(super) struct Manifest {
-    pub(super) kind: Kind,
+/// An object to apply.
+pub(super) struct ObjectManifest {
+    pub(super) kind: ObjectKind,
     pub(super) object: Value,
 }
 
-/// A collector's objects, and the hash of its pods' template.
-pub(super) struct Collector {
-    /// The Deployment is the last.
-    pub(super) manifests: Vec<Manifest>,
+/// The objects of a collector.
+pub(super) struct CollectorManifests {
+    /// The Deployment is the last one.
+    pub(super) manifests: Vec<ObjectManifest>,
+    /// The hash of the pod template.
     pub(super) rollout: String,
 }
 
-impl Recipe<'_> {
-    pub(super) fn collector(&self) -> Collector {
+impl ManifestBuilder<'_> {
+    pub(super) fn build(&self) -> CollectorManifests {
         let (template, rollout) = self.template();
         let replicas = u8::from(self.addon.spec.enable_metrics);
-        let labels = self.selected();
+        let labels = self.labels();
         let deployment = json!({
             "replicas": replicas,
             "selector": { "matchLabels": labels },
@@ -64,46 +65,48 @@ impl Recipe<'_> {
         });
         let service = json!({
             "selector": labels,
-            "ports": [{ "name": "metrics", "port": PORT, "targetPort": "metrics", "protocol": "TCP" }],
+            "ports": [
+                { "name": "metrics", "port": PORT, "targetPort": "metrics", "protocol": "TCP" },
+            ],
         });
         let mut manifests = vec![self.manifest(SERVICE, &service)];
-        if self.world.kinds.contains(&MONITOR) {
+        if self.inputs.monitoring_kinds.contains(&SERVICE_MONITOR) {
             let monitor = json!({
                 "selector": { "matchLabels": labels },
                 "endpoints": [{ "port": "metrics", "path": "/metrics" }],
             });
-            manifests.push(self.manifest(MONITOR, &monitor));
+            manifests.push(self.manifest(SERVICE_MONITOR, &monitor));
         }
-        if self.world.kinds.contains(&RULE) {
-            manifests.push(self.manifest(RULE, &self.alerts()));
+        if self.inputs.monitoring_kinds.contains(&PROMETHEUS_RULE) {
+            manifests.push(self.manifest(PROMETHEUS_RULE, &self.alerts()));
         }
         manifests.push(self.manifest(DEPLOYMENT, &deployment));
-        Collector { manifests, rollout }
+        CollectorManifests { manifests, rollout }
     }
 
     fn name(&self) -> &'static str {
         deployment_name(self.component)
     }
 
-    fn selected(&self) -> Value {
+    fn labels(&self) -> Value {
         json!({
             "app.kubernetes.io/name": self.name(),
-            "app.kubernetes.io/managed-by": MANAGER,
+            "app.kubernetes.io/managed-by": FIELD_MANAGER,
         })
     }
 
-    fn manifest(&self, kind: Kind, spec: &Value) -> Manifest {
+    fn manifest(&self, kind: ObjectKind, spec: &Value) -> ObjectManifest {
         let object = json!({
             "apiVersion": kind.api_version(),
             "kind": kind.kind,
             "metadata": {
                 "name": self.name(),
-                "namespace": self.place.namespace,
-                "labels": self.selected(),
+                "namespace": self.addon_ref.namespace,
+                "labels": self.labels(),
                 "ownerReferences": [{
                     "apiVersion": ADDON.api_version(),
                     "kind": ADDON.kind,
-                    "name": self.place.name,
+                    "name": self.addon_ref.name,
                     "uid": self.addon.uid,
                     "controller": true,
                     "blockOwnerDeletion": false,
@@ -111,10 +114,11 @@ impl Recipe<'_> {
             },
             "spec": spec,
         });
-        Manifest { kind, object }
+        ObjectManifest { kind, object }
     }
 
-    /// The pods' template with the hash of itself in their environment.
+    /// Returns the pod template and its hash. The hash is taken without the environment variable
+    /// that passes it to the pod.
     fn template(&self) -> (Value, String) {
         let mut environment = vec![json!({ "name": "KELPIE_ADDON_UID", "value": self.addon.uid })];
         let hash = fingerprint(&self.template_with(&environment).to_string());
@@ -141,10 +145,13 @@ impl Recipe<'_> {
         if let Some(resources) = &self.addon.spec.resources {
             container["resources"] = resources.clone();
         }
-        let secrets = self.mounted();
+        let secrets = self.secret_volumes();
         let mounts: Vec<Value> = secrets
             .iter()
-            .map(|(name, _)| json!({ "name": name, "mountPath": format!("/tls/{name}"), "readOnly": true }))
+            .map(|(name, _)| {
+                let path = format!("/tls/{name}");
+                json!({ "name": name, "mountPath": path, "readOnly": true })
+            })
             .collect();
         let volumes: Vec<Value> = secrets
             .iter()
@@ -159,38 +166,38 @@ impl Recipe<'_> {
             pod["volumes"] = volumes.into();
         }
         pod["containers"] = vec![container].into();
-        json!({ "metadata": { "labels": self.selected() }, "spec": pod })
+        json!({ "metadata": { "labels": self.labels() }, "spec": pod })
     }
 
-    /// Volumes and the Secrets that they hold.
-    fn mounted(&self) -> Vec<(&'static str, &'static str)> {
-        let mut volumes = vec![("client", CLIENT_CERTIFICATE), ("hub", AUTHORITY)];
-        volumes.retain(|(_, secret)| self.has(secret));
+    /// Returns the names of the volumes, each with its Secret.
+    fn secret_volumes(&self) -> Vec<(&'static str, &'static str)> {
+        let mut volumes = vec![("client", CLIENT_CERTIFICATE), ("hub", HUB_CA)];
+        volumes.retain(|(_, secret)| self.has_secret(secret));
         volumes
     }
 
-    fn has(&self, secret: &str) -> bool {
-        self.world.secrets.contains(&secret)
+    fn has_secret(&self, secret: &str) -> bool {
+        self.inputs.secrets.contains(&secret)
     }
 
     fn arguments(&self) -> Vec<String> {
         let spec = &self.addon.spec;
         let source = match self.component {
-            Component::Platform => &self.options.platform,
-            Component::Uwl => &self.options.uwl,
+            AddonComponent::Platform => &self.options.platform,
+            AddonComponent::Uwl => &self.options.uwl,
         };
         let mut arguments = vec!["addon".to_owned(), "collector".to_owned()];
         let mut flag = |name: &str, value: &str| arguments.push(format!("--{name}={value}"));
         flag("component", self.component.name());
-        flag("namespace", &self.place.namespace);
-        flag("name", &self.place.name);
+        flag("namespace", &self.addon_ref.namespace);
+        flag("name", &self.addon_ref.name);
         flag("from", &source.url);
         flag("to-upload", &self.hub.endpoint);
-        if self.has(CLIENT_CERTIFICATE) {
+        if self.has_secret(CLIENT_CERTIFICATE) {
             flag("to-upload-cert", "/tls/client/tls.crt");
             flag("to-upload-key", "/tls/client/tls.key");
         }
-        if self.has(AUTHORITY) {
+        if self.has_secret(HUB_CA) {
             flag("to-upload-ca", "/tls/hub/ca.crt");
         }
         flag("interval", &format!("{}s", spec.interval().as_secs()));
@@ -203,39 +210,41 @@ impl Recipe<'_> {
             arguments.push("--no-status".to_owned());
         }
         let mut flag = |name: &str, value: &str| arguments.push(format!("--{name}={value}"));
-        for (old, new) in &self.list.renames {
+        for (old, new) in &self.allowlist.renames {
             flag("rename", &format!("{old}={new}"));
         }
-        for rule in &self.list.rules {
+        for rule in &self.allowlist.rules {
             let rule = json!({ "name": rule.record, "query": rule.expr });
             flag("recordingrule", &rule.to_string());
         }
-        for selector in &self.list.matches {
+        for selector in &self.allowlist.matches {
             flag("match", selector);
         }
         arguments
     }
 
-    /// None while the collector is switched off: empty rather than absent, to replace those that were.
+    /// Returns the spec of the `PrometheusRule`. While metrics are disabled it has no alerts; it is
+    /// applied all the same, to remove earlier ones.
     fn alerts(&self) -> Value {
         if !self.addon.spec.enable_metrics {
             return json!({ "groups": [] });
         }
-        let (name, namespace) = (self.name(), &self.place.namespace);
+        let (name, namespace) = (self.name(), &self.addon_ref.namespace);
         json!({ "groups": [{ "name": name, "rules": [{
             "alert": "MetricsCollectorDown",
             "expr": format!("absent(up{{job={name:?}, namespace={namespace:?}}} == 1)"),
             "for": "15m",
             "labels": { "severity": "warning" },
             "annotations": {
-                "summary": format!("the {} is not there", self.component),
+                "summary": format!("the {} is down", self.component),
                 "description": "Metrics of this cluster do not reach the hub.",
             },
         }] }] })
     }
 }
 
-/// 64 bits of FNV-1a, in hexadecimal: the same for ever, whatever compiles this.
+/// Returns the 64-bit FNV-1a hash in hexadecimal. Unlike the standard library's hashes, it never
+/// changes between compilers.
 fn fingerprint(text: &str) -> String {
     let mut hash: u64 = 0xcbf2_9ce4_8422_2325;
     for byte in text.bytes() {
@@ -249,21 +258,21 @@ fn fingerprint(text: &str) -> String {
 mod tests {
     use super::*;
 
-    /// What is applied of this kind for an addon with this spec.
-    fn made(kind: Kind, spec: &Value) -> Value {
-        let addon = Addon::read(json!({ "metadata": { "uid": "u" }, "spec": spec }));
-        let world = World {
+    /// Returns the object of a kind, for an addon with this spec.
+    fn manifest_of(kind: ObjectKind, spec: &Value) -> Value {
+        let addon = ObservabilityAddon::read(json!({ "metadata": { "uid": "u" }, "spec": spec }));
+        let inputs = ReconcileInputs {
             hub: Err(String::new()),
-            lists: [Ok(Allowlist::default()), Ok(Allowlist::default())],
+            allowlists: [Ok(Allowlist::default()), Ok(Allowlist::default())],
             sources: [Ok(true), Ok(true)],
             deployments: [None, None],
             secrets: Vec::new(),
-            kinds: vec![MONITOR, RULE],
+            monitoring_kinds: vec![SERVICE_MONITOR, PROMETHEUS_RULE],
         };
-        let recipe = Recipe {
-            component: Component::Platform,
+        let builder = ManifestBuilder {
+            component: AddonComponent::Platform,
             addon: &addon,
-            place: &AddonRef {
+            addon_ref: &AddonRef {
                 namespace: "spoke".into(),
                 name: "addon".into(),
             },
@@ -272,36 +281,37 @@ mod tests {
                 cluster: "c".into(),
                 endpoint: "https://hub".into(),
             },
-            list: &Allowlist::default(),
-            world: &world,
+            allowlist: &Allowlist::default(),
+            inputs: &inputs,
         };
-        let mut manifests = recipe.collector().manifests.into_iter();
+        let mut manifests = builder.build().manifests.into_iter();
         let found = manifests.find(|manifest| manifest.kind == kind);
         found.unwrap().object
     }
 
     #[test]
-    fn nobody_is_alerted_of_a_collector_that_is_switched_off() {
-        let groups =
-            |on: bool| made(RULE, &json!({ "enableMetrics": on }))["spec"]["groups"].clone();
+    fn disabled_collector_has_no_alerts() {
+        let groups = |on: bool| {
+            manifest_of(PROMETHEUS_RULE, &json!({ "enableMetrics": on }))["spec"]["groups"].clone()
+        };
         let alert = &groups(true)[0]["rules"][0]["alert"];
         assert_eq!(alert, "MetricsCollectorDown");
         assert_eq!(groups(false), json!([]));
     }
 
     #[test]
-    fn a_collector_is_told_of_no_more_workers_than_it_takes() {
-        for (wanted, told) in [(0, 1), (1, 1), (7, 7), (70_000, 1_000)] {
-            let deployment = made(DEPLOYMENT, &json!({ "workers": wanted }));
+    fn number_of_workers_is_clamped() {
+        for (desired, passed) in [(0, 1), (1, 1), (7, 7), (70_000, 1_000)] {
+            let deployment = manifest_of(DEPLOYMENT, &json!({ "workers": desired }));
             let arguments = &deployment["spec"]["template"]["spec"]["containers"][0]["args"];
-            let expected = json!(format!("--worker-number={told}"));
+            let expected = json!(format!("--worker-number={passed}"));
             let arguments = arguments.as_array().unwrap();
-            assert!(arguments.contains(&expected), "{wanted}: {arguments:?}");
+            assert!(arguments.contains(&expected), "{desired}: {arguments:?}");
         }
     }
 
     #[test]
-    fn the_fingerprint_is_that_of_the_published_examples() {
+    fn fingerprint_matches_published_examples() {
         for (text, hash) in [
             ("", "cbf29ce484222325"),
             ("a", "af63dc4c8601ec8c"),

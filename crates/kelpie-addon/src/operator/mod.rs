@@ -1,16 +1,18 @@
-//! The operator: deploys the collectors that the addon asks for, and says in its status how that went.
+//! The operator: deploys the collectors that the addon asks for, and reports the result in the
+//! addon's status.
 //!
-//! Reading order: a `pass` reads the `world`, takes `aim` for each collector, and makes what its
-//! `manifest` says. Passes are level-triggered: whatever happened, the whole world is looked at.
+//! A reconciliation (`reconcile`) reads all `inputs`, computes the `desired` state of each
+//! collector and applies its `manifest`. Reconciliations are level-triggered: any change of an
+//! input starts a complete one.
 
-mod aim;
 mod allowlist;
+mod desired;
 mod hub_info;
+mod inputs;
 mod manifest;
-mod pass;
+mod options;
 mod readiness;
-mod settings;
-mod world;
+mod reconcile;
 
 use std::pin::Pin;
 use std::time::Duration;
@@ -18,10 +20,11 @@ use std::time::Duration;
 use axum::Router;
 use axum::routing::get;
 use futures_util::{Stream, StreamExt, stream};
-use kelpie_core::addon::Component;
-use kelpie_health::{Pulse, ReadyHandle};
-use kelpie_kube::objects::{Kind, Objects};
-use kelpie_kube::seed::{Change, Seed};
+use kelpie_core::addon::AddonComponent;
+use kelpie_health::{LoopHeartbeat, ReadyHandle};
+use kelpie_kube::client::ClusterClient;
+use kelpie_kube::objects::{ObjectClient, ObjectKind};
+use kelpie_kube::watch::WatchEvent;
 use prometheus_client::registry::Registry;
 use serde_json::{Value, json};
 use tokio::sync::watch;
@@ -29,58 +32,62 @@ use tokio::time::{Instant, sleep, sleep_until};
 use tokio_util::sync::CancellationToken;
 use tracing::{debug, warn};
 
-pub use allowlist::{Allowlist, Rule};
-pub use settings::{OperatorOptions, Source};
-pub(crate) use world::{INPUTS, POD, STATEFUL_SET};
+pub use allowlist::{Allowlist, AllowlistRule};
+pub(crate) use inputs::{INPUT_OBJECTS, POD, STATEFUL_SET};
+pub use options::{OperatorOptions, PrometheusRef};
 
 use self::manifest::deployment_name;
-use self::pass::{Findings, Operation};
-use self::readiness::Unready;
+use self::readiness::ReadinessTracker;
+use self::reconcile::{OperatorReconciler, ReconcileOutcome};
 use crate::addon::ADDON;
 use crate::backoff::Backoff;
-use crate::made::{DEPLOYMENT, SERVICE};
+use crate::context::{AddonOptions, ControllerContext, LeadershipWatch};
 use crate::metrics::OperatorMetrics;
-use crate::post::{Options, Post};
-use crate::writer::StatusWriter;
+use crate::owned::{DEPLOYMENT, SERVICE};
+use crate::status_writer::StatusWriter;
 
-/// How Events are signed.
+/// The reporting component of Events.
 const COMPONENT: &str = "kelpie-addon-operator";
-/// Changes that come together are one pass.
-const GATHER: Duration = Duration::from_millis(100);
-/// Between passes that fail.
+/// Changes within this time are handled by one reconciliation.
+const DEBOUNCE: Duration = Duration::from_millis(100);
+/// The pauses between failing reconciliations.
 const FIRST_PAUSE: Duration = Duration::from_secs(1);
 const LONGEST_PAUSE: Duration = Duration::from_mins(1);
-/// The loop turns at least this often, so that somebody can tell that it does.
-const TURN: Duration = Duration::from_secs(10);
+/// The loop wakes at least this often, to send its heartbeat.
+const HEARTBEAT_INTERVAL: Duration = Duration::from_secs(10);
+
+/// The failures of the last reconciliation, or the error that aborted it. `None` before the first.
+type LastResult = Option<Result<Vec<String>, String>>;
 
 /// The operator, ready to run.
-pub struct Operator {
-    post: Post,
+pub struct AddonOperator {
+    context: ControllerContext,
     options: OperatorOptions,
     metrics: OperatorMetrics,
-    last: watch::Sender<Option<Result<Vec<String>, String>>>,
+    last: watch::Sender<LastResult>,
 }
 
-impl Operator {
-    /// Nothing runs yet.
+impl AddonOperator {
+    /// Creates an operator; [`run`](Self::run) starts it.
     pub fn new(
-        spoke: Seed,
-        options: Options,
+        spoke: ClusterClient,
+        options: AddonOptions,
         operator: OperatorOptions,
         registry: &mut Registry,
     ) -> Self {
         Self {
-            post: Post::new(spoke, COMPONENT, options),
+            context: ControllerContext::new(spoke, COMPONENT, options),
             options: operator,
             metrics: OperatorMetrics::new(registry),
             last: watch::Sender::new(None),
         }
     }
 
-    /// `GET /debug/state`: what the last pass came to.
+    /// Returns the route `GET /debug/state`: the result of the last reconciliation.
     pub fn routes(&self) -> Router {
-        let (last, say) = (self.last.subscribe(), self.post.say());
-        let (addon, dry_run) = (self.post.options.addon.clone(), self.post.options.dry_run);
+        let (last, leadership) = (self.last.subscribe(), self.context.leadership());
+        let options = &self.context.options;
+        let (addon, dry_run) = (options.addon.clone(), options.dry_run);
         let show = move || {
             let last = match &*last.borrow() {
                 None => Value::Null,
@@ -89,7 +96,7 @@ impl Operator {
             };
             let state = json!({
                 "addon": { "namespace": addon.namespace, "name": addon.name },
-                "leads": say.may_act(),
+                "leads": leadership.may_act(),
                 "dryRun": dry_run,
                 "lastPass": last,
             });
@@ -98,173 +105,188 @@ impl Operator {
         Router::new().route("/debug/state", get(show))
     }
 
-    /// Runs until `shutdown`. `pulse` beats while it turns; `ready` is ready after the first pass.
-    pub async fn run(self, shutdown: CancellationToken, pulse: Pulse, ready: ReadyHandle) {
-        let objects = self.post.spoke.objects();
-        let options = &self.post.options;
-        let operation = Operation {
+    /// Runs until `shutdown`. `heartbeat` gets a beat in every iteration. `ready` is set after the
+    /// first reconciliation, or at once on a standby.
+    pub async fn run(
+        self,
+        shutdown: CancellationToken,
+        heartbeat: LoopHeartbeat,
+        ready: ReadyHandle,
+    ) {
+        let objects = self.context.cluster.objects();
+        let options = &self.context.options;
+        let reconciler = OperatorReconciler {
             writer: StatusWriter::new(objects.clone(), options.addon.clone()),
             addon: options.addon.clone(),
             options: self.options,
-            voice: self.post.voice.clone(),
-            say: self.post.say(),
+            events: self.context.events.clone(),
+            leadership: self.context.leadership(),
             dry_run: options.dry_run,
-            unready: Unready::default(),
+            readiness: ReadinessTracker::default(),
             objects,
         };
-        let mut shift = Shift {
-            operation,
+        let mut reconcile_loop = ReconcileLoop {
+            reconciler,
             resync: options.resync,
             metrics: self.metrics.clone(),
             last: self.last,
         };
-        let say = self.post.say();
+        let leadership = self.context.leadership();
         let work = async {
             tokio::select! {
                 () = shutdown.cancelled() => {}
-                () = shift.work(say, pulse, ready) => {}
+                () = reconcile_loop.run(leadership, heartbeat, ready) => {}
             }
         };
         let leader = self.metrics.leader.clone();
-        Box::pin(self.post.during(leader, work)).await;
+        Box::pin(self.context.run(leader, work)).await;
     }
 }
 
-/// Pass after pass.
-struct Shift {
-    operation: Operation,
+/// Reconciles after each trigger, at every resync and after failures.
+struct ReconcileLoop {
+    reconciler: OperatorReconciler,
     resync: Duration,
     metrics: OperatorMetrics,
-    last: watch::Sender<Option<Result<Vec<String>, String>>>,
+    last: watch::Sender<LastResult>,
 }
 
-impl Shift {
-    async fn work(&mut self, mut say: crate::post::Say, pulse: Pulse, ready: ReadyHandle) {
-        let mut pokes = self.pokes();
+impl ReconcileLoop {
+    async fn run(
+        &mut self,
+        mut leadership: LeadershipWatch,
+        heartbeat: LoopHeartbeat,
+        ready: ReadyHandle,
+    ) {
+        let mut triggers = self.triggers();
         let mut backoff = Backoff::new(FIRST_PAUSE, LONGEST_PAUSE);
         let mut next = Instant::now();
         loop {
-            pulse.beat();
-            let turn = Instant::now() + TURN;
+            heartbeat.beat();
+            let next_beat = Instant::now() + HEARTBEAT_INTERVAL;
             tokio::select! {
-                _ = pokes.next() => {
-                    sleep(GATHER).await;
+                _ = triggers.next() => {
+                    sleep(DEBOUNCE).await;
                     next = Instant::now();
                 }
-                () = say.changed() => next = Instant::now(),
-                () = sleep_until(next.min(turn)) => {}
+                () = leadership.changed() => next = Instant::now(),
+                () = sleep_until(next.min(next_beat)) => {}
             }
             if Instant::now() < next {
                 continue;
             }
             let now = Instant::now();
             next = now + self.resync;
-            if !(say.may_act() || self.operation.dry_run) {
+            if !(leadership.may_act() || self.reconciler.dry_run) {
                 ready.ready();
                 continue;
             }
-            let found = self.pass().await;
+            let outcome = self.reconcile().await;
             ready.ready();
-            match found {
-                Some(found) if found.failures.is_empty() => {
+            match outcome {
+                Some(outcome) if outcome.failures.is_empty() => {
                     backoff.reset();
-                    next = found.wake.map_or(next, |wake| next.min(wake));
+                    next = outcome.requeue_at.map_or(next, |at| next.min(at));
                 }
                 _ => next = next.min(Instant::now() + backoff.pause(fastrand::f64())),
             }
         }
     }
 
-    async fn pass(&mut self) -> Option<Findings> {
-        let found = self.operation.pass().await;
+    async fn reconcile(&mut self) -> Option<ReconcileOutcome> {
+        let result = self.reconciler.reconcile().await;
+        let outcome = result.as_ref().ok();
         self.metrics
-            .passed(found.as_ref().ok().map(|found| found.failures.is_empty()));
-        match found {
-            Ok(found) => {
-                self.last.send_replace(Some(Ok(found.failures.clone())));
-                Some(found)
+            .reconciled(outcome.map(|outcome| outcome.failures.is_empty()));
+        match result {
+            Ok(outcome) => {
+                self.last.send_replace(Some(Ok(outcome.failures.clone())));
+                Some(outcome)
             }
             Err(error) => {
-                warn!("this pass could not be made: {error}");
+                warn!("reconciliation aborted; retrying: {error}");
                 self.last.send_replace(Some(Err(error.to_string())));
                 None
             }
         }
     }
 
-    /// Something that a pass reads has changed.
-    fn pokes(&self) -> Pin<Box<dyn Stream<Item = ()> + Send>> {
-        let Operation {
+    /// Returns a stream with an item for each change of an input.
+    fn triggers(&self) -> Pin<Box<dyn Stream<Item = ()> + Send>> {
+        let OperatorReconciler {
             objects,
             addon,
             options,
             ..
-        } = &self.operation;
+        } = &self.reconciler;
         let own = addon.namespace.as_str();
         let (platform, uwl) = (&options.platform, &options.uwl);
-        let mut watched: Vec<(Kind, &str, &str)> = vec![
+        let mut watched: Vec<(ObjectKind, &str, &str)> = vec![
             (ADDON, own, &addon.name),
             (SERVICE, &platform.namespace, &platform.name),
             (STATEFUL_SET, &uwl.namespace, &uwl.name),
         ];
-        watched.extend(INPUTS.map(|(kind, name)| (kind, own, name)));
-        watched
-            .extend(Component::ALL.map(|component| (DEPLOYMENT, own, deployment_name(component))));
+        watched.extend(INPUT_OBJECTS.map(|(kind, name)| (kind, own, name)));
+        watched.extend(
+            AddonComponent::ALL.map(|component| (DEPLOYMENT, own, deployment_name(component))),
+        );
         let streams = watched
             .into_iter()
-            .map(|(kind, namespace, name)| pokes_of(objects, kind, namespace, name));
+            .map(|(kind, namespace, name)| object_triggers(objects, kind, namespace, name));
         Box::pin(stream::select_all(streams))
     }
 }
 
-/// Pokes by one object. Changes of the addon's own status are none: we write them ourselves.
-fn pokes_of(
-    objects: &Objects,
-    kind: Kind,
+/// Returns the triggers of one object. Changes of the addon's status are none, because the operator
+/// writes it itself.
+fn object_triggers(
+    objects: &ObjectClient,
+    kind: ObjectKind,
     namespace: &str,
     name: &str,
 ) -> Pin<Box<dyn Stream<Item = ()> + Send>> {
     let mut last = None;
-    let mut is_blind = false;
-    let changes = objects.watch(kind, namespace, Some(name));
-    let pokes = changes.filter_map(move |change| {
-        let poke = match change {
-            Change::Applied(object) => {
-                is_blind = false;
-                let seen = Some(essence(kind, &object));
-                let is_news = last != seen;
-                last = seen;
-                is_news.then_some(())
+    let mut is_failing = false;
+    let events = objects.watch(kind, namespace, Some(name));
+    let triggers = events.filter_map(move |event| {
+        let trigger = match event {
+            WatchEvent::Apply(object) => {
+                is_failing = false;
+                let version = Some(relevant_version(kind, &object));
+                let has_changed = last != version;
+                last = version;
+                has_changed.then_some(())
             }
-            Change::Deleted { .. } => {
+            WatchEvent::Delete { .. } => {
                 last = None;
                 Some(())
             }
-            Change::Restarted | Change::Synced => None,
-            Change::Failed(error) => {
-                if is_blind {
-                    debug!(%error, "it still cannot be watched");
+            WatchEvent::Init | WatchEvent::InitDone => None,
+            WatchEvent::Error(error) => {
+                if is_failing {
+                    debug!(%error, "the watch still fails");
                 } else {
-                    warn!("{error}; changes are seen at the next resync");
+                    warn!("{error}; changes take effect at the next resync");
                 }
-                is_blind = true;
+                is_failing = true;
                 None
             }
         };
-        std::future::ready(poke)
+        std::future::ready(trigger)
     });
-    Box::pin(pokes)
+    Box::pin(triggers)
 }
 
-/// What of an object matters: all that is not status, and a Deployment's readiness.
-fn essence(kind: Kind, object: &Value) -> Value {
+/// Returns a value that changes when a reconciliation may have to act: with anything but the
+/// status, and with the readiness of a Deployment.
+fn relevant_version(kind: ObjectKind, object: &Value) -> Value {
     let metadata = &object["metadata"];
     if kind == DEPLOYMENT {
         let ready = readiness::is_ready(object);
         json!([metadata["uid"], metadata["generation"], ready])
     } else if kind == ADDON {
-        let going = metadata["deletionTimestamp"].is_string();
-        json!([metadata["uid"], metadata["generation"], going])
+        let is_terminating = metadata["deletionTimestamp"].is_string();
+        json!([metadata["uid"], metadata["generation"], is_terminating])
     } else if kind == STATEFUL_SET || kind == SERVICE {
         metadata["uid"].clone()
     } else {

@@ -1,69 +1,70 @@
-//! Collectors that should run and do not.
+//! The readiness of collectors that should run.
 
 use std::collections::HashMap;
 use std::time::Duration;
 
-use kelpie_core::addon::Component;
+use kelpie_core::addon::AddonComponent;
 use serde_json::Value;
 use tokio::time::Instant;
 
-/// How a message about it begins; by that a pass after a restart knows what was said before.
+/// The start of the message about a collector that is not ready. After a restart, the operator
+/// recognizes its own condition by it.
 pub(super) const NOT_READY: &str = "no pod is ready";
 
-/// Since when which collector has no ready pod.
+/// Tracks since when each collector has no ready pod.
 #[derive(Debug, Default)]
-pub(super) struct Unready(HashMap<Component, Instant>);
+pub(super) struct ReadinessTracker(HashMap<AddonComponent, Instant>);
 
-impl Unready {
-    /// Whether a collector is overdue, and if not, when it will be. `ready`: whether it has a ready
-    /// pod now.
-    pub(super) fn look(
+impl ReadinessTracker {
+    /// Records if a collector has a ready pod now. Returns the resulting readiness, with
+    /// `ready_within` as the time limit.
+    pub(super) fn check(
         &mut self,
-        component: Component,
+        component: AddonComponent,
         ready: bool,
-        patience: Duration,
+        ready_within: Duration,
         now: Instant,
-    ) -> Wait {
+    ) -> RolloutReadiness {
         if ready {
             self.0.remove(&component);
-            return Wait::Nothing;
+            return RolloutReadiness::Ready;
         }
-        let due = *self.0.entry(component).or_insert(now) + patience;
+        let due = *self.0.entry(component).or_insert(now) + ready_within;
         if due <= now {
-            Wait::Overdue
+            RolloutReadiness::Overdue
         } else {
-            Wait::Until(due)
+            RolloutReadiness::PendingUntil(due)
         }
     }
 
-    /// It should not run.
-    pub(super) fn forget(&mut self, component: Component) {
+    /// Stops the time of a collector that should not run.
+    pub(super) fn reset(&mut self, component: AddonComponent) {
         self.0.remove(&component);
     }
 }
 
-/// What there is to wait for.
+/// The progress of a rollout.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Wait {
-    /// It is ready.
-    Nothing,
-    /// It may take until then.
-    Until(Instant),
-    /// It takes too long.
+pub(super) enum RolloutReadiness {
+    /// A pod is ready.
+    Ready,
+    /// No pod is ready, which is overdue from this instant on.
+    PendingUntil(Instant),
+    /// No pod was ready in time.
     Overdue,
 }
 
-/// Whether a Deployment has a ready pod of its newest template. The pod before it may be ready all the
-/// while, but has no say any more: if only that one is, nothing goes on.
+/// Returns true if a Deployment has a ready pod of its newest template. Ready pods of an older
+/// template do not count: their reports are refused.
 pub(super) fn is_ready(deployment: &Value) -> bool {
     let count = |field: &str| deployment["status"][field].as_u64().unwrap_or(0);
     let generation = deployment["metadata"]["generation"].as_u64();
-    let is_seen = count("observedGeneration") >= generation.unwrap_or(0);
+    let is_observed = count("observedGeneration") >= generation.unwrap_or(0);
     let older = count("replicas").saturating_sub(count("updatedReplicas"));
-    is_seen && count("readyReplicas") > older
+    is_observed && count("readyReplicas") > older
 }
 
-/// Why the first pod that waits does so.
+/// Returns the reason and message of the first waiting container.
 pub(super) fn waiting_reason(pods: &[Value]) -> String {
     let containers = pods.iter().flat_map(|pod| {
         let containers = pod["status"]["containerStatuses"].as_array();
@@ -77,8 +78,8 @@ pub(super) fn waiting_reason(pods: &[Value]) -> String {
             .unwrap_or_default()
     };
     match (text("reason"), text("message")) {
-        ("", _) if pods.is_empty() => "there is none".to_owned(),
-        ("", _) => "none says why".to_owned(),
+        ("", _) if pods.is_empty() => "it has no pods".to_owned(),
+        ("", _) => "no container is waiting".to_owned(),
         (reason, "") => reason.to_owned(),
         (reason, message) => format!("{reason}: {message}"),
     }
@@ -90,28 +91,34 @@ mod tests {
 
     use super::*;
 
-    const M: Component = Component::Platform;
+    const M: AddonComponent = AddonComponent::Platform;
 
     #[test]
-    fn a_collector_is_overdue_after_its_patience_and_begins_anew_when_it_was_ready() {
-        let (start, patience) = (Instant::now(), Duration::from_mins(10));
-        let mut unready = Unready::default();
-        let mut look = |ready, minutes: u64| {
+    fn ready_collector_restarts_the_time() {
+        let (start, ready_within) = (Instant::now(), Duration::from_mins(10));
+        let mut tracker = ReadinessTracker::default();
+        let mut check = |ready, minutes: u64| {
             let now = start + Duration::from_mins(minutes);
-            unready.look(M, ready, patience, now)
+            tracker.check(M, ready, ready_within, now)
         };
-        assert_eq!(look(false, 0), Wait::Until(start + patience));
-        assert_eq!(look(false, 9), Wait::Until(start + patience));
-        assert_eq!(look(false, 10), Wait::Overdue);
-        assert_eq!(look(true, 11), Wait::Nothing);
         assert_eq!(
-            look(false, 12),
-            Wait::Until(start + Duration::from_mins(22))
+            check(false, 0),
+            RolloutReadiness::PendingUntil(start + ready_within)
+        );
+        assert_eq!(
+            check(false, 9),
+            RolloutReadiness::PendingUntil(start + ready_within)
+        );
+        assert_eq!(check(false, 10), RolloutReadiness::Overdue);
+        assert_eq!(check(true, 11), RolloutReadiness::Ready);
+        assert_eq!(
+            check(false, 12),
+            RolloutReadiness::PendingUntil(start + Duration::from_mins(22))
         );
     }
 
     #[test]
-    fn a_pod_of_the_template_before_does_not_count() {
+    fn pods_of_older_templates_do_not_count() {
         let deployment = |observed, replicas, updated, ready| {
             json!({
                 "metadata": { "generation": 2 },
@@ -123,7 +130,7 @@ mod tests {
                 },
             })
         };
-        for (observed, replicas, updated, ready, wanted) in [
+        for (observed, replicas, updated, ready, expected) in [
             (2, 1, 1, 1, true),
             (2, 2, 1, 2, true),
             (2, 2, 1, 1, false),
@@ -132,20 +139,20 @@ mod tests {
             (1, 1, 1, 1, false),
         ] {
             let deployment = deployment(observed, replicas, updated, ready);
-            assert_eq!(is_ready(&deployment), wanted, "{deployment}");
+            assert_eq!(is_ready(&deployment), expected, "{deployment}");
         }
         assert!(!is_ready(&json!({ "metadata": { "generation": 1 } })));
     }
 
     #[test]
-    fn the_reason_is_that_of_the_first_pod_that_waits() {
+    fn first_waiting_container_gives_the_reason() {
         let pod = |state: Value| json!({ "status": { "containerStatuses": [{ "state": state }] } });
         let pods = [
             pod(json!({ "running": {} })),
             pod(json!({ "waiting": { "reason": "ImagePullBackOff", "message": "no such image" } })),
         ];
         assert_eq!(waiting_reason(&pods), "ImagePullBackOff: no such image");
-        assert_eq!(waiting_reason(&pods[..1]), "none says why");
-        assert_eq!(waiting_reason(&[]), "there is none");
+        assert_eq!(waiting_reason(&pods[..1]), "no container is waiting");
+        assert_eq!(waiting_reason(&[]), "it has no pods");
     }
 }

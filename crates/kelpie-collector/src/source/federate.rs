@@ -1,64 +1,67 @@
-//! One federate request, read as it comes.
+//! Streams the response of a federate request.
 
 use std::sync::Arc;
 
 use kelpie_net::Response;
 
-use super::{FEDERATE, Source, SourceFault, push};
+use super::{FEDERATE_PATH, PrometheusSource, SourceError, send_all};
 use crate::Pipeline;
-use crate::queue::Inlet;
+use crate::queue::BatchSender;
+use crate::request_metrics::RequestKind;
 use crate::tick::Tick;
-use crate::underway::Kind;
 
-const TEXT: &str = "text/plain;version=0.0.4";
+const TEXT_FORMAT: &str = "text/plain;version=0.0.4";
 
-impl Source {
+impl PrometheusSource {
     pub(super) async fn federate(
         &self,
         query: &str,
         tick: &Tick,
-        inlet: &Inlet,
-    ) -> Result<(), SourceFault> {
-        let asked = tick.metrics.begin(Kind::Federate);
-        let mut lent = self.site.connect().await?;
-        let path = format!("{}{FEDERATE}?{query}", self.base);
-        let answer = self.ask(&mut lent, &path, TEXT, asked).await?;
-        self.stream(answer, tick, inlet).await?;
-        self.site.give_back(lent);
+        sender: &BatchSender,
+    ) -> Result<(), SourceError> {
+        let request = tick.metrics.start_request(RequestKind::Federate);
+        let mut pooled = self.peer.connect().await?;
+        let path = format!("{}{FEDERATE_PATH}?{query}", self.base);
+        let response = self.get(&mut pooled, &path, TEXT_FORMAT, request).await?;
+        self.stream(response, tick, sender).await?;
+        self.peer.release(pooled);
         Ok(())
     }
 
-    /// The body, through a pipeline of its own. What came before a fault is sent.
+    /// Passes the body through a pipeline. Samples before an error are sent.
     async fn stream(
         &self,
-        mut answer: Response<'_>,
+        mut response: Response<'_>,
         tick: &Tick,
-        inlet: &Inlet,
-    ) -> Result<(), SourceFault> {
-        let mut pipeline =
-            Pipeline::new(Arc::clone(&tick.rules), Arc::clone(&tick.seen), tick.now_ms);
+        sender: &BatchSender,
+    ) -> Result<(), SourceError> {
+        let mut pipeline = Pipeline::new(
+            Arc::clone(&tick.rules),
+            Arc::clone(&tick.dedup),
+            tick.now_ms,
+        );
         let mut batches = Vec::new();
         let read = loop {
-            let chunk = match answer.chunk().await {
+            let chunk = match response.chunk().await {
                 Ok(Some(chunk)) => chunk,
                 Ok(None) => break Ok(()),
-                Err(source) => break Err(self.site.fault(source).into()),
+                Err(source) => break Err(self.peer.request_error(source).into()),
             };
-            if let Err(fault) = tick.take(chunk.len()) {
-                break Err(fault);
+            if let Err(error) = tick.count_bytes(chunk.len()) {
+                break Err(error);
             }
             let fed = pipeline.feed(&chunk, &mut |batch| batches.push(batch));
-            tick.count(pipeline.take_tally());
-            push(&mut batches, inlet).await?;
-            if let Err(fault) = fed {
-                break Err(fault.into());
+            tick.count_samples(pipeline.take_counts());
+            send_all(&mut batches, sender).await?;
+            if let Err(error) = fed {
+                break Err(error.into());
             }
         };
-        // Closed before anything waits for the hub, unless it was read to its end.
-        drop(answer);
+        // Closes the connection before the hub can block, unless the body was read to its end.
+        drop(response);
         let ended = pipeline.finish(&mut |batch| batches.push(batch));
-        push(&mut batches, inlet).await?;
-        // A body that broke off ends in the middle of a line as well: the first fault says why.
+        send_all(&mut batches, sender).await?;
+        // A truncated body also ends within a line. The first error has the cause.
         read.and_then(|()| Ok(ended?))
     }
 }

@@ -1,36 +1,39 @@
-//! Which selectors go into which request.
+//! Distributes selectors over requests.
 
-use kelpie_net::escape;
+use kelpie_net::percent_encode;
 
-/// Bytes of one request's query. Servers take more (a Prometheus nearly a megabyte); the target of a
-/// request of ours ends at 64 KiB.
-const LONGEST_QUERY: usize = 60_000;
+/// Limits the query of one request. Servers accept more (a Prometheus nearly a megabyte), but the
+/// HTTP client limits the request target to 64 KiB.
+const MAX_QUERY_BYTES: usize = 60_000;
 
-/// A selector that fits into no request.
+/// A selector that does not fit into a request.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
-#[error("the selector that begins with {0:?} is longer than 60,000 bytes: write several")]
-pub struct TooLong(String);
+#[error("the selector that starts with {0:?} is longer than 60,000 bytes: split it")]
+pub struct MatcherTooLong(String);
 
-/// Deals the selectors to `workers`, each of which makes its requests one after the other: the
-/// queries of every worker that has any.
-pub(crate) fn deal(matchers: &[String], workers: usize) -> Result<Vec<Vec<String>>, TooLong> {
-    let mut hands = vec![Vec::new(); workers.clamp(1, matchers.len().max(1))];
-    let count = hands.len();
+/// Distributes the selectors over `workers`, each of which sends its requests one after the other.
+/// Returns the queries of every worker that has any.
+pub(crate) fn assign_matchers(
+    matchers: &[String],
+    workers: usize,
+) -> Result<Vec<Vec<String>>, MatcherTooLong> {
+    let mut worker_queries = vec![Vec::new(); workers.clamp(1, matchers.len().max(1))];
+    let workers = worker_queries.len();
     for (index, matcher) in matchers.iter().enumerate() {
         let mut parameter = "match%5B%5D=".to_owned();
-        escape(matcher, &mut parameter);
-        if parameter.len() > LONGEST_QUERY {
-            return Err(TooLong(matcher.chars().take(40).collect()));
+        percent_encode(matcher, &mut parameter);
+        if parameter.len() > MAX_QUERY_BYTES {
+            return Err(MatcherTooLong(matcher.chars().take(40).collect()));
         }
-        add(&mut hands[index % count], parameter);
+        add(&mut worker_queries[index % workers], parameter);
     }
-    hands.retain(|queries| !queries.is_empty());
-    Ok(hands)
+    worker_queries.retain(|queries| !queries.is_empty());
+    Ok(worker_queries)
 }
 
 fn add(queries: &mut Vec<String>, parameter: String) {
     match queries.last_mut() {
-        Some(query) if query.len() + 1 + parameter.len() <= LONGEST_QUERY => {
+        Some(query) if query.len() + 1 + parameter.len() <= MAX_QUERY_BYTES => {
             query.push('&');
             query.push_str(&parameter);
         }
@@ -48,41 +51,41 @@ mod tests {
     }
 
     #[test]
-    fn one_parameter_per_matcher() {
+    fn each_matcher_is_one_parameter() {
         let matchers = ["up".to_owned(), "{a=\"b c\"}".to_owned()];
-        let dealt = deal(&matchers, 1).unwrap();
+        let assigned = assign_matchers(&matchers, 1).unwrap();
         assert_eq!(
-            dealt,
+            assigned,
             [["match%5B%5D=up&match%5B%5D=%7Ba%3D%22b%20c%22%7D"]]
         );
     }
 
     #[test]
-    fn every_query_is_short_enough_and_no_matcher_is_lost() {
+    fn queries_are_short_and_complete() {
         let matchers = selectors(5_000, 90);
         for workers in [1, 2, 7] {
-            let dealt = deal(&matchers, workers).unwrap();
-            assert_eq!(dealt.len(), workers);
-            let queries = || dealt.iter().flatten();
-            assert!(queries().all(|query| query.len() <= LONGEST_QUERY));
+            let assigned = assign_matchers(&matchers, workers).unwrap();
+            assert_eq!(assigned.len(), workers);
+            let queries = || assigned.iter().flatten();
+            assert!(queries().all(|query| query.len() <= MAX_QUERY_BYTES));
             let parameters: usize = queries().map(|query| query.split('&').count()).sum();
             assert_eq!(parameters, matchers.len());
-            // Nearly full ones: as few requests as possible.
-            let least = queries().map(String::len).sum::<usize>() / LONGEST_QUERY;
+            // Queries are nearly full, so that there are as few requests as possible.
+            let least = queries().map(String::len).sum::<usize>() / MAX_QUERY_BYTES;
             assert!(queries().count() <= least + workers);
         }
     }
 
     #[test]
-    fn workers_without_matchers_do_not_exist() {
-        assert_eq!(deal(&selectors(2, 3), 9).unwrap().len(), 2);
-        assert!(deal(&[], 3).unwrap().is_empty());
+    fn workers_without_matchers_are_dropped() {
+        assert_eq!(assign_matchers(&selectors(2, 3), 9).unwrap().len(), 2);
+        assert!(assign_matchers(&[], 3).unwrap().is_empty());
     }
 
     #[test]
-    fn a_matcher_that_fits_nowhere_is_an_error_that_shows_where_it_begins() {
+    fn too_long_matcher_is_rejected_with_excerpt() {
         let long = format!("{{__name__=\"{}\"}}", "m".repeat(70_000));
-        let error = deal(&[long], 1).unwrap_err().to_string();
+        let error = assign_matchers(&[long], 1).unwrap_err().to_string();
         assert!(error.contains("{__name__="), "{error}");
         assert!(error.len() < 200, "{error}");
     }

@@ -1,8 +1,8 @@
-//! Where samples come from.
+//! Reads samples from a Prometheus.
 
 mod federate;
 mod matchers;
-mod rule;
+mod recording_rule;
 
 use std::ops::ControlFlow;
 use std::time::Duration;
@@ -10,108 +10,110 @@ use std::time::Duration;
 use http::header::{ACCEPT, ACCEPT_ENCODING, CONTENT_ENCODING, HeaderValue};
 use kelpie_net::{Network, Response};
 
-pub use self::matchers::TooLong;
-pub(crate) use self::matchers::deal;
-pub use self::rule::RecordingRule;
+pub use self::matchers::MatcherTooLong;
+pub(crate) use self::matchers::assign_matchers;
+pub use self::recording_rule::RecordingRule;
 
-use crate::queue::{Inlet, Stuck};
-use crate::said::said;
-use crate::site::{Access, Lent, Site, SiteError, SiteFault};
+use crate::http_error::http_error;
+use crate::peer::{HttpPeer, PeerConfig, PeerConfigError, PeerError, PooledConnection};
+use crate::queue::{BatchSender, QueueFull};
+use crate::request_metrics::RequestInFlight;
 use crate::text::TextError;
 use crate::tick::Tick;
-use crate::underway::Underway;
 
-/// Where a Prometheus federates. A URL that names it means the server.
-const FEDERATE: &str = "/federate";
+/// The federate path. It is removed from a URL that ends with it.
+const FEDERATE_PATH: &str = "/federate";
 
-/// Of an answer that is no success.
-const LARGEST_COMPLAINT: usize = 64 * 1024;
+/// Limits the body of an error response.
+const MAX_ERROR_BYTES: usize = 64 * 1024;
 
-/// A Prometheus, and what is wanted of it.
-pub(crate) struct Source {
-    site: Site,
-    /// Of the server, without `/federate`.
+/// A Prometheus with the queries for it.
+pub(crate) struct PrometheusSource {
+    peer: HttpPeer,
+    /// The path of the URL without `/federate`.
     base: String,
     /// The federate queries of each worker.
-    hands: Vec<Vec<String>>,
+    worker_queries: Vec<Vec<String>>,
     rules: Vec<RecordingRule>,
 }
 
-/// A part of a tick's reading, for one task.
+/// The part of a tick's reading that runs as one task.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Part {
-    /// The federate queries of one worker.
-    Hand(usize),
-    /// All recording rules.
-    Rules,
+pub(crate) enum ReadTask {
+    /// The federate queries of one worker, by its index.
+    Federate(usize),
+    /// All recording rules, one after the other.
+    RecordingRules,
 }
 
-/// Why a part of the reading failed.
+/// A failed [`ReadTask`], or a part of one.
 #[derive(Debug, thiserror::Error)]
-pub(crate) enum SourceFault {
+pub(crate) enum SourceError {
     #[error("{0}")]
-    Site(#[from] SiteFault),
+    Peer(#[from] PeerError),
     #[error("{0}")]
     Status(String),
     #[error("{0}")]
     Text(#[from] TextError),
     #[error("{0}")]
-    Answer(String),
-    #[error("what it sends in a tick is larger than --limit-bytes {0}")]
+    Response(String),
+    #[error("the responses of one tick are larger than --limit-bytes {0}")]
     TooMuch(u64),
     #[error(
-        "the hub is too slow: the queue to it was full for {0:?}, and the source must not wait"
+        "the hub is too slow: the queue was full for {0:?}; stopped reading to unblock the source"
     )]
-    Stuck(Duration),
+    QueueFull(Duration),
 }
 
-impl From<Stuck> for SourceFault {
-    fn from(Stuck: Stuck) -> Self {
-        Self::Stuck(crate::queue::PATIENCE)
+impl From<QueueFull> for SourceError {
+    fn from(QueueFull: QueueFull) -> Self {
+        Self::QueueFull(crate::queue::SEND_TIMEOUT)
     }
 }
 
-impl Source {
+impl PrometheusSource {
     pub(crate) fn new(
-        access: &Access,
+        config: &PeerConfig,
         network: &Network,
-        hands: Vec<Vec<String>>,
+        worker_queries: Vec<Vec<String>>,
         rules: Vec<RecordingRule>,
-    ) -> Result<Self, SiteError> {
-        let site = Site::new(access, network)?;
-        let base = site.path();
-        let base = base.strip_suffix(FEDERATE).unwrap_or(base).to_owned();
+    ) -> Result<Self, PeerConfigError> {
+        let peer = HttpPeer::new(config, network)?;
+        let base = peer.path();
+        let base = base.strip_suffix(FEDERATE_PATH).unwrap_or(base).to_owned();
         Ok(Self {
-            site,
+            peer,
             base,
-            hands,
+            worker_queries,
             rules,
         })
     }
 
-    /// What is to be read in a tick, each by a task of its own.
-    pub(crate) fn parts(&self) -> impl Iterator<Item = Part> {
-        let rules = (!self.rules.is_empty()).then_some(Part::Rules);
-        (0..self.hands.len()).map(Part::Hand).chain(rules)
+    /// Returns the tasks of a tick.
+    pub(crate) fn tasks(&self) -> impl Iterator<Item = ReadTask> {
+        let rules = (!self.rules.is_empty()).then_some(ReadTask::RecordingRules);
+        (0..self.worker_queries.len())
+            .map(ReadTask::Federate)
+            .chain(rules)
     }
 
-    /// Reads a part into the queue. What fails is named in the ledger, and the rest goes on, but for
-    /// what ends the whole tick.
-    pub(crate) async fn read(&self, part: Part, tick: &Tick, inlet: &Inlet) {
-        match part {
-            Part::Hand(worker) => {
-                for query in &self.hands[worker] {
-                    let read = self.federate(query, tick, inlet).await;
-                    if note(tick, FEDERATE, read).is_break() {
+    /// Runs a task, which reads samples into the queue. Failures are recorded in the stats and
+    /// reading continues, unless the failure ends the whole tick.
+    pub(crate) async fn read(&self, task: ReadTask, tick: &Tick, sender: &BatchSender) {
+        match task {
+            ReadTask::Federate(worker) => {
+                for query in &self.worker_queries[worker] {
+                    let read = self.federate(query, tick, sender).await;
+                    if record_failure(tick, FEDERATE_PATH, read).is_break() {
                         return;
                     }
                 }
             }
-            Part::Rules => {
+            ReadTask::RecordingRules => {
                 for rule in &self.rules {
-                    let read = self.evaluate(rule, tick, inlet).await;
+                    let read = self.evaluate(rule, tick, sender).await;
                     let name = format!("recording rule {}", rule.name);
-                    if note(tick, &name, read).is_break() {
+                    if record_failure(tick, &name, read).is_break() {
                         return;
                     }
                 }
@@ -119,67 +121,68 @@ impl Source {
         }
     }
 
-    /// An answer that is a success.
-    async fn ask<'c>(
+    /// Sends a GET request. Returns an error if the response is not a success.
+    async fn get<'c>(
         &self,
-        lent: &'c mut Lent,
+        pooled: &'c mut PooledConnection,
         path: &str,
         accept: &'static str,
-        asked: Underway,
-    ) -> Result<Response<'c>, SourceFault> {
-        let mut headers = self.site.headers()?;
+        request: RequestInFlight,
+    ) -> Result<Response<'c>, SourceError> {
+        let mut headers = self.peer.headers()?;
         headers.insert(ACCEPT, HeaderValue::from_static(accept));
         headers.insert(ACCEPT_ENCODING, HeaderValue::from_static("identity"));
-        let answer = lent.connection.get(path, &headers).await;
-        let answer = answer.map_err(|source| self.site.fault(source))?;
-        asked.answered(answer.status);
-        if !answer.status.is_success() {
-            return Err(complaint(answer).await);
+        let response = pooled.connection.get(path, &headers).await;
+        let response = response.map_err(|source| self.peer.request_error(source))?;
+        request.responded(response.status);
+        if !response.status.is_success() {
+            return Err(status_error(response).await);
         }
-        // Who compresses all the same is some proxy in between, and a bomb is no answer.
-        match answer.header(&CONTENT_ENCODING) {
-            None | Some("" | "identity") => Ok(answer),
-            Some(how) => {
-                let how: String = how.chars().take(20).collect();
-                let text = format!("its answer is compressed ({how}), which was not asked for");
-                Err(SourceFault::Answer(text))
+        // Only a proxy compresses unasked. Nothing is decompressed, so that there are no zip bombs.
+        match response.header(&CONTENT_ENCODING) {
+            None | Some("" | "identity") => Ok(response),
+            Some(encoding) => {
+                let encoding: String = encoding.chars().take(20).collect();
+                let text =
+                    format!("the response is compressed ({encoding}), which was not requested");
+                Err(SourceError::Response(text))
             }
         }
     }
 }
 
-/// An answer that is no success, in words.
-async fn complaint(mut answer: Response<'_>) -> SourceFault {
-    let (status, headers) = (answer.status, std::mem::take(&mut answer.headers));
-    let body = answer.collect(LARGEST_COMPLAINT).await.unwrap_or_default();
-    let said = said(status, &headers, &String::from_utf8_lossy(&body));
-    SourceFault::Status(match status.as_u16() {
-        401 | 403 => format!("{said} (look at --from-token-file)"),
-        _ => said,
+/// Describes a response that is not a success.
+async fn status_error(mut response: Response<'_>) -> SourceError {
+    let (status, headers) = (response.status, std::mem::take(&mut response.headers));
+    let body = response.collect(MAX_ERROR_BYTES).await.unwrap_or_default();
+    let error = http_error(status, &headers, &String::from_utf8_lossy(&body));
+    SourceError::Status(match status.as_u16() {
+        401 | 403 => format!("{error} (check --from-token-file)"),
+        _ => error,
     })
 }
 
-/// Names what has failed; breaks if there is no point in going on.
-fn note(tick: &Tick, what: &str, read: Result<(), SourceFault>) -> ControlFlow<()> {
-    let Err(fault) = read else {
+/// Records a failure in the stats. Breaks if it ends the task.
+fn record_failure(tick: &Tick, query: &str, read: Result<(), SourceError>) -> ControlFlow<()> {
+    let Err(error) = read else {
         return ControlFlow::Continue(());
     };
-    if let SourceFault::Stuck(_) = fault {
-        tick.abort(fault.to_string());
+    if let SourceError::QueueFull(_) = error {
+        tick.abort(error.to_string());
         return ControlFlow::Break(());
     }
-    let failure = format!("the source: {what}: {fault}");
-    tick.ledger.lock().fail(failure);
-    match fault {
-        SourceFault::TooMuch(_) => ControlFlow::Break(()),
+    let failure = format!("source: {query}: {error}");
+    tick.stats.lock().fail(failure);
+    match error {
+        SourceError::TooMuch(_) => ControlFlow::Break(()),
         _ => ControlFlow::Continue(()),
     }
 }
 
-/// Batches that a pipeline has given, into the queue.
-async fn push(batches: &mut Vec<crate::Batch>, inlet: &Inlet) -> Result<(), Stuck> {
+/// Moves the batches of a pipeline into the queue.
+async fn send_all(batches: &mut Vec<crate::Batch>, sender: &BatchSender) -> Result<(), QueueFull> {
     for batch in batches.drain(..) {
-        inlet.push(batch).await?;
+        sender.send(batch).await?;
     }
     Ok(())
 }

@@ -1,58 +1,49 @@
-//! What is wrong with a body.
+//! Errors of the text format.
 
 use thiserror::Error;
 
-/// Why the source's answer cannot be read on. All of them fail the tick.
+/// A response of the source that cannot be parsed further. Every error fails the tick. `line`
+/// counts from 1, and `start` is the start of that line.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
+#[expect(missing_docs, reason = "the doc of the enum explains the fields")]
 pub enum TextError {
-    /// A line that is not in the text format.
+    /// The line is not in the text format.
     #[error(
-        "line {line} of the source's answer is not in the text format: {fault}; it begins with {begin:?}"
+        "line {line} of the source's response is not in the text format: {error}; \
+         it starts with {start:?}"
     )]
     Malformed {
-        /// Counted from 1.
         line: u64,
-        /// What is wrong, and where on the line.
-        fault: Fault,
-        /// How the line begins.
-        begin: String,
+        error: LineError,
+        start: String,
     },
-    /// A line longer than any sample.
+    /// The line is longer than `limit`, which no sample needs.
     #[error(
-        "line {line} of the source's answer is longer than {limit} bytes; it begins with {begin:?}"
+        "line {line} of the source's response is longer than {limit} bytes; it starts with \
+         {start:?}"
     )]
     TooLong {
-        /// Counted from 1.
         line: u64,
-        /// Bytes a line may have.
         limit: usize,
-        /// How the line begins.
-        begin: String,
+        start: String,
     },
-    /// The body ended in the middle of a line.
-    #[error(
-        "the source's answer was cut in the middle of line {line}, which begins with {begin:?}"
-    )]
-    Cut {
-        /// Counted from 1.
-        line: u64,
-        /// How the line begins.
-        begin: String,
-    },
+    /// The body ended within a line.
+    #[error("the source's response was truncated within line {line}, which starts with {start:?}")]
+    Truncated { line: u64, start: String },
 }
 
-/// What is wrong with a line.
+/// The first error on a line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 #[error("expected {expected} at byte {at}")]
-pub struct Fault {
-    /// What should have stood there.
+pub struct LineError {
+    /// A description of the expected input.
     pub expected: &'static str,
-    /// Counted from 0.
+    /// The offset within the line, from 0.
     pub at: usize,
 }
 
-/// The beginning of a line, short enough for a message.
-pub(super) fn begin(line: &[u8]) -> String {
-    const SHOWN: usize = 80;
-    String::from_utf8_lossy(&line[..line.len().min(SHOWN)]).into_owned()
+/// Returns the start of a line, short enough for a message.
+pub(super) fn line_start(line: &[u8]) -> String {
+    const MAX_BYTES: usize = 80;
+    String::from_utf8_lossy(&line[..line.len().min(MAX_BYTES)]).into_owned()
 }

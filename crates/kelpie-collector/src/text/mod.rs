@@ -1,14 +1,14 @@
-//! The Prometheus text format, read as it comes from the network.
+//! Parses the Prometheus text format as it arrives from the network.
 //!
-//! [`Lines`] joins what the network has cut; [`read`] reads a line, by the grammar of Prometheus'
-//! own reader; `number` reads values and timestamps.
+//! [`LineReader`] joins lines that were split by the network. [`parse_line`] parses a line by the
+//! grammar of Prometheus' own parser, and `number` parses values and timestamps.
 
 mod error;
-mod line;
-mod lines;
+mod line_reader;
 mod number;
+mod parser;
 
 pub use error::TextError;
 
-pub(crate) use line::{read, text_of};
-pub(crate) use lines::Lines;
+pub(crate) use line_reader::LineReader;
+pub(crate) use parser::{parse_line, span_text};

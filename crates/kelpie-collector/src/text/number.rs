@@ -1,9 +1,9 @@
-//! Values and timestamps, as Prometheus' own reader takes them.
+//! Parses values and timestamps like Prometheus.
 
-/// A value, or nothing if it is none.
+/// Parses a value. Returns `None` if it is invalid.
 ///
-/// Prometheus reads with Go's `ParseFloat`: unlike Rust it refuses a NaN with a sign and a number
-/// too large for a float. Prometheus itself refuses hexadecimal and underscores, as Rust does.
+/// Prometheus uses Go's `ParseFloat`, which unlike Rust rejects a NaN with a sign and a number too
+/// large for a float. Prometheus itself rejects hexadecimal numbers and underscores, as Rust does.
 pub(super) fn value(token: &str) -> Option<f64> {
     if let Some(value) = integer(token.as_bytes()) {
         return Some(value);
@@ -16,7 +16,7 @@ pub(super) fn value(token: &str) -> Option<f64> {
     (value.is_finite() || is_spelled_out()).then_some(value)
 }
 
-/// Most values are short integers: those that a float holds exactly need no rounding.
+/// Parses a short integer, as most values are. A float holds it exactly, without rounding.
 fn integer(token: &[u8]) -> Option<f64> {
     const EXACT_DIGITS: usize = 9;
     if token.is_empty() || token.len() > EXACT_DIGITS {
@@ -33,9 +33,9 @@ fn integer(token: &[u8]) -> Option<f64> {
     Some(f64::from(value))
 }
 
-/// Milliseconds, or nothing if they are none. Prometheus takes digits only.
+/// Parses a timestamp in milliseconds. Like Prometheus it accepts only digits.
 pub(super) fn timestamp(token: &[u8]) -> Option<i64> {
-    /// As many digits as never overflow.
+    /// The number of digits that cannot overflow.
     const SAFE_DIGITS: usize = 19;
     let mut digits = token;
     while digits.len() > SAFE_DIGITS {

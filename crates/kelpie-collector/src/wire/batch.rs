@@ -1,85 +1,86 @@
-//! A batch of samples, ready to be sent.
+//! An encoded batch of samples.
 
 use bytes::Bytes;
 use snap::raw::{Decoder, Encoder};
 
-use super::draft::compress;
-use super::sample::{self, Sample};
+use super::batch_builder::compress;
+use super::decoded_sample::{self, DecodedSample};
 
-/// A batch of samples, ready to be sent, with what is needed when the answer comes.
+/// An encoded batch of samples. It keeps the keys of its samples to acknowledge or split them.
 #[derive(Clone, Debug)]
 pub struct Batch {
     encoded: Bytes,
-    marks: Box<[Mark]>,
+    keys: Box<[SampleKey]>,
 }
 
-/// What is kept of a sample.
+/// The identity of a sample in a batch.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Mark {
+pub(crate) struct SampleKey {
     pub(super) hash: u64,
     pub(super) timestamp_ms: i64,
-    /// Where its series ends in the request before compression.
+    /// The end of its series in the uncompressed request.
     pub(super) end: u32,
 }
 
 impl Batch {
     pub(super) fn pack(
         request: &[u8],
-        marks: Box<[Mark]>,
+        keys: Box<[SampleKey]>,
         scratch: &mut Vec<u8>,
         encoder: &mut Encoder,
     ) -> Self {
         let encoded = Bytes::copy_from_slice(compress(request, scratch, encoder));
-        Self { encoded, marks }
+        Self { encoded, keys }
     }
 
-    /// Samples in it.
+    /// Returns the number of samples.
     #[expect(clippy::len_without_is_empty, reason = "there are no empty batches")]
     pub fn len(&self) -> usize {
-        self.marks.len()
+        self.keys.len()
     }
 
-    /// The body of the request: a `WriteRequest` in snappy's block format.
+    /// Returns the body of the request: a `WriteRequest` in snappy's block format.
     pub fn encoded(&self) -> Bytes {
         self.encoded.clone()
     }
 
-    /// Memory that it holds.
+    /// Returns the memory of the batch in bytes.
     pub fn bytes(&self) -> usize {
-        self.encoded.len() + size_of_val(&*self.marks)
+        self.encoded.len() + size_of_val(&*self.keys)
     }
 
-    /// Hash and timestamp of every sample, for [`crate::Seen`].
-    pub fn marks(&self) -> impl Iterator<Item = (u64, i64)> {
-        self.marks.iter().map(|mark| (mark.hash, mark.timestamp_ms))
+    /// Returns the hash and timestamp of every sample, for [`crate::DedupTable`].
+    pub fn sample_keys(&self) -> impl Iterator<Item = (u64, i64)> {
+        self.keys.iter().map(|key| (key.hash, key.timestamp_ms))
     }
 
-    /// Its two halves, to find what a hub refuses; nothing if there is only one sample.
+    /// Splits the batch into halves, to find the samples that a hub refuses. Returns `None` if
+    /// there is only one sample.
     pub fn halves(&self) -> Option<(Self, Self)> {
         let middle = self.len() / 2;
-        let (head, tail) = self.marks.split_at(middle);
+        let (head, tail) = self.keys.split_at(middle);
         let cut = head.last()?.end;
         let request = self.request()?;
         let (before, after) = request.split_at_checked(cut as usize)?;
-        let shifted = |mark: &Mark| Mark {
-            end: mark.end - cut,
-            ..*mark
+        let shift = |key: &SampleKey| SampleKey {
+            end: key.end - cut,
+            ..*key
         };
         let (mut scratch, mut encoder) = (Vec::new(), Encoder::new());
-        let mut pack = |request, marks| Self::pack(request, marks, &mut scratch, &mut encoder);
+        let mut pack = |request, keys| Self::pack(request, keys, &mut scratch, &mut encoder);
         Some((
             pack(before, head.into()),
-            pack(after, tail.iter().map(shifted).collect()),
+            pack(after, tail.iter().map(shift).collect()),
         ))
     }
 
-    /// What is in it, as the hub will read it: for a dry run.
-    pub fn samples(&self) -> Vec<Sample> {
+    /// Decodes the samples as the hub reads them, for a dry run.
+    pub fn samples(&self) -> Vec<DecodedSample> {
         let request = self.request().unwrap_or_default();
-        sample::decode(&request).unwrap_or_default()
+        decoded_sample::decode(&request).unwrap_or_default()
     }
 
-    /// We have compressed it ourselves: it can be read.
+    /// Decompresses the request. This cannot fail for data that [`Batch::pack`] compressed.
     fn request(&self) -> Option<Vec<u8>> {
         Decoder::new().decompress_vec(&self.encoded).ok()
     }

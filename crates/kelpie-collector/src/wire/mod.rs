@@ -1,13 +1,13 @@
-//! Remote write 1.0: protobuf, written by hand from borrowed labels, in snappy's block format.
+//! Remote write 1.0: hand-written protobuf from borrowed labels, in snappy's block format.
 
 mod batch;
-mod draft;
-mod sample;
-mod series;
+mod batch_builder;
+mod decoded_sample;
+mod series_writer;
 mod varint;
 
 pub use batch::Batch;
-pub use sample::Sample;
+pub use decoded_sample::DecodedSample;
 
-pub(crate) use draft::Draft;
-pub(crate) use series::{Series, encoded_label};
+pub(crate) use batch_builder::BatchBuilder;
+pub(crate) use series_writer::{SeriesWriter, encoded_label};

@@ -1,7 +1,7 @@
-//! Protobuf's integers.
+//! Protobuf varints.
 
-/// Appends an integer.
-pub(super) fn put(to: &mut Vec<u8>, mut value: u64) {
+/// Appends `value` as a varint.
+pub(super) fn write(to: &mut Vec<u8>, mut value: u64) {
     while value >= 0x80 {
         to.push(low_byte(value) | 0x80);
         value >>= 7;
@@ -9,15 +9,15 @@ pub(super) fn put(to: &mut Vec<u8>, mut value: u64) {
     to.push(low_byte(value));
 }
 
-/// Bytes that an integer takes.
+/// Returns the encoded size in bytes.
 pub(super) fn size(value: u64) -> usize {
-    // One byte for each seven bits, and zero takes one too.
+    // One byte for every seven bits. Zero takes one byte too.
     let bits = 64 - (value | 1).leading_zeros();
     bits.div_ceil(7) as usize
 }
 
-/// Takes an integer off the front.
-pub(super) fn take(from: &mut &[u8]) -> Option<u64> {
+/// Reads a varint and advances `from` past it.
+pub(super) fn read(from: &mut &[u8]) -> Option<u64> {
     let mut value = 0;
     for shift in (0..64).step_by(7) {
         let (&byte, rest) = from.split_first()?;

@@ -1,4 +1,4 @@
-//! Behaviour of the collector: text in, batches out, and on to the hub.
+//! Behaviour of the collector: from text to batches, and on to the hub.
 #![allow(
     missing_docs,
     unreachable_pub,
@@ -6,12 +6,12 @@
     reason = "test code fails loudly"
 )]
 
-mod batches;
-mod corpus;
+mod batch;
+mod chunked_body;
+mod dedup;
+mod fixture;
 mod forward;
-mod pieces;
-mod promises;
-mod rig;
-mod seen;
-mod text;
+mod properties;
+mod recorded_bodies;
+mod text_format;
 mod transform;

@@ -1,24 +1,25 @@
-//! What becomes of a sample on its way.
+//! Injected, elided and renamed labels and metrics, and dropped samples.
 
-use kelpie_collector::{Cause, RuleError, Rules};
+use kelpie_collector::{FilterCause, TransformRuleError, TransformRules};
 
-use crate::rig::{NOW, run};
+use crate::fixture::{NOW, run};
 
-fn sent(rules: Rules, body: &str) -> Vec<String> {
+fn sent(rules: TransformRules, body: &str) -> Vec<String> {
     let outcome = run(rules, body.as_bytes());
     assert_eq!(outcome.result, Ok(()));
     outcome.sent()
 }
 
-fn rules() -> Rules {
-    let rules = Rules::new().inject("cluster", "spoke").unwrap();
+fn rules() -> TransformRules {
+    let rules = TransformRules::new().inject("cluster", "spoke").unwrap();
     let rules = rules.inject("clusterID", "7f1c").unwrap();
     rules.elide("prometheus").unwrap()
 }
 
 #[test]
-fn our_labels_override_spoofed_ones() {
-    let body = "a{cluster=\"me\",clusterID=\"\",x=\"y\"} 1\nb{cluster=\"p\",cluster=\"q\",__name__=\"c\"} 1\n";
+fn injected_labels_override_spoofed_ones() {
+    let body = "a{cluster=\"me\",clusterID=\"\",x=\"y\"} 1\n\
+                b{cluster=\"p\",cluster=\"q\",__name__=\"c\"} 1\n";
     assert_eq!(
         sent(rules(), body),
         [
@@ -29,7 +30,7 @@ fn our_labels_override_spoofed_ones() {
 }
 
 #[test]
-fn labels_are_sorted_and_those_elided_or_without_a_value_are_gone() {
+fn labels_are_sorted_elided_and_nonempty() {
     let body = "a{z=\"1\",prometheus=\"p\",Z=\"2\",instance=\"\",_=\"3\",cluster_name=\"4\"} 1\n";
     assert_eq!(
         sent(rules(), body),
@@ -39,7 +40,7 @@ fn labels_are_sorted_and_those_elided_or_without_a_value_are_gone() {
 }
 
 #[test]
-fn names_with_a_common_beginning_are_told_apart() {
+fn names_with_common_prefix_are_distinct() {
     let body = "a{clusterIDx=\"1\",prometheus_=\"2\",prometheu=\"3\",clusterI=\"4\"} 1\n";
     assert_eq!(
         sent(rules(), body),
@@ -51,8 +52,8 @@ fn names_with_a_common_beginning_are_told_apart() {
 }
 
 #[test]
-fn a_metric_is_renamed_and_keeps_its_labels() {
-    let rules = Rules::new().rename("old", "new:name").unwrap();
+fn renamed_metric_keeps_labels() {
+    let rules = TransformRules::new().rename("old", "new:name").unwrap();
     let body = "old{x=\"y\"} 1\nolder 2\n";
     assert_eq!(
         sent(rules, body),
@@ -64,16 +65,16 @@ fn a_metric_is_renamed_and_keeps_its_labels() {
 }
 
 #[test]
-fn a_sample_with_two_labels_of_one_name_is_dropped_and_counted() {
+fn duplicate_label_drops_sample() {
     let body = "a{x=\"1\",y=\"2\",x=\"3\"} 1\nb{x=\"\",x=\"1\"} 1\n";
-    let outcome = run(Rules::new(), body.as_bytes());
-    assert_eq!(outcome.tally.filtered(Cause::DuplicateLabel), 1);
+    let outcome = run(TransformRules::new(), body.as_bytes());
+    assert_eq!(outcome.counts.filtered(FilterCause::DuplicateLabel), 1);
     assert_eq!(outcome.sent(), [r#"b{x="1"} 1 1700000000000"#]);
-    assert_eq!(outcome.tally.read, 2);
+    assert_eq!(outcome.counts.read, 2);
 }
 
 #[test]
-fn a_sample_older_than_a_day_or_five_minutes_ahead_is_dropped_and_counted() {
+fn misdated_samples_are_dropped_and_counted() {
     let (day, minutes) = (24 * 60 * 60 * 1000, 5 * 60 * 1000);
     let body = format!(
         "a 1 {}\nb 1 {}\nc 1 {}\nd 1 {}\ne 1 0\n",
@@ -82,41 +83,41 @@ fn a_sample_older_than_a_day_or_five_minutes_ahead_is_dropped_and_counted() {
         NOW + minutes,
         NOW + minutes + 1,
     );
-    let outcome = run(Rules::new(), body.as_bytes());
+    let outcome = run(TransformRules::new(), body.as_bytes());
     let sent = outcome.sent();
     assert!(sent[0].starts_with("a ") && sent[1].starts_with("c "));
-    assert_eq!((sent.len(), outcome.tally.sent), (2, 2));
-    assert_eq!(outcome.tally.filtered(Cause::Old), 2);
-    assert_eq!(outcome.tally.filtered(Cause::Future), 1);
+    assert_eq!((sent.len(), outcome.counts.sent), (2, 2));
+    assert_eq!(outcome.counts.filtered(FilterCause::Old), 2);
+    assert_eq!(outcome.counts.filtered(FilterCause::Future), 1);
 }
 
 #[test]
-fn rules_that_cannot_be_followed_are_refused() {
-    type Make = fn(Rules) -> Result<Rules, RuleError>;
+fn invalid_rules_are_rejected() {
+    type Make = fn(TransformRules) -> Result<TransformRules, TransformRuleError>;
     let cases: [(Make, &str); 7] = [
         (
             |rules| rules.inject("1a", "x"),
-            "\"1a\" cannot be the name of a label",
+            "\"1a\" is not a valid label name",
         ),
         (
             |rules| rules.elide("a:b"),
-            "\"a:b\" cannot be the name of a label",
+            "\"a:b\" is not a valid label name",
         ),
         (
             |rules| rules.elide("__name__"),
-            "\"__name__\" cannot be the name",
+            "\"__name__\" is not a valid label name",
         ),
         (
             |rules| rules.inject("a", ""),
-            "label a is to be injected without a value",
+            "label a has no value to inject",
         ),
         (
             |rules| rules.elide("cluster"),
-            "label cluster is named twice",
+            "label cluster is listed twice",
         ),
         (
             |rules| rules.rename("a", ""),
-            "\"\" cannot be the name of a metric",
+            "\"\" is not a valid metric name",
         ),
         (
             |rules| rules.rename("a", "b")?.rename("a", "c"),

@@ -1,36 +1,45 @@
-//! The controllers to scale: `dependentResourceInfos`.
+//! `dependentResourceInfos`: the controllers to scale.
 
-use kelpie_core::{ResourceRef, ScaleRule, Target};
+use kelpie_core::prober::{ActuatorKind, FlowRule, ResourceRef, Setting, Target};
 
-use crate::key::{Table, key};
-use crate::name::{self, Rule};
-use crate::reader::Section;
-use crate::value::{MOST, Span, Value};
+use crate::name_format::{self, NameFormat};
+use crate::parse::Section;
+use crate::schema::{MapSchema, key};
+use crate::value::{ConfigValue, DurationRange, MAX_COUNT};
 
-pub(crate) const TARGET: Table = Table {
-    place: "in an entry of `dependentResourceInfos`",
+pub(crate) const TARGET: MapSchema = MapSchema {
+    location: "in an entry of `dependentResourceInfos`",
     expected: "a map with ref, scaleUp, scaleDown",
     keys: &[
         key("ref"),
         key("optional"),
+        key("actuator"),
+        key("deadlineTarget"),
         key("scaleUp"),
         key("scaleDown"),
     ],
-    retired: &[(
+    removed: &[(
         "shouldExist",
-        "`optional` replaced it, with the opposite meaning",
+        "it was replaced by `optional`, which has the opposite meaning",
     )],
 };
 
-pub(crate) const REFERENCE: Table = Table {
-    place: "under `ref`",
+/// The actuators by their names in a file.
+pub(super) const ACTUATORS: [(&str, ActuatorKind); 1] = [("scale", ActuatorKind::Scale)];
+
+/// The controller that turns nodes Unknown, which the deadline is about unless a file says
+/// otherwise.
+const NODE_CONTROLLER: &str = "kube-controller-manager";
+
+pub(crate) const REFERENCE: MapSchema = MapSchema {
+    location: "under `ref`",
     expected: "a map with apiVersion, kind, name",
     keys: &[key("apiVersion"), key("kind"), key("name")],
-    retired: &[],
+    removed: &[],
 };
 
-pub(crate) const SCALE: Table = Table {
-    place: "under `scaleUp` and `scaleDown`",
+pub(crate) const SCALE: MapSchema = MapSchema {
+    location: "under `scaleUp` and `scaleDown`",
     expected: "a map with any of level, initialDelay, timeout, replicas; {} takes the defaults",
     keys: &[
         key("level"),
@@ -38,22 +47,22 @@ pub(crate) const SCALE: Table = Table {
         key("timeout"),
         key("replicas"),
     ],
-    retired: &[],
+    removed: &[],
 };
 
-/// A target and the section that says how it is fenced, for warnings about it.
-pub(super) struct Found<'r> {
+/// A target with its `scaleDown` section, to which warnings about the fence refer.
+pub(super) struct ParsedTarget<'r> {
     pub target: Target,
     pub down: Section<'r>,
 }
 
-/// All targets that are whole; what is broken is reported.
-pub(super) fn read<'r>(root: &Section<'r>) -> Vec<Found<'r>> {
+/// Reads all valid targets and reports the others.
+pub(super) fn parse<'r>(root: &Section<'r>) -> Vec<ParsedTarget<'r>> {
     const EXPECTED: &str = "a list of at least one controller to scale";
     let Some(value) = root.require("dependentResourceInfos", EXPECTED) else {
         return Vec::new();
     };
-    let Some(items) = value.some_items(EXPECTED) else {
+    let Some(items) = value.non_empty_items(EXPECTED) else {
         return Vec::new();
     };
     let mut seen = Vec::new();
@@ -63,7 +72,10 @@ pub(super) fn read<'r>(root: &Section<'r>) -> Vec<Found<'r>> {
         .collect()
 }
 
-fn target<'r>(item: Value<'r>, seen: &mut Vec<(ResourceRef, String)>) -> Option<Found<'r>> {
+fn target<'r>(
+    item: ConfigValue<'r>,
+    seen: &mut Vec<(ResourceRef, String)>,
+) -> Option<ParsedTarget<'r>> {
     let path = item.path.clone();
     let section = item.section(&TARGET)?;
     let resource = section
@@ -71,13 +83,16 @@ fn target<'r>(item: Value<'r>, seen: &mut Vec<(ResourceRef, String)>) -> Option<
         .and_then(|v| v.section(&REFERENCE))
         .and_then(|reference| resource(&reference));
     if let Some(resource) = &resource {
-        if let Some((_, first)) = seen.iter().find(|(known, _)| is_same(known, resource)) {
-            let problem = crate::Problem::error(
-                section.place_of("ref"),
+        if let Some((_, first)) = seen
+            .iter()
+            .find(|(known, _)| is_same_object(known, resource))
+        {
+            let problem = crate::ConfigProblem::error(
+                section.position_of("ref"),
                 &section.path_of("ref"),
                 format!("{resource} is already the target of {first}"),
             );
-            section.reader.report(
+            section.context.report(
                 problem
                     .value(resource.to_string())
                     .expected("each object once"),
@@ -88,46 +103,53 @@ fn target<'r>(item: Value<'r>, seen: &mut Vec<(ResourceRef, String)>) -> Option<
     }
     let optional = section
         .get("optional")
-        .and_then(|v| v.truth())
+        .and_then(|v| v.boolean())
         .unwrap_or(false);
+    let actuator = section.get("actuator").and_then(|v| v.choice(&ACTUATORS));
+    let deadline_target = section.get("deadlineTarget").and_then(|v| v.boolean());
     let up = section
         .require("scaleUp", SCALE.expected)
         .and_then(|v| v.section(&SCALE));
     let down = section
         .require("scaleDown", SCALE.expected)
         .and_then(|v| v.section(&SCALE));
-    let up_rule = up.as_ref().map(rule).unwrap_or_default();
-    let down_rule = down.as_ref().map(rule).unwrap_or_default();
-    if let (Some(up), Some(most)) = (&up, up_rule.replicas)
-        && let least = down_rule.replicas.unwrap_or(0)
-        && most <= least
+    let up_rule = up.as_ref().map(scale_rule).unwrap_or_default();
+    let down_rule = down.as_ref().map(scale_rule).unwrap_or_default();
+    if let (Some(up), Some(up_replicas)) = (&up, up_rule.setting)
+        && let down_replicas = down_rule.setting.unwrap_or(Setting::FENCED)
+        && up_replicas <= down_replicas
         && let Some(value) = up.get("replicas")
     {
-        value.refuse(format!("more than scaleDown scales to, {least}"));
+        value.reject(format!(
+            "more than the replicas of scaleDown, {down_replicas}"
+        ));
     }
+    let resource = resource?;
     let target = Target {
-        resource: resource?,
+        is_deadline_target: deadline_target.unwrap_or(resource.name == NODE_CONTROLLER),
+        resource,
+        actuator: actuator.unwrap_or_default(),
         optional,
         up: up_rule,
         down: down_rule,
     };
-    Some(Found {
+    Some(ParsedTarget {
         target,
         down: down?,
     })
 }
 
 fn resource(section: &Section<'_>) -> Option<ResourceRef> {
-    let text = |name, rule: &Rule| {
+    let string = |name, format: &NameFormat| {
         section
-            .require(name, rule.expected)
-            .and_then(|v| v.named(rule))
+            .require(name, format.expected)
+            .and_then(|v| v.formatted(format))
             .map(str::to_owned)
     };
     let (api_version, kind, name) = (
-        text("apiVersion", &name::API_VERSION),
-        text("kind", &name::KIND),
-        text("name", &name::OBJECT),
+        string("apiVersion", &name_format::API_VERSION),
+        string("kind", &name_format::KIND),
+        string("name", &name_format::DNS_SUBDOMAIN),
     );
     Some(ResourceRef {
         api_version: api_version?,
@@ -136,8 +158,8 @@ fn resource(section: &Section<'_>) -> Option<ResourceRef> {
     })
 }
 
-/// Whether two references mean one object: its versions are views of the same thing.
-fn is_same(a: &ResourceRef, b: &ResourceRef) -> bool {
+/// Returns true if both references name the same object, in any API version.
+fn is_same_object(a: &ResourceRef, b: &ResourceRef) -> bool {
     let group = |reference: &ResourceRef| {
         reference
             .api_version
@@ -147,21 +169,24 @@ fn is_same(a: &ResourceRef, b: &ResourceRef) -> bool {
     a.kind == b.kind && a.name == b.name && group(a) == group(b)
 }
 
-fn rule(section: &Section<'_>) -> ScaleRule {
-    let default = ScaleRule::default();
-    ScaleRule {
+fn scale_rule(section: &Section<'_>) -> FlowRule {
+    let default = FlowRule::default();
+    FlowRule {
         level: section
             .get("level")
-            .and_then(|v| v.whole(0..=MOST))
+            .and_then(|v| v.integer(0..=MAX_COUNT))
             .unwrap_or(default.level),
         initial_delay: section
             .get("initialDelay")
-            .and_then(|v| v.duration(Span::ZeroOrMore))
+            .and_then(|v| v.duration(DurationRange::NonNegative))
             .unwrap_or(default.initial_delay),
         timeout: section
             .get("timeout")
-            .and_then(|v| v.duration(Span::AboveZero))
+            .and_then(|v| v.duration(DurationRange::Positive))
             .unwrap_or(default.timeout),
-        replicas: section.get("replicas").and_then(|v| v.whole(0..=MOST)),
+        setting: section
+            .get("replicas")
+            .and_then(|v| v.integer(0..=MAX_COUNT))
+            .map(Setting),
     }
 }

@@ -1,8 +1,8 @@
-//! The scenarios that come with it.
+//! The scenarios that ship with Kelpie.
 
 use super::Scenario;
 
-/// Names and files.
+/// The name and file of each scenario.
 const FILES: [(&str, &str); 8] = [
     ("partition", include_str!("../../scenarios/partition.yaml")),
     ("zone", include_str!("../../scenarios/zone.yaml")),
@@ -24,18 +24,18 @@ const FILES: [(&str, &str); 8] = [
 ];
 
 impl Scenario {
-    /// The names of the scenarios that come with it.
+    /// Returns the names of the built-in scenarios.
     pub fn built_in_names() -> impl Iterator<Item = &'static str> {
         FILES.into_iter().map(|(name, _)| name)
     }
 
-    /// The file of a scenario that comes with it.
+    /// Returns the file of a built-in scenario.
     pub fn built_in_file(name: &str) -> Option<&'static str> {
         let (_, file) = FILES.into_iter().find(|(own, _)| *own == name)?;
         Some(file)
     }
 
-    /// A scenario that comes with it.
+    /// Returns a built-in scenario.
     pub fn built_in(name: &str) -> Option<Self> {
         let parsed = Self::parse(Self::built_in_file(name)?.as_bytes()).ok()?;
         Some(Self {
@@ -50,10 +50,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_name_has_its_scenario_which_ends_after_its_faults() {
+    fn scenarios_end_after_their_faults() {
         for name in Scenario::built_in_names() {
             let scenario = Scenario::built_in(name).unwrap();
-            // A line of a terminal.
+            // The summary fits on a terminal line.
             assert!((1..=80).contains(&scenario.summary.len()), "{name}");
             for incident in &scenario.incidents {
                 let end = incident.at + incident.lasts.unwrap_or_default();

@@ -1,6 +1,6 @@
-//! Whole files in, whole reports out.
+//! Tests that parse complete files and compare the resulting values and problems.
 
-// Helpers of tests may fail loudly too, and a table is as long as it is.
+// Test helpers may panic, and tables of cases may be long.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,
@@ -8,10 +8,10 @@
     clippy::too_many_lines
 )]
 
-mod broken_prober;
-mod broken_weeder;
-mod good;
-mod limits;
-mod report;
-mod scenario;
-mod warnings;
+mod error_report;
+mod hostile_files;
+mod invalid_prober;
+mod invalid_weeder;
+mod lint_warnings;
+mod scenario_files;
+mod valid_files;

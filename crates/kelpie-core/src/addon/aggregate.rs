@@ -1,72 +1,80 @@
-//! One verdict from two components.
+//! Aggregation: the conditions of both components become one standard condition.
 
-use super::message::tidy;
-use super::{Component, Condition, Reason, Standard};
+use super::message::sanitize;
+use super::{AddonComponent, Condition, ConditionReason, StandardCondition};
 
-/// What the components make of the addon.
+/// The result of an aggregation.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Aggregate {
-    /// The type that is True.
-    pub standard: Standard,
-    /// The reason that won, as its condition spells it if it is unknown here.
+    /// The standard condition that has to be True.
+    pub standard: StandardCondition,
+    /// The decisive reason. An unknown reason is spelled as in its condition.
     pub reason: String,
-    /// Each component and its state.
+    /// The state of each component, for people.
     pub message: String,
 }
 
-/// Total, whatever the conditions are; `None` where there is no component.
+/// Aggregates the conditions of both components. Returns `None` if neither has a condition. Any
+/// combination of conditions has a result, and their order in the status does not matter.
 pub fn aggregate(platform: Option<&Condition>, uwl: Option<&Condition>) -> Option<Aggregate> {
     let winner = worst(platform.map(Condition::reason), uwl.map(Condition::reason))?;
-    let parts = [(Component::Platform, platform), (Component::Uwl, uwl)];
-    let parts: Vec<String> = parts
+    let states = [
+        (AddonComponent::Platform, platform),
+        (AddonComponent::Uwl, uwl),
+    ];
+    let states: Vec<String> = states
         .into_iter()
-        .filter_map(|(component, condition)| Some(state(component, condition?)))
+        .filter_map(|(component, condition)| Some(describe(component, condition?)))
         .collect();
-    let spelled = match winner {
-        Reason::Unknown => spelling(platform, uwl),
-        known => known.name().to_owned(),
+    let reason = match winner {
+        ConditionReason::Unknown => unknown_spelling(platform, uwl),
+        known => known.as_str().to_owned(),
     };
     Some(Aggregate {
-        standard: winner.standard(),
-        reason: spelled,
-        message: parts.join("; "),
+        standard: winner.standard_condition(),
+        reason,
+        message: states.join("; "),
     })
 }
 
-/// The reason that decides. The first rule that matches wins.
-fn worst(platform: Option<Reason>, uwl: Option<Reason>) -> Option<Reason> {
-    let own = match (platform, uwl) {
+/// Returns the decisive reason. The first rule that matches wins.
+fn worst(
+    platform: Option<ConditionReason>,
+    uwl: Option<ConditionReason>,
+) -> Option<ConditionReason> {
+    use ConditionReason::{DisabledMetrics, NotSupported, UpdateSuccessful};
+    let platform_reason = match (platform, uwl) {
         (None, None) => return None,
-        (Some(Reason::NotSupported | Reason::DisabledMetrics), _) => return platform,
-        (own, _) => own.unwrap_or(Reason::UpdateSuccessful),
+        (Some(NotSupported | DisabledMetrics), _) => return platform,
+        (reason, _) => reason.unwrap_or(UpdateSuccessful),
     };
-    let other = match uwl {
-        // Optional: its absence is nobody's fault.
-        None | Some(Reason::NotSupported | Reason::DisabledMetrics) => return Some(own),
-        Some(other) => other,
+    let uwl_reason = match uwl {
+        // The user-workload collector is optional: without it, the platform collector decides.
+        None | Some(NotSupported | DisabledMetrics) => return Some(platform_reason),
+        Some(reason) => reason,
     };
-    // The order of reasons is the order of gravity.
-    Some(own.max(other))
+    // Reasons are ordered by severity.
+    Some(platform_reason.max(uwl_reason))
 }
 
-/// How the unknown reason is spelled; of two the first in the alphabet, so that it does not matter
-/// whose it is.
-fn spelling(platform: Option<&Condition>, uwl: Option<&Condition>) -> String {
+/// Returns the spelling of the unknown reason. If both components have one, the alphabetically
+/// first is used, so that swapping the components changes nothing.
+fn unknown_spelling(platform: Option<&Condition>, uwl: Option<&Condition>) -> String {
     let conditions = platform.into_iter().chain(uwl);
-    let unknown = conditions.filter(|condition| condition.reason() == Reason::Unknown);
-    let spelled = unknown.map(|condition| condition.reason.as_str()).min();
-    match spelled {
-        Some(spelled) if !spelled.is_empty() => spelled.to_owned(),
-        _ => Reason::Unknown.name().to_owned(),
+    let unknown = conditions.filter(|condition| condition.reason() == ConditionReason::Unknown);
+    let spelling = unknown.map(|condition| condition.reason.as_str()).min();
+    match spelling {
+        Some(spelling) if !spelling.is_empty() => spelling.to_owned(),
+        _ => ConditionReason::Unknown.as_str().to_owned(),
     }
 }
 
-fn state(component: Component, condition: &Condition) -> String {
+fn describe(component: AddonComponent, condition: &Condition) -> String {
     let reason = match condition.reason() {
-        Reason::Unknown => condition.reason.as_str(),
-        known => known.name(),
+        ConditionReason::Unknown => condition.reason.as_str(),
+        known => known.as_str(),
     };
-    let message = tidy(&condition.message);
+    let message = sanitize(&condition.message);
     if message.is_empty() {
         format!("{component}: {reason}")
     } else {

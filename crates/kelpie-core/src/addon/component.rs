@@ -1,29 +1,29 @@
-//! What the addon is made of.
+//! The components of the addon.
 
 use std::fmt;
 
-/// A collector whose state is told by a condition of its own.
+/// A collector with its own condition in the addon's status.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Component {
-    /// Forwards the metrics of the platform.
+pub enum AddonComponent {
+    /// The collector that forwards the platform's metrics.
     Platform,
-    /// Forwards the metrics of user workloads; optional.
+    /// The collector that forwards the metrics of user workloads. It is optional.
     Uwl,
 }
 
-impl Component {
-    /// Both, in the order in which they are told.
+impl AddonComponent {
+    /// Both components, in the order in which messages list them.
     pub const ALL: [Self; 2] = [Self::Platform, Self::Uwl];
 
-    /// The type of its condition.
-    pub const fn condition(self) -> &'static str {
+    /// Returns the type of the component's condition.
+    pub const fn condition_type(self) -> &'static str {
         match self {
             Self::Platform => "MetricsCollectorStatus",
             Self::Uwl => "UwlMetricsCollectorStatus",
         }
     }
 
-    /// How commands and the keys of `status.rollouts` call it.
+    /// Returns the name used on the command line and as key of `status.rollouts`.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Platform => "platform",
@@ -31,14 +31,14 @@ impl Component {
         }
     }
 
-    /// The component that a condition of this type is about.
-    pub fn of_condition(kind: &str) -> Option<Self> {
+    /// Returns the component whose condition has this type.
+    pub fn from_condition_type(condition_type: &str) -> Option<Self> {
         let mut all = Self::ALL.into_iter();
-        all.find(|component| component.condition() == kind)
+        all.find(|component| component.condition_type() == condition_type)
     }
 }
 
-impl fmt::Display for Component {
+impl fmt::Display for AddonComponent {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::Platform => "platform collector",

@@ -1,73 +1,74 @@
-//! One entry of `status.conditions`.
+//! An entry of `status.conditions`.
 
 use serde::{Deserialize, Serialize};
 
-use super::{Reason, Stamp};
+use super::{ConditionReason, TransitionTime};
 
 const TRUE: &str = "True";
 const FALSE: &str = "False";
 
-/// A condition as the API server keeps it. Fields that are absent are empty.
+/// A condition as stored in the API server. Missing fields are empty.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Condition {
-    /// What it is about; unique in its list.
+    /// The condition's type, unique within the list.
     #[serde(rename = "type")]
-    pub kind: String,
+    pub type_: String,
     /// `True`, `False` or `Unknown`.
     pub status: String,
-    /// Why, as one word for machines.
+    /// The cause as one CamelCase word, for programs. [`Condition::reason`] parses it.
     pub reason: String,
-    /// Why, for people.
+    /// The cause in words, for people.
     pub message: String,
-    /// When it last became what it is.
-    pub last_transition_time: Stamp,
-    /// Of others: kept, never judged.
+    /// The time of the last transition. A component's condition transitions when its reason
+    /// changes, a standard condition when its status flips.
+    pub last_transition_time: TransitionTime,
+    /// Set by other writers. It is kept, and ignored in comparisons.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub observed_generation: Option<i64>,
 }
 
 impl Condition {
-    pub(super) fn new(kind: &str) -> Self {
+    pub(super) fn new(condition_type: &str) -> Self {
         Self {
-            kind: kind.to_owned(),
+            type_: condition_type.to_owned(),
             ..Self::default()
         }
     }
 
-    /// Its reason, if it is one of a component's.
-    pub fn reason(&self) -> Reason {
-        Reason::read(&self.reason)
+    /// Parses the reason. Reasons that are not a component's are `Unknown`.
+    pub fn reason(&self) -> ConditionReason {
+        ConditionReason::parse(&self.reason)
     }
 
-    /// Whether it holds.
+    /// Returns true if the status is `True`.
     pub fn is_true(&self) -> bool {
         self.status == TRUE
     }
 
-    /// Makes it hold or not. True if that is a change.
-    pub(super) fn flip(&mut self, holds: bool) -> bool {
-        let status = if holds { TRUE } else { FALSE };
-        let flips = self.status != status;
+    /// Sets the status to `True` or `False`. Returns true if it changed.
+    pub(super) fn set_status(&mut self, value: bool) -> bool {
+        let status = if value { TRUE } else { FALSE };
+        let changed = self.status != status;
         status.clone_into(&mut self.status);
-        flips
+        changed
     }
 
-    /// Whether a reader would take both for the same.
-    pub fn is_same(&self, other: &Self) -> bool {
-        let words = |of: &Self| {
+    /// Compares everything but `observedGeneration` and the spelling of the time.
+    pub fn is_equivalent(&self, other: &Self) -> bool {
+        let text = |condition: &Self| {
             let Self {
-                kind,
+                type_,
                 status,
                 reason,
                 message,
                 ..
-            } = of.clone();
-            (kind, status, reason, message)
+            } = condition.clone();
+            (type_, status, reason, message)
         };
-        words(self) == words(other)
+        text(self) == text(other)
             && self
                 .last_transition_time
-                .is_same(&other.last_transition_time)
+                .is_same_second(&other.last_transition_time)
     }
 }

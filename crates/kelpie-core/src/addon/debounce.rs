@@ -1,24 +1,25 @@
-//! When a collector that fails says so.
+//! Debouncing of a collector's failures.
 
 use std::time::Duration;
 
-use super::Forward;
+use super::ForwardOutcome;
 use crate::Time;
 
-/// Failures in a row before they are worth a word.
-const ENOUGH: u32 = 3;
+/// The number of consecutive failures before a failure is reported.
+const MIN_FAILURES: u32 = 3;
 
-/// Turns the results of a collector's ticks into its word. One for the whole process: workers that
-/// count for themselves contradict each other.
+/// Turns the results of a collector's ticks into reports. A process has one: workers that count
+/// separately would contradict each other.
 #[derive(Clone, Debug)]
 pub struct Debounce {
     degrade_after: Duration,
-    /// Of the failures in a row: how many, and when the first was.
+    /// The number of consecutive failures, and the time of the first.
     failing: Option<(u32, Time)>,
 }
 
 impl Debounce {
-    /// Failures are told once there were three in a row, and the first of them is this long ago.
+    /// Creates a debounce that reports a failure after three consecutive failures, the first of
+    /// which is at least `degrade_after` ago.
     pub const fn new(degrade_after: Duration) -> Self {
         Self {
             degrade_after,
@@ -26,22 +27,22 @@ impl Debounce {
         }
     }
 
-    /// A tick has ended: what there is to say now. `None`: it has failed, but not for long enough to
-    /// say anything. A success is told at once.
-    pub fn tick(&mut self, succeeded: bool, now: Time) -> Option<Forward> {
+    /// Records the result of a tick and returns the outcome to report. A success is reported at
+    /// once. Returns `None` while failures do not last long enough to be reported.
+    pub fn tick(&mut self, succeeded: bool, now: Time) -> Option<ForwardOutcome> {
         if succeeded {
             self.failing = None;
-            return Some(Forward::Successful);
+            return Some(ForwardOutcome::Successful);
         }
         let (count, first) = self
             .failing
             .map_or((1, now), |(count, first)| (count.saturating_add(1), first));
         self.failing = Some((count, first));
-        let is_over = count >= ENOUGH && now.since(first) >= self.degrade_after;
-        is_over.then_some(Forward::Failure)
+        let is_degraded = count >= MIN_FAILURES && now.since(first) >= self.degrade_after;
+        is_degraded.then_some(ForwardOutcome::Failure)
     }
 
-    /// Failures since the last success.
+    /// Returns the number of failures since the last success.
     pub fn failures(&self) -> u32 {
         self.failing.map_or(0, |(count, _)| count)
     }
@@ -53,15 +54,15 @@ mod tests {
 
     const MINUTE: Duration = Duration::from_mins(1);
 
-    /// What is said at each tick of a run of results, a minute apart.
-    fn said(results: &str, degrade_after: Duration) -> String {
+    /// Returns the report of each tick for a sequence of results, one minute apart.
+    fn reports(results: &str, degrade_after: Duration) -> String {
         let mut debounce = Debounce::new(degrade_after);
         let mut now = Time::from_micros(0);
         let tick = |result: char| {
             now = now.after(MINUTE);
             match debounce.tick(result == 's', now) {
-                Some(Forward::Successful) => 'S',
-                Some(Forward::Failure) => 'F',
+                Some(ForwardOutcome::Successful) => 'S',
+                Some(ForwardOutcome::Failure) => 'F',
                 None => '-',
             }
         };
@@ -69,27 +70,27 @@ mod tests {
     }
 
     #[test]
-    fn three_failures_in_a_row_are_told_and_a_success_at_once() {
+    fn three_consecutive_failures_are_reported() {
         let none = Duration::ZERO;
-        assert_eq!(said("sfffsf", none), "S--FS-");
-        assert_eq!(said("ffff", none), "--FF");
-        assert_eq!(said("ffsffsffs", none), "--S--S--S");
+        assert_eq!(reports("sfffsf", none), "S--FS-");
+        assert_eq!(reports("ffff", none), "--FF");
+        assert_eq!(reports("ffsffsffs", none), "--S--S--S");
     }
 
     #[test]
-    fn time_has_to_pass_as_well() {
-        assert_eq!(said("fffffff", 5 * MINUTE), "-----FF");
-        assert_eq!(said("ffffsffff", 5 * MINUTE), "----S----");
+    fn failures_must_outlast_degrade_after() {
+        assert_eq!(reports("fffffff", 5 * MINUTE), "-----FF");
+        assert_eq!(reports("ffffsffff", 5 * MINUTE), "----S----");
     }
 
     #[test]
-    fn one_failure_in_two_is_never_told() {
-        let word = said(&"sf".repeat(500), Duration::ZERO);
-        assert_eq!(word, "S-".repeat(500));
+    fn alternating_failures_are_never_reported() {
+        let reports = reports(&"sf".repeat(500), Duration::ZERO);
+        assert_eq!(reports, "S-".repeat(500));
     }
 
     #[test]
-    fn failures_are_counted_until_a_success() {
+    fn success_resets_failure_count() {
         let mut debounce = Debounce::new(MINUTE);
         let now = Time::from_micros(0);
         for expected in 1..=4 {

@@ -1,32 +1,38 @@
-//! The status of an observability addon: one list of conditions with several writers, that never flaps.
+//! The status of an observability addon: one list of conditions with several writers.
 //!
-//! Reading order: a [`Component`] has a [`Condition`] whose [`Reason`] says how it is. Who may change
-//! which reason into which stands in `transition`; [`Status::report`] and [`Status::update`] hold the
-//! writers to it; a [`Debounce`] says when a failing collector has something to report. [`aggregate`] turns the components' reasons into one [`Standard`] type, which
-//! [`Status::settle`] makes the only True one; [`project`] shows it in a kind of the hub's own. Nothing here is written when nothing changed: callers
-//! compare the status before and after.
+//! Each [`AddonComponent`] has a [`Condition`] whose [`ConditionReason`] describes its state.
+//! [`check_transition`] decides which writer may replace which reason, and
+//! [`AddonStatus::apply_report`] and [`AddonStatus::apply_update`] enforce it. A [`Debounce`]
+//! decides when a failing collector reports its failure.
+//!
+//! [`aggregate()`] combines the components' reasons into one [`StandardCondition`], and
+//! [`AddonStatus::set_standard_conditions`] makes that the only True one.
+//! [`project_to_managed_addon`] shows the result in the hub's own kind.
+//!
+//! Applying the same input twice changes nothing. Callers compare the status before and after, and
+//! write only a status that changed.
 
 mod aggregate;
 mod component;
 mod condition;
 mod debounce;
+mod managed_addon;
 mod message;
-mod project;
 mod reason;
 mod report;
-mod stamp;
-mod standard;
+mod standard_condition;
 mod status;
 mod transition;
+mod transition_time;
 
 pub use aggregate::{Aggregate, aggregate};
-pub use component::Component;
+pub use component::AddonComponent;
 pub use condition::Condition;
 pub use debounce::Debounce;
-pub use project::{Availability, project};
-pub use reason::Reason;
-pub use report::{Forward, Report, Update};
-pub use stamp::Stamp;
-pub use standard::Standard;
-pub use status::Status;
-pub use transition::{Actor, Refusal, transition};
+pub use managed_addon::{AvailableOwner, project_to_managed_addon};
+pub use reason::ConditionReason;
+pub use report::{CollectorReport, ForwardOutcome, OperatorUpdate};
+pub use standard_condition::StandardCondition;
+pub use status::AddonStatus;
+pub use transition::{StatusActor, TransitionError, check_transition};
+pub use transition_time::TransitionTime;

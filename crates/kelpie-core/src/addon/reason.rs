@@ -1,31 +1,32 @@
-//! Why a component is as it is.
+//! The reasons of components' conditions.
 
 use std::fmt;
 
-use super::Standard;
+use super::StandardCondition;
 
-/// What a component's condition gives as its reason.
+/// The reason of a component's condition. The order of the variants up to `ForwardFailure` is the
+/// order of severity.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Reason {
-    /// The collector forwards.
+pub enum ConditionReason {
+    /// The collector forwards metrics.
     ForwardSuccessful,
-    /// The operator has rolled the collector out; nothing was heard of it since.
+    /// The operator has rolled out the collector, which has not reported since.
     UpdateSuccessful,
-    /// None that is known here.
+    /// A reason that Kelpie does not know.
     Unknown,
-    /// The operator could not roll the collector out.
+    /// The operator could not roll out the collector.
     UpdateFailure,
-    /// The collector cannot forward.
+    /// The collector cannot forward metrics.
     ForwardFailure,
     /// The collector is switched off.
     DisabledMetrics,
-    /// There is nothing to collect from.
+    /// The cluster has no Prometheus to collect from.
     NotSupported,
 }
 
-impl Reason {
-    /// Every reason that can be written.
-    pub const WRITTEN: [Self; 6] = [
+impl ConditionReason {
+    /// The reasons that Kelpie writes: all but `Unknown`.
+    pub const WRITABLE: [Self; 6] = [
         Self::ForwardSuccessful,
         Self::UpdateSuccessful,
         Self::UpdateFailure,
@@ -34,8 +35,8 @@ impl Reason {
         Self::NotSupported,
     ];
 
-    /// From a condition; the spellings of older writers are understood.
-    pub fn read(text: &str) -> Self {
+    /// Parses the reason of a condition. The spellings of older writers are accepted.
+    pub fn parse(text: &str) -> Self {
         match text {
             "UpdateSuccessful" | "UpdateSuccesful" => Self::UpdateSuccessful,
             "UpdateFailure" | "UpdateFailed" => Self::UpdateFailure,
@@ -47,8 +48,8 @@ impl Reason {
         }
     }
 
-    /// As it is written.
-    pub const fn name(self) -> &'static str {
+    /// Returns the spelling that Kelpie writes.
+    pub const fn as_str(self) -> &'static str {
         match self {
             Self::UpdateSuccessful => "UpdateSuccessful",
             Self::UpdateFailure => "UpdateFailure",
@@ -60,21 +61,23 @@ impl Reason {
         }
     }
 
-    /// What it makes of the addon.
-    pub const fn standard(self) -> Standard {
+    /// Returns the standard condition of an addon for which this reason is decisive.
+    pub const fn standard_condition(self) -> StandardCondition {
         match self {
-            Self::ForwardSuccessful => Standard::Available,
-            Self::UpdateSuccessful => Standard::Progressing,
-            Self::UpdateFailure | Self::ForwardFailure | Self::Unknown => Standard::Degraded,
-            Self::DisabledMetrics => Standard::Disabled,
-            Self::NotSupported => Standard::NotSupported,
+            Self::ForwardSuccessful => StandardCondition::Available,
+            Self::UpdateSuccessful => StandardCondition::Progressing,
+            Self::UpdateFailure | Self::ForwardFailure | Self::Unknown => {
+                StandardCondition::Degraded
+            }
+            Self::DisabledMetrics => StandardCondition::Disabled,
+            Self::NotSupported => StandardCondition::NotSupported,
         }
     }
 }
 
-impl fmt::Display for Reason {
+impl fmt::Display for ConditionReason {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.name())
+        f.write_str(self.as_str())
     }
 }
 
@@ -83,20 +86,20 @@ mod tests {
     use super::*;
 
     #[test]
-    fn old_spellings_are_understood_and_never_written() {
+    fn old_spellings_are_parsed_but_never_written() {
         for (old, new) in [
             ("UpdateSuccesful", "UpdateSuccessful"),
             ("UpdateFailed", "UpdateFailure"),
             ("ForwardFailed", "ForwardFailure"),
             ("Disabled", "DisabledMetrics"),
         ] {
-            assert_eq!(Reason::read(old).name(), new);
+            assert_eq!(ConditionReason::parse(old).as_str(), new);
         }
-        for reason in Reason::WRITTEN {
-            assert_eq!(Reason::read(reason.name()), reason);
+        for reason in ConditionReason::WRITABLE {
+            assert_eq!(ConditionReason::parse(reason.as_str()), reason);
         }
         for unknown in ["", "forwardsuccessful", "CMOReconcileLoopDetected"] {
-            assert_eq!(Reason::read(unknown), Reason::Unknown);
+            assert_eq!(ConditionReason::parse(unknown), ConditionReason::Unknown);
         }
     }
 }

@@ -1,51 +1,51 @@
-//! What the writers have to say.
+//! Inputs of the components' conditions: reports of collectors and updates of the operator.
 
-use super::{Component, Reason};
+use super::{AddonComponent, ConditionReason};
 
-/// How forwarding went.
+/// The state of forwarding that a collector reports.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Forward {
-    /// It works.
+pub enum ForwardOutcome {
+    /// Metrics reach the hub.
     Successful,
-    /// It has failed for a while.
+    /// Forwarding has failed for a while, see [`Debounce`](super::Debounce).
     Failure,
 }
 
-impl Forward {
-    /// The reason to be written.
-    pub const fn reason(self) -> Reason {
+impl ForwardOutcome {
+    /// Returns the reason of the component's condition.
+    pub const fn reason(self) -> ConditionReason {
         match self {
-            Self::Successful => Reason::ForwardSuccessful,
-            Self::Failure => Reason::ForwardFailure,
+            Self::Successful => ConditionReason::ForwardSuccessful,
+            Self::Failure => ConditionReason::ForwardFailure,
         }
     }
 }
 
-/// A collector's word about itself.
+/// A collector's report about itself.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Report {
-    /// Which collector.
-    pub component: Component,
-    /// How forwarding went.
-    pub forward: Forward,
-    /// For people.
+pub struct CollectorReport {
+    /// The collector that reports.
+    pub component: AddonComponent,
+    /// The state of forwarding.
+    pub forward: ForwardOutcome,
+    /// The message of the condition.
     pub message: String,
-    /// The rollout that the reporting pod belongs to; `None`: a collector that knows nothing of
-    /// rollouts.
+    /// The rollout of the reporting pod. `None` means a collector that does not know rollouts.
     pub rollout: Option<String>,
 }
 
-/// The operator's word about a collector.
+/// The operator's update about a collector.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Update {
-    /// Which collector.
-    pub component: Component,
-    /// What became of it.
-    pub reason: Reason,
-    /// For people.
+pub struct OperatorUpdate {
+    /// The collector that was deployed, or could not be.
+    pub component: AddonComponent,
+    /// The result of the deployment.
+    pub reason: ConditionReason,
+    /// The message of the condition.
     pub message: String,
-    /// With `UpdateSuccessful`: the hash of the pod template that is wanted.
+    /// With `UpdateSuccessful`: the hash of the desired pod template.
     pub rollout: Option<String>,
-    /// The pods are being replaced though the wanted template is the old one: somebody had changed it.
+    /// The pods are being replaced although the desired template is unchanged, because another
+    /// client had modified the Deployment.
     pub replaced: bool,
 }

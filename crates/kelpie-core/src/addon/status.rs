@@ -1,191 +1,206 @@
-//! The status as a whole: what each writer may do to it.
+//! The addon's status, and the changes that each writer may make.
 
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use super::message::tidy;
-use super::transition::{Actor, Refusal, transition};
+use super::message::sanitize;
+use super::transition::{StatusActor, TransitionError, check_transition};
 use super::{
-    Aggregate, Component, Condition, Reason, Report, Stamp, Standard, Update, aggregate as combine,
+    AddonComponent, Aggregate, CollectorReport, Condition, ConditionReason, OperatorUpdate,
+    StandardCondition, TransitionTime, aggregate as aggregate_conditions,
 };
 use crate::Time;
 
-/// `status` of an `ObservabilityAddon`. What others wrote into it is kept.
+/// `status` of an `ObservabilityAddon`. Conditions of other writers are kept.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
-pub struct Status {
-    /// By type.
+pub struct AddonStatus {
+    /// The conditions, in the order of the API server. Older writers may have left several of one
+    /// type.
     pub conditions: Vec<Condition>,
-    /// The pod template last announced of each component, by its name: the hash of it.
+    /// The hash of the pod template that the operator announced last, by the component's name.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub rollouts: BTreeMap<String, String>,
 }
 
-impl Status {
-    /// What a component's condition says; of duplicates the one that counts.
-    pub fn component(&self, component: Component) -> Option<&Condition> {
-        self.find(component.condition())
+impl AddonStatus {
+    /// Returns the condition of a component. Of duplicates, the newest counts.
+    pub fn component(&self, component: AddonComponent) -> Option<&Condition> {
+        self.find(component.condition_type())
     }
 
-    /// What the components make of the addon now.
+    /// Aggregates the components' conditions.
     pub fn aggregate(&self) -> Option<Aggregate> {
-        let [platform, uwl] = Component::ALL.map(|component| self.component(component));
-        combine(platform, uwl)
+        let [platform, uwl] = AddonComponent::ALL.map(|component| self.component(component));
+        aggregate_conditions(platform, uwl)
     }
 
-    /// The standard condition that is True; `None` if none is, or several are.
-    pub fn standing(&self) -> Option<Standard> {
-        let is_true = |standard: &Standard| {
+    /// Returns the standard condition that is True. Returns `None` if none is, or several are.
+    pub fn standard_condition(&self) -> Option<StandardCondition> {
+        let is_true = |standard: &StandardCondition| {
             let mut conditions = self.conditions.iter();
-            conditions
-                .any(|condition| condition.kind == standard.condition() && condition.is_true())
+            conditions.any(|condition| {
+                condition.type_ == standard.condition_type() && condition.is_true()
+            })
         };
-        let mut standing = Standard::ALL.into_iter().filter(is_true);
-        match (standing.next(), standing.next()) {
+        let mut standard = StandardCondition::ALL.into_iter().filter(is_true);
+        match (standard.next(), standard.next()) {
             (Some(only), None) => Some(only),
             _ => None,
         }
     }
 
-    /// Writes down what a collector says of itself.
-    pub fn report(&mut self, report: &Report, now: Time) -> Result<(), Refusal> {
+    /// Applies a collector's report about itself.
+    pub fn apply_report(
+        &mut self,
+        report: &CollectorReport,
+        now: Time,
+    ) -> Result<(), TransitionError> {
         let component = report.component;
         if let Some(reported) = &report.rollout
             && let Some(announced) = self.rollouts.get(component.name())
             && reported != announced
         {
-            return Err(Refusal::OtherRollout {
+            return Err(TransitionError::RolloutMismatch {
                 reported: reported.clone(),
                 announced: announced.clone(),
             });
         }
-        let actor = Actor::Collector(component);
+        let actor = StatusActor::Collector(component);
         let reason = report.forward.reason();
-        self.write(component, actor, reason, &report.message, now)
+        self.set_component_condition(component, actor, reason, &report.message, now)
     }
 
-    /// Writes down what the operator says of a collector. An update that was announced before is
-    /// refused while the collector speaks for itself: there is nothing new to say.
-    pub fn update(&mut self, update: &Update, now: Time) -> Result<(), Refusal> {
+    /// Applies the operator's update about a collector. `UpdateSuccessful` for a rollout that was
+    /// announced before is refused once the collector has reported: that would hide its report.
+    pub fn apply_update(
+        &mut self,
+        update: &OperatorUpdate,
+        now: Time,
+    ) -> Result<(), TransitionError> {
         let component = update.component;
-        let is_news = self.owes(component, update.rollout.as_deref());
-        let actor = Actor::Operator {
-            rolls_out: update.replaced || is_news,
+        let is_new_rollout = self.is_new_rollout(component, update.rollout.as_deref());
+        let actor = StatusActor::Operator {
+            rolls_out: update.replaced || is_new_rollout,
         };
-        self.write(component, actor, update.reason, &update.message, now)?;
-        if let (Reason::UpdateSuccessful, Some(rollout)) = (update.reason, &update.rollout) {
+        self.set_component_condition(component, actor, update.reason, &update.message, now)?;
+        if let (ConditionReason::UpdateSuccessful, Some(rollout)) = (update.reason, &update.rollout)
+        {
             let rollouts = &mut self.rollouts;
             rollouts.insert(component.name().to_owned(), rollout.clone());
         }
         Ok(())
     }
 
-    /// Whether this rollout of a component has yet to be announced.
-    pub fn owes(&self, component: Component, rollout: Option<&str>) -> bool {
+    /// Returns true if this rollout of a component has not been announced yet.
+    pub fn is_new_rollout(&self, component: AddonComponent, rollout: Option<&str>) -> bool {
         let announced = self.rollouts.get(component.name());
         rollout.is_some_and(|rollout| announced.is_none_or(|announced| announced != rollout))
     }
 
-    /// The component is gone, and so is all that was said about it.
-    pub fn forget(&mut self, component: Component) {
+    /// Removes the condition and the rollout of a component that no longer exists.
+    pub fn remove_component(&mut self, component: AddonComponent) {
         let conditions = &mut self.conditions;
-        conditions.retain(|condition| condition.kind != component.condition());
+        conditions.retain(|condition| condition.type_ != component.condition_type());
         self.rollouts.remove(component.name());
     }
 
-    /// Makes the standard conditions say what the components make of the addon. Without components
-    /// they stay as they are.
-    pub fn settle(&mut self, now: Time) {
+    /// Sets the standard conditions to the aggregate of the components. Exactly one is True
+    /// afterwards; types that were never True are not added. Without components nothing changes.
+    pub fn set_standard_conditions(&mut self, now: Time) {
         let Some(aggregate) = self.aggregate() else {
             return;
         };
-        self.heal();
-        for standard in Standard::ALL {
-            let holds = standard == aggregate.standard;
-            let kind = standard.condition();
-            if !holds && self.find(kind).is_none() {
+        self.remove_duplicates();
+        for standard in StandardCondition::ALL {
+            let is_true = standard == aggregate.standard;
+            let condition_type = standard.condition_type();
+            if !is_true && self.find(condition_type).is_none() {
                 continue;
             }
-            let condition = self.entry(kind);
-            let flips = condition.flip(holds);
-            if flips {
-                condition.last_transition_time = Stamp::at(now);
+            let condition = self.entry(condition_type);
+            let flipped = condition.set_status(is_true);
+            if flipped {
+                condition.last_transition_time = TransitionTime::at(now);
             }
-            if holds {
+            if is_true {
                 condition.reason.clone_from(&aggregate.reason);
                 condition.message.clone_from(&aggregate.message);
-            } else if flips {
+            } else if flipped {
                 condition.reason.clone_from(&aggregate.reason);
-                // What stays true whatever comes: it is not written again before it flips back.
+                // This stays true until the condition flips back, so it is written only once.
                 condition.message = format!("the addon turned {}", aggregate.standard);
             }
         }
     }
 
-    fn write(
+    fn set_component_condition(
         &mut self,
-        component: Component,
-        actor: Actor,
-        reason: Reason,
+        component: AddonComponent,
+        actor: StatusActor,
+        reason: ConditionReason,
         message: &str,
         now: Time,
-    ) -> Result<(), Refusal> {
+    ) -> Result<(), TransitionError> {
         let current = self.component(component);
         let from = current.map(|condition| (condition.reason(), condition.reason.as_str()));
-        transition(component, from, actor, reason)?;
-        let message = tidy(message);
+        check_transition(component, from, actor, reason)?;
+        let message = sanitize(message);
         let is_same_reason = from.is_some_and(|(from, _)| from == reason);
-        self.heal();
-        let condition = self.entry(component.condition());
-        let flips = condition.flip(true);
-        if is_same_reason && !flips && condition.message == message {
-            // Old spellings are not corrected for their own sake.
+        self.remove_duplicates();
+        let condition = self.entry(component.condition_type());
+        let flipped = condition.set_status(true);
+        if is_same_reason && !flipped && condition.message == message {
+            // An old spelling of the reason is no cause for a write.
             return Ok(());
         }
         if !is_same_reason {
-            condition.last_transition_time = Stamp::at(now);
+            condition.last_transition_time = TransitionTime::at(now);
         }
-        reason.name().clone_into(&mut condition.reason);
+        reason.as_str().clone_into(&mut condition.reason);
         condition.message = message;
         Ok(())
     }
 
-    fn find(&self, kind: &str) -> Option<&Condition> {
+    fn find(&self, condition_type: &str) -> Option<&Condition> {
         let conditions = self.conditions.iter();
         conditions
-            .filter(|condition| condition.kind == kind)
-            .max_by_key(|condition| weight(condition))
+            .filter(|condition| condition.type_ == condition_type)
+            .max_by_key(|condition| precedence(condition))
     }
 
-    fn entry(&mut self, kind: &str) -> &mut Condition {
+    fn entry(&mut self, condition_type: &str) -> &mut Condition {
         let mut conditions = self.conditions.iter();
-        let found = conditions.position(|condition| condition.kind == kind);
-        let place = found.unwrap_or(self.conditions.len());
+        let found = conditions.position(|condition| condition.type_ == condition_type);
+        let index = found.unwrap_or(self.conditions.len());
         if found.is_none() {
-            self.conditions.push(Condition::new(kind));
+            self.conditions.push(Condition::new(condition_type));
         }
-        &mut self.conditions[place]
+        &mut self.conditions[index]
     }
 
-    /// Of each type only the one that counts is kept, at the place of the first.
-    fn heal(&mut self) {
-        let mut kinds: Vec<&str> = Vec::new();
+    /// Keeps one condition of each type, in the position of the type's first condition.
+    fn remove_duplicates(&mut self) {
+        let mut types: Vec<&str> = Vec::new();
         for condition in &self.conditions {
-            if !kinds.contains(&condition.kind.as_str()) {
-                kinds.push(&condition.kind);
+            if !types.contains(&condition.type_.as_str()) {
+                types.push(&condition.type_);
             }
         }
-        if kinds.len() == self.conditions.len() {
+        if types.len() == self.conditions.len() {
             return;
         }
-        let kept = kinds.into_iter().filter_map(|kind| self.find(kind));
+        let kept = types
+            .into_iter()
+            .filter_map(|condition_type| self.find(condition_type));
         self.conditions = kept.cloned().collect();
     }
 }
 
-/// Of duplicates the newest counts, and of equally new ones the gravest, whatever their order.
-fn weight(condition: &Condition) -> impl Ord + use<'_> {
+/// Orders duplicates of a condition: the newest counts, and of equally new ones the most severe.
+/// Their order in the list does not matter.
+fn precedence(condition: &Condition) -> impl Ord + use<'_> {
     (
         condition.last_transition_time.time(),
         condition.reason(),

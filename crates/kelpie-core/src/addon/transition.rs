@@ -1,60 +1,60 @@
-//! Who may change which reason into which.
+//! The transitions between reasons that each writer may make.
 
 use std::fmt;
 
-use super::{Component, Reason};
+use super::{AddonComponent, ConditionReason};
 
-/// Who writes a component's condition.
+/// A writer of a component's condition.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Actor {
-    /// Deploys both collectors.
+pub enum StatusActor {
+    /// The operator, which deploys both collectors.
     Operator {
-        /// The pods of this component are replaced in this pass.
+        /// The operator is replacing the pods of this component.
         rolls_out: bool,
     },
-    /// Speaks for itself.
-    Collector(Component),
+    /// A collector, which reports about itself.
+    Collector(AddonComponent),
 }
 
-/// Why nothing was written. It is an answer, not a failure: the writer goes on with its work.
+/// The reason why a write was refused. It is not a failure: the writer continues its work.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Refusal {
-    /// A collector spoke for another component.
+pub enum TransitionError {
+    /// A collector reported about the other component.
     OtherComponent {
-        /// The collector's own.
-        own: Component,
-        /// The one it spoke for.
-        other: Component,
+        /// The component of the collector.
+        own: AddonComponent,
+        /// The component that it reported about.
+        other: AddonComponent,
     },
-    /// The reason is not this writer's to give.
-    OtherWriter {
-        /// Who wanted to write it.
-        actor: Actor,
-        /// What it wanted to write.
-        reason: Reason,
+    /// Only another writer may set this reason.
+    ReasonNotAllowed {
+        /// The writer that was refused.
+        actor: StatusActor,
+        /// The reason that it tried to set.
+        reason: ConditionReason,
     },
-    /// The operator has said something that only the operator can take back.
+    /// Only the operator may replace the current reason.
     Held {
-        /// Whose condition.
-        component: Component,
-        /// Its reason.
-        by: String,
+        /// The component that the collector reported about.
+        component: AddonComponent,
+        /// The current reason, as spelled in the condition.
+        reason: String,
     },
-    /// What the collector says of itself is newer than the last rollout.
+    /// The collector has reported since the last rollout, which must not be announced again.
     NothingRolledOut {
-        /// Whose condition.
-        component: Component,
+        /// The component that the operator tried to update.
+        component: AddonComponent,
     },
-    /// The reporting pod belongs to another rollout.
-    OtherRollout {
-        /// Of the pod.
+    /// The reporting pod belongs to another rollout than the one that was announced last.
+    RolloutMismatch {
+        /// The rollout of the pod.
         reported: String,
-        /// The one that was last announced.
+        /// The rollout that was announced last.
         announced: String,
     },
 }
 
-impl fmt::Display for Actor {
+impl fmt::Display for StatusActor {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Operator { .. } => f.write_str("operator"),
@@ -63,80 +63,83 @@ impl fmt::Display for Actor {
     }
 }
 
-impl fmt::Display for Refusal {
+impl fmt::Display for TransitionError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::OtherComponent { own, other } => {
-                write!(f, "the {own} may not speak for the {other}")
+                write!(f, "the {own} may not report for the {other}")
             }
-            Self::OtherWriter { actor, reason } => {
-                write!(f, "{reason} is not for the {actor} to say")
+            Self::ReasonNotAllowed { actor, reason } => {
+                write!(f, "the {actor} may not set {reason}")
             }
-            Self::Held { component, by } => write!(
+            Self::Held { component, reason } => write!(
                 f,
-                "the {component} is held at {by}: the operator has to announce an update first"
+                "the {component} is held at {reason} until the operator announces an update"
             ),
             Self::NothingRolledOut { component } => write!(
                 f,
                 "the {component} has reported since its last rollout, and nothing was rolled out \
                  since"
             ),
-            Self::OtherRollout {
+            Self::RolloutMismatch {
                 reported,
                 announced,
             } => write!(
                 f,
-                "the report is from a pod of rollout {reported}, and {announced} is the one that \
-                 was announced last"
+                "the report comes from a pod of rollout {reported}, but the last announced rollout \
+                 is {announced}"
             ),
         }
     }
 }
 
-impl std::error::Error for Refusal {}
+impl std::error::Error for TransitionError {}
 
-/// Whether `actor` may make `to` of the condition that `component` has now, if it has one.
-pub fn transition(
-    component: Component,
-    from: Option<(Reason, &str)>,
-    actor: Actor,
-    to: Reason,
-) -> Result<(), Refusal> {
-    use Reason::{ForwardFailure, ForwardSuccessful, UpdateSuccessful};
-    let other_writer = Refusal::OtherWriter { actor, reason: to };
+/// Checks that `actor` may set the reason of `component` to `to`. `from` is the current reason,
+/// parsed and as spelled in the condition; `None` means that there is no condition yet.
+pub fn check_transition(
+    component: AddonComponent,
+    from: Option<(ConditionReason, &str)>,
+    actor: StatusActor,
+    to: ConditionReason,
+) -> Result<(), TransitionError> {
+    use ConditionReason::{ForwardFailure, ForwardSuccessful, UpdateSuccessful};
+    let not_allowed = TransitionError::ReasonNotAllowed { actor, reason: to };
     match (actor, to) {
-        (Actor::Collector(own), ForwardSuccessful | ForwardFailure) => {
+        (StatusActor::Collector(own), ForwardSuccessful | ForwardFailure) => {
             if own != component {
                 let other = component;
-                return Err(Refusal::OtherComponent { own, other });
+                return Err(TransitionError::OtherComponent { own, other });
             }
             match from {
                 None | Some((UpdateSuccessful | ForwardSuccessful | ForwardFailure, _)) => Ok(()),
-                Some((_, written)) => Err(Refusal::Held {
+                Some((_, spelling)) => Err(TransitionError::Held {
                     component,
-                    by: written.to_owned(),
+                    reason: spelling.to_owned(),
                 }),
             }
         }
-        (Actor::Operator { rolls_out }, UpdateSuccessful) => match from {
+        (StatusActor::Operator { rolls_out }, UpdateSuccessful) => match from {
             Some((ForwardSuccessful | ForwardFailure, _)) if !rolls_out => {
-                Err(Refusal::NothingRolledOut { component })
+                Err(TransitionError::NothingRolledOut { component })
             }
             _ => Ok(()),
         },
         (
-            Actor::Operator { .. },
-            Reason::UpdateFailure | Reason::DisabledMetrics | Reason::NotSupported,
+            StatusActor::Operator { .. },
+            ConditionReason::UpdateFailure
+            | ConditionReason::DisabledMetrics
+            | ConditionReason::NotSupported,
         ) => Ok(()),
         (
-            Actor::Collector(_) | Actor::Operator { .. },
+            StatusActor::Collector(_) | StatusActor::Operator { .. },
             ForwardSuccessful
             | ForwardFailure
             | UpdateSuccessful
-            | Reason::UpdateFailure
-            | Reason::DisabledMetrics
-            | Reason::NotSupported
-            | Reason::Unknown,
-        ) => Err(other_writer),
+            | ConditionReason::UpdateFailure
+            | ConditionReason::DisabledMetrics
+            | ConditionReason::NotSupported
+            | ConditionReason::Unknown,
+        ) => Err(not_allowed),
     }
 }

@@ -1,23 +1,23 @@
-//! A dependant, as far as the weeder looks at it.
+//! The dependants of a service.
 
 use std::fmt;
 
 use serde::Serialize;
 
-/// What is kept of a pod: the less, the more of them can be watched.
+/// The fields of a Pod object that are used. They are few, so that many pods can be watched.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Pod {
-    /// Its name, which its successor may have as well.
+    /// The name. A replacement may have the same one.
     pub name: String,
-    /// Its uid, which nobody else ever has.
+    /// The uid, which is never reused.
     pub uid: String,
-    /// The `resourceVersion` at which it was as it is described here.
+    /// The `resourceVersion` of this state.
     pub version: String,
-    /// Who would bring it back; `None`: nobody.
+    /// The controller that would replace the pod; `None` if there is none.
     pub owner: Option<Owner>,
-    /// Somebody has deleted it; it is on its way out.
-    pub is_leaving: bool,
-    /// Why it waits in CrashLoopBackOff; `None`: it does not.
+    /// The pod has a `deletionTimestamp`.
+    pub is_terminating: bool,
+    /// The last crash of a container in CrashLoopBackOff; `None` if no container is.
     pub crash: Option<Box<Crash>>,
 }
 
@@ -25,31 +25,31 @@ pub struct Pod {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Owner {
-    /// Group and version.
+    /// The API group and version, such as `apps/v1`.
     pub api_version: String,
-    /// Kind.
+    /// The kind, such as `ReplicaSet`.
     pub kind: String,
-    /// Name.
+    /// The name in the pod's namespace.
     pub name: String,
-    /// Uid.
+    /// The uid, which tells two owners of the same name apart.
     pub uid: String,
 }
 
-/// How a container that waits in CrashLoopBackOff ended last: the evidence.
+/// The last termination of a container in CrashLoopBackOff. It is the evidence for a deletion.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Crash {
-    /// Which container.
+    /// The name of the container.
     pub container: String,
-    /// It is an init container.
+    /// The container is an init container.
     pub is_init: bool,
-    /// How often it was restarted.
+    /// The number of restarts.
     pub restarts: u32,
-    /// Its exit code, if it is known.
+    /// The exit code, if it is known.
     pub exit_code: Option<i64>,
-    /// Why it ended, as one word.
+    /// The reason of the termination, such as `OOMKilled`.
     pub reason: Option<String>,
-    /// What it left as its termination message.
+    /// The termination message of the container, which may contain anything.
     pub message: Option<String>,
 }
 
@@ -59,7 +59,7 @@ impl fmt::Display for Owner {
     }
 }
 
-/// `container api, restarted 7 times: exit code 1 (Error), "no etcd"`.
+/// Prints one line, such as `container api, restarted 7 times: exit code 1 (Error), "no etcd"`.
 impl fmt::Display for Crash {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let kind = if self.is_init {
@@ -78,7 +78,7 @@ impl fmt::Display for Crash {
             write!(f, " ({reason})")?;
         }
         match &self.message {
-            // Debug, as a message may hold anything, also line ends.
+            // Debug escapes line breaks and control characters, which a message may contain.
             Some(message) => write!(f, ", {message:?}"),
             None => Ok(()),
         }
@@ -90,7 +90,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_evidence_is_one_line_whatever_the_message_holds() {
+    fn crash_prints_on_one_line() {
         let crash = Crash {
             container: "api".into(),
             restarts: 7,

@@ -1,105 +1,105 @@
-//! Which services are ready, and when one comes back.
+//! The readiness of services, and their recoveries.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
 use serde::Serialize;
 
-use crate::Mirror;
+use crate::WatchCache;
 
-/// How many endpoints make a service ready.
+/// The number of ready endpoints that make a service ready.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
-pub enum Readiness {
+pub enum ReadinessRule {
     /// One ready endpoint is enough.
     #[default]
     Any,
-    /// Every endpoint is ready, and there is at least one.
+    /// All endpoints have to be ready, and there has to be at least one.
     All,
 }
 
-/// What is kept of an EndpointSlice.
+/// The fields of an EndpointSlice object that are used.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Slice {
-    /// The service it belongs to.
+pub struct EndpointSlice {
+    /// The name of the service that the slice belongs to.
     pub service: String,
-    /// Its uid.
+    /// The uid, which is never reused.
     pub uid: String,
-    /// Goes up by one with every change of its endpoints.
+    /// The `metadata.generation`. Every change of the endpoints increases it by one.
     pub generation: i64,
-    /// Its endpoints.
+    /// The number of endpoints.
     pub endpoints: u32,
-    /// Those of them that are ready.
+    /// The number of ready endpoints.
     pub ready: u32,
 }
 
-/// A service and its namespace.
+/// A service, by namespace and name.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[expect(missing_docs, reason = "the doc of the type names the fields")]
 pub struct ServiceRef {
-    /// The namespace.
     pub namespace: String,
-    /// The name.
     pub name: String,
 }
 
-/// What became of a service.
+/// A change of a service's readiness.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Swing {
-    /// It was ready already when we began to look.
+pub enum ServiceEvent {
+    /// The first list showed the service ready.
     FoundReady(ServiceRef),
-    /// It is ready, and was not, or may have been away while we could not see.
+    /// The service is ready. Before, it was not, or may not have been between two lists.
     Recovered(ServiceRef),
-    /// It is not ready any more.
+    /// The service is no longer ready.
     Lost(ServiceRef),
-    /// It is gone.
+    /// The service has no slices any more.
     Gone(ServiceRef),
 }
 
-/// Every service that is watched, as its slices show it.
+/// The readiness of all watched services, by their EndpointSlices.
 ///
-/// It is told what a watch tells. Half a list proves nothing, so nothing is said before its end; what
-/// was missed between two lists is found by comparing them.
+/// It takes in the events of a watch. Half a list proves nothing, so events are reported only at
+/// the end of a list. A recovery that was missed between two lists is found by comparing the lists.
 #[derive(Debug, Default)]
 pub struct Services {
-    readiness: Readiness,
-    /// By namespace and name.
-    slices: Mirror<(String, String), Slice>,
-    /// Whether each was ready when we last looked.
+    readiness: ReadinessRule,
+    /// The slices by namespace and name.
+    slices: WatchCache<(String, String), EndpointSlice>,
+    /// The readiness of each service as last evaluated.
     ready: BTreeMap<ServiceRef, bool>,
-    /// While a list comes in: what is known of the slices that it has named. One that breaks off and
-    /// begins again is part of it, for it has taken the place of what was known before.
-    list: Option<BTreeMap<(String, String), Proof>>,
+    /// The slices that the current list has named so far; `None` outside of a list. A list that
+    /// breaks off and begins again goes on with the same map, because its slices have already
+    /// replaced the earlier ones.
+    list: Option<BTreeMap<(String, String), Continuity>>,
 }
 
-/// What a slice proves about the time since the last complete list.
+/// The readiness of a slice since the last complete list.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Proof {
-    /// It cannot have stopped being ready.
+enum Continuity {
+    /// The slice was ready all the time.
     Kept,
-    /// It is new, and cannot have stopped being ready since it is there.
-    Fresh,
-    /// Nothing.
-    Nothing,
+    /// The slice is new, and was never changed since its creation.
+    New,
+    /// The slice may have been not ready for some time.
+    Unknown,
 }
 
 impl Services {
-    /// Nothing is known yet.
-    pub fn new(readiness: Readiness) -> Self {
+    /// Creates an empty set of services.
+    pub fn new(readiness: ReadinessRule) -> Self {
         Self {
             readiness,
             ..Self::default()
         }
     }
 
-    /// A list begins.
+    /// Begins a list of slices.
     pub fn begin_list(&mut self) {
         self.slices.begin_list();
         self.list.get_or_insert_default();
     }
 
-    /// The list is complete.
-    pub fn end_list(&mut self) -> Vec<Swing> {
-        let is_first = !self.slices.is_known();
+    /// Ends the list, and returns the changes since the last complete one.
+    pub fn end_list(&mut self) -> Vec<ServiceEvent> {
+        let is_first = !self.slices.has_synced();
         self.slices.end_list();
         let list = self.list.take().unwrap_or_default();
         let now: BTreeSet<ServiceRef> = self
@@ -109,73 +109,77 @@ impl Services {
             .collect();
         let before = self.ready.keys().cloned();
         let all: BTreeSet<ServiceRef> = before.chain(now).collect();
-        let mut swings = Vec::new();
+        let mut events = Vec::new();
         for service in all {
-            swings.extend(match self.look(&service) {
-                Some(Swing::Recovered(service)) if is_first => Some(Swing::FoundReady(service)),
-                None if self.is_ready(&service) && !self.stayed_ready(&service, &list) => {
-                    Some(Swing::Recovered(service))
+            events.extend(match self.evaluate(&service) {
+                Some(ServiceEvent::Recovered(service)) if is_first => {
+                    Some(ServiceEvent::FoundReady(service))
                 }
-                swing => swing,
+                None if self.is_ready(&service) && !self.stayed_ready(&service, &list) => {
+                    Some(ServiceEvent::Recovered(service))
+                }
+                event => event,
             });
         }
-        swings
+        events
     }
 
-    /// A slice is there, or has changed.
-    pub fn put(&mut self, namespace: &str, name: &str, slice: Slice) -> Vec<Swing> {
+    /// Adds or updates a slice. Returns no events while a list is incomplete.
+    pub fn put(&mut self, namespace: &str, name: &str, slice: EndpointSlice) -> Vec<ServiceEvent> {
         let key = (namespace.to_owned(), name.to_owned());
         let service = reference(namespace, &slice);
         if let Some(list) = &mut self.list {
-            let step = match self.slices.get(&key) {
-                Some(before) if self.readiness.is_kept(before, &slice) => Proof::Kept,
-                None if slice.generation == 1 => Proof::Fresh,
-                _ => Proof::Nothing,
+            let latest = match self.slices.get(&key) {
+                Some(before) if self.readiness.stayed_ready(before, &slice) => Continuity::Kept,
+                None if slice.generation == 1 => Continuity::New,
+                _ => Continuity::Unknown,
             };
-            let so_far = list.entry(key.clone());
-            let and_now = |proof: &mut Proof| {
-                if step != Proof::Kept {
-                    *proof = Proof::Nothing;
+            let entry = list.entry(key.clone());
+            let downgrade = |continuity: &mut Continuity| {
+                if latest != Continuity::Kept {
+                    *continuity = Continuity::Unknown;
                 }
             };
-            so_far.and_modify(and_now).or_insert(step);
+            entry.and_modify(downgrade).or_insert(latest);
         }
         let before = self.slices.put(key, slice);
         let before = before.map(|slice| reference(namespace, &slice));
         let moved = before.filter(|before| *before != service);
-        self.look_at([Some(service), moved])
+        self.evaluate_all([Some(service), moved])
     }
 
-    /// A slice is gone.
-    pub fn remove(&mut self, namespace: &str, name: &str) -> Vec<Swing> {
+    /// Removes a slice. Returns no events while a list is incomplete.
+    pub fn remove(&mut self, namespace: &str, name: &str) -> Vec<ServiceEvent> {
         let key = (namespace.to_owned(), name.to_owned());
         let gone = self.slices.remove(&key);
         if let Some(list) = &mut self.list {
-            list.insert(key, Proof::Nothing);
+            list.insert(key, Continuity::Unknown);
         }
-        self.look_at([gone.map(|slice| reference(namespace, &slice)), None])
+        self.evaluate_all([gone.map(|slice| reference(namespace, &slice)), None])
     }
 
-    /// Every known service and whether it is ready.
+    /// Returns all known services, each with whether it is ready.
     pub fn iter(&self) -> impl Iterator<Item = (&ServiceRef, bool)> {
         self.ready.iter().map(|(service, ready)| (service, *ready))
     }
 
-    /// Whether there ever was a complete list.
-    pub fn is_known(&self) -> bool {
-        self.slices.is_known()
+    /// Returns whether a list was ever complete.
+    pub fn has_synced(&self) -> bool {
+        self.slices.has_synced()
     }
 
-    fn look_at(&mut self, services: [Option<ServiceRef>; 2]) -> Vec<Swing> {
+    fn evaluate_all(&mut self, services: [Option<ServiceRef>; 2]) -> Vec<ServiceEvent> {
         if self.list.is_some() {
             return Vec::new();
         }
         let services = services.into_iter().flatten();
-        services.filter_map(|service| self.look(&service)).collect()
+        services
+            .filter_map(|service| self.evaluate(&service))
+            .collect()
     }
 
-    /// Takes over what the slices of a service say, and tells what has changed.
-    fn look(&mut self, service: &ServiceRef) -> Option<Swing> {
+    /// Evaluates the slices of a service, and returns the change.
+    fn evaluate(&mut self, service: &ServiceRef) -> Option<ServiceEvent> {
         let (mut slices, mut endpoints, mut ready) = (0_u32, 0_u64, 0_u64);
         for (_, slice) in self.slices_of(service) {
             slices += 1;
@@ -184,16 +188,16 @@ impl Services {
         }
         if slices == 0 {
             self.ready.remove(service)?;
-            return Some(Swing::Gone(service.clone()));
+            return Some(ServiceEvent::Gone(service.clone()));
         }
         let is_ready = match self.readiness {
-            Readiness::Any => ready > 0,
-            Readiness::All => endpoints > 0 && ready == endpoints,
+            ReadinessRule::Any => ready > 0,
+            ReadinessRule::All => endpoints > 0 && ready == endpoints,
         };
         let was_ready = self.ready.insert(service.clone(), is_ready);
         match (was_ready.unwrap_or(false), is_ready) {
-            (false, true) => Some(Swing::Recovered(service.clone())),
-            (true, false) => Some(Swing::Lost(service.clone())),
+            (false, true) => Some(ServiceEvent::Recovered(service.clone())),
+            (true, false) => Some(ServiceEvent::Lost(service.clone())),
             _ => None,
         }
     }
@@ -202,34 +206,41 @@ impl Services {
         self.ready.get(service) == Some(&true)
     }
 
-    /// Whether a service that was ready before a list and is ready after it was so in between.
-    fn stayed_ready(&self, service: &ServiceRef, list: &BTreeMap<(String, String), Proof>) -> bool {
-        let is_proof =
-            |(key, slice): (&_, &Slice)| slice.endpoints > 0 && list.get(key) == Some(&Proof::Kept);
-        let is_well = |(key, _): (&_, _)| matches!(list.get(key), Some(Proof::Kept | Proof::Fresh));
-        self.slices_of(service).any(is_proof)
+    /// Returns whether a service that is ready before and after a list was ready in between.
+    fn stayed_ready(
+        &self,
+        service: &ServiceRef,
+        list: &BTreeMap<(String, String), Continuity>,
+    ) -> bool {
+        let is_kept = |(key, slice): (&_, &EndpointSlice)| {
+            slice.endpoints > 0 && list.get(key) == Some(&Continuity::Kept)
+        };
+        let is_ready_or_new =
+            |(key, _): (&_, _)| matches!(list.get(key), Some(Continuity::Kept | Continuity::New));
+        self.slices_of(service).any(is_kept)
             && match self.readiness {
-                Readiness::Any => true,
-                Readiness::All => self.slices_of(service).all(is_well),
+                ReadinessRule::Any => true,
+                ReadinessRule::All => self.slices_of(service).all(is_ready_or_new),
             }
     }
 
     fn slices_of<'a>(
         &'a self,
         service: &'a ServiceRef,
-    ) -> impl Iterator<Item = (&'a (String, String), &'a Slice)> {
+    ) -> impl Iterator<Item = (&'a (String, String), &'a EndpointSlice)> {
         let from = (service.namespace.clone(), String::new());
-        let of_namespace = self.slices.range_from(from);
-        let of_namespace =
-            of_namespace.take_while(|((namespace, _), _)| *namespace == service.namespace);
-        of_namespace.filter(|(_, slice)| slice.service == service.name)
+        let in_namespace = self.slices.range_from(from);
+        let in_namespace =
+            in_namespace.take_while(|((namespace, _), _)| *namespace == service.namespace);
+        in_namespace.filter(|(_, slice)| slice.service == service.name)
     }
 }
 
-impl Readiness {
-    /// Whether a slice that was changed at most once in between cannot have stopped being ready.
-    fn is_kept(self, before: &Slice, after: &Slice) -> bool {
-        let is_ready = |slice: &Slice| match self {
+impl ReadinessRule {
+    /// Returns whether a slice was ready all the time between two states. One change cannot hide an
+    /// outage, two can.
+    fn stayed_ready(self, before: &EndpointSlice, after: &EndpointSlice) -> bool {
+        let is_ready = |slice: &EndpointSlice| match self {
             Self::Any => slice.ready > 0,
             Self::All => slice.ready == slice.endpoints,
         };
@@ -244,7 +255,7 @@ impl fmt::Display for ServiceRef {
     }
 }
 
-fn reference(namespace: &str, slice: &Slice) -> ServiceRef {
+fn reference(namespace: &str, slice: &EndpointSlice) -> ServiceRef {
     ServiceRef {
         namespace: namespace.to_owned(),
         name: slice.service.clone(),

@@ -1,127 +1,130 @@
-//! A watch window: one service's dependants, for a while after it has come back.
+//! A window: the dependants of one service, watched for a while after its recovery.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use serde::Serialize;
 
+use super::deletion_budget::DeletionBudget;
 use super::pod::{Owner, Pod};
-use super::tally::Tally;
-use super::windows::Cause;
-use crate::{Mirror, Time};
+use super::windows::SkipReason;
+use crate::{Time, WatchCache};
 
-/// A window and the pods seen through it.
+/// A window and the pods in it.
 #[derive(Debug)]
 pub(super) struct Window {
-    /// When the service came back.
+    /// The instant of the service's recovery.
     pub(super) recovered: Time,
-    /// When the window is over.
+    /// The end of the window.
     pub(super) until: Time,
-    /// Names and uids, by the selector that shows them. A pod may match several.
-    views: Vec<Mirror<String, String>>,
-    /// By uid.
-    pods: BTreeMap<String, Seen>,
-    /// Those in CrashLoopBackOff.
+    /// The uids of the pods by name, for each selector. A pod may match several selectors.
+    selectors: Vec<WatchCache<String, String>>,
+    /// All pods, by uid.
+    pods: BTreeMap<String, WindowPod>,
+    /// The uids of the pods in CrashLoopBackOff.
     pub(super) crashing: BTreeSet<String>,
-    /// By the owner's uid.
-    owners: BTreeMap<String, Tally>,
-    /// Deletions that were acknowledged.
+    /// The budgets by the uid of the owner.
+    budgets: BTreeMap<String, DeletionBudget>,
+    /// The number of acknowledged deletions.
     pub(super) deleted: u32,
 }
 
+/// A pod in a window.
 #[derive(Debug)]
-struct Seen {
+struct WindowPod {
     pod: Pod,
-    /// The selectors that show it, seldom more than one: a set would take ten times the memory.
-    views: Vec<usize>,
-    /// Why it is passed over, if that was told.
-    told: Option<Cause>,
+    /// The selectors that match the pod. There is rarely more than one, and a set would take ten
+    /// times the memory.
+    selectors: Vec<usize>,
+    /// The last reason for skipping the pod that was reported.
+    reported: Option<SkipReason>,
 }
 
-/// A window in numbers, for people.
+/// A summary of a window, for the state page.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Sum {
-    /// When the service came back.
+pub struct WindowSummary {
+    /// The instant of the service's recovery.
     pub recovered: Time,
-    /// When the window is over.
+    /// The end of the window.
     pub until: Time,
-    /// Pods that depend on the service.
+    /// The number of the service's dependants.
     pub pods: usize,
-    /// Those of them in CrashLoopBackOff.
+    /// The number of dependants in CrashLoopBackOff.
     pub crashing: usize,
-    /// Those that were deleted.
+    /// The number of pods that were deleted.
     pub deleted: u32,
 }
 
 impl Window {
-    /// With so many selectors.
+    /// Creates a window without pods. `selectors` is the number of selectors for its dependants.
     pub(super) fn new(selectors: usize, recovered: Time, until: Time) -> Self {
-        let views = (0..selectors).map(|_| Mirror::new());
+        let selectors = (0..selectors).map(|_| WatchCache::new());
         Self {
             recovered,
             until,
-            views: views.collect(),
+            selectors: selectors.collect(),
             pods: BTreeMap::new(),
             crashing: BTreeSet::new(),
-            owners: BTreeMap::new(),
+            budgets: BTreeMap::new(),
             deleted: 0,
         }
     }
 
-    /// Begins anew with the pods it has: the service has come back once more.
+    /// Restarts the window with the pods that it has, after another recovery of the service.
+    /// `is_gone` tells whether a pod, by uid, was already deleted.
     pub(super) fn restart(&mut self, recovered: Time, until: Time, is_gone: impl Fn(&str) -> bool) {
         (self.recovered, self.until) = (recovered, until);
-        self.owners.clear();
+        self.budgets.clear();
         self.deleted = 0;
-        for seen in self.pods.values_mut() {
-            seen.told = None;
-            let pod = &seen.pod;
+        for entry in self.pods.values_mut() {
+            entry.reported = None;
+            let pod = &entry.pod;
             if let Some(owner) = &pod.owner
-                && !pod.is_leaving
+                && !pod.is_terminating
                 && !is_gone(&pod.uid)
             {
-                let tally = self.owners.entry(owner.uid.clone()).or_default();
-                tally.arrived(&pod.uid);
+                let budget = self.budgets.entry(owner.uid.clone()).or_default();
+                budget.add_pod(&pod.uid);
             }
         }
     }
 
-    pub(super) fn begin_list(&mut self, view: usize) {
-        if let Some(mirror) = self.views.get_mut(view) {
-            mirror.begin_list();
+    pub(super) fn begin_list(&mut self, selector: usize) {
+        if let Some(cache) = self.selectors.get_mut(selector) {
+            cache.begin_list();
         }
     }
 
-    pub(super) fn end_list(&mut self, view: usize) {
-        let Some(mirror) = self.views.get_mut(view) else {
+    pub(super) fn end_list(&mut self, selector: usize) {
+        let Some(cache) = self.selectors.get_mut(selector) else {
             return;
         };
-        let known: BTreeMap<String, String> = mirror
+        let known: BTreeMap<String, String> = cache
             .iter()
             .map(|(name, uid)| (name.clone(), uid.clone()))
             .collect();
-        for name in mirror.end_list() {
+        for name in cache.end_list() {
             if let Some(uid) = known.get(&name) {
-                self.unsee(view, uid);
+                self.unmatch(selector, uid);
             }
         }
     }
 
-    /// A pod is there, or has changed; `is_gone`: we have deleted it already.
-    pub(super) fn put(&mut self, view: usize, pod: Pod, is_gone: bool) {
-        let Some(mirror) = self.views.get_mut(view) else {
+    /// Adds or updates a pod. `is_gone` tells whether the weeder has already deleted it.
+    pub(super) fn put(&mut self, selector: usize, pod: Pod, is_gone: bool) {
+        let Some(cache) = self.selectors.get_mut(selector) else {
             return;
         };
-        let before = mirror.put(pod.name.clone(), pod.uid.clone());
+        let before = cache.put(pod.name.clone(), pod.uid.clone());
         if let Some(before) = before.filter(|before| *before != pod.uid) {
-            self.unsee(view, &before);
+            self.unmatch(selector, &before);
         }
         if let Some(owner) = &pod.owner {
-            let tally = self.owners.entry(owner.uid.clone()).or_default();
-            if pod.is_leaving || is_gone {
-                tally.left(&pod.uid);
+            let budget = self.budgets.entry(owner.uid.clone()).or_default();
+            if pod.is_terminating || is_gone {
+                budget.remove_pod(&pod.uid);
             } else {
-                tally.arrived(&pod.uid);
+                budget.add_pod(&pod.uid);
             }
         }
         if pod.crash.is_some() {
@@ -129,91 +132,93 @@ impl Window {
         } else {
             self.crashing.remove(&pod.uid);
         }
-        if let Some(seen) = self.pods.get_mut(&pod.uid) {
-            if !seen.views.contains(&view) {
-                seen.views.push(view);
+        if let Some(entry) = self.pods.get_mut(&pod.uid) {
+            if !entry.selectors.contains(&selector) {
+                entry.selectors.push(selector);
             }
-            seen.pod = pod;
+            entry.pod = pod;
         } else {
-            let seen = Seen {
-                views: vec![view],
-                told: None,
+            let entry = WindowPod {
+                selectors: vec![selector],
+                reported: None,
                 pod,
             };
-            self.pods.insert(seen.pod.uid.clone(), seen);
+            self.pods.insert(entry.pod.uid.clone(), entry);
         }
     }
 
-    pub(super) fn remove(&mut self, view: usize, name: &str) {
+    pub(super) fn remove(&mut self, selector: usize, name: &str) {
         let uid = self
-            .views
-            .get_mut(view)
-            .and_then(|mirror| mirror.remove(&name.to_owned()));
+            .selectors
+            .get_mut(selector)
+            .and_then(|cache| cache.remove(&name.to_owned()));
         if let Some(uid) = uid {
-            self.unsee(view, &uid);
+            self.unmatch(selector, &uid);
         }
     }
 
-    /// A selector no longer shows this pod.
-    fn unsee(&mut self, view: usize, uid: &str) {
-        let Some(seen) = self.pods.get_mut(uid) else {
+    /// Removes a pod that `selector` no longer matches, unless another selector still does.
+    fn unmatch(&mut self, selector: usize, uid: &str) {
+        let Some(entry) = self.pods.get_mut(uid) else {
             return;
         };
-        seen.views.retain(|by| *by != view);
-        if !seen.views.is_empty() {
+        entry.selectors.retain(|other| *other != selector);
+        if !entry.selectors.is_empty() {
             return;
         }
-        if let Some(seen) = self.pods.remove(uid)
-            && let Some(owner) = seen.pod.owner
-            && let Some(tally) = self.owners.get_mut(&owner.uid)
+        if let Some(entry) = self.pods.remove(uid)
+            && let Some(owner) = entry.pod.owner
+            && let Some(budget) = self.budgets.get_mut(&owner.uid)
         {
-            tally.left(uid);
+            budget.remove_pod(uid);
         }
         self.crashing.remove(uid);
     }
 
     pub(super) fn pod(&self, uid: &str) -> Option<&Pod> {
-        self.pods.get(uid).map(|seen| &seen.pod)
+        self.pods.get(uid).map(|entry| &entry.pod)
     }
 
-    /// Whether it was not told yet that a pod is passed over for this cause; a cap is its owner's.
-    pub(super) fn is_news(&self, pod: &Pod, cause: Cause) -> bool {
-        if let (Some(owner), Cause::Capped) = (&pod.owner, cause) {
-            let tally = self.owners.get(&owner.uid);
-            return tally.is_none_or(|tally| !tally.gave_up);
+    /// Returns whether it is still to be reported that a pod is skipped for this reason. The cap is
+    /// reported once per owner.
+    pub(super) fn is_unreported(&self, pod: &Pod, reason: SkipReason) -> bool {
+        if let (Some(owner), SkipReason::Capped) = (&pod.owner, reason) {
+            let budget = self.budgets.get(&owner.uid);
+            return budget.is_none_or(|budget| !budget.is_cap_reported);
         }
-        let seen = self.pods.get(&pod.uid);
-        seen.is_some_and(|seen| seen.told != Some(cause))
+        let entry = self.pods.get(&pod.uid);
+        entry.is_some_and(|entry| entry.reported != Some(reason))
     }
 
-    /// It is told now. Gives how many pods of its owner were deleted.
-    pub(super) fn tell(&mut self, pod: &Pod, cause: Cause) -> u32 {
-        if let Some(seen) = self.pods.get_mut(&pod.uid) {
-            seen.told = Some(cause);
+    /// Notes that the reason was reported. Returns the number of deletions charged to the pod's
+    /// owner.
+    pub(super) fn mark_reported(&mut self, pod: &Pod, reason: SkipReason) -> u32 {
+        if let Some(entry) = self.pods.get_mut(&pod.uid) {
+            entry.reported = Some(reason);
         }
         let owner = pod.owner.as_ref();
-        let tally = owner.and_then(|owner| self.owners.get_mut(&owner.uid));
-        tally.map_or(0, |tally| {
-            tally.gave_up |= cause == Cause::Capped;
-            tally.charged()
+        let budget = owner.and_then(|owner| self.budgets.get_mut(&owner.uid));
+        budget.map_or(0, |budget| {
+            budget.is_cap_reported |= reason == SkipReason::Capped;
+            budget.charged()
         })
     }
 
     pub(super) fn has_room(&self, owner: &Owner, uid: &str, per_pod: u32) -> bool {
-        let tally = self.owners.get(&owner.uid);
-        tally.is_some_and(|tally| tally.has_room(uid, per_pod))
+        let budget = self.budgets.get(&owner.uid);
+        budget.is_some_and(|budget| budget.has_room(uid, per_pod))
     }
 
-    pub(super) fn tally(&mut self, owner: &Owner) -> &mut Tally {
-        self.owners.entry(owner.uid.clone()).or_default()
+    pub(super) fn budget(&mut self, owner: &Owner) -> &mut DeletionBudget {
+        self.budgets.entry(owner.uid.clone()).or_default()
     }
 
     pub(super) fn is_open(&self, now: Time) -> bool {
         now < self.until
     }
 
-    pub(super) fn sum(&self) -> Sum {
-        Sum {
+    pub(super) fn summary(&self) -> WindowSummary {
+        WindowSummary {
             recovered: self.recovered,
             until: self.until,
             pods: self.pods.len(),

@@ -1,153 +1,158 @@
-//! The windows of one namespace, and what is done with the pods in them.
+//! The windows of one namespace, and the deletion of the pods in them.
 
 use std::collections::BTreeMap;
 use std::fmt;
 use std::time::Duration;
 
 use super::pod::{Crash, Owner, Pod};
-use super::window::{Sum, Window};
+use super::window::{Window, WindowSummary};
 use crate::Time;
 
-/// A deletion that failed is tried again after this, then after twice as long, and so on.
-const FIRST_RETRY: Duration = Duration::from_secs(1);
-const LAST_RETRY: Duration = Duration::from_secs(30);
+/// The delay before the first retry of a failed deletion. It doubles with every failure.
+const FIRST_RETRY_DELAY: Duration = Duration::from_secs(1);
+/// The longest delay between two retries.
+const MAX_RETRY_DELAY: Duration = Duration::from_secs(30);
 
-/// What is the same for all windows.
+/// The settings of all windows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Rules {
-    /// How long a window is open.
+pub struct WindowRules {
+    /// The length of a window.
     pub watch_duration: Duration,
-    /// How often, per pod of an owner, pods may be deleted in one window.
+    /// The cap: an owner's pods may be deleted this many times per window, for each of its pods.
     pub max_deletions_per_pod: u32,
-    /// Nothing is deleted.
+    /// No pod is deleted. [`Windows::skips`] reports the pods that would be.
     pub dry_run: bool,
 }
 
-/// Every open window of a namespace.
+/// The windows of a namespace, and the pods to delete in them.
 #[derive(Debug)]
 pub struct Windows {
-    rules: Rules,
-    /// Windows that open later, by service.
-    planned: BTreeMap<String, Plan>,
-    /// By service.
+    rules: WindowRules,
+    /// The windows that open later, by service.
+    planned: BTreeMap<String, PlannedWindow>,
+    /// The open windows, by service.
     open: BTreeMap<String, Window>,
-    /// What was tried with a pod, by uid.
-    trials: BTreeMap<String, Trial>,
+    /// The attempts to delete a pod, by uid.
+    attempts: BTreeMap<String, DeletionAttempts>,
 }
 
+/// A window that opens at `from`.
 #[derive(Clone, Copy, Debug)]
-struct Plan {
+struct PlannedWindow {
     recovered: Time,
     from: Time,
     selectors: usize,
 }
 
-/// What was tried with a pod.
+/// The attempts to delete a pod.
 #[derive(Clone, Debug, Default)]
-struct Trial {
-    /// A call is under way.
-    is_under_way: bool,
-    /// It is gone, whatever the watch still shows.
+struct DeletionAttempts {
+    /// A call is in flight.
+    is_in_flight: bool,
+    /// The pod was deleted. The watch may still show it.
     is_gone: bool,
-    /// At this version it was not as we thought.
-    stale: Option<String>,
+    /// The pod had already changed when it was to be deleted at this version.
+    changed_at: Option<String>,
     failures: u32,
-    /// Not before.
-    next: Option<Time>,
+    /// The pod is not tried again before this instant.
+    retry_at: Option<Time>,
 }
 
-/// A window opened, or it closed.
+/// The opening or closing of a window.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum WindowChange {
-    /// Its pods are to be watched; `again`: they are already.
+    /// A window opened: the caller has to watch the dependants of the service.
     Opened {
-        /// The service.
+        /// The name of the service.
         service: String,
-        /// The window was open, and begins anew.
+        /// The window was already open and restarts. Its pods are already watched.
         again: bool,
     },
-    /// Nobody has to be watched for it any more.
+    /// A window closed: the dependants of the service need not be watched any more.
     Closed {
-        /// The service.
+        /// The name of the service.
         service: String,
     },
 }
 
-/// A pod to be deleted now, if it still is what it was. To be given back by [`Windows::settle`].
+/// A pod to delete now, if it has not changed. The caller passes it to [`Windows::record_result`]
+/// with the result of the call.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Deletion {
-    /// The service whose window it is.
+    /// The name of the service whose window the pod is in.
     pub service: String,
-    /// When that service came back.
+    /// The instant of the service's recovery.
     pub recovered: Time,
-    /// The pod's name.
+    /// The name of the pod.
     pub pod: String,
-    /// It must have this uid.
+    /// The uid, as a precondition of the deletion.
     pub uid: String,
-    /// It must have this version.
+    /// The `resourceVersion`, as a precondition of the deletion.
     pub version: String,
-    /// Who brings it back.
+    /// The controller that will replace the pod.
     pub owner: Owner,
-    /// Why.
+    /// The evidence that the pod is crash-looping.
     pub crash: Box<Crash>,
 }
 
-/// What came of a deletion.
+/// The result of a deletion.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Outcome {
-    /// The pod goes.
+pub enum DeletionResult {
+    /// The API server accepted the deletion.
     Deleted,
-    /// It is not what it was any more, and is judged again when it is seen.
+    /// The pod has changed, so it was not deleted. It is judged again when the watch shows the
+    /// change.
     Changed,
-    /// It was gone already.
+    /// The pod was already gone.
     Gone,
-    /// It was certainly not deleted.
+    /// The deletion was refused or never requested. The pod was certainly not deleted.
     Refused,
-    /// Nobody knows.
+    /// The call failed in another way. The pod may have been deleted.
     Unknown,
 }
 
-/// Why a pod in CrashLoopBackOff is passed over.
+/// The reason for not deleting a pod in CrashLoopBackOff.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Cause {
-    /// It is on its way out already.
-    Leaving,
-    /// Nobody would bring it back.
+pub enum SkipReason {
+    /// The pod is already terminating.
+    Terminating,
+    /// The pod has no controller that would replace it.
     Ownerless,
-    /// As many pods of its owner as may be were deleted in this window.
+    /// The cap of the pod's owner is reached in this window.
     Capped,
-    /// This is a dry run.
+    /// In a dry run nothing is deleted.
     DryRun,
 }
 
-/// A pod that is passed over. Told once per pod, window and cause; for a cap once per owner.
+/// A pod that is not deleted. It is reported once per pod, window and reason, and for a cap once
+/// per owner.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Skip {
-    /// The service whose window it is.
+    /// The name of the service whose window the pod is in.
     pub service: String,
-    /// Why.
-    pub cause: Cause,
-    /// The pod.
+    /// The reason for not deleting the pod.
+    pub cause: SkipReason,
+    /// The pod as last seen.
     pub pod: Pod,
-    /// How many pods of its owner were deleted in this window.
+    /// The number of deletions charged to the pod's owner in this window.
     pub deletions: u32,
 }
 
 impl Windows {
-    /// None is open yet.
-    pub fn new(rules: Rules) -> Self {
+    /// Creates windows of which none is open.
+    pub fn new(rules: WindowRules) -> Self {
         Self {
             rules,
             planned: BTreeMap::new(),
             open: BTreeMap::new(),
-            trials: BTreeMap::new(),
+            attempts: BTreeMap::new(),
         }
     }
 
-    /// A service has come back: its window opens, or begins anew, at `from` (see [`Windows::advance`]).
-    /// `selectors`: how many select its dependants.
+    /// Plans the window of a service that recovered: [`Windows::advance`] opens or restarts it at
+    /// `from`. `selectors` is the number of selectors for the service's dependants.
     pub fn plan(&mut self, service: &str, selectors: usize, recovered: Time, from: Time) {
-        let plan = Plan {
+        let plan = PlannedWindow {
             recovered,
             from,
             selectors,
@@ -155,22 +160,23 @@ impl Windows {
         self.planned.insert(service.to_owned(), plan);
     }
 
-    /// The service is gone, or this replica acts no longer. True if a window was open.
+    /// Closes the window of a service that is gone, or because this replica is no longer the
+    /// leader. Returns whether the window was open.
     pub fn close(&mut self, service: &str) -> bool {
         self.planned.remove(service);
         let was_open = self.open.remove(service).is_some();
-        self.forget();
+        self.prune_attempts();
         was_open
     }
 
-    /// Opens and closes what is due. To be asked before anything else.
+    /// Opens and closes the windows that are due. The caller does this before anything else.
     pub fn advance(&mut self, now: Time) -> Vec<WindowChange> {
-        let over = self.open.iter().filter(|(_, window)| !window.is_open(now));
-        let over: Vec<String> = over.map(|(service, _)| service.clone()).collect();
+        let expired = self.open.iter().filter(|(_, window)| !window.is_open(now));
+        let expired: Vec<String> = expired.map(|(service, _)| service.clone()).collect();
         let mut changes = Vec::new();
         let due = self.planned.iter().filter(|(_, plan)| plan.from <= now);
         let due: Vec<String> = due.map(|(service, _)| service.clone()).collect();
-        for service in over.into_iter().filter(|service| !due.contains(service)) {
+        for service in expired.into_iter().filter(|service| !due.contains(service)) {
             self.open.remove(&service);
             changes.push(WindowChange::Closed { service });
         }
@@ -180,8 +186,8 @@ impl Windows {
             };
             let until = plan.from.after(self.rules.watch_duration);
             let again = if let Some(window) = self.open.get_mut(&service) {
-                let trials = &self.trials;
-                window.restart(plan.recovered, until, |uid| is_gone(trials, uid));
+                let attempts = &self.attempts;
+                window.restart(plan.recovered, until, |uid| is_gone(attempts, uid));
                 true
             } else {
                 let window = Window::new(plan.selectors, plan.recovered, until);
@@ -191,61 +197,64 @@ impl Windows {
             changes.push(WindowChange::Opened { service, again });
         }
         if !changes.is_empty() {
-            self.forget();
+            self.prune_attempts();
         }
         changes
     }
 
-    /// A list of the pods that a selector of a service shows begins.
+    /// Begins a list of the pods that match a selector of a service.
     pub fn begin_list(&mut self, service: &str, selector: usize) {
         if let Some(window) = self.open.get_mut(service) {
             window.begin_list(selector);
         }
     }
 
-    /// That list is complete.
+    /// Ends the list, and removes the pods that it did not name.
     pub fn end_list(&mut self, service: &str, selector: usize) {
         if let Some(window) = self.open.get_mut(service) {
             window.end_list(selector);
-            self.forget();
+            self.prune_attempts();
         }
     }
 
-    /// That selector shows a pod.
+    /// Adds or updates a pod that matches the selector.
     pub fn put(&mut self, service: &str, selector: usize, pod: Pod) {
-        let is_gone = is_gone(&self.trials, &pod.uid);
+        let is_gone = is_gone(&self.attempts, &pod.uid);
         if let Some(window) = self.open.get_mut(service) {
             window.put(selector, pod, is_gone);
         }
     }
 
-    /// That selector no longer shows a pod.
+    /// Removes a pod that no longer matches the selector.
     pub fn remove(&mut self, service: &str, selector: usize, name: &str) {
         if let Some(window) = self.open.get_mut(service) {
             window.remove(selector, name);
-            self.forget();
+            self.prune_attempts();
         }
     }
 
-    /// Whether a pod is to be deleted now.
+    /// Returns whether a pod is to be deleted now.
     pub fn has_work(&self, now: Time) -> bool {
         self.open
             .values()
-            .any(|window| self.first(window, now).is_some())
+            .any(|window| self.first_deletable(window, now).is_some())
     }
 
-    /// The next pod to be deleted; those of the service that came back first go first.
+    /// Returns the next pod to delete. The dependants of the service that recovered first go first.
     pub fn next(&mut self, now: Time) -> Option<Deletion> {
         let mut windows: Vec<(&String, &Window)> = self.open.iter().collect();
         windows.sort_by_key(|(_, window)| window.recovered);
         let found = windows.into_iter().find_map(|(service, window)| {
-            Some((service.clone(), self.first(window, now)?.clone()))
+            Some((service.clone(), self.first_deletable(window, now)?.clone()))
         });
         let (service, pod) = found?;
         let window = self.open.get_mut(&service)?;
         let (owner, crash) = (pod.owner?, pod.crash?);
-        window.tally(&owner).charge(&pod.uid);
-        self.trials.entry(pod.uid.clone()).or_default().is_under_way = true;
+        window.budget(&owner).charge(&pod.uid);
+        self.attempts
+            .entry(pod.uid.clone())
+            .or_default()
+            .is_in_flight = true;
         Some(Deletion {
             recovered: window.recovered,
             service,
@@ -257,57 +266,59 @@ impl Windows {
         })
     }
 
-    /// What came of it.
-    pub fn settle(&mut self, deletion: &Deletion, outcome: Outcome, now: Time) {
+    /// Takes in the result of a deletion.
+    pub fn record_result(&mut self, deletion: &Deletion, result: DeletionResult, now: Time) {
         let uid = &deletion.uid;
-        let trial = self.trials.entry(uid.clone()).or_default();
-        trial.is_under_way = false;
-        match outcome {
-            Outcome::Deleted | Outcome::Gone => trial.is_gone = true,
-            Outcome::Changed => trial.stale = Some(deletion.version.clone()),
-            Outcome::Refused | Outcome::Unknown => {
-                let doublings = trial.failures.min(16);
-                trial.failures = trial.failures.saturating_add(1);
-                let pause = FIRST_RETRY.saturating_mul(1 << doublings).min(LAST_RETRY);
-                trial.next = Some(now.after(pause));
+        let attempts = self.attempts.entry(uid.clone()).or_default();
+        attempts.is_in_flight = false;
+        match result {
+            DeletionResult::Deleted | DeletionResult::Gone => attempts.is_gone = true,
+            DeletionResult::Changed => attempts.changed_at = Some(deletion.version.clone()),
+            DeletionResult::Refused | DeletionResult::Unknown => {
+                let doublings = attempts.failures.min(16);
+                attempts.failures = attempts.failures.saturating_add(1);
+                let pause = FIRST_RETRY_DELAY
+                    .saturating_mul(1 << doublings)
+                    .min(MAX_RETRY_DELAY);
+                attempts.retry_at = Some(now.after(pause));
             }
         }
-        if trial.is_gone {
+        if attempts.is_gone {
             for window in self.open.values_mut() {
-                window.tally(&deletion.owner).left(uid);
+                window.budget(&deletion.owner).remove_pod(uid);
             }
         }
         if let Some(window) = self.open.get_mut(&deletion.service) {
-            match outcome {
-                Outcome::Deleted => window.deleted += 1,
-                Outcome::Changed | Outcome::Gone | Outcome::Refused => {
-                    window.tally(&deletion.owner).refund(uid);
+            match result {
+                DeletionResult::Deleted => window.deleted += 1,
+                DeletionResult::Changed | DeletionResult::Gone | DeletionResult::Refused => {
+                    window.budget(&deletion.owner).refund(uid);
                 }
-                Outcome::Unknown => {}
+                DeletionResult::Unknown => {}
             }
         }
-        self.forget();
+        self.prune_attempts();
     }
 
-    /// Pods that are passed over and were not told yet.
+    /// Returns the pods that are not deleted, as far as they were not reported yet.
     pub fn skips(&mut self, now: Time) -> Vec<Skip> {
         let mut found = Vec::new();
         for (service, window) in &self.open {
             let pods = window.crashing.iter().filter_map(|uid| window.pod(uid));
             for pod in pods {
-                if let Err(Some(cause)) = self.judge(window, pod, now)
-                    && window.is_news(pod, cause)
+                if let Err(Some(cause)) = self.check_deletable(window, pod, now)
+                    && window.is_unreported(pod, cause)
                 {
                     found.push((service.clone(), pod.clone(), cause));
                 }
             }
         }
-        let tell = |(service, pod, cause)| {
+        let report = |(service, pod, cause)| {
             let window = self.open.get_mut(&service)?;
-            // The first pod of an owner may have told it for the others.
+            // The first pod of an owner reports the cap for the others.
             let deletions = window
-                .is_news(&pod, cause)
-                .then(|| window.tell(&pod, cause))?;
+                .is_unreported(&pod, cause)
+                .then(|| window.mark_reported(&pod, cause))?;
             Some(Skip {
                 service,
                 cause,
@@ -315,83 +326,92 @@ impl Windows {
                 deletions,
             })
         };
-        found.into_iter().filter_map(tell).collect()
+        found.into_iter().filter_map(report).collect()
     }
 
-    /// When something is due after this.
+    /// Returns the next instant at which something is due.
     pub fn next_wake(&self, now: Time) -> Option<Time> {
         let opening = self.planned.values().map(|plan| plan.from);
         let closing = self.open.values().map(|window| window.until);
-        let trying = self.trials.values().filter_map(|trial| trial.next);
-        let trying = trying.filter(|at| *at > now);
-        opening.chain(closing).chain(trying).min()
+        let retries = self
+            .attempts
+            .values()
+            .filter_map(|attempts| attempts.retry_at);
+        let retries = retries.filter(|at| *at > now);
+        opening.chain(closing).chain(retries).min()
     }
 
-    /// Services with an open window.
-    pub fn services(&self) -> impl Iterator<Item = (&str, Sum)> {
-        let sums = self.open.iter();
-        sums.map(|(service, window)| (service.as_str(), window.sum()))
+    /// Returns the services with an open window.
+    pub fn services(&self) -> impl Iterator<Item = (&str, WindowSummary)> {
+        let windows = self.open.iter();
+        windows.map(|(service, window)| (service.as_str(), window.summary()))
     }
 
-    fn first<'a>(&self, window: &'a Window, now: Time) -> Option<&'a Pod> {
+    fn first_deletable<'a>(&self, window: &'a Window, now: Time) -> Option<&'a Pod> {
         let pods = window.crashing.iter().filter_map(|uid| window.pod(uid));
-        let mut pods = pods.filter(|pod| self.judge(window, pod, now).is_ok());
+        let mut pods = pods.filter(|pod| self.check_deletable(window, pod, now).is_ok());
         pods.next()
     }
 
-    /// Whether a pod in CrashLoopBackOff is to be deleted now; if not, why, or `None`: not yet.
-    fn judge(&self, window: &Window, pod: &Pod, now: Time) -> Result<(), Option<Cause>> {
+    /// Decides whether a pod in CrashLoopBackOff is deleted now. The error is the reason, or `None`
+    /// if the pod is only to wait.
+    fn check_deletable(
+        &self,
+        window: &Window,
+        pod: &Pod,
+        now: Time,
+    ) -> Result<(), Option<SkipReason>> {
         if !window.is_open(now) {
             return Err(None);
         }
-        if let Some(trial) = self.trials.get(&pod.uid)
-            && trial.must_wait(pod, now)
+        if let Some(attempts) = self.attempts.get(&pod.uid)
+            && attempts.must_wait(pod, now)
         {
             return Err(None);
         }
-        if pod.is_leaving {
-            return Err(Some(Cause::Leaving));
+        if pod.is_terminating {
+            return Err(Some(SkipReason::Terminating));
         }
         let Some(owner) = &pod.owner else {
-            return Err(Some(Cause::Ownerless));
+            return Err(Some(SkipReason::Ownerless));
         };
         if self.rules.dry_run {
-            return Err(Some(Cause::DryRun));
+            return Err(Some(SkipReason::DryRun));
         }
         if !window.has_room(owner, &pod.uid, self.rules.max_deletions_per_pod) {
-            return Err(Some(Cause::Capped));
+            return Err(Some(SkipReason::Capped));
         }
         Ok(())
     }
 
-    /// Forgets what was tried with pods that no window shows any more.
-    fn forget(&mut self) {
+    /// Drops the attempts for pods that are in no window any more.
+    fn prune_attempts(&mut self) {
         let open = &self.open;
         let is_seen = |uid: &str| open.values().any(|window| window.pod(uid).is_some());
-        self.trials
-            .retain(|uid, trial| trial.is_under_way || is_seen(uid));
+        self.attempts
+            .retain(|uid, attempts| attempts.is_in_flight || is_seen(uid));
     }
 }
 
-impl Trial {
+impl DeletionAttempts {
     fn must_wait(&self, pod: &Pod, now: Time) -> bool {
-        self.is_under_way
+        self.is_in_flight
             || self.is_gone
-            || self.stale.as_ref() == Some(&pod.version)
-            || self.next.is_some_and(|next| now < next)
+            || self.changed_at.as_ref() == Some(&pod.version)
+            || self.retry_at.is_some_and(|at| now < at)
     }
 }
 
-fn is_gone(trials: &BTreeMap<String, Trial>, uid: &str) -> bool {
-    trials.get(uid).is_some_and(|trial| trial.is_gone)
+fn is_gone(attempts: &BTreeMap<String, DeletionAttempts>, uid: &str) -> bool {
+    attempts.get(uid).is_some_and(|attempts| attempts.is_gone)
 }
 
-impl fmt::Display for Cause {
+impl fmt::Display for SkipReason {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
-            Self::Leaving => "it is on its way out already",
-            Self::Ownerless => "it has no controller that would bring it back",
-            Self::Capped => "its owner's pods were deleted as often as they may be",
+            Self::Terminating => "it is already terminating",
+            Self::Ownerless => "it has no controller that would replace it",
+            Self::Capped => "the cap on deletions of its owner's pods is reached",
             Self::DryRun => "this is a dry run",
         })
     }

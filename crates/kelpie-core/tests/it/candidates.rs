@@ -1,7 +1,21 @@
-//! Which nodes count.
+//! The causes that exclude a node from the candidates.
 
-use kelpie_core::{
-    Condition, Exclusion, MachinePhase, Machines, Node, PoolConditions, Roster, exclusion,
+use kelpie_core::prober::{
+    Exclusion, MachinePhase, Machines, Node, NodeCondition, NodeConventions, NodeSet,
+    PoolConditions, exclusion,
+};
+
+const CONVENTIONS: NodeConventions = NodeConventions {
+    pool_label: "pool",
+    unmanaged_annotation: "unmanaged",
+    unhealthy_conditions: &[
+        "KernelDeadlock",
+        "ReadonlyFilesystem",
+        "DiskPressure",
+        "NetworkUnavailable",
+    ],
+    update_condition: "InPlaceUpdate",
+    update_reasons: &["ReadyForUpdate", "UpdateFailed"],
 };
 
 fn node(change: impl FnOnce(&mut Node)) -> Node {
@@ -14,9 +28,9 @@ fn node(change: impl FnOnce(&mut Node)) -> Node {
     node
 }
 
-fn with(kind: &str, is_true: bool, reason: &str) -> Node {
+fn node_with_condition(kind: &str, is_true: bool, reason: &str) -> Node {
     node(|node| {
-        node.conditions = vec![Condition {
+        node.conditions = vec![NodeCondition {
             kind: kind.into(),
             is_true,
             reason: reason.into(),
@@ -29,13 +43,13 @@ fn machine(phase: MachinePhase) -> Machines {
 }
 
 #[test]
-fn each_cause_excludes_a_node_by_name() {
+fn node_state_decides_exclusion() {
     let alive = machine(MachinePhase::Alive);
     let none = PoolConditions::new();
     let own: PoolConditions = [("pool".into(), vec!["Rusty".into()])].into();
     let empty: PoolConditions = [("pool".into(), vec![])].into();
     let rows = [
-        ("a plain node", node(|_| ()), Some(&alive), &none, None),
+        ("a healthy node", node(|_| ()), Some(&alive), &none, None),
         (
             "unmanaged",
             node(|n| n.unmanaged = true),
@@ -45,75 +59,79 @@ fn each_cause_excludes_a_node_by_name() {
         ),
         (
             "disk pressure",
-            with("DiskPressure", true, ""),
+            node_with_condition("DiskPressure", true, ""),
             Some(&alive),
             &none,
             Some(Exclusion::UnhealthyCondition),
         ),
         (
             "kernel deadlock",
-            with("KernelDeadlock", true, ""),
+            node_with_condition("KernelDeadlock", true, ""),
             Some(&alive),
             &empty,
             Some(Exclusion::UnhealthyCondition),
         ),
         (
             "no disk pressure",
-            with("DiskPressure", false, ""),
+            node_with_condition("DiskPressure", false, ""),
             Some(&alive),
             &none,
             None,
         ),
         (
             "its pool has other conditions",
-            with("DiskPressure", true, ""),
+            node_with_condition("DiskPressure", true, ""),
             Some(&alive),
             &own,
             None,
         ),
         (
             "a condition of its pool",
-            with("Rusty", true, ""),
+            node_with_condition("Rusty", true, ""),
             Some(&alive),
             &own,
             Some(Exclusion::UnhealthyCondition),
         ),
         (
             "not ready",
-            with("Ready", false, ""),
+            node_with_condition("Ready", false, ""),
             Some(&alive),
             &none,
             None,
         ),
         (
             "in-place update",
-            with("InPlaceUpdate", true, "ReadyForUpdate"),
+            node_with_condition("InPlaceUpdate", true, "ReadyForUpdate"),
             Some(&alive),
             &none,
             Some(Exclusion::InPlaceUpdate),
         ),
         (
             "failed update",
-            with("InPlaceUpdate", false, "UpdateFailed"),
+            node_with_condition("InPlaceUpdate", false, "UpdateFailed"),
             Some(&alive),
             &none,
             Some(Exclusion::InPlaceUpdate),
         ),
         (
             "update done",
-            with("InPlaceUpdate", true, "UpdateSuccessful"),
+            node_with_condition("InPlaceUpdate", true, "UpdateSuccessful"),
             Some(&alive),
             &none,
             None,
         ),
     ];
-    for (what, node, machines, pools, expected) in rows {
-        assert_eq!(exclusion(&node, machines, pools), expected, "{what}");
+    for (case, node, machines, pools, expected) in rows {
+        assert_eq!(
+            exclusion(&node, machines, pools, &CONVENTIONS),
+            expected,
+            "{case}"
+        );
     }
 }
 
 #[test]
-fn the_machine_has_to_exist_and_be_alive_where_machines_exist_at_all() {
+fn dead_or_missing_machine_excludes_node() {
     let rows = [
         ("no such resource", None, None),
         (
@@ -133,18 +151,18 @@ fn the_machine_has_to_exist_and_be_alive_where_machines_exist_at_all() {
             Some(Exclusion::MachineTerminating),
         ),
     ];
-    for (what, machines, expected) in rows {
+    for (case, machines, expected) in rows {
         let pools = PoolConditions::new();
         assert_eq!(
-            exclusion(&node(|_| ()), machines.as_ref(), &pools),
+            exclusion(&node(|_| ()), machines.as_ref(), &pools, &CONVENTIONS),
             expected,
-            "{what}"
+            "{case}"
         );
     }
 }
 
 #[test]
-fn the_order_of_machines_and_nodes_does_not_matter() {
+fn order_of_machines_and_nodes_is_irrelevant() {
     let phases = [
         MachinePhase::Failed,
         MachinePhase::Alive,
@@ -162,19 +180,24 @@ fn the_order_of_machines_and_nodes_does_not_matter() {
     }
     let pools = PoolConditions::new();
     let b = node(|node| node.name = "b".into());
-    let forth = Roster::new([&node(|_| ()), &b, &b], Some(&expected), &pools);
-    let back = Roster::new([&b, &node(|_| ())], Some(&expected), &pools);
-    assert_eq!(forth, back);
-    assert_eq!(forth.len(), 2);
-    assert!(!forth.is_empty());
+    let forwards = NodeSet::new(
+        [&node(|_| ()), &b, &b],
+        Some(&expected),
+        &pools,
+        &CONVENTIONS,
+    );
+    let backwards = NodeSet::new([&b, &node(|_| ())], Some(&expected), &pools, &CONVENTIONS);
+    assert_eq!(forwards, backwards);
+    assert_eq!(forwards.len(), 2);
+    assert!(!forwards.is_empty());
     assert_eq!(
-        forth.iter().collect::<Vec<_>>(),
+        forwards.iter().collect::<Vec<_>>(),
         [("a", None), ("b", Some(Exclusion::NoMachine))]
     );
 }
 
 #[test]
-fn causes_have_labels_and_words_of_their_own() {
+fn causes_have_distinct_labels_and_texts() {
     let mut texts: Vec<_> = Exclusion::ALL
         .into_iter()
         .flat_map(|cause| [cause.as_str().to_string(), cause.to_string()])

@@ -1,39 +1,40 @@
-//! The fencing flow under faults: lost calls and answers, cuts, flips, late answers.
+//! The fencing flow under faults: lost calls and replies, restarts, flipped verdicts, late replies.
 
 use std::time::Duration;
 
-use kelpie_core::fence::{Call, Fencing, Reply, Step};
-use kelpie_core::{ScaleRule, Target, Time, Verdict};
+use kelpie_core::Time;
+use kelpie_core::prober::fence::{Call, Fencing, Reply, Step};
+use kelpie_core::prober::{FlowRule, Setting, Target, Verdict};
 use proptest::prelude::*;
 
-use crate::model::landscape::Targets;
-use crate::rig::{Rig, decision, fence_by, release, seconds, target};
+use crate::fence_fixture::{FenceFixture, decision, fence_by, release, seconds, target};
+use crate::model::control_plane::Targets;
 
 #[derive(Clone, Copy, Debug)]
-enum Fault {
+enum CallFault {
     None,
     /// The call never reaches the API server.
     Lost,
-    /// It does, but the answer is lost.
-    AnswerLost,
-    /// Somebody writes to the object in between.
+    /// The call reaches the API server, but the reply is lost.
+    ReplyLost,
+    /// Another client writes to the object before the call.
     Touched,
 }
 
-fn any_fault() -> impl Strategy<Value = Fault> {
+fn any_fault() -> impl Strategy<Value = CallFault> {
     prop_oneof![
-        6 => Just(Fault::None),
-        1 => Just(Fault::Lost),
-        1 => Just(Fault::AnswerLost),
-        1 => Just(Fault::Touched),
+        6 => Just(CallFault::None),
+        1 => Just(CallFault::Lost),
+        1 => Just(CallFault::ReplyLost),
+        1 => Just(CallFault::Touched),
     ]
 }
 
 fn any_targets() -> impl Strategy<Value = Vec<Target>> {
-    let rule = (0_u32..3, 0_u64..3).prop_map(|(level, delay)| ScaleRule {
+    let rule = (0_u32..3, 0_u64..3).prop_map(|(level, delay)| FlowRule {
         level,
         initial_delay: Duration::from_secs(delay),
-        ..ScaleRule::default()
+        ..FlowRule::default()
     });
     let target = (
         rule.clone(),
@@ -45,7 +46,7 @@ fn any_targets() -> impl Strategy<Value = Vec<Target>> {
             target("a", |target| {
                 target.up = up;
                 target.down = down;
-                target.down.replicas = floor;
+                target.down.setting = floor.map(Setting);
                 target.optional = optional;
             })
         });
@@ -59,8 +60,8 @@ fn any_replicas() -> impl Strategy<Value = Vec<Option<u32>>> {
     )
 }
 
-/// Objects exist where the target is not optional, so that every flow can end.
-fn possible(targets: &[Target], replicas: &[Option<u32>]) -> Vec<Option<u32>> {
+/// Adds the objects of targets that are not optional, so that every flow can end.
+fn with_required_objects(targets: &[Target], replicas: &[Option<u32>]) -> Vec<Option<u32>> {
     let fill = |(target, replicas): (&Target, &Option<u32>)| match replicas {
         None if !target.optional => Some(1),
         other => *other,
@@ -68,16 +69,16 @@ fn possible(targets: &[Target], replicas: &[Option<u32>]) -> Vec<Option<u32>> {
     targets.iter().zip(replicas).map(fill).collect()
 }
 
-fn with_faults(faults: &[Fault]) -> impl FnMut(&Step, &mut Targets, Time) -> Option<Reply> {
+fn with_faults(faults: &[CallFault]) -> impl FnMut(&Step, &mut Targets, Time) -> Option<Reply> {
     let mut faults = faults.iter();
-    move |step, objects, now| match faults.next().copied().unwrap_or(Fault::None) {
-        Fault::None => None,
-        Fault::Lost => Some(Reply::Failed),
-        Fault::AnswerLost => {
+    move |step, objects, now| match faults.next().copied().unwrap_or(CallFault::None) {
+        CallFault::None => None,
+        CallFault::Lost => Some(Reply::Failed),
+        CallFault::ReplyLost => {
             objects.apply(step, now);
             Some(Reply::Failed)
         }
-        Fault::Touched => {
+        CallFault::Touched => {
             if let Some(object) = &mut objects.0[step.target.0] {
                 object.touch();
             }
@@ -90,89 +91,90 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(1_000))]
 
     #[test]
-    fn a_flow_cut_at_any_step_and_started_again_from_what_is_there_ends_in_the_same_state(
+    fn restarted_flow_reaches_same_state(
         targets in any_targets(),
         replicas in any_replicas(),
-        cuts in prop::collection::vec(0_usize..12, 0..5),
+        kill_points in prop::collection::vec(0_usize..12, 0..5),
         faults in prop::collection::vec(any_fault(), 0..60),
     ) {
-        let replicas = possible(&targets, &replicas);
-        let floor = |target: &Target| target.down.replicas.unwrap_or(0);
+        let replicas = with_required_objects(&targets, &replicas);
+        let floor = |target: &Target| target.down.setting.map_or(0, |setting| setting.0);
         let fenced: Vec<_> = targets.iter().zip(&replicas)
             .map(|(target, replicas)| replicas.map(|count| count.min(floor(target))))
             .collect();
-        let mut rig = Rig::new(targets.clone(), &replicas);
+        let mut fixture = FenceFixture::new(targets.clone(), &replicas);
         for (verdict, expected) in [(fence_by(500.0), &fenced), (release(), &replicas)] {
-            for cut in &cuts {
-                // The process dies after so many calls; a new one knows nothing.
-                rig.fencing = Fencing::new(targets.clone().into());
-                rig.steer(&verdict);
-                let mut left = *cut;
+            for calls_until_kill in &kill_points {
+                // The process is killed after so many calls. The next one knows nothing.
+                fixture.fencing = Fencing::new(targets.clone().into());
+                fixture.apply(&verdict);
+                let mut remaining = *calls_until_kill;
                 let mut faulty = with_faults(&faults);
-                rig.run_with(seconds(rig.now) + 20.0, |step, objects, now| {
-                    if left == 0 {
+                fixture.run_with(seconds(fixture.now) + 20.0, |step, objects, now| {
+                    if remaining == 0 {
                         return Some(Reply::Failed);
                     }
-                    left -= 1;
+                    remaining -= 1;
                     faulty(step, objects, now)
                 });
             }
-            rig.fencing = Fencing::new(targets.clone().into());
-            rig.run(seconds(rig.now) + 1.0);
-            rig.steer(&verdict);
-            rig.run_with(seconds(rig.now) + 400.0, with_faults(&faults));
-            prop_assert_eq!(&rig.replicas(), expected);
+            fixture.fencing = Fencing::new(targets.clone().into());
+            fixture.run(seconds(fixture.now) + 1.0);
+            fixture.apply(&verdict);
+            fixture.run_with(seconds(fixture.now) + 400.0, with_faults(&faults));
+            prop_assert_eq!(&fixture.replicas(), expected);
         }
-        prop_assert!(!rig.any_marker());
+        prop_assert!(!fixture.has_marker());
     }
 
     #[test]
-    fn verdicts_that_flip_at_any_time_restore_exactly_and_hold_never_scales(
+    fn flipped_verdicts_restore_exactly(
         targets in any_targets(),
         replicas in any_replicas(),
         verdicts in prop::collection::vec((0_u8..3, 0.0..8.0_f64), 0..12),
         faults in prop::collection::vec(any_fault(), 0..60),
     ) {
-        let replicas = possible(&targets, &replicas);
-        let mut rig = Rig::new(targets, &replicas);
+        let replicas = with_required_objects(&targets, &replicas);
+        let mut fixture = FenceFixture::new(targets, &replicas);
         let mut faulty = with_faults(&faults);
         for (verdict, length) in verdicts {
             let verdict = match verdict {
-                0 => fence_by(seconds(rig.now) + 10.0),
+                0 => fence_by(seconds(fixture.now) + 10.0),
                 1 => release(),
                 _ => decision(Verdict::Hold, None),
             };
-            rig.steer(&verdict);
-            let before = rig.writes.len();
-            rig.run_with(seconds(rig.now) + length, &mut faulty);
+            fixture.apply(&verdict);
+            let before = fixture.writes.len();
+            fixture.run_with(seconds(fixture.now) + length, &mut faulty);
             if verdict.verdict == Verdict::Hold {
-                prop_assert_eq!(rig.writes.len(), before, "Hold wrote something");
+                prop_assert_eq!(fixture.writes.len(), before, "Hold wrote something");
             }
         }
-        rig.steer(&release());
-        rig.run(seconds(rig.now) + 400.0);
-        prop_assert_eq!(rig.replicas(), replicas);
-        prop_assert!(!rig.any_marker());
+        fixture.apply(&release());
+        fixture.run(seconds(fixture.now) + 400.0);
+        prop_assert_eq!(fixture.replicas(), replicas);
+        prop_assert!(!fixture.has_marker());
     }
 }
 
-/// Calls that are carried out now or later, and answered later still, in any order.
-struct Wire {
+/// Calls in flight. Each is carried out when it is sent or when its reply is received, and the
+/// replies arrive in any order.
+struct CallQueue {
     rng: fastrand::Rng,
-    under_way: Vec<(Step, Option<Reply>)>,
+    in_flight: Vec<(Step, Option<Reply>)>,
 }
 
-impl Wire {
+impl CallQueue {
     fn send(&mut self, step: Step, objects: &mut Targets, now: Time) {
         let reply = self.rng.bool().then(|| objects.apply(&step, now));
-        self.under_way.push((step, reply));
+        self.in_flight.push((step, reply));
     }
 
-    /// The next answer; it may be lost, and so may the call.
+    /// Returns a reply. If `faulty`, the reply or the call may be lost.
     fn receive(&mut self, objects: &mut Targets, now: Time, faulty: bool) -> Option<(Step, Reply)> {
-        let index = self.rng.usize(0..self.under_way.len().max(1));
+        let index = self.rng.usize(0..self.in_flight.len().max(1));
         let (step, reply) =
-            (index < self.under_way.len()).then(|| self.under_way.swap_remove(index))?;
+            (index < self.in_flight.len()).then(|| self.in_flight.swap_remove(index))?;
         let is_lost = faulty && self.rng.u8(0..8) == 0;
         let reply = match reply {
             _ if is_lost => Reply::Failed,
@@ -187,68 +189,72 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(2_000))]
 
     #[test]
-    fn answers_that_come_late_lost_or_out_of_order_change_nothing(
+    fn late_and_lost_replies_restore_exactly(
         targets in any_targets(),
         replicas in any_replicas(),
-        seed in any::<u64>(),
+        rng_seed in any::<u64>(),
         rounds in 20_usize..200,
     ) {
-        let replicas = possible(&targets, &replicas);
-        let mut rig = Rig::new(targets, &replicas);
-        let mut wire = Wire { rng: fastrand::Rng::with_seed(seed), under_way: Vec::new() };
+        let replicas = with_required_objects(&targets, &replicas);
+        let mut fixture = FenceFixture::new(targets, &replicas);
+        let rng = fastrand::Rng::with_seed(rng_seed);
+        let mut calls = CallQueue { rng, in_flight: Vec::new() };
         let mut verdict = Verdict::Hold;
-        let mut idle = 0;
+        let mut idle_polls = 0;
         for round in 0..rounds + 3_000 {
             let is_calm = round >= rounds;
-            let next = match wire.rng.u8(0..24) {
+            let next = match calls.rng.u8(0..24) {
                 _ if round == rounds => Some(release()),
-                0 if !is_calm => Some(fence_by(seconds(rig.now) + wire.rng.f64() * 10.0)),
+                0 if !is_calm => Some(fence_by(seconds(fixture.now) + calls.rng.f64() * 10.0)),
                 1 if !is_calm => Some(release()),
                 2 if !is_calm => Some(decision(Verdict::Hold, None)),
                 _ => None,
             };
             if let Some(next) = next {
                 verdict = next.verdict;
-                rig.steer(&next);
+                fixture.apply(&next);
             }
-            if !is_calm && wire.rng.u8(0..30) == 0 {
-                rig.fencing.survey();
+            if !is_calm && calls.rng.u8(0..30) == 0 {
+                fixture.fencing.refresh();
             }
-            let steps = rig.fencing.poll(rig.now).steps;
+            let steps = fixture.fencing.poll(fixture.now).steps;
             let is_idle = steps.is_empty();
             for step in steps {
                 match step.call {
                     Call::Read => {}
-                    Call::ScaleUp(_) => prop_assert_eq!(verdict, Verdict::Release),
-                    Call::WriteRecord(_) | Call::ScaleDown(_) => prop_assert_eq!(verdict, Verdict::Fence),
+                    Call::Restore(_) => prop_assert_eq!(verdict, Verdict::Release),
+                    Call::WriteRecord(_) | Call::Fence(_) => {
+                        prop_assert_eq!(verdict, Verdict::Fence);
+                    }
                     Call::DropMarker(_) => prop_assert_ne!(verdict, Verdict::Hold),
                 }
-                wire.send(step, &mut rig.objects, rig.now);
+                calls.send(step, &mut fixture.objects, fixture.now);
             }
-            let answers = is_calm || wire.rng.u8(0..3) > 0;
-            if answers
-                && let Some((step, reply)) = wire.receive(&mut rig.objects, rig.now, !is_calm)
+            let is_reply_due = is_calm || calls.rng.u8(0..3) > 0;
+            if is_reply_due
+                && let Some((step, reply)) =
+                    calls.receive(&mut fixture.objects, fixture.now, !is_calm)
             {
-                rig.fencing.reply(step, reply, rig.now);
-                idle = 0;
+                fixture.fencing.reply(step, reply, fixture.now);
+                idle_polls = 0;
                 continue;
             }
             if is_idle {
-                let wake = rig.fencing.next_wake(rig.now);
-                let soon = rig.now.after(Duration::from_millis(wire.rng.u64(1..300)));
+                let wake = fixture.fencing.next_wake(fixture.now);
+                let soon = fixture.now.after(Duration::from_millis(calls.rng.u64(1..300)));
                 match wake {
-                    Some(wake) if wake <= rig.now => idle += 1,
-                    Some(wake) if wire.under_way.is_empty() => rig.now = wake,
-                    Some(wake) => rig.now = soon.min(wake),
+                    Some(wake) if wake <= fixture.now => idle_polls += 1,
+                    Some(wake) if calls.in_flight.is_empty() => fixture.now = wake,
+                    Some(wake) => fixture.now = soon.min(wake),
                     None => {
-                        prop_assert!(!wire.under_way.is_empty(), "nothing will ever happen again");
-                        rig.now = soon;
+                        prop_assert!(!calls.in_flight.is_empty(), "nothing left to wait for");
+                        fixture.now = soon;
                     }
                 }
-                prop_assert!(idle < 10, "it asks to be polled and does nothing");
+                prop_assert!(idle_polls < 10, "asks to be polled without having a step");
             }
         }
-        prop_assert_eq!(rig.replicas(), replicas);
-        prop_assert!(!rig.any_marker());
+        prop_assert_eq!(fixture.replicas(), replicas);
+        prop_assert!(!fixture.has_marker());
     }
 }

@@ -1,4 +1,4 @@
-//! Behaviour of the core, seen from outside.
+//! The behaviour of the core, through its public API.
 #![allow(
     missing_docs,
     unreachable_pub,
@@ -18,14 +18,14 @@ mod model;
 
 mod addon;
 mod candidates;
+mod decision_text;
+mod evaluator_fixture;
 mod faults;
+mod fence_fixture;
 mod fencing;
 mod leases;
-mod promises;
+mod properties;
 mod race;
-mod rig;
 mod schedule;
-mod stage;
 mod verdict;
 mod weeder;
-mod words;

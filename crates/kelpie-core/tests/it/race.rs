@@ -1,19 +1,19 @@
 //! The race against kube-controller-manager, thousands of times in virtual time.
 
 use fastrand::Rng;
-use kelpie_core::TripCause;
+use kelpie_core::prober::TripCause;
 
-use crate::model::{Clocks, Event, Policy, Scenario};
+use crate::model::{Clocks, Disruption, Policy, RaceScenario};
 
 const RUNS: u64 = 10_000;
-/// What right clocks of the model are off by, and requests take, in seconds.
+/// The error of right clocks and the latency of requests in the model, in seconds.
 const CLOCK_NOISE: f64 = 0.1;
 
-fn scenario(seed: u64, event: Event) -> Scenario {
-    let mut rng = Rng::with_seed(seed ^ 0x9E37_79B9_7F4A_7C15);
+fn scenario(rng_seed: u64, disruption: Disruption) -> RaceScenario {
+    let mut rng = Rng::with_seed(rng_seed ^ 0x9E37_79B9_7F4A_7C15);
     // 2 to 500 nodes, small clusters as often as large ones.
     let nodes = (2.0_f64.ln() + rng.f64() * 250.0_f64.ln()).exp().round() as usize;
-    Scenario {
+    RaceScenario {
         nodes: nodes.clamp(2, 500),
         grace: *[40.0, 50.0].get(rng.usize(0..2)).unwrap(),
         interval: *[10.0, 30.0].get(rng.usize(0..2)).unwrap(),
@@ -23,18 +23,18 @@ fn scenario(seed: u64, event: Event) -> Scenario {
             Clocks::SomeWrong,
             Clocks::OursWrong,
         ][rng.usize(0..4)],
-        event,
+        disruption,
         policy: Policy::Deadline,
         flaky: 0.0,
-        seed,
+        rng_seed,
     }
 }
 
 #[test]
 fn no_node_turns_unknown_in_any_partition() {
     let mut lost = Vec::new();
-    for seed in 0..RUNS {
-        let scenario = scenario(seed, Event::Partition);
+    for rng_seed in 0..RUNS {
+        let scenario = scenario(rng_seed, Disruption::Partition);
         let report = scenario.run();
         if report.unknown > 0 || report.fenced_after.is_none() {
             lost.push((scenario, report));
@@ -47,22 +47,22 @@ fn no_node_turns_unknown_in_any_partition() {
 }
 
 #[test]
-fn a_part_that_is_cut_off_is_fenced_in_time_from_the_failure_fraction_on() {
+fn partial_partition_is_fenced_at_failure_fraction() {
     let mut rng = Rng::with_seed(2);
-    for seed in 0..RUNS / 5 {
+    for rng_seed in 0..RUNS / 5 {
         let share = 0.6 + rng.f64() * 0.4;
-        let scenario = scenario(seed, Event::PartialPartition { share });
+        let scenario = scenario(rng_seed, Disruption::PartialPartition { share });
         let report = scenario.run();
         assert!(report.fenced_after.is_some(), "{scenario:?}\n{report:?}");
         assert_eq!(report.unknown, 0, "{scenario:?}\n{report:?}");
     }
-    for seed in 0..RUNS / 10 {
+    for rng_seed in 0..RUNS / 10 {
         let share = rng.f64() * 0.5;
         let clocks = Clocks::Right;
-        let scenario = Scenario {
+        let scenario = RaceScenario {
             nodes: 50,
             clocks,
-            ..scenario(seed, Event::PartialPartition { share })
+            ..scenario(rng_seed, Disruption::PartialPartition { share })
         };
         let report = scenario.run();
         assert!(report.tripped_after.is_none(), "{scenario:?}\n{report:?}");
@@ -70,13 +70,13 @@ fn a_part_that_is_cut_off_is_fenced_in_time_from_the_failure_fraction_on() {
 }
 
 #[test]
-fn lists_that_fail_now_and_then_lose_hardly_any_partition() {
+fn flaky_lists_rarely_lose_partitions() {
     for (flaky, allowed) in [(0.05, RUNS / 1_000), (0.2, RUNS / 100)] {
         let lost = (0..RUNS / 2)
-            .map(|seed| Scenario {
+            .map(|rng_seed| RaceScenario {
                 flaky,
                 clocks: Clocks::Right,
-                ..scenario(seed, Event::Partition)
+                ..scenario(rng_seed, Disruption::Partition)
             })
             .filter(|scenario| scenario.run().unknown > 0)
             .count() as u64;
@@ -92,26 +92,26 @@ fn lists_that_fail_now_and_then_lose_hardly_any_partition() {
 }
 
 #[test]
-fn harmless_events_fence_only_as_the_rule_on_true_times_or_as_last_call_unless_clocks_are_wrong() {
+fn harmless_disruptions_fence_only_with_cause() {
     let mut rng = Rng::with_seed(1);
     let mut wrong = Vec::new();
     let (mut fences, mut last_calls, mut wrong_clocks) = (0, 0, 0);
-    for seed in 0..RUNS {
-        let event = match rng.u8(0..8) {
-            0..=2 => Event::Hiccup {
+    for rng_seed in 0..RUNS {
+        let disruption = match rng.u8(0..8) {
+            0..=2 => Disruption::Hiccup {
                 seconds: 10.0 + rng.f64() * 15.0,
             },
-            3 => Event::RollingRestart,
-            4 => Event::Autoscaling,
-            5 => Event::OneDeadNode,
-            6 => Event::ApiOutage {
+            3 => Disruption::RollingRestart,
+            4 => Disruption::Autoscaling,
+            5 => Disruption::OneDeadNode,
+            6 => Disruption::ApiOutage {
                 seconds: 5.0 + rng.f64() * 85.0,
             },
-            _ => Event::ListGap {
+            _ => Disruption::ListGap {
                 seconds: 5.0 + rng.f64() * 85.0,
             },
         };
-        let scenario = scenario(seed, event);
+        let scenario = scenario(rng_seed, disruption);
         let report = scenario.run();
         if report.tripped_after.is_none() {
             continue;
@@ -119,15 +119,15 @@ fn harmless_events_fence_only_as_the_rule_on_true_times_or_as_last_call_unless_c
         fences += 1;
         let last_call = report.cause == Some(TripCause::LastCall)
             && report.longest_silence >= scenario.grace - 3.0 - CLOCK_NOISE;
-        if matches!(event, Event::ApiOutage { .. }) {
+        if matches!(disruption, Disruption::ApiOutage { .. }) {
             wrong.push((scenario, report));
         } else if report.truly_tripped {
-            // The rule itself.
+            // Enough leases were really expired.
         } else if last_call {
             last_calls += 1;
         } else if scenario.clocks != Clocks::Right && report.nearly_tripped {
-            // A wrong clock is known only to some bounds, and the earliest instant within them
-            // counts: it must never be late.
+            // The error of a wrong clock is known only within bounds. A renewal is dated to the
+            // earliest instant within them, so that a fence is never late.
             wrong_clocks += 1;
         } else {
             wrong.push((scenario, report));
@@ -137,12 +137,12 @@ fn harmless_events_fence_only_as_the_rule_on_true_times_or_as_last_call_unless_c
         println!("{scenario:?}\n    {report:?}");
     }
     println!(
-        "{RUNS} harmless events: {fences} fences; {last_calls} were last calls, {wrong_clocks} came \
-         early because of wrong clocks"
+        "{RUNS} harmless disruptions: {fences} fences, {last_calls} by last call, {wrong_clocks} \
+         too early because of wrong clocks"
     );
     assert!(
         wrong.is_empty(),
-        "{} of {RUNS} events fenced for nothing",
+        "{} of {RUNS} disruptions were fenced without cause",
         wrong.len()
     );
     assert!(last_calls * 200 < RUNS, "last calls are not rare");

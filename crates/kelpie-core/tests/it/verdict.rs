@@ -1,18 +1,20 @@
-//! The verdict, row by row.
+//! The verdict rules, one by one.
 
 use std::time::Duration;
 
-use kelpie_core::{
-    Fence, Lease, Listing, Lists, MachinePhase, Machines, Observation, Outcome, Role, Rule,
-    Settings, Thresholds, Time, TripCause, Verdict, WakeReason,
+use kelpie_core::Time;
+use kelpie_core::prober::{
+    FenceState, Lease, LeaseRole, ListResult, ListSpan, MachinePhase, Machines, Observation,
+    ProbeResult, ProbeSettings, Rule, Thresholds, TripCause, Verdict, WakeReason,
 };
 
-use crate::stage::{
-    Stage, after_silence, at, fraction, lease_list, leases, name, nodes, roster, seen, settings,
+use crate::evaluator_fixture::{
+    EvaluatorFixture, after_silence, at, fraction, lease_list, leases, name, node_set, nodes,
+    observation, settings,
 };
 
 #[test]
-fn six_of_ten_expired_leases_are_a_fence_and_five_are_not() {
+fn fence_at_failure_fraction_not_below() {
     let (_, six) = after_silence(settings(), 6);
     assert_eq!(six.verdict, Verdict::Fence);
     assert_eq!(
@@ -26,64 +28,64 @@ fn six_of_ten_expired_leases_are_a_fence_and_five_are_not() {
     let (_, five) = after_silence(settings(), 5);
     assert_eq!(
         (five.verdict, five.reasons.rule),
-        (Verdict::Release, Rule::Well)
+        (Verdict::Release, Rule::LeasesRenewed)
     );
 }
 
 #[test]
-fn an_api_server_that_is_not_healthy_holds_whatever_the_leases_say() {
-    let (mut stage, _) = after_silence(settings(), 10);
-    for outcome in [
-        Outcome::Failure,
-        Outcome::Failure,
-        Outcome::Failure,
-        Outcome::Transient,
+fn unhealthy_api_server_holds() {
+    let (mut fixture, _) = after_silence(settings(), 10);
+    for result in [
+        ProbeResult::Failure,
+        ProbeResult::Failure,
+        ProbeResult::Failure,
+        ProbeResult::Transient,
     ] {
         let round = Observation {
-            api_server: outcome,
-            ..seen(at(31.0), Lists::NotAsked)
+            api_server: result,
+            ..observation(at(31.0), ListResult::NotAsked)
         };
-        let decision = stage.judge.decide(&round);
+        let decision = fixture.evaluator.decide(&round);
         assert_eq!(decision.reasons.rule, Rule::ApiServerNotHealthy);
         assert_eq!(decision.verdict, Verdict::Hold);
     }
 }
 
 #[test]
-fn an_unhealthy_external_path_fences_even_where_a_list_failed() {
-    let mut stage = Stage::new(settings(), at(0.0));
+fn unhealthy_external_path_fences_without_list() {
+    let mut fixture = EvaluatorFixture::new(settings(), at(0.0));
     let round = |now: f64, lists| Observation {
-        external: Some(Outcome::Failure),
-        ..seen(at(now), lists)
+        external: Some(ProbeResult::Failure),
+        ..observation(at(now), lists)
     };
     for now in [0.0, 1.0] {
-        let lists = Lists::Read(stage.list(at(now), &leases(10, 0, now)));
+        let lists = ListResult::Read(fixture.list(at(now), &leases(10, 0, now)));
         assert_eq!(
-            stage.judge.decide(&round(now, lists)).verdict,
+            fixture.evaluator.decide(&round(now, lists)).verdict,
             Verdict::Hold,
             "{now}"
         );
     }
-    let decision = stage.judge.decide(&round(2.0, Lists::Failed));
+    let decision = fixture.evaluator.decide(&round(2.0, ListResult::Failed));
     assert_eq!(decision.reasons.rule, Rule::ExternalUnhealthy);
     assert_eq!(decision.verdict, Verdict::Fence);
 }
 
 #[test]
-fn a_healthy_cluster_whose_external_path_is_not_yet_healthy_holds() {
-    let mut stage = Stage::new(settings(), at(0.0));
+fn undecided_external_path_holds() {
+    let mut fixture = EvaluatorFixture::new(settings(), at(0.0));
     for now in [0.0, 10.0, 20.0] {
-        let lists = Lists::Read(stage.list(at(now), &leases(10, 0, now)));
+        let lists = ListResult::Read(fixture.list(at(now), &leases(10, 0, now)));
         let external = if now > 15.0 {
-            Outcome::Success
+            ProbeResult::Success
         } else {
-            Outcome::Transient
+            ProbeResult::Transient
         };
         let round = Observation {
             external: Some(external),
-            ..seen(at(now), lists)
+            ..observation(at(now), lists)
         };
-        let verdict = stage.judge.decide(&round).verdict;
+        let verdict = fixture.evaluator.decide(&round).verdict;
         assert_eq!(
             verdict,
             if now > 15.0 {
@@ -97,34 +99,38 @@ fn a_healthy_cluster_whose_external_path_is_not_yet_healthy_holds() {
 }
 
 #[test]
-fn a_failed_list_holds_and_leaves_the_counts_alone() {
-    let (mut stage, _) = after_silence(settings(), 5);
-    for lists in [Lists::Failed, Lists::NotAsked] {
-        let decision = stage.judge.decide(&seen(at(31.0), lists));
+fn failed_list_holds_and_keeps_counts() {
+    let (mut fixture, _) = after_silence(settings(), 5);
+    for lists in [ListResult::Failed, ListResult::NotAsked] {
+        let decision = fixture.evaluator.decide(&observation(at(31.0), lists));
         assert_eq!(
             (decision.verdict, decision.reasons.rule),
             (Verdict::Hold, Rule::ListFailed)
         );
-        assert_eq!(decision.deadline, Some(at(40.0)), "the last known one");
+        assert_eq!(decision.deadline, Some(at(40.0)), "the last known deadline");
         assert_eq!(decision.reasons.lease_probe.success_count, 1);
     }
-    let decision = stage.round(at(32.0), &leases(10, 5, 32.0));
+    let decision = fixture.round(at(32.0), &leases(10, 5, 32.0));
     assert_eq!(decision.verdict, Verdict::Release);
 }
 
 #[test]
-fn a_fence_begun_on_good_evidence_goes_on_through_failed_lists_for_half_the_grace_period() {
-    let (mut stage, decision) = after_silence(settings(), 10);
+fn failed_lists_keep_fence_for_half_grace() {
+    let (mut fixture, decision) = after_silence(settings(), 10);
     assert_eq!(decision.verdict, Verdict::Fence);
-    let mut fail = |now: f64| stage.judge.decide(&seen(at(now), Lists::Failed));
+    let mut fail = |now: f64| {
+        fixture
+            .evaluator
+            .decide(&observation(at(now), ListResult::Failed))
+    };
     assert_eq!(fail(31.0).verdict, Verdict::Fence);
     assert_eq!(
         fail(31.0).next_wake.at,
         at(32.0),
-        "every second until fenced"
+        "every second until it is fenced"
     );
     assert_eq!(
-        fail(41.0).rush_at,
+        fail(41.0).parallel_from,
         Some(at(41.0)),
         "the deadline was missed"
     );
@@ -133,199 +139,215 @@ fn a_fence_begun_on_good_evidence_goes_on_through_failed_lists_for_half_the_grac
 }
 
 #[test]
-fn leases_that_prove_nothing_lift_no_fence_even_where_all_was_well_before() {
+fn unproven_leases_lift_no_fence() {
     for tripped_before in [false, true] {
-        let (mut stage, _) = after_silence(settings(), if tripped_before { 10 } else { 0 });
-        let decision = stage.round(at(35.0), &leases(10, 0, 35.0));
+        let (mut fixture, _) = after_silence(settings(), if tripped_before { 10 } else { 0 });
+        let decision = fixture.round(at(35.0), &leases(10, 0, 35.0));
         assert_eq!(decision.verdict, Verdict::Release);
-        // Our lists fail for a minute, and the leader fences meanwhile. Then we take over.
+        // The lists of this standby fail for a minute, and the leader fences meanwhile. Then this
+        // replica takes over.
         for now in [40.0, 50.0, 60.0, 70.0, 80.0] {
-            stage.judge.decide(&seen(at(now), Lists::Failed));
+            fixture
+                .evaluator
+                .decide(&observation(at(now), ListResult::Failed));
         }
-        stage.fence = Fence::Full;
-        let decision = stage.round(at(90.0), &leases(10, 0, 35.0));
+        fixture.fence = FenceState::Full;
+        let decision = fixture.round(at(90.0), &leases(10, 0, 35.0));
         assert_eq!(decision.verdict, Verdict::Hold, "{decision}");
-        let decision = stage.round(at(100.0), &leases(10, 0, 100.0));
+        let decision = fixture.round(at(100.0), &leases(10, 0, 100.0));
         assert_eq!(decision.verdict, Verdict::Release, "{decision}");
     }
 }
 
 #[test]
-fn a_fence_is_not_lifted_by_renewals_seen_across_a_gap() {
-    let (mut stage, decision) = after_silence(settings(), 10);
+fn renewals_across_gap_lift_no_fence() {
+    let (mut fixture, decision) = after_silence(settings(), 10);
     assert_eq!(decision.verdict, Verdict::Fence);
-    stage.fence = Fence::Full;
-    // All renewed once in the minute in which we could not look, and are not seen to renew again.
+    fixture.fence = FenceState::Full;
+    // All nodes renewed once in the minute without lists, and are not seen to renew again.
     for (now, verdict) in [
         (91.0, Verdict::Hold),
         (105.9, Verdict::Hold),
         (106.0, Verdict::Release),
     ] {
-        let decision = stage.round(at(now), &leases(10, 0, 81.0));
+        let decision = fixture.round(at(now), &leases(10, 0, 81.0));
         assert_eq!(decision.verdict, verdict, "{now}: {decision}");
     }
 }
 
 #[test]
-fn a_half_made_fence_goes_on_after_a_gap_only_when_leases_have_proven_something() {
+fn partial_fence_resumes_on_proof_after_gap() {
     for (renewed, verdict) in [(0.0, Verdict::Fence), (85.0, Verdict::Release)] {
-        let (mut stage, decision) = after_silence(settings(), 10);
+        let (mut fixture, decision) = after_silence(settings(), 10);
         assert_eq!(decision.verdict, Verdict::Fence);
-        stage.fence = Fence::Partial;
+        fixture.fence = FenceState::Partial;
         for (now, verdict) in [
             (91.0, Verdict::Hold),
             (105.0, Verdict::Hold),
             (106.0, verdict),
         ] {
-            let decision = stage.round(at(now), &leases(10, 0, renewed));
+            let decision = fixture.round(at(now), &leases(10, 0, renewed));
             assert_eq!(decision.verdict, verdict, "{now}: {decision}");
         }
     }
 }
 
 #[test]
-fn a_release_stays_one_while_the_restore_takes_its_time() {
-    let (mut stage, decision) = after_silence(settings(), 10);
+fn slow_restore_keeps_release() {
+    let (mut fixture, decision) = after_silence(settings(), 10);
     assert_eq!(decision.verdict, Verdict::Fence);
-    stage.fence = Fence::Full;
+    fixture.fence = FenceState::Full;
     for now in [35.0, 36.0, 37.0] {
-        let decision = stage.round(at(now), &leases(10, 0, 35.0));
+        let decision = fixture.round(at(now), &leases(10, 0, 35.0));
         assert_eq!(decision.verdict, Verdict::Release, "{now}: {decision}");
     }
 }
 
 #[test]
-fn nodes_with_wrong_clocks_have_renewed_since_the_trip_when_the_next_list_says_so() {
-    // Clocks an hour behind, not known for long: all we know of a renewal is the list before it, and
-    // that one tripped.
-    let an_hour_ago = |seconds: f64| {
+fn next_list_proves_renewal_despite_wrong_clock() {
+    // The clocks are an hour behind and were not observed for long. The only lower bound on a
+    // renewal is the list before it, which tripped.
+    let one_hour_behind = |seconds: f64| {
         (0..10)
             .map(|index| (name(index), at(seconds - 3_600.0)))
             .collect::<Vec<_>>()
     };
-    let mut stage = Stage::new(settings(), at(-40.0));
+    let mut fixture = EvaluatorFixture::new(settings(), at(-40.0));
     for round in -4..=0 {
         let now = f64::from(round) * 10.0;
-        stage.round(at(now), &an_hour_ago(now - 1.0));
+        fixture.round(at(now), &one_hour_behind(now - 1.0));
     }
-    stage.round(at(10.0), &an_hour_ago(-1.0));
-    let decision = stage.round(at(20.0), &an_hour_ago(-1.0));
+    fixture.round(at(10.0), &one_hour_behind(-1.0));
+    let decision = fixture.round(at(20.0), &one_hour_behind(-1.0));
     assert_eq!(decision.verdict, Verdict::Fence, "{decision}");
-    let decision = stage.round(at(21.0), &an_hour_ago(20.5));
+    let decision = fixture.round(at(21.0), &one_hour_behind(20.5));
     assert_eq!(decision.verdict, Verdict::Release, "{decision}");
 }
 
 #[test]
-fn a_deadline_that_has_come_is_no_longer_ahead() {
-    let (mut stage, _) = after_silence(settings(), 10);
-    let decision = stage.round(at(40.0), &leases(10, 10, 0.0));
+fn passed_deadline_is_none() {
+    let (mut fixture, _) = after_silence(settings(), 10);
+    let decision = fixture.round(at(40.0), &leases(10, 10, 0.0));
     assert_eq!(
-        (decision.deadline, decision.rush_at),
+        (decision.deadline, decision.parallel_from),
         (None, Some(at(40.0)))
     );
-    let (mut stage, _) = after_silence(settings(), 10);
-    let decision = stage.judge.decide(&seen(at(40.0), Lists::Failed));
+    let (mut fixture, _) = after_silence(settings(), 10);
+    let decision = fixture
+        .evaluator
+        .decide(&observation(at(40.0), ListResult::Failed));
     assert_eq!(decision.deadline, None);
 }
 
 #[test]
-fn recovery_is_counted_over_candidates_where_there_are_any() {
-    let (mut stage, decision) = after_silence(settings(), 10);
+fn recovery_counts_candidates_only() {
+    let (mut fixture, decision) = after_silence(settings(), 10);
     assert_eq!(decision.verdict, Verdict::Fence);
-    let listed = stage.list(at(35.0), &leases(10, 7, 35.0));
-    let mut facts = nodes((0..10).map(name));
-    for node in &mut facts[..6] {
+    let listed = fixture.list(at(35.0), &leases(10, 7, 35.0));
+    let mut members = nodes((0..10).map(name));
+    for node in &mut members[..6] {
         node.unmanaged = true;
     }
-    stage.judge.learn(roster(&facts), at(35.0));
-    let decision = stage.judge.decide(&seen(at(35.0), Lists::Read(listed)));
-    // One of the four that count has not renewed; seven of all ten have not.
+    fixture
+        .evaluator
+        .observe_nodes(node_set(&members), at(35.0));
+    let decision = fixture
+        .evaluator
+        .decide(&observation(at(35.0), ListResult::Read(listed)));
+    // One of the four candidates has not renewed, and seven of all ten nodes.
     assert_eq!(decision.verdict, Verdict::Release, "{decision}");
 }
 
 #[test]
-fn now_is_the_start_of_the_list_and_not_of_the_round() {
-    let mut stage = Stage::new(settings(), at(-30.0));
+fn leases_are_judged_at_list_start() {
+    let mut fixture = EvaluatorFixture::new(settings(), at(-30.0));
     for now in [-30.0, -20.0, -10.0] {
-        stage.round(at(now), &leases(10, 0, now));
+        fixture.round(at(now), &leases(10, 0, now));
     }
     for now in [0.0, 10.0, 20.0] {
-        stage.round(at(now), &leases(10, 10, now));
+        fixture.round(at(now), &leases(10, 10, now));
     }
-    // The probe of the API server took 5 s; the leases expired meanwhile.
-    let listed = stage.list(at(34.0), &leases(10, 10, 0.0));
+    // The API-server probe took 5 s. The leases expired meanwhile.
+    let listed = fixture.list(at(34.0), &leases(10, 10, 0.0));
     let round = Observation {
         end: at(34.1),
-        ..seen(at(29.0), Lists::Read(listed))
+        ..observation(at(29.0), ListResult::Read(listed))
     };
-    let decision = stage.judge.decide(&round);
+    let decision = fixture.evaluator.decide(&round);
     assert_eq!((decision.at, decision.verdict), (at(34.0), Verdict::Fence));
 }
 
 #[test]
-fn a_decision_does_not_rest_on_a_list_whose_nodes_were_due_and_not_read() {
-    let mut stage = Stage::new(settings(), at(0.0));
-    stage.round(at(0.0), &leases(3, 0, 0.0));
+fn list_without_due_nodes_is_unusable() {
+    let mut fixture = EvaluatorFixture::new(settings(), at(0.0));
+    fixture.round(at(0.0), &leases(3, 0, 0.0));
     let many = leases(30, 0, 10.0);
-    let listing = Listing {
+    let span = ListSpan {
         start: at(10.0),
         end: at(10.0),
     };
-    let listed = stage.judge.read(listing, lease_list(&many));
-    let decision = stage.judge.decide(&seen(at(10.0), Lists::Read(listed)));
+    let listed = fixture.evaluator.observe_leases(span, lease_list(&many));
+    let decision = fixture
+        .evaluator
+        .decide(&observation(at(10.0), ListResult::Read(listed)));
     assert_eq!(decision.reasons.rule, Rule::ListFailed);
 }
 
 #[test]
-fn machines_that_change_judge_the_nodes_anew_and_hide_no_new_lease() {
-    let mut stage = Stage::new(settings(), at(0.0));
-    stage.round(at(0.0), &leases(3, 0, 0.0));
-    let list = |stage: &mut Stage, now: f64| {
-        let listing = Listing {
+fn changed_machines_update_roles() {
+    let mut fixture = EvaluatorFixture::new(settings(), at(0.0));
+    fixture.round(at(0.0), &leases(3, 0, 0.0));
+    let list = |fixture: &mut EvaluatorFixture, now: f64| {
+        let span = ListSpan {
             start: at(now),
             end: at(now),
         };
-        stage.judge.read(listing, lease_list(&leases(4, 0, now)))
+        fixture
+            .evaluator
+            .observe_leases(span, lease_list(&leases(4, 0, now)))
     };
-    list(&mut stage, 10.0);
+    list(&mut fixture, 10.0);
     let machines: Machines = [(name(0), MachinePhase::Alive)].into_iter().collect();
-    stage.judge.learn_machines(Some(&machines));
-    let roles: Vec<_> = stage
-        .judge
-        .book()
+    fixture.evaluator.observe_machines(Some(&machines));
+    let roles: Vec<_> = fixture
+        .evaluator
+        .leases()
         .leases(settings().grace)
         .map(|lease| lease.role)
         .collect();
     assert_eq!(
         roles,
         [
-            Role::Candidate,
-            Role::Excluded,
-            Role::Excluded,
-            Role::Unknown
+            LeaseRole::Candidate,
+            LeaseRole::Excluded,
+            LeaseRole::Excluded,
+            LeaseRole::Unknown
         ]
     );
-    let listed = list(&mut stage, 20.0);
-    assert!(stage.judge.nodes_due(&listed, Fence::None));
+    let listed = list(&mut fixture, 20.0);
+    assert!(fixture.evaluator.nodes_due(&listed, FenceState::None));
 }
 
 #[test]
-fn an_external_fence_over_healthy_leases_keeps_the_order_of_the_levels() {
-    let mut stage = Stage::new(settings(), at(0.0));
+fn external_fence_keeps_level_order() {
+    let mut fixture = EvaluatorFixture::new(settings(), at(0.0));
     let mut decide = |now: f64| {
-        let external = Some(Outcome::Failure);
-        let lists = Lists::Failed;
-        stage.judge.decide(&Observation {
+        let external = Some(ProbeResult::Failure);
+        let lists = ListResult::Failed;
+        fixture.evaluator.decide(&Observation {
             external,
-            ..seen(at(now), lists)
+            ..observation(at(now), lists)
         })
     };
     let decision = [0.0, 1.0, 2.0].map(&mut decide)[2];
-    assert_eq!((decision.verdict, decision.rush_at), (Verdict::Fence, None));
+    assert_eq!(
+        (decision.verdict, decision.parallel_from),
+        (Verdict::Fence, None)
+    );
 }
 
 #[test]
-fn extreme_values_do_no_harm() {
+fn extreme_values_do_not_panic() {
     let graces = [
         Duration::ZERO,
         Duration::from_micros(1),
@@ -333,7 +355,7 @@ fn extreme_values_do_no_harm() {
         Duration::MAX,
     ];
     for grace in graces {
-        let settings = Settings {
+        let settings = ProbeSettings {
             grace,
             fence_reserve: Duration::MAX,
             probe_interval: Duration::MAX,
@@ -342,7 +364,7 @@ fn extreme_values_do_no_harm() {
             min_candidates: 0,
             ..settings()
         };
-        let mut stage = Stage::new(settings, Time::MIN);
+        let mut fixture = EvaluatorFixture::new(settings, Time::MIN);
         for now in [Time::MIN, at(0.0), at(1.0), Time::MAX, Time::MIN, at(100.0)] {
             for renewed in [Time::MIN, Time::MAX, at(0.0), Time::from_micros(-1)] {
                 for duration_seconds in [None, Some(i32::MIN), Some(i32::MAX), Some(0)] {
@@ -352,18 +374,18 @@ fn extreme_values_do_no_harm() {
                         duration_seconds,
                     };
                     let names = ["a", "b", "c", "a"];
-                    let listing = Listing {
+                    let span = ListSpan {
                         start: now,
                         end: now,
                     };
-                    let listed = stage.judge.read(listing, names.map(lease));
-                    stage
-                        .judge
-                        .learn(roster(&nodes(names.map(String::from))), now);
+                    let listed = fixture.evaluator.observe_leases(span, names.map(lease));
+                    fixture
+                        .evaluator
+                        .observe_nodes(node_set(&nodes(names.map(String::from))), now);
                     let released = Some(renewed);
-                    let decision = stage.judge.decide(&Observation {
+                    let decision = fixture.evaluator.decide(&Observation {
                         released,
-                        ..seen(now, Lists::Read(listed))
+                        ..observation(now, ListResult::Read(listed))
                     });
                     assert!(!decision.to_string().is_empty());
                 }
@@ -373,12 +395,14 @@ fn extreme_values_do_no_harm() {
 }
 
 #[test]
-fn a_cluster_without_nodes_is_released() {
-    let (mut stage, decision) = after_silence(settings(), 10);
+fn cluster_without_nodes_is_released() {
+    let (mut fixture, decision) = after_silence(settings(), 10);
     assert_eq!(decision.verdict, Verdict::Fence);
-    let listed = stage.list(at(31.0), &[]);
-    stage.judge.learn(roster(&[]), at(31.0));
-    let decision = stage.judge.decide(&seen(at(31.0), Lists::Read(listed)));
+    let listed = fixture.list(at(31.0), &[]);
+    fixture.evaluator.observe_nodes(node_set(&[]), at(31.0));
+    let decision = fixture
+        .evaluator
+        .decide(&observation(at(31.0), ListResult::Read(listed)));
     assert_eq!(
         (decision.verdict, decision.reasons.rule),
         (Verdict::Release, Rule::NoNodes)
@@ -386,36 +410,38 @@ fn a_cluster_without_nodes_is_released() {
 }
 
 #[test]
-fn where_every_node_is_filtered_out_no_fence_is_made_and_all_nodes_leases_lift_one() {
+fn without_candidates_all_nodes_lift_fence() {
     let excluded = || {
         let mut nodes = nodes((0..10).map(name));
         for node in &mut nodes {
             node.unmanaged = true;
         }
-        roster(&nodes)
+        node_set(&nodes)
     };
-    let decide = |stage: &mut Stage, now: f64, silent: usize| {
-        let listed = stage.list(at(now), &leases(10, silent, now));
-        stage.judge.learn(excluded(), at(now));
-        stage.judge.decide(&seen(at(now), Lists::Read(listed)))
+    let decide = |fixture: &mut EvaluatorFixture, now: f64, silent: usize| {
+        let listed = fixture.list(at(now), &leases(10, silent, now));
+        fixture.evaluator.observe_nodes(excluded(), at(now));
+        fixture
+            .evaluator
+            .decide(&observation(at(now), ListResult::Read(listed)))
     };
-    let (mut stage, _) = after_silence(settings(), 5);
-    let decision = decide(&mut stage, 31.0, 10);
+    let (mut fixture, _) = after_silence(settings(), 5);
+    let decision = decide(&mut fixture, 31.0, 10);
     assert_eq!(
         decision.reasons.rule,
-        Rule::NoCandidates { well: true },
+        Rule::NoCandidates { renewed: true },
         "no new fence"
     );
     assert_eq!(decision.reasons.leases.unwrap().excluded.total(), 10);
 
-    let (mut stage, decision) = after_silence(settings(), 10);
+    let (mut fixture, decision) = after_silence(settings(), 10);
     assert_eq!(decision.verdict, Verdict::Fence);
-    let decision = decide(&mut stage, 31.0, 10);
+    let decision = decide(&mut fixture, 31.0, 10);
     assert_eq!(
         (decision.verdict, decision.reasons.rule),
-        (Verdict::Hold, Rule::NoCandidates { well: false },)
+        (Verdict::Hold, Rule::NoCandidates { renewed: false },)
     );
-    let decision = decide(&mut stage, 35.0, 2);
+    let decision = decide(&mut fixture, 35.0, 2);
     assert_eq!(
         decision.verdict,
         Verdict::Release,
@@ -424,56 +450,56 @@ fn where_every_node_is_filtered_out_no_fence_is_made_and_all_nodes_leases_lift_o
 }
 
 #[test]
-fn too_few_candidates_cause_no_fence_but_may_lift_one() {
-    let settings = Settings {
+fn too_few_candidates_lift_but_never_fence() {
+    let settings = ProbeSettings {
         min_candidates: 11,
         ..settings()
     };
-    let (mut stage, decision) = after_silence(settings, 10);
+    let (mut fixture, decision) = after_silence(settings, 10);
     assert_eq!(
         (decision.verdict, decision.reasons.rule),
         (Verdict::Hold, Rule::TooFewCandidates { required: 11 },)
     );
     assert_eq!(
-        stage.round(at(35.0), &leases(10, 0, 35.0)).verdict,
+        fixture.round(at(35.0), &leases(10, 0, 35.0)).verdict,
         Verdict::Release
     );
 }
 
 #[test]
-fn after_a_trip_the_cluster_is_well_when_enough_have_renewed_since() {
-    let settings = Settings {
+fn recovery_needs_enough_renewals_since_trip() {
+    let settings = ProbeSettings {
         recovery_fraction: fraction(0.3),
         ..settings()
     };
-    let (mut stage, _) = after_silence(settings, 6);
+    let (mut fixture, _) = after_silence(settings, 6);
     assert_eq!(
-        stage.round(at(31.0), &leases(10, 6, 30.5)).verdict,
+        fixture.round(at(31.0), &leases(10, 6, 30.5)).verdict,
         Verdict::Fence,
-        "what renewed before the trip does not count"
+        "renewals before the trip do not count"
     );
     assert_eq!(
-        stage.round(at(36.0), &leases(10, 3, 36.0)).verdict,
+        fixture.round(at(36.0), &leases(10, 3, 36.0)).verdict,
         Verdict::Fence,
         "three of ten is not below 30 %"
     );
     assert_eq!(
-        stage.round(at(37.0), &leases(10, 2, 37.0)).verdict,
+        fixture.round(at(37.0), &leases(10, 2, 37.0)).verdict,
         Verdict::Release
     );
 }
 
 #[test]
-fn last_call_fences_a_small_cluster_before_its_first_node_is_lost() {
-    let mut stage = Stage::new(settings(), at(-30.0));
+fn last_call_fences_before_first_deadline() {
+    let mut fixture = EvaluatorFixture::new(settings(), at(-30.0));
     let renewed = |early: f64, late: f64| vec![(name(0), at(early)), (name(1), at(late))];
     for now in [-30.0, -20.0, -10.0] {
-        stage.round(at(now), &renewed(now - 9.9, now));
+        fixture.round(at(now), &renewed(now - 9.9, now));
     }
-    stage.round(at(0.0), &renewed(-9.9, 0.0));
-    let decision = stage.round(at(10.0), &renewed(-9.9, 0.0));
+    fixture.round(at(0.0), &renewed(-9.9, 0.0));
+    let decision = fixture.round(at(10.0), &renewed(-9.9, 0.0));
     assert_eq!(decision.verdict, Verdict::Release);
-    let decision = stage.round(at(20.1), &renewed(-9.9, 0.0));
+    let decision = fixture.round(at(20.1), &renewed(-9.9, 0.0));
     assert_eq!(decision.deadline, Some(at(30.1)));
     assert_eq!(
         decision.reasons.trips_at,
@@ -481,7 +507,7 @@ fn last_call_fences_a_small_cluster_before_its_first_node_is_lost() {
         "3 s before the deadline"
     );
     assert_eq!(decision.next_wake.at, at(27.1));
-    let decision = stage.round(at(27.1), &renewed(-9.9, 0.0));
+    let decision = fixture.round(at(27.1), &renewed(-9.9, 0.0));
     assert_eq!(
         decision.reasons.rule,
         Rule::Tripped {
@@ -490,30 +516,33 @@ fn last_call_fences_a_small_cluster_before_its_first_node_is_lost() {
         }
     );
 
-    let without = Settings {
+    let without = ProbeSettings {
         fence_reserve: Duration::ZERO,
         ..settings()
     };
-    let mut stage = Stage::new(without, at(-30.0));
+    let mut fixture = EvaluatorFixture::new(without, at(-30.0));
     for now in [-30.0, -20.0, -10.0, 0.0] {
-        stage.round(at(now), &renewed(now - 9.9, now));
+        fixture.round(at(now), &renewed(now - 9.9, now));
     }
-    stage.round(at(10.0), &renewed(-9.9, 0.0));
+    fixture.round(at(10.0), &renewed(-9.9, 0.0));
     assert_eq!(
-        stage.round(at(20.1), &renewed(-9.9, 0.0)).reasons.trips_at,
+        fixture
+            .round(at(20.1), &renewed(-9.9, 0.0))
+            .reasons
+            .trips_at,
         Some(at(30.0)),
-        "off"
+        "without a reserve there is no last call"
     );
 }
 
 #[test]
-fn lease_failures_are_counted_once_a_second() {
+fn lease_failures_count_once_per_second() {
     let lease_thresholds = Thresholds {
         success: 2,
         failure: 3,
     };
-    let (mut stage, first) = after_silence(
-        Settings {
+    let (mut fixture, first) = after_silence(
+        ProbeSettings {
             lease_thresholds,
             ..settings()
         },
@@ -521,7 +550,7 @@ fn lease_failures_are_counted_once_a_second() {
     );
     assert_eq!(
         (first.verdict, first.next_wake.reason),
-        (Verdict::Hold, WakeReason::Hurry)
+        (Verdict::Hold, WakeReason::Urgent)
     );
     assert_eq!(first.next_wake.at, at(31.0));
     assert_eq!(
@@ -532,31 +561,31 @@ fn lease_failures_are_counted_once_a_second() {
         }
     );
     assert_eq!(
-        stage.round(at(31.0), &leases(10, 10, 31.0)).verdict,
+        fixture.round(at(31.0), &leases(10, 10, 31.0)).verdict,
         Verdict::Hold
     );
     assert_eq!(
-        stage.round(at(32.0), &leases(10, 10, 32.0)).verdict,
+        fixture.round(at(32.0), &leases(10, 10, 32.0)).verdict,
         Verdict::Fence
     );
     assert_eq!(
-        stage.round(at(36.0), &leases(10, 0, 36.0)).verdict,
+        fixture.round(at(36.0), &leases(10, 0, 36.0)).verdict,
         Verdict::Hold
     );
     assert_eq!(
-        stage.round(at(37.0), &leases(10, 0, 37.0)).verdict,
+        fixture.round(at(37.0), &leases(10, 0, 37.0)).verdict,
         Verdict::Release
     );
 }
 
 #[test]
-fn failures_are_counted_only_while_the_rule_itself_holds() {
+fn failures_count_only_above_failure_fraction() {
     let lease_thresholds = Thresholds {
         success: 1,
         failure: 3,
     };
-    let (mut stage, _) = after_silence(
-        Settings {
+    let (mut fixture, _) = after_silence(
+        ProbeSettings {
             lease_thresholds,
             ..settings()
         },
@@ -566,106 +595,110 @@ fn failures_are_counted_only_while_the_rule_itself_holds() {
     let mut renewed = leases(10, 6, 30.0);
     renewed[0].1 = at(30.5);
     for now in [31.0, 32.0, 33.0] {
-        let decision = stage.round(at(now), &renewed);
+        let decision = fixture.round(at(now), &renewed);
         assert_eq!(decision.verdict, Verdict::Release, "{decision}");
     }
 }
 
 #[test]
-fn a_cluster_s_own_grace_period_wins_also_while_running() {
-    let patient = Settings {
+fn own_grace_period_takes_precedence() {
+    let patient = ProbeSettings {
         grace: Duration::from_mins(1),
         ..settings()
     };
-    let (mut stage, decision) = after_silence(patient, 10);
-    assert_eq!(decision.verdict, Verdict::Release, "expired after 45 s");
-    stage.judge.set_grace(Some(Duration::from_secs(40)));
+    let (mut fixture, decision) = after_silence(patient, 10);
     assert_eq!(
-        stage.round(at(31.0), &leases(10, 10, 31.0)).verdict,
+        decision.verdict,
+        Verdict::Release,
+        "leases expire after 45 s"
+    );
+    fixture.evaluator.set_grace(Some(Duration::from_secs(40)));
+    assert_eq!(
+        fixture.round(at(31.0), &leases(10, 10, 31.0)).verdict,
         Verdict::Fence
     );
-    let (mut stage, _) = after_silence(settings(), 5);
-    stage.judge.set_grace(Some(Duration::from_secs(80)));
-    stage.judge.set_grace(None);
+    let (mut fixture, _) = after_silence(settings(), 5);
+    fixture.evaluator.set_grace(Some(Duration::from_secs(80)));
+    fixture.evaluator.set_grace(None);
     assert_eq!(
-        stage.round(at(31.0), &leases(10, 5, 31.0)).deadline,
+        fixture.round(at(31.0), &leases(10, 5, 31.0)).deadline,
         Some(at(40.0))
     );
 }
 
 #[test]
-fn a_release_gives_every_node_a_whole_grace_period() {
-    let (mut stage, _) = after_silence(settings(), 5);
-    let lists = Lists::Read(stage.list(at(31.0), &leases(10, 5, 31.0)));
+fn release_restarts_grace_period() {
+    let (mut fixture, _) = after_silence(settings(), 5);
+    let lists = ListResult::Read(fixture.list(at(31.0), &leases(10, 5, 31.0)));
     let released = Some(at(29.0));
-    let decision = stage.judge.decide(&Observation {
+    let decision = fixture.evaluator.decide(&Observation {
         released,
-        ..seen(at(31.0), lists)
+        ..observation(at(31.0), lists)
     });
     assert_eq!(
         decision.deadline,
         Some(at(69.0)),
-        "a new kube-controller-manager has no memory"
+        "a new kube-controller-manager starts counting anew"
     );
 }
 
 #[test]
-fn the_initial_delay_only_observes() {
-    let mut stage = Stage::new(
-        Settings {
+fn initial_delay_only_observes() {
+    let mut fixture = EvaluatorFixture::new(
+        ProbeSettings {
             initial_delay: Duration::from_secs(30),
             ..settings()
         },
         at(0.0),
     );
     for now in [0.0, 10.0, 20.0] {
-        let decision = stage.round(at(now), &leases(10, 10, 20.0));
+        let decision = fixture.round(at(now), &leases(10, 10, 20.0));
         assert_eq!(
             decision.reasons.rule,
             Rule::InitialDelay { until: at(30.0) }
         );
     }
-    let decision = stage.round(at(25.0), &leases(10, 10, 20.0));
+    let decision = fixture.round(at(25.0), &leases(10, 10, 20.0));
     assert_eq!(
         decision.next_wake,
-        kelpie_core::Wake {
+        kelpie_core::prober::Wake {
             at: at(30.0),
             reason: WakeReason::FirstJudgement
         }
     );
     assert_eq!(
-        stage.round(at(30.0), &leases(10, 10, 20.0)).verdict,
+        fixture.round(at(30.0), &leases(10, 10, 20.0)).verdict,
         Verdict::Fence
     );
 }
 
 #[test]
-fn an_api_server_outage_does_not_end_in_a_fence() {
-    let (mut stage, _) = after_silence(settings(), 5);
+fn api_server_outage_causes_no_fence() {
+    let (mut fixture, _) = after_silence(settings(), 5);
     for second in 31..90 {
         let now = f64::from(second);
         let round = Observation {
-            api_server: Outcome::Failure,
-            ..seen(at(now), Lists::NotAsked)
+            api_server: ProbeResult::Failure,
+            ..observation(at(now), ListResult::NotAsked)
         };
-        stage.judge.decide(&round);
+        fixture.evaluator.decide(&round);
     }
-    // Nobody could renew. The kubelets have 15 s from the first list.
+    // No kubelet could renew. They have 15 s from the first list.
     for now in [90.0, 95.0, 100.0, 104.0] {
-        let decision = stage.round(at(now), &leases(10, 10, now));
+        let decision = fixture.round(at(now), &leases(10, 10, now));
         assert_ne!(decision.verdict, Verdict::Fence, "{now}");
     }
     assert_eq!(
-        stage.round(at(105.0), &leases(10, 10, 105.0)).verdict,
+        fixture.round(at(105.0), &leases(10, 10, 105.0)).verdict,
         Verdict::Fence
     );
 }
 
 #[test]
-fn a_found_fence_is_lifted_once_the_nodes_have_renewed_since() {
-    let mut stage = Stage::new(settings(), at(0.0));
-    stage.fence = Fence::Full;
-    let first = stage.round(at(0.0), &leases(10, 0, 0.0));
+fn found_fence_is_lifted_after_renewals() {
+    let mut fixture = EvaluatorFixture::new(settings(), at(0.0));
+    fixture.fence = FenceState::Full;
+    let first = fixture.round(at(0.0), &leases(10, 0, 0.0));
     assert_eq!(
         first.reasons.rule,
         Rule::Undecided {
@@ -673,30 +706,32 @@ fn a_found_fence_is_lifted_once_the_nodes_have_renewed_since() {
         }
     );
     assert_eq!(
-        stage.round(at(10.0), &leases(10, 0, 10.0)).verdict,
+        fixture.round(at(10.0), &leases(10, 0, 10.0)).verdict,
         Verdict::Release
     );
 }
 
 #[test]
-fn a_fence_that_turns_out_not_to_exist_is_forgotten() {
-    let mut stage = Stage::new(settings(), at(0.0));
-    stage.fence = Fence::Unknown;
-    stage.round(at(0.0), &leases(10, 5, 0.0));
-    stage.fence = Fence::None;
-    // Half of the nodes never renew again. That is no fence, and nothing was fenced.
+fn nonexistent_fence_is_forgotten() {
+    let mut fixture = EvaluatorFixture::new(settings(), at(0.0));
+    fixture.fence = FenceState::Unknown;
+    fixture.round(at(0.0), &leases(10, 5, 0.0));
+    fixture.fence = FenceState::None;
+    // Half of the nodes never renew again. That is too few to trip, and nothing was fenced.
     assert_eq!(
-        stage.round(at(10.0), &leases(10, 5, 10.0)).reasons.rule,
-        Rule::Well
+        fixture.round(at(10.0), &leases(10, 5, 10.0)).reasons.rule,
+        Rule::LeasesRenewed
     );
 }
 
 #[test]
-fn a_trip_that_goes_on_without_a_list_is_no_failure_of_the_lease_probe() {
-    let (mut stage, decision) = after_silence(settings(), 6);
+fn trip_without_list_is_no_lease_failure() {
+    let (mut fixture, decision) = after_silence(settings(), 6);
     assert!(matches!(decision.reasons.rule, Rule::Tripped { .. }));
     assert!(decision.reasons.lease_probe_failed());
-    let decision = stage.judge.decide(&seen(at(31.0), Lists::Failed));
+    let decision = fixture
+        .evaluator
+        .decide(&observation(at(31.0), ListResult::Failed));
     assert!(matches!(decision.reasons.rule, Rule::Tripped { .. }));
     assert!(!decision.reasons.lease_probe_failed());
 }

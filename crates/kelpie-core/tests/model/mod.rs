@@ -1,7 +1,7 @@
-//! A model of one cluster under this core: kubelets, kube-controller-manager, targets and faults,
-//! in virtual time. Nothing here decides anything that the product decides.
+//! A model of one cluster in virtual time: kubelets, kube-controller-manager, targets and faults.
+//! The decisions are made by the core, never by the model.
 
-pub mod landscape;
+pub mod control_plane;
 mod node;
 
 use std::cmp::Reverse;
@@ -9,14 +9,15 @@ use std::collections::{BTreeMap, BinaryHeap};
 use std::time::Duration;
 
 use fastrand::Rng;
-use kelpie_core::fence::{Fencing, Step};
-use kelpie_core::{
-    Judge, Lease, Listing, Lists, Node as NodeFacts, Observation, Outcome, Roster, Rule, Settings,
-    Time, TripCause, Verdict,
+use kelpie_core::Time;
+use kelpie_core::prober::fence::{Fencing, Step};
+use kelpie_core::prober::{
+    Evaluator, Lease, ListResult, ListSpan, Node, NodeConventions, NodeSet, Observation,
+    ProbeResult, ProbeSettings, Rule, TripCause, Verdict,
 };
 
-use landscape::{Kcm, Targets};
-pub use node::{Clocks, Node};
+use control_plane::{ModelNodeController, Targets};
+pub use node::{Clocks, ModelNode};
 
 pub const SECOND: i64 = 1_000_000;
 
@@ -24,94 +25,94 @@ pub fn seconds(seconds: f64) -> Duration {
     Duration::from_secs_f64(seconds)
 }
 
-/// What happens to the cluster, at [`Scenario::EVENT`].
+/// A disruption of the cluster at [`RaceScenario::DISRUPTION_AT`].
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub enum Event {
-    /// Every kubelet loses the API server, for good.
+pub enum Disruption {
+    /// All kubelets lose the API server for good.
     Partition,
-    /// Only this share of them does: a zone, a subnet.
+    /// This share of the kubelets, such as a zone or a subnet, loses the API server for good.
     PartialPartition { share: f64 },
-    /// Every kubelet loses it, for this long.
+    /// All kubelets lose the API server for this long.
     Hiccup { seconds: f64 },
-    /// Nodes restart one after the other, each silent for a minute or two.
+    /// The nodes restart one after the other. Each is silent for a minute or two.
     RollingRestart,
-    /// Nodes come and go.
+    /// Nodes are added and removed.
     Autoscaling,
-    /// One node dies, and is not noticed by anybody else.
+    /// One node dies. The others are not affected.
     OneDeadNode,
-    /// The API server is down for everybody.
+    /// The API server is down for all clients.
     ApiOutage { seconds: f64 },
-    /// Only our lists fail.
+    /// Only the prober's lists fail.
     ListGap { seconds: f64 },
 }
 
-/// When the next round starts.
+/// The scheduling of the rounds.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Policy {
-    /// When the decision says so.
+    /// The next round starts when the decision says.
     Deadline,
-    /// After a fixed interval, judged by nothing but 0.75 G and f: what a plain poll does.
+    /// The next round starts after a fixed interval, and the verdict depends only on 0.75 G and f.
     FixedPoll,
 }
 
 #[derive(Clone, Copy, Debug)]
-pub struct Scenario {
+pub struct RaceScenario {
     pub nodes: usize,
     pub grace: f64,
     pub interval: f64,
     pub clocks: Clocks,
-    pub event: Event,
+    pub disruption: Disruption,
     pub policy: Policy,
-    /// The share of our lists that fail.
+    /// The share of the prober's lists that fail.
     pub flaky: f64,
-    pub seed: u64,
+    pub rng_seed: u64,
 }
 
-/// What came of it.
+/// The result of a run.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Report {
-    /// Nodes that turned Unknown.
+pub struct RaceReport {
+    /// The number of nodes that turned Unknown.
     pub unknown: u32,
-    /// When the cluster first tripped, after the event.
+    /// The seconds from the disruption to the first trip.
     pub tripped_after: Option<f64>,
     pub cause: Option<TripCause>,
-    /// When kube-controller-manager was scaled, after the event.
+    /// The seconds from the disruption to the scale-down of kube-controller-manager.
     pub fenced_after: Option<f64>,
-    /// Whether at any instant f of the nodes had really not renewed for 0.75 G.
+    /// At some instant, f of the nodes had really not renewed for 0.75 G.
     pub truly_tripped: bool,
-    /// The same by a clock that may be wrong by as much as leases are listed apart, 0.3 G.
+    /// The same with a tolerance of 0.3 G, the time between two lists, for the error of a clock.
     pub nearly_tripped: bool,
-    /// When the first trip came, the longest that any node had really not renewed.
+    /// The longest time since a true renewal of any node at the first trip, in seconds.
     pub longest_silence: f64,
 }
 
-impl Scenario {
-    /// The instant of the event: long enough after the start for everything to be in its stride.
-    pub const EVENT: i64 = 300 * SECOND;
+impl RaceScenario {
+    /// The instant of the disruption, long enough after the start to reach a steady state.
+    pub const DISRUPTION_AT: i64 = 300 * SECOND;
 
-    pub fn run(&self) -> Report {
-        World::new(self).run()
+    pub fn run(&self) -> RaceReport {
+        RaceSimulation::new(self).run()
     }
 
     fn end(&self) -> Time {
-        let length = match self.event {
-            Event::Partition | Event::PartialPartition { .. } => self.grace + 35.0,
-            Event::RollingRestart | Event::Autoscaling | Event::OneDeadNode => 240.0,
-            Event::Hiccup { seconds } => seconds + self.grace + 30.0,
-            Event::ApiOutage { seconds } | Event::ListGap { seconds } => seconds + 120.0,
+        let length = match self.disruption {
+            Disruption::Partition | Disruption::PartialPartition { .. } => self.grace + 35.0,
+            Disruption::RollingRestart | Disruption::Autoscaling | Disruption::OneDeadNode => 240.0,
+            Disruption::Hiccup { seconds } => seconds + self.grace + 30.0,
+            Disruption::ApiOutage { seconds } | Disruption::ListGap { seconds } => seconds + 120.0,
         };
         at(length)
     }
 }
 
-/// An instant this many seconds after the event.
+/// Returns the instant this many seconds after the disruption.
 pub fn at(seconds: f64) -> Time {
-    Time::from_micros(Scenario::EVENT).after_seconds(seconds)
+    Time::from_micros(RaceScenario::DISRUPTION_AT).after_seconds(seconds)
 }
 
 trait AfterSeconds {
     fn after_seconds(self, seconds: f64) -> Self;
-    fn seconds_after_event(self) -> f64;
+    fn seconds_after_disruption(self) -> f64;
 }
 
 impl AfterSeconds for Time {
@@ -119,82 +120,81 @@ impl AfterSeconds for Time {
         Time::from_micros(self.as_micros() + (seconds * SECOND as f64) as i64)
     }
 
-    fn seconds_after_event(self) -> f64 {
-        (self.as_micros() - Scenario::EVENT) as f64 / SECOND as f64
+    fn seconds_after_disruption(self) -> f64 {
+        (self.as_micros() - RaceScenario::DISRUPTION_AT) as f64 / SECOND as f64
     }
 }
 
-enum Happening {
+enum ModelEvent {
     Round,
     Tick,
     Fencing,
-    Done(Step),
+    StepDone(Step),
 }
 
-/// Everything that moves.
-struct World<'s> {
-    scenario: &'s Scenario,
+/// The state of a run.
+struct RaceSimulation<'s> {
+    scenario: &'s RaceScenario,
     rng: Rng,
-    nodes: Vec<Node>,
-    kcm: Kcm,
+    nodes: Vec<ModelNode>,
+    node_controller: ModelNodeController,
     targets: Targets,
-    judge: Judge,
+    evaluator: Evaluator,
     fencing: Fencing,
-    agenda: BinaryHeap<Reverse<(Time, u64)>>,
-    happenings: Vec<Option<Happening>>,
+    queue: BinaryHeap<Reverse<(Time, u64)>>,
+    events: Vec<Option<ModelEvent>>,
     fencing_wake: Option<Time>,
-    report: Report,
+    report: RaceReport,
 }
 
-impl<'s> World<'s> {
-    fn new(scenario: &'s Scenario) -> Self {
-        let mut rng = Rng::with_seed(scenario.seed);
-        let nodes = node::fleet(scenario, &mut rng);
-        let settings = Settings {
+impl<'s> RaceSimulation<'s> {
+    fn new(scenario: &'s RaceScenario) -> Self {
+        let mut rng = Rng::with_seed(scenario.rng_seed);
+        let nodes = node::model_nodes(scenario, &mut rng);
+        let settings = ProbeSettings {
             grace: seconds(scenario.grace),
             probe_interval: seconds(scenario.interval),
-            ..Settings::default()
+            ..ProbeSettings::default()
         };
         let started = Time::from_micros(rng.i64(0..30 * SECOND));
-        let mut world = Self {
-            kcm: Kcm::new(nodes.len(), scenario.grace),
+        let mut simulation = Self {
+            node_controller: ModelNodeController::new(nodes.len(), scenario.grace),
             nodes,
             targets: Targets::gardener(),
-            judge: Judge::new(settings, started),
-            fencing: Fencing::new(landscape::gardener_targets().into()),
-            agenda: BinaryHeap::new(),
-            happenings: Vec::new(),
+            evaluator: Evaluator::new(settings, started),
+            fencing: Fencing::new(control_plane::gardener_targets().into()),
+            queue: BinaryHeap::new(),
+            events: Vec::new(),
             fencing_wake: None,
-            report: Report::default(),
+            report: RaceReport::default(),
             scenario,
             rng,
         };
-        let first_tick = Time::from_micros(world.rng.i64(0..5 * SECOND));
-        world.plan(started, Happening::Round);
-        world.plan(first_tick, Happening::Tick);
-        world
+        let first_tick = Time::from_micros(simulation.rng.i64(0..5 * SECOND));
+        simulation.schedule(started, ModelEvent::Round);
+        simulation.schedule(first_tick, ModelEvent::Tick);
+        simulation
     }
 
-    fn plan(&mut self, at: Time, happening: Happening) {
-        self.agenda
-            .push(Reverse((at, self.happenings.len() as u64)));
-        self.happenings.push(Some(happening));
+    fn schedule(&mut self, at: Time, event: ModelEvent) {
+        self.queue.push(Reverse((at, self.events.len() as u64)));
+        self.events.push(Some(event));
     }
 
-    fn run(mut self) -> Report {
+    fn run(mut self) -> RaceReport {
         let end = self.scenario.end();
-        while let Some(Reverse((now, id))) = self.agenda.pop() {
+        while let Some(Reverse((now, id))) = self.queue.pop() {
             if now > end {
                 break;
             }
-            match self.happenings[id as usize].take() {
-                Some(Happening::Round) => self.round(now),
-                Some(Happening::Tick) => self.tick(now),
-                Some(Happening::Fencing) if self.fencing_wake == Some(now) => {
+            match self.events[id as usize].take() {
+                Some(ModelEvent::Round) => self.round(now),
+                Some(ModelEvent::Tick) => self.tick(now),
+                Some(ModelEvent::Fencing) if self.fencing_wake == Some(now) => {
                     self.fencing_wake = None;
                     self.drive_fencing(now);
                 }
-                Some(Happening::Done(step)) => {
+                Some(ModelEvent::StepDone(step)) => {
                     let reply = self.targets.apply(&step, now);
                     self.fencing.reply(step, reply, now);
                     self.drive_fencing(now);
@@ -211,17 +211,17 @@ impl<'s> World<'s> {
     fn round(&mut self, start: Time) {
         let latency = self.rng.i64(5_000..50_000);
         let end = Time::from_micros(start.as_micros() + latency);
-        let (api_server, lists) = match self.scenario.event {
-            Event::ApiOutage { seconds } if start >= at(0.0) && start < at(seconds) => {
-                (Outcome::Failure, Lists::NotAsked)
+        let (api_server, lists) = match self.scenario.disruption {
+            Disruption::ApiOutage { seconds } if start >= at(0.0) && start < at(seconds) => {
+                (ProbeResult::Failure, ListResult::NotAsked)
             }
-            Event::ListGap { seconds } if start >= at(0.0) && start < at(seconds) => {
-                (Outcome::Success, Lists::Failed)
+            Disruption::ListGap { seconds } if start >= at(0.0) && start < at(seconds) => {
+                (ProbeResult::Success, ListResult::Failed)
             }
-            _ if self.rng.f64() < self.scenario.flaky => (Outcome::Success, Lists::Failed),
-            _ => (Outcome::Success, self.list(start, end)),
+            _ if self.rng.f64() < self.scenario.flaky => (ProbeResult::Success, ListResult::Failed),
+            _ => (ProbeResult::Success, self.list(start, end)),
         };
-        let mut decision = self.judge.decide(&Observation {
+        let mut decision = self.evaluator.decide(&Observation {
             start,
             end,
             api_server,
@@ -234,16 +234,16 @@ impl<'s> World<'s> {
             jitter: self.rng.f64(),
         });
         if self.scenario.policy == Policy::FixedPoll {
-            decision.verdict = self.plain_rule(start);
-            // It is told the deadline all the same: only the looking differs.
-            let reserve = Settings::default().fence_reserve;
-            let rush_at = decision
+            decision.verdict = self.fixed_poll_verdict(start);
+            // It gets the deadline all the same. Only the scheduling of the rounds differs.
+            let reserve = ProbeSettings::default().fence_reserve;
+            let parallel_from = decision
                 .deadline
                 .map_or(start, |deadline| deadline.before(reserve));
-            decision.rush_at = (decision.verdict == Verdict::Fence).then_some(rush_at);
+            decision.parallel_from = (decision.verdict == Verdict::Fence).then_some(parallel_from);
         }
         if decision.verdict == Verdict::Fence && self.report.tripped_after.is_none() {
-            self.report.tripped_after = Some(start.seconds_after_event());
+            self.report.tripped_after = Some(start.seconds_after_disruption());
             let oldest = self
                 .nodes
                 .iter()
@@ -260,19 +260,19 @@ impl<'s> World<'s> {
         }
         assert!(
             decision.next_wake.at >= end,
-            "the next look lies in the past"
+            "the next round is in the past"
         );
         let next = match self.scenario.policy {
             Policy::Deadline => decision.next_wake.at,
             Policy::FixedPoll => end.after_seconds(self.scenario.interval),
         };
-        self.plan(next, Happening::Round);
-        let _cut_off = self.fencing.steer(&decision);
+        self.schedule(next, ModelEvent::Round);
+        let _cancelled = self.fencing.apply(&decision);
         self.drive_fencing(end);
     }
 
-    /// A lease is expired 0.75 G after its renewal; f of them expired is a fence.
-    fn plain_rule(&self, now: Time) -> Verdict {
+    /// Returns the verdict of a fixed poll: f of the leases not renewed for 0.75 G is a fence.
+    fn fixed_poll_verdict(&self, now: Time) -> Verdict {
         let limit = seconds(0.75 * self.scenario.grace);
         let expired = self
             .nodes
@@ -286,7 +286,7 @@ impl<'s> World<'s> {
         }
     }
 
-    fn list(&mut self, start: Time, end: Time) -> Lists {
+    fn list(&mut self, start: Time, end: Time) -> ListResult {
         let read_at = Time::from_micros(self.rng.i64(start.as_micros()..=end.as_micros()));
         for node in &mut self.nodes {
             node.advance(read_at);
@@ -300,58 +300,70 @@ impl<'s> World<'s> {
                 renew_time: Some(node.value),
                 duration_seconds: Some(40),
             });
-        let listed = self.judge.read(Listing { start, end }, leases);
-        if self.judge.nodes_due(&listed, self.fencing.fence()) {
-            let facts: Vec<_> = self
+        let listed = self
+            .evaluator
+            .observe_leases(ListSpan { start, end }, leases);
+        if self.evaluator.nodes_due(&listed, self.fencing.fence()) {
+            let members: Vec<_> = self
                 .nodes
                 .iter()
                 .filter(|node| node.exists(read_at))
-                .map(|node| NodeFacts {
+                .map(|node| Node {
                     name: node.name.clone(),
-                    ..NodeFacts::default()
+                    ..Node::default()
                 })
                 .collect();
-            self.judge
-                .learn(Roster::new(&facts, None, &BTreeMap::new()), start);
+            self.evaluator.observe_nodes(
+                NodeSet::new(
+                    &members,
+                    None,
+                    &BTreeMap::new(),
+                    &NodeConventions::default(),
+                ),
+                start,
+            );
         }
-        Lists::Read(listed)
+        ListResult::Read(listed)
     }
 
     fn tick(&mut self, now: Time) {
         for node in &mut self.nodes {
             node.advance(now);
         }
-        let api_down = matches!(self.scenario.event, Event::ApiOutage { seconds }
+        let api_down = matches!(self.scenario.disruption, Disruption::ApiOutage { seconds }
             if now >= at(0.0) && now < at(seconds));
         if self.targets.kcm_runs(now) && !api_down {
-            self.report.unknown += self.kcm.tick(now, &self.nodes);
+            self.report.unknown += self.node_controller.tick(now, &self.nodes);
         } else if !self.targets.kcm_runs(now) {
-            self.kcm.stop();
+            self.node_controller.stop();
         }
-        // A little over 5 s: the period starts when the work of a tick is done.
+        // A little over 5 s, because the period starts at the end of a tick.
         let period = 5 * SECOND + self.rng.i64(1_000..20_000);
-        self.plan(Time::from_micros(now.as_micros() + period), Happening::Tick);
+        self.schedule(
+            Time::from_micros(now.as_micros() + period),
+            ModelEvent::Tick,
+        );
     }
 
     fn drive_fencing(&mut self, now: Time) {
         for step in self.fencing.poll(now).steps {
             let latency = self.rng.i64(5_000..40_000);
-            self.plan(
+            self.schedule(
                 Time::from_micros(now.as_micros() + latency),
-                Happening::Done(step),
+                ModelEvent::StepDone(step),
             );
         }
         if self.report.fenced_after.is_none() {
             self.report.fenced_after = self
                 .targets
                 .kcm_fenced_at()
-                .map(AfterSeconds::seconds_after_event);
+                .map(AfterSeconds::seconds_after_disruption);
         }
         if let Some(at) = self.fencing.next_wake(now) {
             let at = at.max(now);
             if self.fencing_wake.is_none_or(|planned| at < planned) {
                 self.fencing_wake = Some(at);
-                self.plan(at, Happening::Fencing);
+                self.schedule(at, ModelEvent::Fencing);
             }
         }
     }

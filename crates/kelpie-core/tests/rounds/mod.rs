@@ -1,22 +1,23 @@
-//! Rounds over many leases in which everything answers at once.
+//! Rounds over many leases, in which every request is answered at once.
 
 use std::collections::BTreeMap;
 
-use kelpie_core::{
-    Decision, Fence, Judge, Lease, Listing, Lists, Node, Observation, Outcome, Roster, Settings,
-    Time,
+use kelpie_core::Time;
+use kelpie_core::prober::{
+    Decision, Evaluator, FenceState, Lease, ListResult, ListSpan, Node, NodeConventions, NodeSet,
+    Observation, ProbeResult, ProbeSettings,
 };
 
 pub const SECOND: i64 = 1_000_000;
 
 pub struct Rounds {
-    judge: Judge,
+    evaluator: Evaluator,
     names: Vec<String>,
 }
 
 impl Rounds {
-    /// A judge that has read the nodes at the beginning of time.
-    pub fn over(leases: usize) -> Self {
+    /// Creates an evaluator that has read the nodes at time zero.
+    pub fn with_leases(leases: usize) -> Self {
         let names: Vec<_> = (0..leases)
             .map(|index| format!("shoot--project--cluster-worker-a-z1-5f7b9-{index:05}"))
             .collect();
@@ -25,13 +26,14 @@ impl Rounds {
             ..Node::default()
         };
         let nodes: Vec<_> = names.iter().map(node).collect();
-        let mut judge = Judge::new(Settings::default(), Time::from_micros(0));
-        let roster = Roster::new(&nodes, None, &BTreeMap::new());
-        judge.learn(roster, Time::from_micros(0));
-        Self { judge, names }
+        let mut evaluator = Evaluator::new(ProbeSettings::default(), Time::from_micros(0));
+        let nodes = NodeSet::new(&nodes, None, &BTreeMap::new(), &NodeConventions::default());
+        evaluator.observe_nodes(nodes, Time::from_micros(0));
+        Self { evaluator, names }
     }
 
-    /// One round at `now` seconds; `renewed` says when each lease was, in microseconds.
+    /// Runs a round at `now`, in seconds. `renewed` returns the renewal of each lease, in
+    /// microseconds.
     pub fn round(&mut self, now: i64, renewed: impl Fn(usize) -> i64) -> Decision {
         let start = Time::from_micros(now * SECOND);
         let leases = self.names.iter().enumerate().map(|(index, name)| Lease {
@@ -39,15 +41,17 @@ impl Rounds {
             renew_time: Some(Time::from_micros(renewed(index))),
             duration_seconds: Some(40),
         });
-        let listed = self.judge.read(Listing { start, end: start }, leases);
-        self.judge.decide(&Observation {
+        let listed = self
+            .evaluator
+            .observe_leases(ListSpan { start, end: start }, leases);
+        self.evaluator.decide(&Observation {
             start,
             end: start,
-            api_server: Outcome::Success,
+            api_server: ProbeResult::Success,
             external: None,
-            lists: Lists::Read(listed),
+            lists: ListResult::Read(listed),
             throttled: None,
-            fence: Fence::None,
+            fence: FenceState::None,
             stands_by: false,
             released: None,
             jitter: 0.5,

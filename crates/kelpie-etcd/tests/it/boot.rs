@@ -1,95 +1,95 @@
-//! Silence: a member that boots, and one that hangs.
+//! A member that boots, and one that hangs.
 
 use std::time::Duration;
 
-use kelpie_etcd::{ProcessState, Sample};
+use kelpie_etcd::{EtcdMetrics, ProcessState};
 use tokio::time::sleep;
 
-use crate::script::{Going, Stage, State, page};
+use crate::fixture::{Fixture, MemberScript, Scripted, idle_metrics};
 
 const NO_ANSWER: &str = "serializable_read: no answer";
 const GRACE_IS_OVER: &str = "serializable_read: no answer since the boot grace ended";
 const GRACE: Duration = Duration::from_mins(10);
 
-fn booting(state: &mut State) {
-    state.silent();
-    state.answered = false;
+fn booting(script: &mut MemberScript) {
+    script.silent();
+    script.answered = false;
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_member_that_waits_for_its_peers_is_live_but_not_ready() {
-    let stage = Stage::new();
-    stage.member.change(booting);
-    assert_eq!(stage.livez().await, "ok");
-    let unready = stage.readyz().await;
+async fn booting_member_is_live_but_not_ready() {
+    let fixture = Fixture::new();
+    fixture.member.change(booting);
+    assert_eq!(fixture.livez().await, "ok");
+    let unready = fixture.readyz().await;
     assert!(
         unready.contains("serializable_read: not known yet"),
         "{unready}"
     );
     sleep(GRACE).await;
-    assert_eq!(stage.livez().await, GRACE_IS_OVER);
+    assert_eq!(fixture.livez().await, GRACE_IS_OVER);
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_stopped_process_is_dead_by_its_deadline() {
-    let stage = Stage::new();
-    assert_eq!(stage.readyz().await, "ok");
-    stage.member.change(State::silent);
-    assert_eq!(stage.livez().await, NO_ANSWER);
-    stage.member.heal();
-    assert_eq!(stage.livez().await, "ok");
+async fn silent_member_fails_livez() {
+    let fixture = Fixture::new();
+    assert_eq!(fixture.readyz().await, "ok");
+    fixture.member.change(MemberScript::silent);
+    assert_eq!(fixture.livez().await, NO_ANSWER);
+    fixture.member.heal();
+    assert_eq!(fixture.livez().await, "ok");
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_metrics_listener_of_its_own_tells_for_how_long_it_takes() {
-    let stage = Stage::new();
-    let says = |has_leader| {
-        stage.member.change(|state| {
-            booting(state);
-            state.own_metrics_listener = true;
-            state.metrics = Going::Says(Sample {
+async fn separate_metrics_listener_extends_the_boot() {
+    let fixture = Fixture::new();
+    let report_leader = |has_leader| {
+        fixture.member.change(|script| {
+            booting(script);
+            script.own_metrics_listener = true;
+            script.metrics = Scripted::Returns(EtcdMetrics {
                 has_leader: Some(has_leader),
-                ..page()
+                ..idle_metrics()
             });
         });
     };
-    says(false);
+    report_leader(false);
     sleep(GRACE * 9).await;
-    assert_eq!(stage.livez().await, "ok");
-    says(true);
-    assert_eq!(stage.livez().await, GRACE_IS_OVER);
+    assert_eq!(fixture.livez().await, "ok");
+    report_leader(true);
+    assert_eq!(fixture.livez().await, GRACE_IS_OVER);
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_metrics_of_the_client_port_tell_nothing_of_a_boot() {
-    let stage = Stage::new();
-    stage.member.change(|state| {
-        state.silent();
-        state.metrics = Going::Says(Sample {
+async fn client_port_metrics_prove_no_boot() {
+    let fixture = Fixture::new();
+    fixture.member.change(|script| {
+        script.silent();
+        script.metrics = Scripted::Returns(EtcdMetrics {
             has_leader: Some(false),
-            ..page()
+            ..idle_metrics()
         });
     });
-    assert_eq!(stage.livez().await, NO_ANSWER);
+    assert_eq!(fixture.livez().await, NO_ANSWER);
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_process_table_tells_too() {
-    let stage = Stage::new();
+async fn process_state_decides() {
+    let fixture = Fixture::new();
     let process = |process| {
-        stage.member.change(|state| {
-            booting(state);
-            state.process = process;
+        fixture.member.change(|script| {
+            booting(script);
+            script.process = process;
         });
     };
     process(ProcessState::Stopped);
     assert_eq!(
-        stage.livez().await,
+        fixture.livez().await,
         "serializable_read: the process is stopped"
     );
     sleep(GRACE).await;
     process(ProcessState::Alive);
-    assert_eq!(stage.livez().await, "ok");
+    assert_eq!(fixture.livez().await, "ok");
     process(ProcessState::Gone);
-    assert_eq!(stage.livez().await, GRACE_IS_OVER);
+    assert_eq!(fixture.livez().await, GRACE_IS_OVER);
 }

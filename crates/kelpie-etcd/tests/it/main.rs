@@ -1,12 +1,12 @@
-//! The checks against a member that follows a script, under paused time.
+//! Tests of the checks against a scripted member, in paused time.
 
-// Helpers of tests may fail loudly too.
+// Helpers of tests may panic as well.
 #![allow(clippy::unwrap_used)]
 
 mod boot;
-mod calm;
-mod defrag;
-mod progress;
-mod script;
-mod trouble;
-mod wire;
+mod call_errors;
+mod defragmentation;
+mod fixture;
+mod healthy_member;
+mod raft_progress;
+mod remote_member;

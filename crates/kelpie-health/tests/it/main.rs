@@ -1,4 +1,4 @@
-//! Behaviour of livez and readyz, seen from outside.
+//! Tests of livez and readyz through the public API.
 #![allow(
     missing_docs,
     unreachable_pub,
@@ -8,9 +8,9 @@
     reason = "test code: failures should be loud"
 )]
 
-mod clients;
-mod contract;
-mod flight;
-mod numbers;
-mod stage;
-mod words;
+mod fixture;
+mod hostile_clients;
+mod http_contract;
+mod logging;
+mod metrics;
+mod single_flight;

@@ -1,108 +1,114 @@
-//! Kubeconfigs of tenants: untrusted input that names a server and holds secrets.
+//! Kubeconfigs of tenants: untrusted input that names a server and contains secrets.
 
-mod document;
+mod raw;
 
 use std::fmt;
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use http::HeaderValue;
-use kelpie_net::{Alpn, Endpoint, EndpointError, Identity, Network, Roots, TlsClient, TlsError};
+use kelpie_net::{
+    Alpn, Endpoint, EndpointError, Identity, Network, Roots, TlsClient, TlsConfigError,
+};
 use secrecy::SecretSlice;
 
-use document::{Cluster, Document, User, given};
+use raw::{RawCluster, RawKubeconfig, RawUser, non_empty};
 
-/// Larger is no kubeconfig; a Secret cannot hold more either.
-const LARGEST: usize = 1024 * 1024;
+/// The maximum size of a kubeconfig. A Secret cannot hold more either.
+const MAX_BYTES: usize = 1024 * 1024;
 
-/// Longer is no token. It goes out with every request.
-const LONGEST_TOKEN: usize = 64 * 1024;
+/// The maximum length of a token, which is sent with every request.
+const MAX_TOKEN_BYTES: usize = 64 * 1024;
 
-/// Why a kubeconfig cannot be used. Messages never show what is in it.
+/// The reason why a kubeconfig cannot be used. Messages never quote its contents.
 #[derive(Debug, thiserror::Error)]
 pub enum KubeconfigError {
-    /// Too large to be one.
-    #[error("the kubeconfig has {size} bytes: at most {LARGEST} are read")]
-    TooLarge {
-        /// Its size.
-        size: usize,
-    },
-    /// Not YAML, or not of the form of a kubeconfig.
+    /// The kubeconfig is too large.
+    #[error("the kubeconfig has {size} bytes: at most {MAX_BYTES} are allowed")]
+    #[expect(missing_docs, reason = "the message shows the field")]
+    TooLarge { size: usize },
+    /// The input is not YAML, or does not have the structure of a kubeconfig.
     #[error("the kubeconfig is not valid at line {line}, column {column}")]
     Syntax {
-        /// Counted from 1; 0 if unknown.
+        /// The line, counted from 1; 0 if unknown.
         line: u64,
-        /// Counted from 1; 0 if unknown.
+        /// The column, counted from 1; 0 if unknown.
         column: u64,
     },
-    /// No `current-context`.
+    /// There is no `current-context`.
     #[error("the kubeconfig has no current-context: set it to the context to use")]
     NoContext,
-    /// The context names something that is not there.
+    /// The current context, its cluster or its user does not exist.
     #[error("the kubeconfig's current context is incomplete: {0} has no element of that name")]
     Missing(&'static str),
-    /// Two elements of one name.
+    /// The current context, its cluster or its user exists more than once.
     #[error("the kubeconfig is ambiguous: {0} has several elements of the name that is used")]
     Ambiguous(&'static str),
-    /// A field that is refused for safety.
+    /// The kubeconfig uses a field that is refused for security.
     #[error(
         "the kubeconfig uses {0}, which is refused: a tenant's kubeconfig may only have an https \
          server, certificate-authority-data, tls-server-name, token, client-certificate-data and \
          client-key-data"
     )]
     Refused(&'static str),
-    /// Plain text.
+    /// The server's URL is not `https`.
     #[error("the kubeconfig's server is not https: credentials are only sent encrypted")]
     NotHttps,
-    /// The server's URL or the expected name is of no use.
+    /// The server's URL or `tls-server-name` is invalid.
     #[error("the kubeconfig's server cannot be used: {0}")]
     Server(EndpointError),
-    /// A field is not base64.
+    /// A field is not valid base64.
     #[error("the kubeconfig's {0} is not base64")]
     NotBase64(&'static str),
-    /// Nobody to trust.
-    #[error("the kubeconfig has no certificate-authority-data: the server could be anybody")]
+    /// There is no certificate authority.
+    #[error(
+        "the kubeconfig has no certificate-authority-data, without which the server cannot be \
+         verified"
+    )]
     NoAuthority,
-    /// The authority's certificates are of no use.
+    /// The certificates of the authority are invalid.
     #[error("the kubeconfig's certificate-authority-data cannot be used: {0}")]
-    Authority(TlsError),
-    /// Neither token nor certificate.
+    Authority(TlsConfigError),
+    /// There is neither a token nor a client certificate.
     #[error("the kubeconfig has no credentials: give a token, or a client certificate and its key")]
     NoCredentials,
-    /// A certificate without its key, or the other way round.
+    /// There is a client certificate without its key, or a key without its certificate.
     #[error("the kubeconfig has only one of client-certificate-data and client-key-data")]
     HalfPair,
-    /// Certificate or key are of no use.
+    /// The client certificate or its key is invalid.
     #[error("the kubeconfig's client certificate cannot be used: {0}")]
-    Identity(TlsError),
-    /// Not fit for a header.
-    #[error("the kubeconfig's token cannot be sent: it is too long or has bytes that no token has")]
+    Identity(TlsConfigError),
+    /// The token cannot be sent in a header.
+    #[error(
+        "the kubeconfig's token cannot be sent: it is too long or has characters that are not \
+         allowed in a header"
+    )]
     Token,
-    /// TLS cannot be set up.
+    /// The TLS client cannot be set up.
     #[error("the kubeconfig cannot be used: {0}")]
-    Tls(TlsError),
+    Tls(TlsConfigError),
 }
 
-/// How to reach a tenant's API server, from a kubeconfig that is fit for use. `Debug` shows the server
-/// only.
+/// The address of a tenant's API server and the credentials for it, from a valid kubeconfig.
+/// `Debug` shows only the server.
 #[derive(Clone)]
-pub struct Access {
+pub struct TenantConfig {
     endpoint: Endpoint,
     authorization: Option<HeaderValue>,
 }
 
-impl Access {
-    /// Reads a kubeconfig. Only the cluster and user of its current context are looked at.
+impl TenantConfig {
+    /// Parses a kubeconfig. Only the cluster and the user of its current context are used.
     pub fn from_kubeconfig(bytes: &[u8]) -> Result<Self, KubeconfigError> {
-        if bytes.len() > LARGEST {
+        if bytes.len() > MAX_BYTES {
             return Err(KubeconfigError::TooLarge { size: bytes.len() });
         }
-        let (cluster, user) = Document::read(bytes)?.current()?;
-        if let Some(field) = cluster.refused().or_else(|| user.refused()) {
+        let (cluster, user) = RawKubeconfig::parse(bytes)?.into_current()?;
+        if let Some(field) = cluster.refused_field().or_else(|| user.refused_field()) {
             return Err(KubeconfigError::Refused(field));
         }
         let identity = identity(&user)?;
-        let authorization = given(user.token.as_ref())
+        let authorization = non_empty(user.token.as_ref())
             .map(|token| bearer(token))
             .transpose()?;
         if identity.is_none() && authorization.is_none() {
@@ -114,10 +120,10 @@ impl Access {
         })
     }
 
-    /// Reached through `network` rather than over TCP.
+    /// Connects through `network` instead of TCP.
     #[must_use]
-    pub fn through(mut self, network: &Network) -> Self {
-        self.endpoint = self.endpoint.through(network);
+    pub fn with_network(mut self, network: &Network) -> Self {
+        self.endpoint = self.endpoint.with_network(network);
         self
     }
 
@@ -130,14 +136,17 @@ impl Access {
     }
 }
 
-impl fmt::Debug for Access {
+impl fmt::Debug for TenantConfig {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_tuple("Access").field(&self.endpoint).finish()
+        f.debug_tuple("TenantConfig").field(&self.endpoint).finish()
     }
 }
 
-fn endpoint(cluster: &Cluster, identity: Option<&Identity>) -> Result<Endpoint, KubeconfigError> {
-    // Schemes know no case.
+fn endpoint(
+    cluster: &RawCluster,
+    identity: Option<&Identity>,
+) -> Result<Endpoint, KubeconfigError> {
+    // The scheme of a URL is case-insensitive.
     let is_https = cluster
         .server
         .get(..8)
@@ -145,13 +154,13 @@ fn endpoint(cluster: &Cluster, identity: Option<&Identity>) -> Result<Endpoint, 
     if !is_https {
         return Err(KubeconfigError::NotHttps);
     }
-    let authority = given(cluster.certificate_authority_data.as_ref());
+    let authority = non_empty(cluster.certificate_authority_data.as_ref());
     let authority = authority.ok_or(KubeconfigError::NoAuthority)?;
     let authority = decode("certificate-authority-data", authority)?;
     let roots = Roots::from_pem(&authority).map_err(KubeconfigError::Authority)?;
     let tls = TlsClient::new(&roots, identity, Alpn::Http1).map_err(KubeconfigError::Tls)?;
     let endpoint = Endpoint::new(&cluster.server, Some(tls)).map_err(KubeconfigError::Server)?;
-    match given(cluster.tls_server_name.as_ref()) {
+    match non_empty(cluster.tls_server_name.as_ref()) {
         Some(name) => endpoint
             .with_server_name(name)
             .map_err(KubeconfigError::Server),
@@ -159,9 +168,9 @@ fn endpoint(cluster: &Cluster, identity: Option<&Identity>) -> Result<Endpoint, 
     }
 }
 
-fn identity(user: &User) -> Result<Option<Identity>, KubeconfigError> {
-    let chain = given(user.client_certificate_data.as_ref());
-    let key = given(user.client_key_data.as_ref());
+fn identity(user: &RawUser) -> Result<Option<Identity>, KubeconfigError> {
+    let chain = non_empty(user.client_certificate_data.as_ref());
+    let key = non_empty(user.client_key_data.as_ref());
     let (chain, key) = match (chain, key) {
         (None, None) => return Ok(None),
         (Some(chain), Some(key)) => (chain, key),
@@ -174,7 +183,7 @@ fn identity(user: &User) -> Result<Option<Identity>, KubeconfigError> {
 }
 
 fn bearer(token: &str) -> Result<HeaderValue, KubeconfigError> {
-    if token.len() > LONGEST_TOKEN || !token.bytes().all(|byte| byte.is_ascii_graphic()) {
+    if token.len() > MAX_TOKEN_BYTES || !token.bytes().all(|byte| byte.is_ascii_graphic()) {
         return Err(KubeconfigError::Token);
     }
     let value = HeaderValue::try_from(format!("Bearer {token}"));
@@ -183,13 +192,13 @@ fn bearer(token: &str) -> Result<HeaderValue, KubeconfigError> {
     Ok(value)
 }
 
-/// Base64 with whatever white space YAML left in it.
+/// Decodes base64 and ignores the white space that YAML may leave in it.
 fn decode(field: &'static str, text: &str) -> Result<Vec<u8>, KubeconfigError> {
-    let dense: Vec<u8> = text
+    let compact: Vec<u8> = text
         .bytes()
         .filter(|byte| !byte.is_ascii_whitespace())
         .collect();
     STANDARD
-        .decode(dense)
+        .decode(compact)
         .map_err(|_| KubeconfigError::NotBase64(field))
 }

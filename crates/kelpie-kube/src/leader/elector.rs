@@ -1,8 +1,8 @@
-//! The rules of leader election, without the calls: time and answers in, the next call out.
+//! The rules of leader election, without IO: time and responses in, the next call out.
 //!
-//! They are client-go's: nobody's wall clock counts. A lease runs out when it has not been *seen* to
-//! change for its duration, on our own monotonic clock; whoever holds it stops acting well before
-//! that.
+//! They are client-go's, and do not depend on wall clocks. A lease expires when it has not been
+//! *seen* to change for its duration, by the local monotonic clock. Its holder stops acting well
+//! before that.
 
 use std::time::Duration;
 
@@ -11,71 +11,72 @@ use tokio::time::Instant;
 
 use super::{ElectionSettings, Leadership};
 
-/// A free lease is looked for so often, whatever the retry period: a released one must find its next
-/// holder within a second.
-const LOOK: Duration = Duration::from_millis(300);
-/// Standbys look at random moments, up to this much later, so that they do not look together.
+/// Standbys read the lease at least this often, whatever the retry period, so that a released lease
+/// finds its next holder within a second.
+const READ_INTERVAL: Duration = Duration::from_millis(300);
+/// Standbys read up to this much later, at random, so that they do not read at the same time.
 const JITTER: f64 = 0.5;
-/// What client-go leaves in a lease that it gives up.
+/// The duration that client-go leaves in a released lease.
 const RELEASED: Duration = Duration::from_secs(1);
 
-/// What a lease says.
+/// The content of a lease.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Record {
-    /// Who holds it; empty: nobody.
+pub(crate) struct LeaseRecord {
+    /// The identity of the holder; empty if the lease is free.
     pub(crate) holder: String,
-    /// How long it lasts from its last renewal.
+    /// The time for which it is valid after a renewal.
     pub(crate) duration: Duration,
-    /// How often it has changed hands.
+    /// The number of times that the holder changed.
     pub(crate) transitions: i32,
-    /// When its holder got it, by the holder's clock.
+    /// The instant at which the holder acquired it, by the holder's clock.
     pub(crate) acquired: Option<Timestamp>,
-    /// When it was last renewed, by the holder's clock.
+    /// The instant of the last renewal, by the holder's clock.
     pub(crate) renewed: Option<Timestamp>,
 }
 
-/// A record and the version of the object it stands in.
+/// A record and the version of its object.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Seen {
-    pub(crate) record: Record,
+pub(crate) struct SeenLease {
+    pub(crate) record: LeaseRecord,
     pub(crate) version: String,
 }
 
-/// The next thing to do.
+/// The next action of a candidate.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Act {
-    /// Nothing before this.
+pub(crate) enum ElectionAction {
+    /// Wait until this instant.
     Wait(Instant),
-    /// Read the lease.
+    /// Read the lease from the API server.
     Read,
-    /// Create it.
-    Create(Record),
-    /// Replace it, resting on what was seen.
-    Update(Seen),
+    /// Create the lease with this record.
+    Create(LeaseRecord),
+    /// Replace the lease, if it still has this version.
+    Update(SeenLease),
 }
 
-/// What is known of the lease.
+/// What is known about the lease.
 #[derive(Debug, Clone)]
-enum Knowledge {
-    /// Nothing that a write could rest on.
+enum LeaseKnowledge {
+    /// It has to be read before the next write.
     Unread,
-    /// There is none.
+    /// It does not exist.
     Missing,
-    /// This.
-    Seen(Seen),
+    /// It was read or written.
+    Seen(SeenLease),
 }
 
-/// One candidate.
+/// One candidate of an election.
 #[derive(Debug)]
 pub(crate) struct Elector {
     settings: ElectionSettings,
-    knowledge: Knowledge,
-    /// The last record that differed from the one before, and when it was seen first.
-    changed: Option<(Record, Instant)>,
-    /// Until when we may act.
+    knowledge: LeaseKnowledge,
+    /// The last record that differed from the one before, and the instant at which it was first
+    /// seen.
+    changed: Option<(LeaseRecord, Instant)>,
+    /// The end of the leadership.
     until: Option<Instant>,
-    /// The last write conflicted.
-    is_contested: bool,
+    /// The last write ended in a conflict.
+    had_conflict: bool,
     next_at: Instant,
 }
 
@@ -83,10 +84,10 @@ impl Elector {
     pub(crate) fn new(settings: ElectionSettings, now: Instant) -> Self {
         Self {
             settings,
-            knowledge: Knowledge::Unread,
+            knowledge: LeaseKnowledge::Unread,
             changed: None,
             until: None,
-            is_contested: false,
+            had_conflict: false,
             next_at: now,
         }
     }
@@ -98,23 +99,25 @@ impl Elector {
         }
     }
 
-    /// What to do now. `stamp` is for the readers of the lease.
-    pub(crate) fn next(&self, now: Instant, stamp: Timestamp) -> Act {
+    /// Returns the next action. `stamp` is written into the lease for its readers.
+    pub(crate) fn next(&self, now: Instant, stamp: Timestamp) -> ElectionAction {
         if now < self.next_at {
-            return Act::Wait(self.next_at);
+            return ElectionAction::Wait(self.next_at);
         }
         match &self.knowledge {
-            Knowledge::Missing => Act::Create(self.claim(None, stamp)),
-            Knowledge::Seen(seen) if self.may_take(&seen.record, now) => Act::Update(Seen {
-                record: self.claim(Some(&seen.record), stamp),
-                version: seen.version.clone(),
-            }),
-            Knowledge::Unread | Knowledge::Seen(_) => Act::Read,
+            LeaseKnowledge::Missing => ElectionAction::Create(self.claim(None, stamp)),
+            LeaseKnowledge::Seen(seen) if self.may_take(&seen.record, now) => {
+                ElectionAction::Update(SeenLease {
+                    record: self.claim(Some(&seen.record), stamp),
+                    version: seen.version.clone(),
+                })
+            }
+            LeaseKnowledge::Unread | LeaseKnowledge::Seen(_) => ElectionAction::Read,
         }
     }
 
-    /// A read is done. `jitter` is between 0 and 1.
-    pub(crate) fn observe(&mut self, seen: Option<Seen>, now: Instant, jitter: f64) {
+    /// Takes in the result of a read. `jitter` lies between 0 and 1.
+    pub(crate) fn observe(&mut self, seen: Option<SeenLease>, now: Instant, jitter: f64) {
         let is_free = match &seen {
             None => {
                 self.changed = None;
@@ -128,48 +131,48 @@ impl Elector {
         if !self.is_ours(seen.as_ref()) {
             self.until = None;
         }
-        self.knowledge = seen.map_or(Knowledge::Missing, Knowledge::Seen);
+        self.knowledge = seen.map_or(LeaseKnowledge::Missing, LeaseKnowledge::Seen);
         self.next_at = if is_free {
             now
         } else {
-            self.look_after(now, jitter)
+            self.next_read(now, jitter)
         };
     }
 
-    /// A create or update that was begun at `start` went through.
-    pub(crate) fn wrote(&mut self, seen: Seen, start: Instant, now: Instant) {
+    /// Takes in a successful create or update that was sent at `start`.
+    pub(crate) fn wrote(&mut self, seen: SeenLease, start: Instant, now: Instant) {
         self.note(&seen.record, now);
         self.until = Some(start + self.settings.renew_deadline);
         self.next_at = start + self.settings.retry_period;
-        self.is_contested = false;
-        self.knowledge = Knowledge::Seen(seen);
+        self.had_conflict = false;
+        self.knowledge = LeaseKnowledge::Seen(seen);
     }
 
-    /// A write rested on something old: somebody else was faster, or an earlier write of ours went
-    /// through unheard. What is read then is new, or it conflicts again: then reads lag behind, and asking
-    /// at once would be asking without end.
+    /// Takes in a conflict: another replica was faster, or an earlier write of this one succeeded
+    /// without a response. The next read shows which. If that write conflicts as well, reads lag
+    /// behind, and repeating them at once would be a busy loop.
     pub(crate) fn conflicted(&mut self, now: Instant) {
-        self.knowledge = Knowledge::Unread;
-        self.next_at = if self.is_contested {
-            now + self.settings.retry_period.min(LOOK)
+        self.knowledge = LeaseKnowledge::Unread;
+        self.next_at = if self.had_conflict {
+            now + self.settings.retry_period.min(READ_INTERVAL)
         } else {
             now
         };
-        self.is_contested = true;
+        self.had_conflict = true;
     }
 
-    /// A call failed, or its answer did not come. `jitter` is between 0 and 1.
+    /// Takes in a failed call. `jitter` lies between 0 and 1.
     pub(crate) fn failed(&mut self, now: Instant, jitter: f64) {
-        self.knowledge = Knowledge::Unread;
+        self.knowledge = LeaseKnowledge::Unread;
         self.next_at = match self.leadership(now) {
-            Leadership::Leader { .. } => now + self.settings.retry_period.min(LOOK),
+            Leadership::Leader { .. } => now + self.settings.retry_period.min(READ_INTERVAL),
             Leadership::Standby => now + spread(self.settings.retry_period, jitter),
         };
     }
 
-    /// How long the next call may take: never past the moment at which we stop acting, so that this
-    /// is noticed in time, and short enough for a second try before it.
-    pub(crate) fn patience(&self, now: Instant) -> Duration {
+    /// Returns the time limit of the next call. It ends with the leadership, so that its end is
+    /// noticed in time, and leaves time for a second attempt.
+    pub(crate) fn call_timeout(&self, now: Instant) -> Duration {
         let half = self.settings.renew_deadline / 2;
         match self.leadership(now) {
             Leadership::Leader { until } => half.min(until - now),
@@ -177,15 +180,14 @@ impl Elector {
         }
     }
 
-    /// Gives the lease up: nothing may be done under it any more, and this is what to write if it is
-    /// ours as far as we know.
-    pub(crate) fn release(&mut self, stamp: Timestamp) -> Option<Seen> {
+    /// Ends the leadership and returns the released lease to write, if this replica holds it.
+    pub(crate) fn release(&mut self, stamp: Timestamp) -> Option<SeenLease> {
         self.until = None;
-        let Knowledge::Seen(seen) = &self.knowledge else {
+        let LeaseKnowledge::Seen(seen) = &self.knowledge else {
             return None;
         };
-        (seen.record.holder == self.settings.identity).then(|| Seen {
-            record: Record {
+        (seen.record.holder == self.settings.identity).then(|| SeenLease {
+            record: LeaseRecord {
                 holder: String::new(),
                 duration: RELEASED,
                 transitions: seen.record.transitions,
@@ -196,36 +198,36 @@ impl Elector {
         })
     }
 
-    fn is_ours(&self, seen: Option<&Seen>) -> bool {
+    fn is_ours(&self, seen: Option<&SeenLease>) -> bool {
         seen.is_some_and(|seen| seen.record.holder == self.settings.identity)
     }
 
-    fn note(&mut self, record: &Record, now: Instant) {
+    fn note(&mut self, record: &LeaseRecord, now: Instant) {
         if self.changed.as_ref().is_none_or(|(last, _)| last != record) {
             self.changed = Some((record.clone(), now));
         }
     }
 
-    fn may_take(&self, record: &Record, now: Instant) -> bool {
+    fn may_take(&self, record: &LeaseRecord, now: Instant) -> bool {
         record.holder.is_empty()
             || record.holder == self.settings.identity
             || self.expires_at(record).is_some_and(|at| now >= at)
     }
 
-    fn expires_at(&self, record: &Record) -> Option<Instant> {
+    fn expires_at(&self, record: &LeaseRecord) -> Option<Instant> {
         let (last, since) = self.changed.as_ref()?;
         let duration = if record.duration.is_zero() {
-            self.settings.lease_duration // somebody who does not say gets what we would
+            self.settings.lease_duration // the default for a holder that sets none
         } else {
             record.duration
         };
         (last == record).then(|| *since + duration)
     }
 
-    /// What we would write.
-    fn claim(&self, before: Option<&Record>, stamp: Timestamp) -> Record {
+    /// Returns the record by which this replica acquires or renews the lease.
+    fn claim(&self, before: Option<&LeaseRecord>, stamp: Timestamp) -> LeaseRecord {
         let own = before.filter(|record| record.holder == self.settings.identity);
-        Record {
+        LeaseRecord {
             holder: self.settings.identity.clone(),
             duration: self.settings.lease_duration,
             transitions: match (own, before) {
@@ -238,9 +240,9 @@ impl Elector {
         }
     }
 
-    /// The next look of a standby.
-    fn look_after(&self, now: Instant, jitter: f64) -> Instant {
-        now + spread(self.settings.retry_period.min(LOOK), jitter)
+    /// Returns the instant of the next read of a standby.
+    fn next_read(&self, now: Instant, jitter: f64) -> Instant {
+        now + spread(self.settings.retry_period.min(READ_INTERVAL), jitter)
     }
 }
 

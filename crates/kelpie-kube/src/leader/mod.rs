@@ -1,74 +1,75 @@
-//! Leader election on a Lease: of several processes one acts.
+//! Leader election on a Lease: only one of several replicas acts.
 //!
-//! The rules stand in `elector`; here are the calls. They need `get`, `create` and `update` on leases.
+//! `elector` has the rules, without IO. This module makes the calls, which need `get`, `create` and
+//! `update` on leases.
 
+mod election;
 mod elector;
-mod office;
-mod part;
+mod role;
 
 use std::mem;
 use std::time::Duration;
 
 use k8s_openapi::api::coordination::v1::Lease;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::MicroTime;
-use kelpie_bell::{Bell, Listener};
+use kelpie_runtime::watch::{Receiver, Sender};
 use kube::Api;
 use kube::api::PostParams;
 use tokio::time::{Instant, sleep_until, timeout};
 use tokio_util::sync::CancellationToken;
 use tracing::{debug, info, warn};
 
-use crate::seed::{Fault, Seed, quietly};
-use crate::wall::WallClock;
-use elector::{Act, Elector, Record, Seen};
+use crate::client::{ApiError, ClusterClient, suppress_logs};
+use crate::system_clock::SystemClock;
+use elector::{ElectionAction, Elector, LeaseRecord, SeenLease};
 
-pub use office::{Candidacy, Office};
-pub use part::Part;
+pub use election::{Election, ElectionHandle};
+pub use role::ReplicaRole;
 
-/// Longer than any process lives.
-const FOR_GOOD: Duration = Duration::from_hours(100 * 365 * 24);
-/// For giving the lease up at the end.
-const FAREWELL: Duration = Duration::from_secs(2);
+/// Longer than any process runs.
+const FOREVER: Duration = Duration::from_hours(100 * 365 * 24);
+/// The time limit for releasing the Lease at the end.
+const RELEASE_TIMEOUT: Duration = Duration::from_secs(2);
 
-/// Who is elected, where and how fast.
+/// The settings of an election.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ElectionSettings {
     /// The namespace of the Lease.
     pub namespace: String,
     /// The name of the Lease.
     pub name: String,
-    /// What we are called; no two processes may be called the same.
+    /// The identity of this replica. It must be unique.
     pub identity: String,
-    /// How long the others wait after the last renewal they saw.
+    /// The time that standbys wait after the last renewal they saw.
     pub lease_duration: Duration,
-    /// How long we act after the last renewal that succeeded; shorter than the lease.
+    /// The time that the leader acts after its last successful renewal; shorter than the lease.
     pub renew_deadline: Duration,
-    /// How often we renew; shorter than the renew deadline.
+    /// The time between renewals; shorter than the renew deadline.
     pub retry_period: Duration,
 }
 
-/// Whether we may act.
+/// The leadership of this replica.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Leadership {
-    /// Not now.
+    /// This replica may not act.
     Standby,
-    /// Until this instant, if nothing newer is heard.
+    /// This replica may act.
     Leader {
-        /// Each renewal moves it forward.
+        /// The end of the leadership, unless a renewal moves it forward.
         until: Instant,
     },
 }
 
 impl Leadership {
-    /// Where there is nobody else: for good.
+    /// Returns a leadership that never ends, for a replica without others.
     pub fn alone() -> Self {
         Self::Leader {
-            until: Instant::now() + FOR_GOOD,
+            until: Instant::now() + FOREVER,
         }
     }
 
-    /// Whether a write may be made now. To be asked right before each one: a process that was paused
-    /// does not know it.
+    /// Returns whether this replica may write now. It has to be checked right before each write: a
+    /// process does not know that it was paused.
     pub fn may_act(&self, now: Instant) -> bool {
         match self {
             Self::Standby => false,
@@ -77,25 +78,25 @@ impl Leadership {
     }
 }
 
-/// Takes part in an election until the token is cancelled, then gives the Lease up. The future has
-/// to be spawned; a change is sent whenever leadership is won or lost.
+/// Takes part in an election until the token is cancelled, and then releases the Lease. The future
+/// has to be spawned. The channel wakes its receivers when leadership is gained or lost.
 pub fn elect(
-    seed: &Seed,
+    seed: &ClusterClient,
     settings: ElectionSettings,
     token: CancellationToken,
 ) -> (
-    Listener<Leadership>,
+    Receiver<Leadership>,
     impl Future<Output = ()> + Send + use<>,
 ) {
-    let bell = Bell::new(Leadership::Standby);
-    let leadership = bell.listen();
+    let sender = Sender::new(Leadership::Standby);
+    let leadership = sender.subscribe();
     let candidate = Candidate {
         leases: Api::namespaced(seed.urgent(), &settings.namespace),
         elector: Elector::new(settings.clone(), Instant::now()),
         settings,
         last: Lease::default(),
-        bell,
-        wall: seed.wall_clock().clone(),
+        sender,
+        clock: seed.system_clock().clone(),
         is_failing: false,
     };
     (leadership, candidate.run(token))
@@ -105,10 +106,10 @@ struct Candidate {
     leases: Api<Lease>,
     elector: Elector,
     settings: ElectionSettings,
-    /// The Lease as it was last seen: what others wrote into it stays there.
+    /// The Lease as last seen. Fields that others wrote are kept.
     last: Lease,
-    bell: Bell<Leadership>,
-    wall: WallClock,
+    sender: Sender<Leadership>,
+    clock: SystemClock,
     is_failing: bool,
 }
 
@@ -120,8 +121,8 @@ impl Candidate {
             () = self.take_part() => {}
         }
         self.publish(Leadership::Standby);
-        // If it cannot be given up in time it runs out by itself.
-        let _ = timeout(FAREWELL, self.release()).await;
+        // A Lease that cannot be released in time expires.
+        let _ = timeout(RELEASE_TIMEOUT, self.release()).await;
     }
 
     async fn take_part(&mut self) {
@@ -129,58 +130,63 @@ impl Candidate {
             let now = Instant::now();
             let leadership = self.elector.leadership(now);
             self.publish(leadership);
-            match (self.elector.next(now, self.wall.stamp()), leadership) {
-                (Act::Wait(at), Leadership::Leader { until }) => sleep_until(at.min(until)).await,
-                (Act::Wait(at), Leadership::Standby) => sleep_until(at).await,
+            match (self.elector.next(now, self.clock.stamp()), leadership) {
+                (ElectionAction::Wait(at), Leadership::Leader { until }) => {
+                    sleep_until(at.min(until)).await;
+                }
+                (ElectionAction::Wait(at), Leadership::Standby) => sleep_until(at).await,
                 (act, _) => self.act(act, now).await,
             }
         }
     }
 
-    async fn act(&mut self, act: Act, start: Instant) {
-        let patience = self.elector.patience(start);
-        let done = timeout(patience, self.request(&act)).await;
+    async fn act(&mut self, act: ElectionAction, start: Instant) {
+        let limit = self.elector.call_timeout(start);
+        let done = timeout(limit, self.request(&act)).await;
         let now = Instant::now();
-        match (done.unwrap_or(Err(Fault::TimedOut)), act) {
-            (Ok(seen), Act::Read | Act::Wait(_)) => {
+        match (done.unwrap_or(Err(ApiError::TimedOut)), act) {
+            (Ok(seen), ElectionAction::Read | ElectionAction::Wait(_)) => {
                 let jitter = fastrand::f64();
                 self.elector.observe(seen, now, jitter);
                 self.is_failing = false;
             }
-            (Ok(Some(seen)), Act::Create(_) | Act::Update(_)) => {
+            (Ok(Some(seen)), ElectionAction::Create(_) | ElectionAction::Update(_)) => {
                 self.elector.wrote(seen, start, now);
                 self.is_failing = false;
             }
-            // A create that is not found lacks its namespace: that is a failure.
-            (Ok(None) | Err(Fault::Conflict), _) | (Err(Fault::NotFound), Act::Update(_)) => {
+            // A create that is not found lacks its namespace, which is a failure.
+            (Ok(None) | Err(ApiError::Conflict), _)
+            | (Err(ApiError::NotFound), ElectionAction::Update(_)) => {
                 self.elector.conflicted(now);
             }
-            (Err(fault), _) => {
+            (Err(error), _) => {
                 let jitter = fastrand::f64();
                 self.elector.failed(now, jitter);
-                self.complain(&fault);
+                self.report_failure(&error);
             }
         }
     }
 
-    /// Makes a call and gives what the Lease is after it.
-    async fn request(&mut self, act: &Act) -> Result<Option<Seen>, Fault> {
+    /// Makes a call and returns the Lease after it.
+    async fn request(&mut self, act: &ElectionAction) -> Result<Option<SeenLease>, ApiError> {
         let how = PostParams::default();
         let (leases, name) = (&self.leases, &self.settings.name);
         let answer = match act {
-            Act::Wait(_) => return Ok(None),
-            Act::Read => quietly(leases.get_opt(name)).await,
-            Act::Create(record) => {
+            ElectionAction::Wait(_) => return Ok(None),
+            ElectionAction::Read => suppress_logs(leases.get_opt(name)).await,
+            ElectionAction::Create(record) => {
                 let lease = self.lease(Lease::default(), record);
-                quietly(leases.create(&how, &lease)).await.map(Some)
+                suppress_logs(leases.create(&how, &lease)).await.map(Some)
             }
-            Act::Update(seen) => {
+            ElectionAction::Update(seen) => {
                 let mut lease = self.lease(self.last.clone(), &seen.record);
                 lease.metadata.resource_version = Some(seen.version.clone());
-                quietly(leases.replace(name, &how, &lease)).await.map(Some)
+                suppress_logs(leases.replace(name, &how, &lease))
+                    .await
+                    .map(Some)
             }
         };
-        let lease = answer.map_err(|error| Fault::from(&error))?;
+        let lease = answer.map_err(|error| ApiError::from(&error))?;
         Ok(lease.map(|mut lease| {
             lease.metadata.managed_fields = None;
             let seen = seen(&lease);
@@ -190,68 +196,69 @@ impl Candidate {
     }
 
     async fn release(&mut self) {
-        let mut released = self.elector.release(self.wall.stamp());
+        let mut released = self.elector.release(self.clock.stamp());
         for _ in 0..2 {
-            // A write that was cut off may have made it ours, or given it a new version.
+            // A write without a response may have acquired the Lease, or changed its version.
             if released.is_none() {
-                let Ok(seen) = self.request(&Act::Read).await else {
+                let Ok(seen) = self.request(&ElectionAction::Read).await else {
                     return;
                 };
                 self.elector.observe(seen, Instant::now(), 0.0);
-                released = self.elector.release(self.wall.stamp());
+                released = self.elector.release(self.clock.stamp());
             }
             let Some(released) = released.take() else {
                 return;
             };
-            match self.request(&Act::Update(released)).await {
+            match self.request(&ElectionAction::Update(released)).await {
                 Ok(_) => {
-                    info!(lease = self.settings.name, "gave the leadership up");
+                    info!(lease = self.settings.name, "released the Lease");
                     return;
                 }
-                Err(Fault::Conflict) => {}
-                Err(fault) => {
-                    debug!(lease = self.settings.name, %fault, "the lease was not given up");
+                Err(ApiError::Conflict) => {}
+                Err(error) => {
+                    debug!(lease = self.settings.name, %error, "could not release the Lease");
                     return;
                 }
             }
         }
     }
 
-    /// A renewal is there to be read, but wakes nobody: thousands of probes may be waiting.
+    /// Publishes the leadership. A renewal wakes no receiver: thousands of probes may be waiting.
     fn publish(&self, leadership: Leadership) {
-        let is_flip = mem::discriminant(&self.bell.value()) != mem::discriminant(&leadership);
+        let is_flip = mem::discriminant(&self.sender.borrow()) != mem::discriminant(&leadership);
         if is_flip {
-            self.bell.ring(leadership);
+            self.sender.send(leadership);
         } else {
-            self.bell.set(leadership);
+            self.sender.send_silently(leadership);
         }
         let lease = &self.settings.name;
         match leadership {
-            Leadership::Leader { .. } if is_flip => info!(lease, "leads from now on"),
-            Leadership::Standby if is_flip => info!(lease, "leads no longer"),
+            Leadership::Leader { .. } if is_flip => info!(lease, "acquired the Lease"),
+            Leadership::Standby if is_flip => info!(lease, "lost the Lease"),
             _ => {}
         }
     }
 
-    /// Once per outage.
-    fn complain(&mut self, fault: &Fault) {
+    /// Logs a failure, once per outage.
+    fn report_failure(&mut self, error: &ApiError) {
         let (lease, namespace) = (&self.settings.name, &self.settings.namespace);
         if self.is_failing {
-            debug!(lease, namespace, %fault, "the election still cannot go on");
+            debug!(lease, namespace, %error, "leader election still fails");
         } else {
             warn!(
                 lease,
                 namespace,
-                %fault,
-                "the election cannot go on; it needs get, create and update on this lease"
+                %error,
+                "leader election failed; it needs the namespace, and get, create and update on the \
+                 Lease"
             );
         }
         self.is_failing = true;
     }
 
-    /// A Lease that says what the record says.
-    fn lease(&self, mut lease: Lease, record: &Record) -> Lease {
-        // Rounded up: nobody may take over while the holder may still act.
+    /// Writes a record into a Lease.
+    fn lease(&self, mut lease: Lease, record: &LeaseRecord) -> Lease {
+        // Rounded up, so that no other replica takes over while the holder may still act.
         let seconds = record.duration.as_millis().div_ceil(1_000);
         let seconds = i32::try_from(seconds).unwrap_or(i32::MAX);
         lease.metadata.namespace = Some(self.settings.namespace.clone());
@@ -266,8 +273,8 @@ impl Candidate {
     }
 }
 
-/// What a Lease says.
-fn seen(lease: &Lease) -> Seen {
+/// Reads the record of a Lease.
+fn seen(lease: &Lease) -> SeenLease {
     let spec = lease.spec.as_ref();
     let seconds = spec.and_then(|spec| spec.lease_duration_seconds);
     let seconds = seconds.and_then(|seconds| u64::try_from(seconds).ok());
@@ -275,8 +282,8 @@ fn seen(lease: &Lease) -> Seen {
     let renewed = spec.and_then(|spec| spec.renew_time.as_ref());
     let holder = spec.and_then(|spec| spec.holder_identity.clone());
     let transitions = spec.and_then(|spec| spec.lease_transitions);
-    Seen {
-        record: Record {
+    SeenLease {
+        record: LeaseRecord {
             holder: holder.unwrap_or_default(),
             duration: Duration::from_secs(seconds.unwrap_or_default()),
             transitions: transitions.unwrap_or_default(),

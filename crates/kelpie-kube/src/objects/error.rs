@@ -1,71 +1,73 @@
-//! Why a call did not get what it asked for.
+//! Errors of requests for objects.
 
 use std::time::Duration;
 
 use serde::Deserialize;
 use thiserror::Error;
 
-use crate::seed::shortened;
+use crate::client::shortened;
 
-/// A call that failed: what was tried, on what, and why.
+/// A failed request for an object or a list.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 #[error("cannot {verb} {what} on the {role}: {cause}")]
-pub struct CallError {
-    /// What the cluster is to us.
+pub struct ObjectError {
+    /// The cluster's name in messages, such as `hub`.
     pub role: &'static str,
-    /// What was tried.
+    /// The attempted operation, as an infinitive such as `read`.
     pub verb: &'static str,
-    /// The object.
+    /// The object or objects, as [`ObjectPath`](super::ObjectPath) displays them.
     pub what: String,
-    /// Why it failed.
-    pub cause: Cause,
+    /// The reason, by remedy.
+    pub cause: ObjectErrorKind,
 }
 
-/// Causes, by what can be done about them.
+/// The cause of an [`ObjectError`], by what can be done about it.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
-pub enum Cause {
-    /// 401: other credentials are needed.
-    #[error("the credentials are not accepted: {0}; are they still valid?")]
+pub enum ObjectErrorKind {
+    /// 401: the credentials are invalid or have expired.
+    #[error("the credentials were rejected: {0}; renew them")]
     Unauthorized(String),
-    /// 403: somebody has to grant the permission.
-    #[error("it is not allowed: {0}")]
+    /// 403: a permission is missing.
+    #[error("not allowed: {0}")]
     Forbidden(String),
-    /// 404: the object, its namespace or its whole kind.
+    /// 404: the object, its namespace or its kind does not exist.
     #[error("not found")]
     NotFound,
-    /// 409: to be read again.
-    #[error("somebody else has changed it")]
+    /// 409: another client has changed the object. Read it again.
+    #[error("another client has changed it")]
     Conflict,
-    /// 429: to be asked again, but not earlier than this.
-    #[error("the API server has too many requests")]
+    /// 429: the API server is overloaded. Try again after this time.
+    #[error("the API server throttles requests")]
     Throttled(Option<Duration>),
-    /// 400, 422: the same request will never be accepted.
-    #[error("the API server does not take it: {0}")]
+    /// 400, 422 and other 4xx: the same request will never be accepted.
+    #[error("the API server rejected it as invalid: {0}")]
     Invalid(String),
-    /// Anything else: later it may work.
-    #[error("{0}; is the API server up?")]
+    /// Any other failure. A later attempt may succeed.
+    #[error("{0}; check the API server and the connection to it")]
     Unavailable(String),
 }
 
+/// The field of Kubernetes' `Status` that is used.
 #[derive(Deserialize)]
-struct Status {
+struct StatusMessage {
     message: String,
 }
 
-impl Cause {
-    pub(super) fn of(status: u16, after: Option<u64>, body: &[u8]) -> Self {
-        let said = match serde_json::from_slice::<Status>(body) {
+impl ObjectErrorKind {
+    /// Classifies an error response. `retry_after` is in seconds.
+    pub(super) fn from_response(status: u16, retry_after: Option<u64>, body: &[u8]) -> Self {
+        let message = match serde_json::from_slice::<StatusMessage>(body) {
             Ok(status) => shortened(&status.message),
             Err(_) => shortened(String::from_utf8_lossy(body).trim()),
         };
         match status {
-            401 => Self::Unauthorized(said),
-            403 => Self::Forbidden(said),
+            401 => Self::Unauthorized(message),
+            403 => Self::Forbidden(message),
             404 => Self::NotFound,
             409 => Self::Conflict,
-            429 => Self::Throttled(after.map(Duration::from_secs)),
-            400..500 => Self::Invalid(said),
-            _ => Self::Unavailable(format!("status {status}: {said}")),
+            429 => Self::Throttled(retry_after.map(Duration::from_secs)),
+            400..500 => Self::Invalid(message),
+            _ => Self::Unavailable(format!("status {status}: {message}")),
         }
     }
 }
@@ -75,31 +77,34 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_status_is_sorted_by_what_can_be_done_about_it() {
+    fn every_status_maps_to_a_cause() {
         let body = br#"{"kind": "Status", "message": "why"}"#;
-        let why = || "why".to_owned();
+        let message = || "why".to_owned();
         for (status, cause) in [
-            (401, Cause::Unauthorized(why())),
-            (403, Cause::Forbidden(why())),
-            (404, Cause::NotFound),
-            (409, Cause::Conflict),
-            (422, Cause::Invalid(why())),
-            (400, Cause::Invalid(why())),
-            (503, Cause::Unavailable("status 503: why".into())),
+            (401, ObjectErrorKind::Unauthorized(message())),
+            (403, ObjectErrorKind::Forbidden(message())),
+            (404, ObjectErrorKind::NotFound),
+            (409, ObjectErrorKind::Conflict),
+            (422, ObjectErrorKind::Invalid(message())),
+            (400, ObjectErrorKind::Invalid(message())),
+            (503, ObjectErrorKind::Unavailable("status 503: why".into())),
         ] {
-            assert_eq!(Cause::of(status, None, body), cause);
+            assert_eq!(ObjectErrorKind::from_response(status, None, body), cause);
         }
-        let plain = Cause::of(429, Some(7), b"too many");
-        assert_eq!(plain, Cause::Throttled(Some(Duration::from_secs(7))));
+        let throttled = ObjectErrorKind::from_response(429, Some(7), b"too many");
+        assert_eq!(
+            throttled,
+            ObjectErrorKind::Throttled(Some(Duration::from_secs(7)))
+        );
     }
 
     #[test]
-    fn a_failure_says_what_where_and_why() {
-        let error = CallError {
+    fn message_names_operation_object_and_cause() {
+        let error = ObjectError {
             role: "hub",
             verb: "read",
             what: "Secret a in namespace b".into(),
-            cause: Cause::NotFound,
+            cause: ObjectErrorKind::NotFound,
         };
         assert_eq!(
             error.to_string(),

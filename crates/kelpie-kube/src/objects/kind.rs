@@ -1,4 +1,4 @@
-//! Kinds of objects, and where an object is.
+//! Kinds of objects, and paths of objects.
 
 use std::fmt;
 
@@ -6,19 +6,19 @@ use kube::core::ApiResource;
 
 /// A kind of object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Kind {
-    /// API group; empty for the core group.
+pub struct ObjectKind {
+    /// The API group; empty for the core group.
     pub group: &'static str,
-    /// Such as `v1`.
+    /// The version, such as `v1`.
     pub version: &'static str,
-    /// Such as `Deployment`.
+    /// The kind, such as `Deployment`.
     pub kind: &'static str,
-    /// Such as `deployments`.
+    /// The resource in the plural, such as `deployments`.
     pub plural: &'static str,
 }
 
-impl Kind {
-    /// Group, version, kind and its plural.
+impl ObjectKind {
+    /// Creates a kind from its group, version, kind and plural.
     pub const fn new(
         group: &'static str,
         version: &'static str,
@@ -33,17 +33,17 @@ impl Kind {
         }
     }
 
-    /// The object of this name; an empty namespace is that of objects of the whole cluster, an empty
-    /// name stands for all.
-    pub fn named<'a>(self, namespace: &'a str, name: &'a str) -> Place<'a> {
-        Place {
+    /// Returns the path of an object. The namespace is empty for a cluster-scoped object, or for
+    /// all namespaces; an empty name stands for all objects.
+    pub fn named<'a>(self, namespace: &'a str, name: &'a str) -> ObjectPath<'a> {
+        ObjectPath {
             kind: self,
             namespace,
             name,
         }
     }
 
-    /// As `apiVersion` has it.
+    /// Returns group and version as in the field `apiVersion`.
     pub fn api_version(self) -> String {
         if self.group.is_empty() {
             self.version.to_owned()
@@ -52,7 +52,8 @@ impl Kind {
         }
     }
 
-    pub(super) fn folder(self) -> String {
+    /// Returns the URL path of the group and version.
+    pub(super) fn api_path(self) -> String {
         let root = if self.group.is_empty() { "api" } else { "apis" };
         format!("/{root}/{}", self.api_version())
     }
@@ -68,7 +69,7 @@ impl Kind {
     }
 }
 
-impl fmt::Display for Kind {
+impl fmt::Display for ObjectKind {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.plural)?;
         match self.group {
@@ -78,25 +79,25 @@ impl fmt::Display for Kind {
     }
 }
 
-/// Where an object is.
+/// The path of an object, or of all objects of a kind in a namespace or in all namespaces.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct Place<'a> {
-    /// Its kind.
-    pub kind: Kind,
-    /// Its namespace.
+pub struct ObjectPath<'a> {
+    /// The kind of the objects.
+    pub kind: ObjectKind,
+    /// The namespace; empty for cluster-scoped objects, or for all namespaces.
     pub namespace: &'a str,
-    /// Its name.
+    /// The name; empty for all objects.
     pub name: &'a str,
 }
 
-impl Place<'_> {
-    pub(super) fn path(&self) -> String {
+impl ObjectPath<'_> {
+    pub(super) fn url_path(&self) -> String {
         let Self {
             kind,
             namespace,
             name,
         } = self;
-        let mut path = kind.folder();
+        let mut path = kind.api_path();
         if !namespace.is_empty() {
             path.extend(["/namespaces/", namespace]);
         }
@@ -108,7 +109,7 @@ impl Place<'_> {
     }
 }
 
-impl fmt::Display for Place<'_> {
+impl fmt::Display for ObjectPath<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.name {
             "" => write!(f, "{}", self.kind)?,
@@ -125,12 +126,12 @@ impl fmt::Display for Place<'_> {
 mod tests {
     use super::*;
 
-    const DEPLOYMENT: Kind = Kind::new("apps", "v1", "Deployment", "deployments");
-    const SECRET: Kind = Kind::new("", "v1", "Secret", "secrets");
+    const DEPLOYMENT: ObjectKind = ObjectKind::new("apps", "v1", "Deployment", "deployments");
+    const SECRET: ObjectKind = ObjectKind::new("", "v1", "Secret", "secrets");
 
     #[test]
-    fn every_place_has_a_path_and_words() {
-        for (place, path, words) in [
+    fn object_path_as_url_and_text() {
+        for (object, path, text) in [
             (
                 DEPLOYMENT.named("a", "b"),
                 "/apis/apps/v1/namespaces/a/deployments/b",
@@ -147,8 +148,8 @@ mod tests {
                 "deployments.apps",
             ),
         ] {
-            assert_eq!(place.path(), path);
-            assert_eq!(place.to_string(), words);
+            assert_eq!(object.url_path(), path);
+            assert_eq!(object.to_string(), text);
         }
     }
 }

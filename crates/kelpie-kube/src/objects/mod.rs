@@ -1,7 +1,7 @@
-//! Any objects of an API server, as they are: for controllers whose kinds come and go.
+//! Reads and writes objects of any kind as JSON, for controllers whose kinds come and go.
 //!
-//! Every call has a deadline, a limit of bytes and no hidden retry; a call that fails is sorted by
-//! what can be done about it ([`CallError`]).
+//! Every request has a deadline, a limit on the size of the response and no hidden retry. Errors
+//! are sorted by what can be done about them ([`ObjectError`]).
 
 mod error;
 mod kind;
@@ -17,56 +17,62 @@ use kube::client::Body;
 use serde_json::{Value, json};
 use tokio::time::timeout;
 
-pub use error::{CallError, Cause};
-pub use kind::{Kind, Place};
+pub use error::{ObjectError, ObjectErrorKind};
+pub use kind::{ObjectKind, ObjectPath};
 
-use crate::seed::{Change, Fault, quietly, root_cause, shortened};
-use crate::wall::WallClock;
+use crate::client::{ApiError, root_cause, shortened, suppress_logs};
+use crate::system_clock::SystemClock;
+use crate::watch::WatchEvent;
 
-/// For one call.
-const PATIENCE: Duration = Duration::from_secs(15);
-/// The API server itself keeps no object that is larger than this.
-const LARGEST: usize = 16 << 20;
+/// The timeout of one request, including the wait in the rate limiter.
+const REQUEST_TIMEOUT: Duration = Duration::from_secs(15);
+/// The maximum size of a response. The API server itself keeps no larger object.
+const MAX_RESPONSE_BYTES: usize = 16 << 20;
 
 const JSON: &str = "application/json";
 const APPLY: &str = "application/apply-patch+yaml";
 
-/// The objects of one API server. Clones share their connections and limits.
+/// A client for objects of any kind. Clones share their connections and limits.
 #[derive(Clone)]
-pub struct Objects {
+pub struct ObjectClient {
     client: Client,
-    wall: WallClock,
+    clock: SystemClock,
     role: &'static str,
 }
 
-impl Objects {
-    pub(crate) fn new(client: Client, wall: WallClock, role: &'static str) -> Self {
-        Self { client, wall, role }
+impl ObjectClient {
+    pub(crate) fn new(client: Client, clock: SystemClock, role: &'static str) -> Self {
+        Self {
+            client,
+            clock,
+            role,
+        }
     }
 
-    /// What the cluster is to us, as in `hub`.
+    /// Returns the cluster's name in messages, such as `hub`.
     pub fn role(&self) -> &'static str {
         self.role
     }
 
-    /// An object; `None` if there is none.
-    pub async fn get(&self, place: &Place<'_>) -> Result<Option<Value>, CallError> {
-        absent(self.call("read", place, Method::GET, "", JSON, None).await)
+    /// Reads an object. `None`: it does not exist.
+    pub async fn get(&self, path: &ObjectPath<'_>) -> Result<Option<Value>, ObjectError> {
+        let object = self.request("read", path, Method::GET, "", JSON, None);
+        none_if_not_found(object.await)
     }
 
-    /// The objects of a kind in a namespace, or in all (an empty one), that have this label; none
-    /// where there is no such kind.
+    /// Lists the objects of a kind in a namespace that match a label selector. An empty namespace
+    /// means all namespaces. A kind that does not exist has no objects.
     pub async fn list(
         &self,
-        kind: Kind,
+        kind: ObjectKind,
         namespace: &str,
         label: Option<&str>,
-    ) -> Result<Vec<Value>, CallError> {
-        let query = label.map(|label| format!("?labelSelector={}", escaped(label)));
-        let place = kind.named(namespace, "");
+    ) -> Result<Vec<Value>, ObjectError> {
+        let query = label.map(|label| format!("?labelSelector={}", percent_encode(label)));
+        let path = kind.named(namespace, "");
         let query = query.unwrap_or_default();
-        let list = self.call("list", &place, Method::GET, &query, JSON, None);
-        let list = absent(list.await)?;
+        let list = self.request("list", &path, Method::GET, &query, JSON, None);
+        let list = none_if_not_found(list.await)?;
         let items = list.map(|mut list| list["items"].take());
         Ok(match items {
             Some(Value::Array(items)) => items,
@@ -74,39 +80,48 @@ impl Objects {
         })
     }
 
-    /// Puts the whole object in the place of the one whose resourceVersion it has.
-    pub async fn replace(&self, place: &Place<'_>, object: &Value) -> Result<Value, CallError> {
-        self.call("change", place, Method::PUT, "", JSON, Some(object))
+    /// Replaces an object. It must contain the resourceVersion of the object that it replaces.
+    pub async fn replace(
+        &self,
+        path: &ObjectPath<'_>,
+        object: &Value,
+    ) -> Result<Value, ObjectError> {
+        self.request("change", path, Method::PUT, "", JSON, Some(object))
             .await
     }
 
-    /// The same for its status only.
+    /// Replaces the status of an object. It must contain the resourceVersion that it replaces.
     pub async fn replace_status(
         &self,
-        place: &Place<'_>,
+        path: &ObjectPath<'_>,
         object: &Value,
-    ) -> Result<Value, CallError> {
+    ) -> Result<Value, ObjectError> {
         let verb = "write the status of";
-        self.call(verb, place, Method::PUT, "/status", JSON, Some(object))
+        self.request(verb, path, Method::PUT, "/status", JSON, Some(object))
             .await
     }
 
-    /// Makes the object have these fields, which are `manager`'s from then on, and takes those away
-    /// that it had before. What others have written elsewhere stays.
+    /// Applies an object on the server side. The field manager `manager` owns these fields from
+    /// then on, and fields that it owned before and does not apply any more are removed. Fields of
+    /// other managers stay.
     pub async fn apply(
         &self,
-        place: &Place<'_>,
+        path: &ObjectPath<'_>,
         object: &Value,
         manager: &str,
-    ) -> Result<Value, CallError> {
+    ) -> Result<Value, ObjectError> {
         let query = format!("?fieldManager={manager}&force=true");
-        self.call("apply", place, Method::PATCH, &query, APPLY, Some(object))
+        self.request("apply", path, Method::PATCH, &query, APPLY, Some(object))
             .await
     }
 
-    /// Deletes an object, only that with this uid if one is given; what it owns goes in the
-    /// background. False if it was gone.
-    pub async fn delete(&self, place: &Place<'_>, uid: Option<&str>) -> Result<bool, CallError> {
+    /// Deletes an object, if it still has this uid where one is given. The objects that it owns are
+    /// deleted in the background. Returns false if the object did not exist.
+    pub async fn delete(
+        &self,
+        path: &ObjectPath<'_>,
+        uid: Option<&str>,
+    ) -> Result<bool, ObjectError> {
         let mut options = json!({
             "apiVersion": "v1",
             "kind": "DeleteOptions",
@@ -115,15 +130,16 @@ impl Objects {
         if let Some(uid) = uid {
             options["preconditions"] = json!({ "uid": uid });
         }
-        let deleted = self.call("delete", place, Method::DELETE, "", JSON, Some(&options));
-        absent(deleted.await).map(|object| object.is_some())
+        let deleted = self.request("delete", path, Method::DELETE, "", JSON, Some(&options));
+        none_if_not_found(deleted.await).map(|object| object.is_some())
     }
 
-    /// Whether the API server has this kind.
-    pub async fn serves(&self, kind: Kind) -> Result<bool, CallError> {
-        let place = kind.named("", "");
-        let found = self.send("look for", &place, Method::GET, kind.folder(), JSON, None);
-        let Some(found) = absent(found.await)? else {
+    /// Returns whether the API server has this kind.
+    pub async fn serves(&self, kind: ObjectKind) -> Result<bool, ObjectError> {
+        let path = kind.named("", "");
+        let url_path = kind.api_path();
+        let found = self.request_at("look for", &path, Method::GET, url_path, JSON, None);
+        let Some(found) = none_if_not_found(found.await)? else {
             return Ok(false);
         };
         let resources = found["resources"].as_array();
@@ -131,102 +147,113 @@ impl Objects {
         Ok(resources.any(|resource| resource["name"] == kind.plural))
     }
 
-    /// The objects of a kind in a namespace, all or one of that name. The stream has no end.
+    /// Watches the objects of a kind in a namespace, either all or the one of this name. An empty
+    /// namespace means all namespaces. The stream never ends.
     pub fn watch(
         &self,
-        kind: Kind,
+        kind: ObjectKind,
         namespace: &str,
         name: Option<&str>,
-    ) -> impl Stream<Item = Change<Value>> + Send + use<> {
+    ) -> impl Stream<Item = WatchEvent<Value>> + Send + use<> {
         watch::watch(&self.client, kind, namespace, name)
     }
 
-    /// The wall clock, for stamps that others read.
+    /// Returns the time of the system clock, for timestamps in objects.
     pub fn now(&self) -> kelpie_core::Time {
-        self.wall.now()
+        self.clock.now()
     }
 
-    async fn call(
+    /// Sends a request to the path of an object, followed by `suffix`.
+    async fn request(
         &self,
         verb: &'static str,
-        place: &Place<'_>,
+        path: &ObjectPath<'_>,
         method: Method,
-        after: &str,
-        content: &str,
+        suffix: &str,
+        content_type: &str,
         body: Option<&Value>,
-    ) -> Result<Value, CallError> {
-        let path = format!("{}{after}", place.path());
-        self.send(verb, place, method, path, content, body).await
+    ) -> Result<Value, ObjectError> {
+        let url_path = format!("{}{suffix}", path.url_path());
+        self.request_at(verb, path, method, url_path, content_type, body)
+            .await
     }
 
-    async fn send(
+    /// Sends a request to any URL path. `path` is the object in messages.
+    async fn request_at(
         &self,
         verb: &'static str,
-        place: &Place<'_>,
+        path: &ObjectPath<'_>,
         method: Method,
-        path: String,
-        content: &str,
+        url_path: String,
+        content_type: &str,
         body: Option<&Value>,
-    ) -> Result<Value, CallError> {
-        let sent = self.exchange(method, path, content, body);
-        let cause = match timeout(PATIENCE, quietly(sent)).await {
-            Ok(Ok(answer)) => return Ok(answer),
+    ) -> Result<Value, ObjectError> {
+        let response = self.send(method, url_path, content_type, body);
+        let cause = match timeout(REQUEST_TIMEOUT, suppress_logs(response)).await {
+            Ok(Ok(object)) => return Ok(object),
             Ok(Err(cause)) => cause,
-            Err(_) => Cause::Unavailable(Fault::TimedOut.to_string()),
+            Err(_) => ObjectErrorKind::Unavailable(ApiError::TimedOut.to_string()),
         };
-        Err(CallError {
+        Err(ObjectError {
             role: self.role,
             verb,
-            what: place.to_string(),
+            what: path.to_string(),
             cause,
         })
     }
 
-    async fn exchange(
+    async fn send(
         &self,
         method: Method,
-        path: String,
-        content: &str,
+        url_path: String,
+        content_type: &str,
         body: Option<&Value>,
-    ) -> Result<Value, Cause> {
-        let broken =
-            |error: &dyn std::error::Error| Cause::Unavailable(shortened(&root_cause(error)));
+    ) -> Result<Value, ObjectErrorKind> {
+        let unavailable = |error: &dyn std::error::Error| {
+            ObjectErrorKind::Unavailable(shortened(&root_cause(error)))
+        };
         let bytes = body.map(serde_json::to_vec).transpose();
-        let bytes = bytes.map_err(|error| broken(&error))?.unwrap_or_default();
+        let bytes = bytes
+            .map_err(|error| unavailable(&error))?
+            .unwrap_or_default();
         let request = Request::builder()
             .method(method)
-            .uri(path)
-            .header(header::CONTENT_TYPE, content)
+            .uri(url_path)
+            .header(header::CONTENT_TYPE, content_type)
             .header(header::ACCEPT, JSON)
             .body(Body::from(bytes))
-            .map_err(|error| Cause::Invalid(error.to_string()))?;
-        let answer = self.client.send(request).await;
-        let (head, body) = answer.map_err(|error| broken(&error))?.into_parts();
-        let body = Limited::new(body, LARGEST).collect().await;
-        let body = body.map_err(|error| Cause::Unavailable(shortened(&error.to_string())))?;
+            .map_err(|error| ObjectErrorKind::Invalid(error.to_string()))?;
+        let response = self.client.send(request).await;
+        let response = response.map_err(|error| unavailable(&error))?;
+        let (head, body) = response.into_parts();
+        let body = Limited::new(body, MAX_RESPONSE_BYTES).collect().await;
+        let body =
+            body.map_err(|error| ObjectErrorKind::Unavailable(shortened(&error.to_string())))?;
         let body = body.to_bytes();
         if head.status.is_success() {
-            // What it stumbled over is not repeated: it may be secret.
-            return serde_json::from_slice(&body)
-                .map_err(|_| Cause::Unavailable("an answer that is not understood".into()));
+            // The decoder's error is not shown: it quotes the value, which may be secret.
+            return serde_json::from_slice(&body).map_err(|_| {
+                ObjectErrorKind::Unavailable("the response cannot be decoded".into())
+            });
         }
-        let after = head.headers.get(header::RETRY_AFTER);
-        let after = after.and_then(|after| after.to_str().ok()?.parse().ok());
-        Err(Cause::of(head.status.as_u16(), after, &body))
+        let retry_after = head.headers.get(header::RETRY_AFTER);
+        let retry_after = retry_after.and_then(|after| after.to_str().ok()?.parse().ok());
+        let status = head.status.as_u16();
+        Err(ObjectErrorKind::from_response(status, retry_after, &body))
     }
 }
 
-/// What is not there is an answer.
-fn absent(answer: Result<Value, CallError>) -> Result<Option<Value>, CallError> {
-    match answer {
+/// Turns "not found" into `None`.
+fn none_if_not_found(result: Result<Value, ObjectError>) -> Result<Option<Value>, ObjectError> {
+    match result {
         Ok(object) => Ok(Some(object)),
-        Err(error) if error.cause == Cause::NotFound => Ok(None),
+        Err(error) if error.cause == ObjectErrorKind::NotFound => Ok(None),
         Err(error) => Err(error),
     }
 }
 
-/// For a query: all but letters, digits and what is harmless.
-fn escaped(text: &str) -> String {
+/// Encodes a value for a query.
+fn percent_encode(text: &str) -> String {
     let escape = |byte: u8| match byte {
         b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'-' | b'.' | b'_' => (byte as char).to_string(),
         _ => format!("%{byte:02X}"),

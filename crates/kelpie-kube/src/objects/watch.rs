@@ -1,4 +1,4 @@
-//! Following objects of a kind.
+//! Watches on objects of any kind.
 
 use futures_util::Stream;
 use kube::api::DynamicObject;
@@ -6,17 +6,18 @@ use kube::runtime::watcher;
 use kube::{Api, Client};
 use serde_json::Value;
 
-use super::Kind;
-use crate::seed::{Change, ROUND, follow};
+use super::ObjectKind;
+use crate::watch::{WATCH_SECONDS, WatchEvent, watch_events};
 
+/// The number of objects on a page of a list.
 const PAGE: u32 = 100;
 
 pub(super) fn watch(
     client: &Client,
-    kind: Kind,
+    kind: ObjectKind,
     namespace: &str,
     name: Option<&str>,
-) -> impl Stream<Item = Change<Value>> + Send + use<> {
+) -> impl Stream<Item = WatchEvent<Value>> + Send + use<> {
     let resource = kind.resource();
     let client = client.clone();
     let api: Api<DynamicObject> = if namespace.is_empty() {
@@ -24,14 +25,16 @@ pub(super) fn watch(
     } else {
         Api::namespaced_with(client, namespace, &resource)
     };
-    let mut config = watcher::Config::default().page_size(PAGE).timeout(ROUND);
+    let mut config = watcher::Config::default()
+        .page_size(PAGE)
+        .timeout(WATCH_SECONDS);
     if let Some(name) = name {
         config = config.fields(&format!("metadata.name={name}"));
     }
-    follow(watcher(api, config), kind.to_string(), value)
+    watch_events(watcher(api, config), kind.to_string(), value)
 }
 
-/// Who manages which field is of no use to anybody here.
+/// Converts an object to JSON without its managedFields, which are large and unused.
 fn value(mut object: DynamicObject) -> Value {
     object.metadata.managed_fields = None;
     serde_json::to_value(object).unwrap_or_default()

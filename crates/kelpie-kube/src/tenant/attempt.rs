@@ -1,163 +1,181 @@
-//! One question over one connection, and over two that race.
+//! One request over one connection, or hedged over two.
 
 use std::time::Duration;
 
 use http::{HeaderMap, header};
-use kelpie_net::{Connection, Endpoint, Response};
+use kelpie_net::{Endpoint, HttpConnection, Response};
 use tokio::time::{Instant, sleep_until, timeout, timeout_at};
 
 use super::error::TenantError;
-use super::question::{Question, SMALL};
-use super::traffic::Meter;
+use super::request::{MAX_UNUSED_BODY_BYTES, TenantRequest};
+use super::stats::StatsRecorder;
 
-/// What a connection of an earlier round is given to answer: it may be dead without anybody knowing.
-const KEPT_PATIENCE: Duration = Duration::from_secs(2);
+/// The timeout on a connection of an earlier round, which may have died unnoticed.
+const REUSED_TIMEOUT: Duration = Duration::from_secs(2);
 
-/// In a hurry, a fresh connection starts when there is no answer after this long.
-const HEAD_START: Duration = Duration::from_millis(300);
+/// The time without a response after which an urgent request is sent again over a new connection.
+const HEDGE_DELAY: Duration = Duration::from_millis(300);
 
-/// The rest of an answer that nobody needs is read for so long, to keep its connection.
-const DRAIN_PATIENCE: Duration = Duration::from_millis(250);
+/// The time for reading the rest of an unused response, to keep its connection.
+const DRAIN_TIMEOUT: Duration = Duration::from_millis(250);
 
-/// A connection and when it was made.
+/// A connection and the instant at which it was opened.
 #[derive(Debug)]
-pub(super) struct Kept {
-    pub(super) connection: Connection,
-    pub(super) born: Instant,
+pub(super) struct TenantConnection {
+    pub(super) http: HttpConnection,
+    pub(super) opened: Instant,
 }
 
-/// What a server said to a question: an answer, or no but by HTTP.
-pub(super) struct Said<A> {
-    pub(super) answer: Result<A, TenantError>,
-    /// Right before the request was sent, and right after the answer was read.
-    pub(super) asked: (Instant, Instant),
-    /// Still there, if it can be used again.
-    pub(super) connection: Option<Kept>,
+/// A response over HTTP, which may be an error of the API server.
+pub(super) struct TenantResponse<T> {
+    pub(super) result: Result<T, TenantError>,
+    /// The instants right before the request was sent and right after the response was read.
+    pub(super) span: (Instant, Instant),
+    /// The connection, if it can be used again.
+    pub(super) connection: Option<TenantConnection>,
 }
 
-impl<A> Said<A> {
-    /// Neither an answer nor a refusal that says nothing about the server's health.
+impl<T> TenantResponse<T> {
+    /// Returns whether the response is an error that says something about the API server's health.
     fn is_failure(&self) -> bool {
-        self.answer
+        self.result
             .as_ref()
             .is_err_and(|error| !error.is_transient())
     }
 }
 
-/// All that an attempt needs to know. Shared by those that race.
+/// The context of an attempt, which hedged requests share.
 #[derive(Clone, Copy)]
-pub(super) struct Line<'a> {
+pub(super) struct Attempt<'a> {
     pub(super) endpoint: &'a Endpoint,
     pub(super) headers: &'a HeaderMap,
-    pub(super) meter: &'a Meter,
+    pub(super) stats: &'a StatsRecorder,
     pub(super) deadline: Instant,
-    /// When the round began: a connection made since then is as good as fresh.
-    pub(super) round: Instant,
+    /// The start of the round. A connection that was opened since then is as good as a new one.
+    pub(super) round_start: Instant,
 }
 
-impl Line<'_> {
-    /// Over the kept connection, if there is one; if that fails, at once over a fresh one, whose
-    /// failure counts.
-    pub(super) async fn ask<Q: Question>(
+impl Attempt<'_> {
+    /// Sends a request over the idle connection, if there is one. If that fails, sends it over a
+    /// new connection at once, whose failure is the result.
+    pub(super) async fn send<R: TenantRequest>(
         self,
-        kept: Option<Kept>,
-    ) -> Result<Said<Q::Answer>, TenantError> {
-        let Some(kept) = kept else {
-            return self.over_fresh::<Q>().await;
+        request: R,
+        idle: Option<TenantConnection>,
+    ) -> Result<TenantResponse<R::Output>, TenantError> {
+        let Some(idle) = idle else {
+            return self.send_on_new(request).await;
         };
-        let is_old = kept.born < self.round;
-        match self.over_kept::<Q>(kept).await {
-            // Behind a balancer, an old connection may be tied to the one server that is ill.
-            Ok(said) if is_old && said.is_failure() => self.over_fresh::<Q>().await,
-            Ok(said) => Ok(said),
-            Err(_) => self.over_fresh::<Q>().await,
+        let is_old = idle.opened < self.round_start;
+        match self.send_on_idle(request, idle).await {
+            // Behind a load balancer, an old connection may be tied to the one unhealthy server.
+            Ok(response) if is_old && response.is_failure() => self.send_on_new(request).await,
+            Ok(response) => Ok(response),
+            Err(_) => self.send_on_new(request).await,
         }
     }
 
-    /// The same in a hurry: when there is no answer soon, a fresh connection races for it.
-    pub(super) async fn ask_urgently<Q: Question>(
+    /// Sends a request as [`send`](Self::send) does. Without a response after [`HEDGE_DELAY`],
+    /// sends it over a new connection too, and the first response wins.
+    pub(super) async fn send_hedged<R: TenantRequest>(
         self,
-        kept: Option<Kept>,
-    ) -> Result<Said<Q::Answer>, TenantError> {
-        let head_start = Instant::now() + HEAD_START;
-        let first = self.ask::<Q>(kept);
+        request: R,
+        idle: Option<TenantConnection>,
+    ) -> Result<TenantResponse<R::Output>, TenantError> {
+        let hedge_at = Instant::now() + HEDGE_DELAY;
+        let first = self.send(request, idle);
         let second = async {
-            sleep_until(head_start).await;
-            self.over_fresh::<Q>().await
+            sleep_until(hedge_at).await;
+            self.send_on_new(request).await
         };
         tokio::pin!(first, second);
         tokio::select! {
             biased;
-            said = &mut first => match said {
-                Err(_) if Instant::now() >= head_start => second.await,
-                // Also a failure: it is a fresh connection's, and there is no other under way.
-                said => said,
+            result = &mut first => match result {
+                Err(_) if Instant::now() >= hedge_at => second.await,
+                // A failure counts too: it is that of a new connection, and no other is in flight.
+                result => result,
             },
-            said = &mut second => match said {
-                Ok(said) => Ok(said),
+            result = &mut second => match result {
+                Ok(response) => Ok(response),
                 Err(_) => first.await,
             },
         }
     }
 
-    /// An error proves nothing about the server.
-    async fn over_kept<Q: Question>(self, kept: Kept) -> Result<Said<Q::Answer>, TenantError> {
-        let mut line = self;
-        if kept.born < self.round {
-            line.deadline = self.deadline.min(Instant::now() + KEPT_PATIENCE);
+    /// Sends a request over the idle connection. An error proves nothing about the API server.
+    async fn send_on_idle<R: TenantRequest>(
+        self,
+        request: R,
+        idle: TenantConnection,
+    ) -> Result<TenantResponse<R::Output>, TenantError> {
+        let mut attempt = self;
+        if idle.opened < self.round_start {
+            attempt.deadline = self.deadline.min(Instant::now() + REUSED_TIMEOUT);
         }
-        line.within(line.exchange::<Q>(kept)).await
+        attempt
+            .before_deadline(attempt.send_on(request, idle))
+            .await
     }
 
-    async fn over_fresh<Q: Question>(self) -> Result<Said<Q::Answer>, TenantError> {
-        self.within(async {
-            let connection = Connection::open(self.endpoint).await?;
-            self.meter.count(|traffic| traffic.connections += 1);
-            let born = Instant::now();
-            self.exchange::<Q>(Kept { connection, born }).await
+    async fn send_on_new<R: TenantRequest>(
+        self,
+        request: R,
+    ) -> Result<TenantResponse<R::Output>, TenantError> {
+        self.before_deadline(async {
+            let http = HttpConnection::open(self.endpoint).await?;
+            self.stats.update(|stats| stats.connections += 1);
+            let opened = Instant::now();
+            self.send_on(request, TenantConnection { http, opened })
+                .await
         })
         .await
     }
 
-    /// `attempt` before the deadline; counted if it gets no answer.
-    async fn within<T>(
+    /// Applies the deadline, and counts a request without a response.
+    async fn before_deadline<T>(
         self,
-        attempt: impl Future<Output = Result<T, TenantError>>,
+        response: impl Future<Output = Result<T, TenantError>>,
     ) -> Result<T, TenantError> {
-        let done = timeout_at(self.deadline, attempt).await;
-        let done = done.unwrap_or(Err(TenantError::TimedOut));
-        if done.is_err() {
-            self.meter.count(|traffic| traffic.unanswered += 1);
+        let result = timeout_at(self.deadline, response).await;
+        let result = result.unwrap_or(Err(TenantError::TimedOut));
+        if result.is_err() {
+            self.stats.update(|stats| stats.unanswered += 1);
         }
-        done
+        result
     }
 
-    /// One request and its answer. An error is the connection's; what the server says is not.
-    async fn exchange<Q: Question>(self, mut kept: Kept) -> Result<Said<Q::Answer>, TenantError> {
-        let begun = Instant::now();
-        let response = kept.connection.get(Q::PATH, self.headers).await?;
+    /// Sends a request and reads the response. The outer error is that of the connection; errors of
+    /// the API server are in the response.
+    async fn send_on<R: TenantRequest>(
+        self,
+        request: R,
+        mut connection: TenantConnection,
+    ) -> Result<TenantResponse<R::Output>, TenantError> {
+        let start = Instant::now();
+        let response = connection.http.get(R::PATH, self.headers).await?;
         let status = response.status.as_u16();
-        self.meter.count(|traffic| traffic.statuses.push(status));
+        self.stats.update(|stats| stats.statuses.push(status));
         let retry_after = response.header(&header::RETRY_AFTER);
-        let answer = match TenantError::from_status(status, retry_after) {
-            None => Q::read(response, self.meter).await,
-            Some(refused) => {
+        let result = match TenantError::from_status(status, retry_after) {
+            None => request.decode(response, self.stats).await,
+            Some(error) => {
                 drain(response).await;
-                Err(refused)
+                Err(error)
             }
         };
-        match answer {
+        match result {
             Err(error) if error.is_transport() => Err(error),
-            answer => Ok(Said {
-                answer,
-                asked: (begun, Instant::now()),
-                connection: kept.connection.is_usable().then_some(kept),
+            result => Ok(TenantResponse {
+                result,
+                span: (start, Instant::now()),
+                connection: connection.http.is_usable().then_some(connection),
             }),
         }
     }
 }
 
-/// Reads what is left, if that is little and comes soon; else the connection is lost.
+/// Reads the rest of a response if it is small and arrives soon. Otherwise the connection is lost.
 async fn drain(response: Response<'_>) {
-    let _ = timeout(DRAIN_PATIENCE, response.collect(SMALL)).await;
+    let _ = timeout(DRAIN_TIMEOUT, response.collect(MAX_UNUSED_BODY_BYTES)).await;
 }

@@ -1,74 +1,73 @@
-//! Why a tenant's API server gave no answer that can be used.
+//! Errors of requests to a tenant's API server.
 
 use std::time::Duration;
 
 use kelpie_net::{ConnectError, RequestError};
 
-use crate::wire::WireError;
+use crate::lists::ListError;
 
-/// Why a question to a tenant's API server has no answer. What the server said of itself is
-/// [transient](TenantError::is_transient) or a failure; the rest is a failure.
+/// An error of a request to a tenant's API server. It is either
+/// [transient](TenantError::is_transient) or a failure of the API server.
 #[derive(Debug, thiserror::Error)]
 pub enum TenantError {
-    /// 429: the server has too much to do.
-    #[error("the API server asks to come back later (429){}", wait(.retry_after.as_ref()))]
+    /// 429: the API server is overloaded.
+    #[error("the API server throttles requests (429){}", retry_hint(.retry_after.as_ref()))]
     Throttled {
-        /// What it says how long that is; not yet clamped.
+        /// The time in the `Retry-After` header, which may be arbitrarily long.
         retry_after: Option<Duration>,
     },
-    /// 401 or 403: these credentials are not accepted, or may not do this.
+    /// 401 or 403: the credentials are not accepted, or lack a permission.
     #[error(
         "the API server refused the credentials of the kubeconfig ({status}): {}",
-        refusal(*.status)
+        denied_hint(*.status)
     )]
     Denied {
-        /// 401 or 403.
+        /// The HTTP status, 401 or 403.
         status: u16,
     },
     /// 3xx: redirects are never followed.
     #[error(
-        "the API server redirects ({status}), which is not followed: is the server's URL right?"
+        "the API server redirects ({status}), which is not followed; check the server's URL in the \
+         kubeconfig"
     )]
-    Redirected {
-        /// The status.
-        status: u16,
-    },
-    /// Any other status that is no success.
-    #[error("the API server answered {0}")]
+    #[expect(missing_docs, reason = "the message shows the field")]
+    Redirected { status: u16 },
+    /// Any other status that is not a success.
+    #[error("the API server responded with status {0}")]
     Status(u16),
-    /// No connection.
+    /// The connection cannot be opened.
     #[error("{0}")]
     Connect(#[from] ConnectError),
-    /// The connection broke, or what came over it is no HTTP.
-    #[error("the API server gave no answer: {0}")]
+    /// The connection broke, or the response is not valid HTTP.
+    #[error("the API server sent no response: {0}")]
     Broken(RequestError),
-    /// No whole answer in time.
-    #[error("the API server did not answer in time")]
+    /// There was no complete response before the deadline.
+    #[error("the API server did not respond in time")]
     TimedOut,
-    /// More than is accepted.
-    #[error("the API server's answer is too large: {what} is more than {limit}")]
+    /// A limit on the response is exceeded.
+    #[error("the API server's response is too large: {what} is more than {limit}")]
     TooLarge {
-        /// Of what there is too much, with its unit.
+        /// The limited quantity with its unit, such as "the number of items".
         what: &'static str,
-        /// How much is accepted.
+        /// The limit that is exceeded.
         limit: usize,
     },
-    /// Not what was asked for.
-    #[error("the API server's answer cannot be read: {0}")]
+    /// The response is malformed, or is not the requested list.
+    #[error("the API server's response cannot be decoded: {0}")]
     Malformed(String),
-    /// A part of the list only, on which nothing can be judged.
-    #[error("the API server gave only a part of the list")]
+    /// The response is only a part of the list. No decision is made on a part of a list.
+    #[error("the API server sent only a part of the list")]
     Partial,
 }
 
 impl TenantError {
-    /// 429, 401 and 403: counts stay as they are, the last known state is kept. Anything else is a
-    /// failure.
+    /// Returns whether the error says nothing about the health of the API server: 429, 401 and 403.
+    /// Such an error counts neither as a success nor as a failure; the last known state is kept.
     pub fn is_transient(&self) -> bool {
         matches!(self, Self::Throttled { .. } | Self::Denied { .. })
     }
 
-    /// The status, where the server gave one that is no success.
+    /// Returns the HTTP status, if the API server responded with an error.
     pub fn status(&self) -> Option<u16> {
         match self {
             Self::Throttled { .. } => Some(429),
@@ -79,17 +78,18 @@ impl TenantError {
         }
     }
 
-    /// Whether it is the connection's fault: on a kept one, that proves nothing about the server.
+    /// Returns whether the connection failed. A failed connection of an earlier round proves
+    /// nothing about the API server.
     pub(crate) fn is_transport(&self) -> bool {
         matches!(self, Self::Connect(_) | Self::Broken(_) | Self::TimedOut)
     }
 
-    /// What an answer of this status means; `None` for a success.
+    /// Returns the error for an HTTP status. `None`: the status is a success.
     pub(crate) fn from_status(status: u16, retry_after: Option<&str>) -> Option<Self> {
         Some(match status {
             200..=299 => return None,
             429 => Self::Throttled {
-                retry_after: retry_after.and_then(seconds),
+                retry_after: retry_after.and_then(parse_seconds),
             },
             401 | 403 => Self::Denied { status },
             300..=399 => Self::Redirected { status },
@@ -110,30 +110,31 @@ impl From<RequestError> for TenantError {
     }
 }
 
-impl From<WireError> for TenantError {
-    fn from(error: WireError) -> Self {
+impl From<ListError> for TenantError {
+    fn from(error: ListError) -> Self {
         match error {
-            WireError::TooLarge { what, limit } => Self::TooLarge { what, limit },
-            WireError::Malformed(text) => Self::Malformed(text),
-            WireError::Partial => Self::Partial,
+            ListError::TooLarge { what, limit } => Self::TooLarge { what, limit },
+            ListError::Malformed(reason) => Self::Malformed(reason),
+            ListError::Partial => Self::Partial,
         }
     }
 }
 
-/// `Retry-After` in seconds; Kubernetes never sends a date.
-fn seconds(written: &str) -> Option<Duration> {
-    let seconds: u32 = written.trim().parse().ok()?;
+/// Parses a `Retry-After` header in seconds. Kubernetes never sends a date.
+fn parse_seconds(text: &str) -> Option<Duration> {
+    let seconds: u32 = text.trim().parse().ok()?;
     Some(Duration::from_secs(seconds.into()))
 }
 
-fn wait(retry_after: Option<&Duration>) -> String {
-    retry_after.map_or_else(String::new, |time| format!(", in {} s", time.as_secs()))
+fn retry_hint(retry_after: Option<&Duration>) -> String {
+    let hint = |time: &Duration| format!("; retry after {} s", time.as_secs());
+    retry_after.map_or_else(String::new, hint)
 }
 
-fn refusal(status: u16) -> &'static str {
+fn denied_hint(status: u16) -> &'static str {
     if status == 401 {
         "they are unknown or have expired"
     } else {
-        "they lack the right to do this"
+        "they lack the permission for this request"
     }
 }

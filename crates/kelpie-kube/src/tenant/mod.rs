@@ -1,195 +1,212 @@
-//! A tenant's API server, asked over as few connections as will do.
+//! The client for a tenant's API server, which uses as few connections as possible.
 //!
-//! A kept connection saves the handshake, which costs ten times the request, but it never decides: it
-//! may have died unnoticed. What fails on it is asked again at once over a fresh one, and only that
-//! failure counts. Nothing else is ever repeated. Reading order: `question` is what is asked,
-//! `attempt` how, [`Tenant`] over which connection.
+//! An idle connection saves the handshake, which costs ten times the request. It may have died
+//! unnoticed, so its failure never counts: the request is sent again at once over a new connection,
+//! and the result of that counts. There is no other retry. `request` has the requests, `attempt`
+//! sends one, and [`Tenant`] chooses the connection.
 
 mod attempt;
 mod error;
-mod question;
-mod traffic;
+mod request;
+mod stats;
 
 use std::time::Duration;
 
 use http::header::{ACCEPT, AUTHORIZATION, USER_AGENT};
 use http::{HeaderMap, HeaderValue};
-use kelpie_core::Node;
+use kelpie_core::prober::{Node, NodeConventions};
 use tokio::time::Instant;
 
-use attempt::{Kept, Line, Said};
+use attempt::{Attempt, TenantConnection, TenantResponse};
 pub use error::TenantError;
-use question::{Leases, Nodes, Question, Version};
-use traffic::Meter;
-pub use traffic::Traffic;
+use request::{LeasesRequest, NodesRequest, TenantRequest, VersionRequest};
+pub use stats::RequestStats;
+use stats::StatsRecorder;
 
-use crate::kubeconfig::Access;
-use crate::wire::{self, LeaseList};
+use crate::kubeconfig::TenantConfig;
+use crate::lists::{self, LeaseList};
 
-/// A connection of this age is renewed, so that name resolution and the way are really tested.
-const OLDEST: Duration = Duration::from_mins(5);
+/// The maximum age of a connection. A new one tests name resolution and the network path too.
+const MAX_CONNECTION_AGE: Duration = Duration::from_mins(5);
 
-/// A tenant's API server and the one connection to it that is kept between rounds.
+/// A client for a tenant's API server. It keeps one connection between rounds.
 #[derive(Debug)]
 pub struct Tenant {
-    access: Access,
+    config: TenantConfig,
     headers: HeaderMap,
-    kept: Option<Kept>,
-    keeping: Keeping,
-    /// When the round began.
-    round: Instant,
-    meter: Meter,
+    idle: Option<TenantConnection>,
+    reuse: ConnectionReuse,
+    round_start: Instant,
+    stats: StatsRecorder,
 }
 
-/// Whether connections live longer than a round.
+/// The reuse of connections between rounds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Keeping {
-    /// Up to five minutes.
-    Kept,
-    /// Each round makes its own.
+pub enum ConnectionReuse {
+    /// A connection is reused for up to five minutes.
+    Keep,
+    /// Each round opens a new connection.
     FreshEachRound,
 }
 
-/// How much a round is in a hurry.
+/// The urgency of a round.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Haste {
-    /// One question after the other.
+pub enum Urgency {
+    /// The requests are sent one after the other.
     Routine,
-    /// The round may find that the cluster trips: both questions together, and a fresh connection
-    /// races for each that has no answer after 300 ms.
+    /// The round may find that the cluster trips. Both requests are sent at the same time, and each
+    /// is sent again over a new connection if there is no response after 300 ms.
     Urgent,
 }
 
-/// What a round learnt of the API server and the leases.
+/// The result of [`Tenant::probe`].
 #[derive(Debug)]
-pub struct Probed {
-    /// Whether the API server answered `/version`.
+pub struct ProbeOutcome {
+    /// `Ok` if the API server responded to `/version`.
     pub version: Result<(), TenantError>,
-    /// The leases; `None` if they were not asked for because the API server did not answer.
-    pub leases: Option<Result<Listed, TenantError>>,
+    /// The leases. `None`: they were not requested, because the request for the version failed.
+    pub leases: Option<Result<TimedLeaseList, TenantError>>,
 }
 
-/// The leases, and when they were listed.
+/// The leases and the time of their list.
 #[derive(Debug)]
-pub struct Listed {
-    /// The leases.
+pub struct TimedLeaseList {
+    /// The leases as listed.
     pub leases: LeaseList,
-    /// Right before the request that was answered was sent.
+    /// The instant right before the successful request was sent.
     pub start: Instant,
-    /// Right after the answer was read.
+    /// The instant right after its response was read.
     pub end: Instant,
 }
 
 impl Tenant {
-    /// A tenant's API server. Nothing is connected yet.
-    pub fn new(access: Access, keeping: Keeping) -> Self {
+    /// Creates a client. It does not connect yet.
+    pub fn new(config: TenantConfig, reuse: ConnectionReuse) -> Self {
         let mut headers = HeaderMap::with_capacity(3);
         let agent = concat!("kelpie/", env!("CARGO_PKG_VERSION"));
         headers.insert(USER_AGENT, HeaderValue::from_static(agent));
-        headers.insert(ACCEPT, HeaderValue::from_static(wire::ACCEPT));
-        if let Some(authorization) = access.authorization() {
+        headers.insert(ACCEPT, HeaderValue::from_static(lists::ACCEPT));
+        if let Some(authorization) = config.authorization() {
             headers.insert(AUTHORIZATION, authorization.clone());
         }
         Self {
-            access,
+            config,
             headers,
-            kept: None,
-            keeping,
-            round: Instant::now(),
-            meter: Meter::default(),
+            idle: None,
+            reuse,
+            round_start: Instant::now(),
+            stats: StatsRecorder::default(),
         }
     }
 
-    /// Begins a round: `/version`, and the leases if that answered. All of it before `deadline`.
-    pub async fn probe(&mut self, haste: Haste, deadline: Instant) -> Probed {
-        self.begin_round();
-        match haste {
-            Haste::Routine => {
-                let version = self.ask::<Version>(deadline).await.map(|_| ());
+    /// Starts a round: requests `/version`, and the leases if that succeeds. Ends before
+    /// `deadline`.
+    pub async fn probe(&mut self, urgency: Urgency, deadline: Instant) -> ProbeOutcome {
+        self.start_round();
+        match urgency {
+            Urgency::Routine => {
+                let version = self.send(VersionRequest, deadline).await.map(|_| ());
                 let leases = match &version {
-                    Ok(()) => Some(self.ask::<Leases>(deadline).await.map(Listed::new)),
+                    Ok(()) => Some(
+                        self.send(LeasesRequest, deadline)
+                            .await
+                            .map(TimedLeaseList::new),
+                    ),
                     Err(_) => None,
                 };
-                Probed { version, leases }
+                ProbeOutcome { version, leases }
             }
-            Haste::Urgent => self.probe_urgently(deadline).await,
+            Urgency::Urgent => self.probe_urgently(deadline).await,
         }
     }
 
-    /// Begins a round that only wants to know whether the API server answers `/version`.
+    /// Starts a round that only requests `/version`.
     pub async fn version(&mut self, deadline: Instant) -> Result<(), TenantError> {
-        self.begin_round();
-        self.ask::<Version>(deadline).await.map(|_| ())
+        self.start_round();
+        self.send(VersionRequest, deadline).await.map(|_| ())
     }
 
-    /// The nodes, within a round that was begun.
-    pub async fn nodes(&mut self, deadline: Instant) -> Result<Vec<Node>, TenantError> {
-        let (nodes, _) = self.ask::<Nodes>(deadline).await?;
-        Ok(nodes.0)
+    /// Lists the nodes, within the current round.
+    pub async fn nodes(
+        &mut self,
+        conventions: NodeConventions,
+        deadline: Instant,
+    ) -> Result<Vec<Node>, TenantError> {
+        let (list, _) = self.send(NodesRequest(conventions), deadline).await?;
+        Ok(list.nodes)
     }
 
-    /// What was asked and answered since the last call.
-    pub fn take_traffic(&mut self) -> Traffic {
-        self.meter.take()
+    /// Returns the statistics since the last call, and resets them.
+    pub fn take_stats(&mut self) -> RequestStats {
+        self.stats.take()
     }
 
-    fn begin_round(&mut self) {
-        self.round = Instant::now();
-        let keeping = self.keeping;
-        self.kept
-            .take_if(|kept| keeping == Keeping::FreshEachRound || kept.born.elapsed() >= OLDEST);
+    fn start_round(&mut self) {
+        self.round_start = Instant::now();
+        let reuse = self.reuse;
+        self.idle.take_if(|idle| {
+            reuse == ConnectionReuse::FreshEachRound || idle.opened.elapsed() >= MAX_CONNECTION_AGE
+        });
     }
 
-    async fn probe_urgently(&mut self, deadline: Instant) -> Probed {
-        // The kept connection is for the leases: theirs is the larger answer.
-        let kept = self.take_kept();
-        let line = self.line(deadline);
+    async fn probe_urgently(&mut self, deadline: Instant) -> ProbeOutcome {
+        // The idle connection is for the leases, whose response is larger.
+        let idle = self.take_idle();
+        let attempt = self.attempt(deadline);
         let (version, leases) = tokio::join!(
-            Box::pin(line.ask_urgently::<Version>(None)),
-            Box::pin(line.ask_urgently::<Leases>(kept)),
+            Box::pin(attempt.send_hedged(VersionRequest, None)),
+            Box::pin(attempt.send_hedged(LeasesRequest, idle)),
         );
-        Probed {
-            version: self.heard(version).map(|_| ()),
-            leases: Some(self.heard(leases).map(Listed::new)),
+        ProbeOutcome {
+            version: self.keep_connection(version).map(|_| ()),
+            leases: Some(self.keep_connection(leases).map(TimedLeaseList::new)),
         }
     }
 
-    async fn ask<Q: Question>(&mut self, deadline: Instant) -> Heard<Q::Answer> {
-        let kept = self.take_kept();
-        // On the heap: a task keeps room for all it ever awaits, and an attempt is large.
-        let said = Box::pin(self.line(deadline).ask::<Q>(kept)).await;
-        self.heard(said)
+    async fn send<R: TenantRequest>(
+        &mut self,
+        request: R,
+        deadline: Instant,
+    ) -> TimedResult<R::Output> {
+        let idle = self.take_idle();
+        // Boxed because a task reserves memory for everything that it ever awaits, and an attempt
+        // is large.
+        let response = Box::pin(self.attempt(deadline).send(request, idle)).await;
+        self.keep_connection(response)
     }
 
-    fn take_kept(&mut self) -> Option<Kept> {
-        let kept = self.kept.take()?;
-        let mut usable = Some(kept);
-        usable.take_if(|kept| !kept.connection.is_usable());
+    fn take_idle(&mut self) -> Option<TenantConnection> {
+        let idle = self.idle.take()?;
+        let mut usable = Some(idle);
+        usable.take_if(|idle| !idle.http.is_usable());
         usable
     }
 
-    fn line(&self, deadline: Instant) -> Line<'_> {
-        Line {
-            endpoint: self.access.endpoint(),
+    fn attempt(&self, deadline: Instant) -> Attempt<'_> {
+        Attempt {
+            endpoint: self.config.endpoint(),
             headers: &self.headers,
-            meter: &self.meter,
+            stats: &self.stats,
             deadline,
-            round: self.round,
+            round_start: self.round_start,
         }
     }
 
-    /// Keeps the connection.
-    fn heard<A>(&mut self, said: Result<Said<A>, TenantError>) -> Heard<A> {
-        let said = said?;
-        self.kept = said.connection.or(self.kept.take());
-        Ok((said.answer?, said.asked))
+    /// Keeps the connection of a response for the next request, and returns the result.
+    fn keep_connection<T>(
+        &mut self,
+        response: Result<TenantResponse<T>, TenantError>,
+    ) -> TimedResult<T> {
+        let response = response?;
+        self.idle = response.connection.or(self.idle.take());
+        Ok((response.result?, response.span))
     }
 }
 
-/// An answer with the instants around its request.
-type Heard<A> = Result<(A, (Instant, Instant)), TenantError>;
+/// A result with the instants right before its request and right after its response.
+type TimedResult<T> = Result<(T, (Instant, Instant)), TenantError>;
 
-impl Listed {
+impl TimedLeaseList {
     fn new((leases, (start, end)): (LeaseList, (Instant, Instant))) -> Self {
         Self { leases, start, end }
     }

@@ -1,11 +1,40 @@
-//! Bodies of answers, in both encodings.
+//! Response bodies in both encodings.
 
 use std::fmt::Write;
 
 pub(crate) const PROTOBUF: &str = "application/vnd.kubernetes.protobuf";
 pub(crate) const JSON: &str = "application/json";
 
-/// As a real kube-apiserver 1.36 wrote them: three leases, one never renewed; two nodes.
+use kelpie_core::prober::NodeConventions;
+use kelpie_kube::lists::{LeaseList, List, NodeList};
+
+/// The conventions of the nodes in these tests.
+pub(crate) const CONVENTIONS: NodeConventions = NodeConventions {
+    pool_label: "worker.gardener.cloud/pool",
+    unmanaged_annotation: "node.machine.sapcloud.io/not-managed-by-mcm",
+    unhealthy_conditions: &[],
+    update_condition: "InPlaceUpdate",
+    update_reasons: &[],
+};
+
+/// A list that tests decode into.
+pub(crate) trait TestList: List {
+    fn empty() -> Self;
+}
+
+impl TestList for LeaseList {
+    fn empty() -> Self {
+        Self::default()
+    }
+}
+
+impl TestList for NodeList {
+    fn empty() -> Self {
+        Self::new(CONVENTIONS)
+    }
+}
+
+/// Three leases from a real kube-apiserver 1.36, one of which was never renewed.
 pub(crate) const REAL_LEASES: [(&str, &[u8]); 2] = [
     (
         PROTOBUF,
@@ -16,6 +45,7 @@ pub(crate) const REAL_LEASES: [(&str, &[u8]); 2] = [
         include_bytes!("../../../../fuzz/corpus/leases/leases.json"),
     ),
 ];
+/// Two nodes from a real kube-apiserver 1.36.
 pub(crate) const REAL_NODES: [(&str, &[u8]); 2] = [
     (
         PROTOBUF,
@@ -27,15 +57,15 @@ pub(crate) const REAL_NODES: [(&str, &[u8]); 2] = [
     ),
 ];
 
-/// A lease to be written.
+/// A lease to be encoded.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Lease {
+pub(crate) struct LeaseFixture {
     pub(crate) name: String,
     pub(crate) micros: Option<i64>,
     pub(crate) seconds: Option<i32>,
 }
 
-impl Lease {
+impl LeaseFixture {
     pub(crate) fn named(name: &str) -> Self {
         Self {
             name: name.into(),
@@ -76,30 +106,29 @@ impl Lease {
 
 pub(crate) fn json_list(items: &[String]) -> String {
     let items = items.join(",");
-    format!(
-        r#"{{"kind":"LeaseList","apiVersion":"coordination.k8s.io/v1","metadata":{{"resourceVersion":"7"}},"items":[{items}]}}"#
-    )
+    let start = r#"{"kind":"LeaseList","apiVersion":"coordination.k8s.io/v1""#;
+    format!(r#"{start},"metadata":{{"resourceVersion":"7"}},"items":[{items}]}}"#)
 }
 
-pub(crate) fn json_leases(leases: &[Lease]) -> String {
-    json_list(&leases.iter().map(Lease::json).collect::<Vec<_>>())
+pub(crate) fn json_leases(leases: &[LeaseFixture]) -> String {
+    json_list(&leases.iter().map(LeaseFixture::json).collect::<Vec<_>>())
 }
 
-pub(crate) fn protobuf_leases(leases: &[Lease]) -> Vec<u8> {
+pub(crate) fn protobuf_leases(leases: &[LeaseFixture]) -> Vec<u8> {
     let items = leases.iter().flat_map(|lease| bytes(2, &lease.protobuf()));
     let list: Vec<u8> = bytes(1, &bytes(2, b"7")).into_iter().chain(items).collect();
     envelope("LeaseList", &list)
 }
 
-/// Nodes with these conditions each: type, status, reason.
+/// Encodes `count` nodes that all have these conditions: type, status and reason.
 pub(crate) fn nodes(
     count: usize,
     conditions: &[(&str, &str, &str)],
 ) -> [(&'static str, Vec<u8>); 2] {
-    let written = conditions.iter().map(|(kind, status, reason)| {
+    let json_conditions = conditions.iter().map(|(kind, status, reason)| {
         format!(r#"{{"type":"{kind}","status":"{status}","reason":"{reason}"}}"#)
     });
-    let written = written.collect::<Vec<_>>().join(",");
+    let json_conditions = json_conditions.collect::<Vec<_>>().join(",");
     let fields = conditions.iter().map(|(kind, status, reason)| {
         let texts = [(1, kind), (2, status), (5, reason)];
         bytes(
@@ -114,7 +143,7 @@ pub(crate) fn nodes(
     for number in 0..count {
         let name = format!("node-{number:05}");
         json.push(format!(
-            r#"{{"metadata":{{"name":"{name}"}},"status":{{"conditions":[{written}]}}}}"#
+            r#"{{"metadata":{{"name":"{name}"}},"status":{{"conditions":[{json_conditions}]}}}}"#
         ));
         let metadata = bytes(1, &bytes(1, name.as_bytes()));
         protobuf.extend(bytes(2, &[metadata, status.clone()].concat()));
@@ -126,6 +155,7 @@ pub(crate) fn nodes(
     ]
 }
 
+/// Encodes the envelope of Kubernetes protobuf.
 pub(crate) fn envelope(kind: &str, list: &[u8]) -> Vec<u8> {
     let types = [bytes(1, b"v1"), bytes(2, kind.as_bytes())].concat();
     let mut body = b"k8s\0".to_vec();
@@ -135,6 +165,7 @@ pub(crate) fn envelope(kind: &str, list: &[u8]) -> Vec<u8> {
     body
 }
 
+/// Encodes a protobuf field with bytes.
 pub(crate) fn bytes(field: u32, content: &[u8]) -> Vec<u8> {
     let mut all = number(u64::from(field) << 3 | 2);
     all.extend(number(content.len() as u64));
@@ -142,6 +173,7 @@ pub(crate) fn bytes(field: u32, content: &[u8]) -> Vec<u8> {
     all
 }
 
+/// Encodes a protobuf field with a varint.
 pub(crate) fn varint(field: u32, value: i64) -> Vec<u8> {
     let mut all = number(u64::from(field) << 3);
     all.extend(number(value.cast_unsigned()));

@@ -1,4 +1,4 @@
-//! What is said to API servers, and what is made of their answers: servers on loopback.
+//! Tests of the clients against API servers on loopback or in the same process.
 #![allow(
     missing_docs,
     unreachable_pub,
@@ -9,13 +9,13 @@
 )]
 
 mod bodies;
-mod corpus;
-mod hostile;
-mod inside;
-mod kubeconfig;
-mod kubeconfigs;
-mod lists;
-mod nodes;
-mod rounds;
-mod seed;
-mod server;
+mod cluster_client;
+mod connection_reuse;
+mod fuzz_corpus;
+mod hostile_tenant;
+mod in_process;
+mod kubeconfig_builder;
+mod list_decoding;
+mod node_conditions;
+mod scripted_server;
+mod tenant_kubeconfig;

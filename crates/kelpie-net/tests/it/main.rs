@@ -1,4 +1,4 @@
-//! What the transport does with real sockets and certificates.
+//! Behaviour of the transport with real sockets and certificates.
 #![allow(
     missing_docs,
     unreachable_pub,
@@ -8,9 +8,10 @@
     reason = "test code: failures should be loud"
 )]
 
-mod http1;
-mod listening;
-mod reload;
-mod server;
-mod serving;
+mod fixture;
+mod http_connection;
+
+mod serve_connection;
 mod tls;
+mod tls_files;
+mod tls_listener;

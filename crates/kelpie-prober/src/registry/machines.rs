@@ -1,129 +1,144 @@
-//! The machines of the seed, by the cluster each belongs to.
+//! The machines of the seed, grouped by cluster.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use kelpie_core::{MachinePhase, Machines};
-use kelpie_kube::seed::MachineFacts;
+use kelpie_core::prober::{MachinePhase, Machines};
 
-/// What a watch has told of the machines so far. As a [`kelpie_core::Mirror`], but dense: there are
-/// thousands, and most of them never change.
+use crate::source::ClusterMachine;
+
+/// The machines as their watch reported them.
+///
+/// Works like [`kelpie_core::WatchCache`], but is compact: there are thousands of machines, and
+/// most of them never change.
 #[derive(Debug, Default)]
-pub(super) struct MachineBook {
-    /// By namespace.
-    herds: BTreeMap<String, Herd>,
+pub(super) struct MachineStore {
+    by_cluster: BTreeMap<String, ClusterMachines>,
+    /// True between the start and the end of a list.
     is_listing: bool,
-    was_complete: bool,
+    /// True once a list was complete.
+    was_listed: bool,
 }
 
 /// The machines of one cluster.
 #[derive(Debug, Default)]
-struct Herd {
+struct ClusterMachines {
     /// Sorted by name.
-    machines: Vec<Machine>,
-    /// The same as a probe gets them; made when asked for.
-    shown: Option<Arc<Machines>>,
+    machines: Vec<StoredMachine>,
+    /// The machines in the form that a probe uses, built on demand.
+    snapshot: Option<Arc<Machines>>,
 }
 
 #[derive(Debug)]
-struct Machine {
-    /// `None`: as its node is called, which is so on most clouds.
+struct StoredMachine {
+    /// `None` if the machine has the name of its node, as on most clouds.
     own_name: Option<Box<str>>,
     node: Option<Arc<str>>,
     phase: MachinePhase,
-    /// The list that is coming in, or the last one, named it; or it came after.
-    is_named: bool,
+    /// True if the current list, or the last one, contains the machine, or if it came after.
+    is_listed: bool,
 }
 
-impl MachineBook {
-    /// Whether there ever was a complete list.
-    pub(super) fn is_known(&self) -> bool {
-        self.was_complete
+impl MachineStore {
+    /// Returns true once a list was complete.
+    pub(super) fn has_synced(&self) -> bool {
+        self.was_listed
     }
 
-    /// A new list begins.
+    /// Starts a new list.
     pub(super) fn begin_list(&mut self) {
         self.is_listing = true;
-        let machines = self.herds.values_mut().flat_map(|herd| &mut herd.machines);
-        machines.for_each(|machine| machine.is_named = false);
+        let machines = self
+            .by_cluster
+            .values_mut()
+            .flat_map(|cluster| &mut cluster.machines);
+        machines.for_each(|machine| machine.is_listed = false);
     }
 
-    /// The list is complete; gives the namespaces from which machines are gone.
+    /// Ends the list and removes the machines that it does not contain. Returns the clusters that
+    /// lost machines.
     pub(super) fn end_list(&mut self) -> Vec<String> {
-        self.was_complete = true;
+        self.was_listed = true;
         if !std::mem::take(&mut self.is_listing) {
             return Vec::new();
         }
-        let lessened = self.herds.iter_mut().filter_map(|(namespace, herd)| {
-            let before = herd.machines.len();
-            herd.machines.retain(|machine| machine.is_named);
-            (herd.machines.len() < before).then(|| {
-                herd.shown = None;
-                namespace.clone()
+        let shrunk = self.by_cluster.iter_mut().filter_map(|(name, cluster)| {
+            let before = cluster.machines.len();
+            cluster.machines.retain(|machine| machine.is_listed);
+            (cluster.machines.len() < before).then(|| {
+                cluster.snapshot = None;
+                name.clone()
             })
         });
-        let lessened = lessened.collect();
-        self.herds.retain(|_, herd| !herd.machines.is_empty());
-        lessened
+        let shrunk = shrunk.collect();
+        self.by_cluster
+            .retain(|_, cluster| !cluster.machines.is_empty());
+        shrunk
     }
 
-    /// Takes a machine over; true if anything that is used of it is new.
-    pub(super) fn put(&mut self, facts: MachineFacts) -> bool {
-        let MachineFacts {
-            namespace,
+    /// Adds or updates a machine. Returns true if a field that is used has changed.
+    pub(super) fn put(&mut self, machine: ClusterMachine) -> bool {
+        let ClusterMachine {
+            cluster,
             name,
             node,
             phase,
-        } = facts;
-        let herd = self.herds.entry(namespace).or_default();
-        match herd.place(&name) {
+        } = machine;
+        let cluster = self.by_cluster.entry(cluster).or_default();
+        match cluster.position(&name) {
             Ok(index) => {
-                let machine = &mut herd.machines[index];
-                machine.is_named = true;
-                // The text that is there stays: it is the one that is shared.
+                let machine = &mut cluster.machines[index];
+                machine.is_listed = true;
+                // The stored node name stays: snapshots share it.
                 if machine.node == node && machine.phase == phase {
                     return false;
                 }
-                *machine = Machine::new(name, node, phase);
+                *machine = StoredMachine::new(name, node, phase);
             }
-            Err(index) => herd.machines.insert(index, Machine::new(name, node, phase)),
+            Err(index) => cluster
+                .machines
+                .insert(index, StoredMachine::new(name, node, phase)),
         }
-        herd.shown = None;
+        cluster.snapshot = None;
         true
     }
 
-    /// The machine is gone.
-    pub(super) fn remove(&mut self, namespace: &str, name: &str) {
-        let Some(herd) = self.herds.get_mut(namespace) else {
+    /// Removes a machine.
+    pub(super) fn remove(&mut self, cluster_name: &str, name: &str) {
+        let Some(cluster) = self.by_cluster.get_mut(cluster_name) else {
             return;
         };
-        if let Ok(index) = herd.place(name) {
-            herd.machines.remove(index);
-            herd.shown = None;
+        if let Ok(index) = cluster.position(name) {
+            cluster.machines.remove(index);
+            cluster.snapshot = None;
         }
-        if herd.machines.is_empty() {
-            self.herds.remove(namespace);
+        if cluster.machines.is_empty() {
+            self.by_cluster.remove(cluster_name);
         }
     }
 
-    /// The machines of a cluster: the same part until they change.
-    pub(super) fn of(&mut self, namespace: &str) -> Arc<Machines> {
-        if !self.herds.contains_key(namespace) {
-            self.herds.insert(namespace.to_owned(), Herd::default());
+    /// Returns the machines of a cluster. The pointer stays the same until they change.
+    pub(super) fn of(&mut self, cluster: &str) -> Arc<Machines> {
+        if !self.by_cluster.contains_key(cluster) {
+            self.by_cluster
+                .insert(cluster.to_owned(), ClusterMachines::default());
         }
-        let shown = self.herds.get_mut(namespace).map(Herd::show);
-        shown.unwrap_or_default()
+        let snapshot = self
+            .by_cluster
+            .get_mut(cluster)
+            .map(ClusterMachines::snapshot);
+        snapshot.unwrap_or_default()
     }
 }
 
-impl Machine {
-    /// As a list or a watch has just named it.
+impl StoredMachine {
+    /// Creates a machine that a list or an event has just contained.
     fn new(name: String, node: Option<Arc<str>>, phase: MachinePhase) -> Self {
         Self {
             own_name: (node.as_deref() != Some(&*name)).then(|| name.into()),
             node,
             phase,
-            is_named: true,
+            is_listed: true,
         }
     }
 
@@ -133,21 +148,21 @@ impl Machine {
     }
 }
 
-impl Herd {
-    /// Where the machine of this name is, or would be.
-    fn place(&self, name: &str) -> Result<usize, usize> {
+impl ClusterMachines {
+    /// Returns the index of the machine, or as an error the index at which to insert it.
+    fn position(&self, name: &str) -> Result<usize, usize> {
         let machines = &self.machines;
         machines.binary_search_by(|machine| machine.name().cmp(name))
     }
 
-    fn show(&mut self) -> Arc<Machines> {
-        // Room for more would be kept for every cluster.
+    fn snapshot(&mut self) -> Arc<Machines> {
+        // Spare capacity would add up over all clusters.
         self.machines.shrink_to_fit();
         let machines = self.machines.iter();
         let on_nodes = machines.filter_map(|machine| Some((machine.node.clone()?, machine.phase)));
-        let shown = self
-            .shown
+        let snapshot = self
+            .snapshot
             .get_or_insert_with(|| Arc::new(on_nodes.collect()));
-        Arc::clone(shown)
+        Arc::clone(snapshot)
     }
 }

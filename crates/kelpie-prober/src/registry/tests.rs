@@ -1,126 +1,130 @@
-//! Which clusters get a probe: spec by spec.
+//! Tests of the registry: watch events in, actions out.
 
-use kelpie_core::{Hibernation, MachinePhase, Operation, OperationKind, ShootFacts};
+use kelpie_core::prober::MachinePhase;
 use secrecy::SecretSlice;
 
 use super::*;
 
-/// A registry that has listed everything; the seed has machines.
-fn open() -> Registry {
-    let mut registry = Registry::new(false);
-    let mut effects = registry.machine_kind(true);
-    effects.extend(registry.machine(Change::Restarted));
-    effects.extend(registry.machine(Change::Synced));
-    effects.extend(registry.secret(Way::Internal, Change::Restarted));
-    effects.extend(registry.secret(Way::Internal, Change::Synced));
-    effects.extend(registry.cluster(Change::Restarted));
-    effects.extend(registry.cluster(Change::Synced));
-    assert_eq!(effects, []);
-    assert!(registry.missing().is_empty());
+/// Returns a registry that has listed everything, on a seed with the kind Machine.
+fn synced() -> ClusterRegistry {
+    let mut registry = ClusterRegistry::new(false);
+    let mut actions = registry.machine_kind(true);
+    actions.extend(registry.machine(WatchEvent::Init));
+    actions.extend(registry.machine(WatchEvent::InitDone));
+    actions.extend(registry.kubeconfig(ProbePath::Internal, WatchEvent::Init));
+    actions.extend(registry.kubeconfig(ProbePath::Internal, WatchEvent::InitDone));
+    actions.extend(registry.cluster(WatchEvent::Init));
+    actions.extend(registry.cluster(WatchEvent::InitDone));
+    assert_eq!(actions, []);
+    assert!(registry.pending_lists().is_empty());
     registry
 }
 
-fn healthy() -> ShootFacts {
-    ShootFacts {
-        has_workers: true,
-        last_operation: Some(Operation {
-            kind: OperationKind::Reconcile,
-            has_succeeded: true,
-        }),
-        ..ShootFacts::default()
+fn healthy() -> ClusterSpec {
+    ClusterSpec {
+        eligibility: Eligibility::Run,
+        grace: None,
+        pools: PoolConditions::new(),
     }
 }
 
-fn applied(name: &str, shoot: ShootFacts) -> Change<ClusterFacts> {
-    Change::Applied(ClusterFacts {
+fn with(eligibility: Eligibility) -> ClusterSpec {
+    ClusterSpec {
+        eligibility,
+        ..healthy()
+    }
+}
+
+fn applied(name: &str, spec: ClusterSpec) -> WatchEvent<ClusterObject> {
+    WatchEvent::Apply(ClusterObject {
         name: name.into(),
-        shoot: Ok(shoot),
+        spec: Ok(spec),
     })
 }
 
-fn unreadable(name: &str, why: &str) -> Change<ClusterFacts> {
-    Change::Applied(ClusterFacts {
+fn unreadable(name: &str, problem: &str) -> WatchEvent<ClusterObject> {
+    WatchEvent::Apply(ClusterObject {
         name: name.into(),
-        shoot: Err(why.into()),
+        spec: Err(problem.into()),
     })
 }
 
-fn secret(namespace: &str, kubeconfig: Option<&str>) -> Change<KubeconfigSecret> {
-    let bytes = kubeconfig.map(|text| SecretSlice::from(text.as_bytes().to_vec()));
-    Change::Applied(KubeconfigSecret {
-        namespace: namespace.into(),
-        name: "kubeconfig".into(),
-        kubeconfig: bytes,
-        problem: None,
+fn kubeconfig(cluster: &str, text: Option<&str>) -> WatchEvent<ClusterKubeconfig> {
+    let text = text.map(|text| SecretSlice::from(text.as_bytes().to_vec()));
+    WatchEvent::Apply(ClusterKubeconfig {
+        cluster: cluster.into(),
+        text: text.ok_or("it is empty"),
     })
 }
 
-fn machine(namespace: &str, name: &str, node: &str, phase: MachinePhase) -> Change<MachineFacts> {
-    Change::Applied(MachineFacts {
-        namespace: namespace.into(),
+fn machine(
+    cluster: &str,
+    name: &str,
+    node: &str,
+    phase: MachinePhase,
+) -> WatchEvent<ClusterMachine> {
+    WatchEvent::Apply(ClusterMachine {
+        cluster: cluster.into(),
         name: name.into(),
         node: Some(node.into()),
         phase,
     })
 }
 
-fn start(cluster: &str) -> Effect {
+fn start(cluster: &str) -> ProbeAction {
     let cluster = cluster.into();
-    Effect::Start { cluster }
+    ProbeAction::Start { cluster }
 }
 
-fn update(cluster: &str) -> Effect {
+fn update(cluster: &str) -> ProbeAction {
     let cluster = cluster.into();
-    Effect::Update { cluster }
+    ProbeAction::Update { cluster }
 }
 
-fn is_stop(effects: &[Effect]) -> bool {
-    matches!(effects, [Effect::Stop { .. }])
+fn is_stop(actions: &[ProbeAction]) -> bool {
+    matches!(actions, [ProbeAction::Stop { .. }])
 }
 
 #[test]
-fn nothing_starts_before_everything_was_listed_once() {
-    let mut registry = Registry::new(true);
-    let mut effects = registry.cluster(Change::Restarted);
-    effects.extend(registry.cluster(applied("a", healthy())));
-    effects.extend(registry.cluster(Change::Synced));
-    effects.extend(registry.secret(Way::Internal, Change::Restarted));
-    effects.extend(registry.secret(Way::Internal, Change::Synced));
-    effects.extend(registry.machine_kind(true));
+fn no_probe_starts_before_all_lists() {
+    let mut registry = ClusterRegistry::new(true);
+    let mut actions = registry.cluster(WatchEvent::Init);
+    actions.extend(registry.cluster(applied("a", healthy())));
+    actions.extend(registry.cluster(WatchEvent::InitDone));
+    actions.extend(registry.kubeconfig(ProbePath::Internal, WatchEvent::Init));
+    actions.extend(registry.kubeconfig(ProbePath::Internal, WatchEvent::InitDone));
+    actions.extend(registry.machine_kind(true));
     assert_eq!(
-        registry.missing(),
+        registry.pending_lists(),
         ["external kubeconfig Secrets", "Machines"]
     );
-    effects.extend(registry.secret(Way::External, Change::Restarted));
-    effects.extend(registry.secret(Way::External, Change::Synced));
-    assert_eq!(effects, [], "the machines are missing");
-    assert_eq!(registry.machine(Change::Restarted), []);
-    assert_eq!(registry.machine(Change::Synced), [start("a")]);
+    actions.extend(registry.kubeconfig(ProbePath::External, WatchEvent::Init));
+    actions.extend(registry.kubeconfig(ProbePath::External, WatchEvent::InitDone));
+    assert_eq!(actions, [], "the machines are missing");
+    assert_eq!(registry.machine(WatchEvent::Init), []);
+    assert_eq!(registry.machine(WatchEvent::InitDone), [start("a")]);
 }
 
 #[test]
-fn where_there_are_no_machines_nobody_waits_for_them() {
-    let mut registry = Registry::new(false);
+fn absent_machine_kind_is_not_waited_for() {
+    let mut registry = ClusterRegistry::new(false);
     registry.cluster(applied("a", healthy()));
-    registry.cluster(Change::Synced);
-    registry.secret(Way::Internal, Change::Synced);
+    registry.cluster(WatchEvent::InitDone);
+    registry.kubeconfig(ProbePath::Internal, WatchEvent::InitDone);
     assert_eq!(registry.machine_kind(false), [start("a")]);
     assert!(registry.inputs("a").machines.is_none(), "the rule is off");
 }
 
 #[test]
-fn a_probe_starts_once_goes_on_and_is_removed() {
-    let mut registry = open();
+fn probe_starts_once_and_is_removed() {
+    let mut registry = synced();
     assert_eq!(registry.cluster(applied("a", healthy())), [start("a")]);
     assert_eq!(registry.cluster(applied("a", healthy())), [update("a")]);
-    let asleep = ShootFacts {
-        hibernation: Hibernation::Wanted,
-        ..healthy()
-    };
-    assert!(is_stop(&registry.cluster(applied("a", asleep.clone()))));
-    assert_eq!(registry.cluster(applied("a", asleep)), []);
+    let hibernated = with(Eligibility::Remove("it is hibernated"));
+    assert!(is_stop(&registry.cluster(applied("a", hibernated.clone()))));
+    assert_eq!(registry.cluster(applied("a", hibernated)), []);
     assert_eq!(registry.cluster(applied("a", healthy())), [start("a")]);
-    let gone = Change::Deleted {
+    let gone = WatchEvent::Delete {
         namespace: String::new(),
         name: "a".into(),
     };
@@ -128,84 +132,78 @@ fn a_probe_starts_once_goes_on_and_is_removed() {
 }
 
 #[test]
-fn what_only_delays_a_start_does_not_stop_a_running_probe() {
-    let mut registry = open();
-    let restoring = ShootFacts {
-        last_operation: Some(Operation {
-            kind: OperationKind::Restore,
-            has_succeeded: false,
-        }),
-        ..healthy()
-    };
+fn not_yet_eligible_keeps_running_probe() {
+    let mut registry = synced();
+    let restoring = with(Eligibility::NotYet("its restoration has not succeeded"));
     assert_eq!(registry.cluster(applied("a", restoring.clone())), []);
     assert_eq!(registry.cluster(applied("a", healthy())), [start("a")]);
     assert_eq!(registry.cluster(applied("a", restoring)), [update("a")]);
 }
 
 #[test]
-fn a_shoot_that_cannot_be_read_keeps_its_probe_and_is_told_once() {
-    let mut registry = open();
-    let complaint = |why: &str| Effect::Unreadable {
+fn unreadable_cluster_keeps_probe_and_is_reported_once() {
+    let mut registry = synced();
+    let report = |problem: &str| ProbeAction::ReportUnreadable {
         cluster: "a".into(),
-        why: why.into(),
+        problem: problem.into(),
     };
     registry.cluster(applied("a", healthy()));
-    let effects = registry.cluster(unreadable("a", "no"));
-    assert_eq!(effects, [update("a"), complaint("no")]);
+    let actions = registry.cluster(unreadable("a", "no"));
+    assert_eq!(actions, [update("a"), report("no")]);
     assert_eq!(registry.cluster(unreadable("a", "no")), [update("a")]);
     assert_eq!(registry.cluster(unreadable("b", "no")).len(), 1, "no probe");
     assert_eq!(registry.cluster(applied("b", healthy())), [start("b")]);
 }
 
 #[test]
-fn a_new_list_without_a_cluster_removes_its_probe_when_it_is_complete() {
-    let mut registry = open();
+fn complete_list_without_cluster_stops_its_probe() {
+    let mut registry = synced();
     registry.cluster(applied("a", healthy()));
     registry.cluster(applied("b", healthy()));
-    assert_eq!(registry.cluster(Change::Restarted), []);
+    assert_eq!(registry.cluster(WatchEvent::Init), []);
     assert_eq!(registry.cluster(applied("b", healthy())), [update("b")]);
-    let effects = registry.cluster(Change::Synced);
-    assert!(is_stop(&effects), "{effects:?}");
+    let actions = registry.cluster(WatchEvent::InitDone);
+    assert!(is_stop(&actions), "{actions:?}");
 }
 
 #[test]
-fn secrets_are_taken_over_and_their_absence_too() {
-    let mut registry = open();
+fn kubeconfig_changes_reach_the_probe() {
+    let mut registry = synced();
     registry.cluster(applied("a", healthy()));
-    let effects = registry.secret(Way::Internal, secret("a", Some("one")));
-    assert_eq!(effects, [update("a")]);
+    let actions = registry.kubeconfig(ProbePath::Internal, kubeconfig("a", Some("one")));
+    assert_eq!(actions, [update("a")]);
     assert!(registry.inputs("a").internal.is_some());
     let before = registry.inputs("a").internal.unwrap();
-    let again = registry.secret(Way::Internal, secret("a", Some("one")));
+    let again = registry.kubeconfig(ProbePath::Internal, kubeconfig("a", Some("one")));
     assert_eq!(again, [], "the same bytes");
     assert!(Arc::ptr_eq(
         &before,
         &registry.inputs("a").internal.unwrap()
     ));
-    registry.secret(Way::Internal, secret("a", None));
+    registry.kubeconfig(ProbePath::Internal, kubeconfig("a", None));
     let empty = registry.inputs("a").internal.unwrap();
     assert_eq!(
         empty.access().unwrap_err(),
-        "the Secret holds none: it is empty"
+        "the Secret contains no kubeconfig: it is empty"
     );
-    registry.secret(Way::Internal, secret("a", Some("two")));
-    registry.secret(Way::Internal, Change::Restarted);
-    registry.secret(Way::Internal, Change::Synced);
+    registry.kubeconfig(ProbePath::Internal, kubeconfig("a", Some("two")));
+    registry.kubeconfig(ProbePath::Internal, WatchEvent::Init);
+    registry.kubeconfig(ProbePath::Internal, WatchEvent::InitDone);
     assert!(registry.inputs("a").internal.is_none());
     assert_eq!(
-        registry.secret(Way::Internal, secret("stranger", Some("x"))),
+        registry.kubeconfig(ProbePath::Internal, kubeconfig("stranger", Some("x"))),
         []
     );
 }
 
 #[test]
-fn machines_reach_the_probe_of_their_namespace_when_something_changed() {
-    let mut registry = open();
+fn changed_machine_updates_probe_of_its_cluster() {
+    let mut registry = synced();
     registry.cluster(applied("a", healthy()));
     let alive = || machine("a", "m", "node", MachinePhase::Alive);
     assert_eq!(registry.machine(alive()), [update("a")]);
     let before = registry.inputs("a").machines.unwrap();
-    assert_eq!(registry.machine(alive()), [], "nothing that is used");
+    assert_eq!(registry.machine(alive()), [], "no used field changed");
     assert!(Arc::ptr_eq(
         &before,
         &registry.inputs("a").machines.unwrap()
@@ -223,37 +221,41 @@ fn machines_reach_the_probe_of_their_namespace_when_something_changed() {
 }
 
 #[test]
-fn a_machine_that_a_new_list_does_not_name_is_gone_when_it_is_complete() {
-    let mut registry = open();
+fn complete_list_without_machine_removes_it() {
+    let mut registry = synced();
     registry.cluster(applied("a", healthy()));
     let alive = |name| machine("a", name, name, MachinePhase::Alive);
     let machines = |nodes: &[&str]| -> Machines {
         let nodes = nodes.iter().map(|node| (*node, MachinePhase::Alive));
         nodes.collect()
     };
-    let known = |registry: &mut Registry| registry.inputs("a").machines.unwrap();
-    let joining = MachineFacts {
-        namespace: "a".into(),
+    let known = |registry: &mut ClusterRegistry| registry.inputs("a").machines.unwrap();
+    let joining = ClusterMachine {
+        cluster: "a".into(),
         name: "two".into(),
         node: None,
         phase: MachinePhase::Alive,
     };
-    assert_eq!(registry.machine(Change::Applied(joining)), [update("a")]);
+    assert_eq!(registry.machine(WatchEvent::Apply(joining)), [update("a")]);
     assert_eq!(*known(&mut registry), machines(&[]), "it has no node yet");
     for name in ["two", "one", "three"] {
         assert_eq!(registry.machine(alive(name)), [update("a")]);
     }
     let all = machines(&["one", "two", "three"]);
     assert_eq!(*known(&mut registry), all);
-    registry.machine(Change::Restarted);
+    registry.machine(WatchEvent::Init);
     for name in ["one", "two"] {
         assert_eq!(registry.machine(alive(name)), []);
     }
-    assert_eq!(*known(&mut registry), all, "half a list is no deletion");
-    assert_eq!(registry.machine(Change::Synced), [update("a")]);
+    assert_eq!(
+        *known(&mut registry),
+        all,
+        "an incomplete list removes nothing"
+    );
+    assert_eq!(registry.machine(WatchEvent::InitDone), [update("a")]);
     assert_eq!(*known(&mut registry), machines(&["one", "two"]));
     for name in ["one", "two"] {
-        let gone = Change::Deleted {
+        let gone = WatchEvent::Delete {
             namespace: "a".into(),
             name: name.into(),
         };
@@ -263,57 +265,58 @@ fn a_machine_that_a_new_list_does_not_name_is_gone_when_it_is_complete() {
 }
 
 #[test]
-fn a_kind_that_appears_later_counts_once_it_is_listed() {
-    let mut registry = Registry::new(false);
+fn machine_kind_added_later_counts_once_listed() {
+    let mut registry = ClusterRegistry::new(false);
     registry.cluster(applied("a", healthy()));
-    registry.cluster(Change::Synced);
-    registry.secret(Way::Internal, Change::Synced);
+    registry.cluster(WatchEvent::InitDone);
+    registry.kubeconfig(ProbePath::Internal, WatchEvent::InitDone);
     registry.machine_kind(false);
     registry.machine_kind(true);
     assert!(registry.inputs("a").machines.is_none(), "not listed yet");
-    registry.machine(Change::Restarted);
+    registry.machine(WatchEvent::Init);
     registry.machine(machine("a", "m", "node", MachinePhase::Alive));
-    assert_eq!(registry.machine(Change::Synced), [update("a")]);
+    assert_eq!(registry.machine(WatchEvent::InitDone), [update("a")]);
     assert!(registry.inputs("a").machines.is_some());
 }
 
 #[test]
-fn the_same_conditions_stay_the_same_part() {
-    let mut registry = open();
+fn equal_conditions_keep_their_pointer() {
+    let mut registry = synced();
     let pools: PoolConditions = [("pool".to_owned(), vec!["Broken".to_owned()])].into();
-    let shoot = ShootFacts {
+    let spec = ClusterSpec {
         pools,
-        node_monitor_grace: Some(Duration::from_secs(50)),
+        grace: Some(Duration::from_secs(50)),
         ..healthy()
     };
-    registry.cluster(applied("a", shoot.clone()));
+    registry.cluster(applied("a", spec.clone()));
     let before = registry.inputs("a");
     assert_eq!(before.grace, Some(Duration::from_secs(50)));
-    registry.cluster(applied("a", shoot));
+    registry.cluster(applied("a", spec));
     assert!(Arc::ptr_eq(&before.pools, &registry.inputs("a").pools));
     registry.cluster(applied("a", healthy()));
     assert!(registry.inputs("a").pools.is_empty());
 }
 
 #[test]
-fn a_cluster_without_a_probe_has_a_reason_and_unreadable_ones_are_counted_while_they_are_so() {
-    let mut registry = open();
-    let asleep = ShootFacts {
-        hibernation: Hibernation::Wanted,
-        ..healthy()
-    };
-    registry.cluster(applied("asleep", asleep));
-    registry.cluster(applied("well", healthy()));
+fn unprobed_cluster_has_a_reason() {
+    let mut registry = synced();
+    let hibernated = with(Eligibility::Remove("it is hibernated"));
+    registry.cluster(applied("hibernated", hibernated));
+    registry.cluster(applied("healthy", healthy()));
     registry.cluster(unreadable("odd", "no spec"));
-    let why = |registry: &Registry, name| registry.why_unprobed(name);
-    assert_eq!(why(&registry, "asleep").unwrap(), "it is hibernated");
-    let odd = "its Shoot cannot be read: no spec";
-    assert_eq!(why(&registry, "odd").unwrap(), odd);
-    assert_eq!(why(&registry, "well"), None);
-    assert_eq!(why(&registry, "unheard-of"), None);
-    assert_eq!(registry.unreadable(), 1);
+    let reason = |registry: &ClusterRegistry, name| registry.unprobed_reason(name);
+    assert_eq!(reason(&registry, "hibernated").unwrap(), "it is hibernated");
+    let unreadable_reason = "its object cannot be read: no spec";
+    assert_eq!(reason(&registry, "odd").unwrap(), unreadable_reason);
+    assert_eq!(reason(&registry, "healthy"), None);
+    assert_eq!(reason(&registry, "unknown"), None);
+    assert_eq!(registry.unreadable_count(), 1);
     registry.cluster(unreadable("odd", "no status"));
-    assert_eq!(registry.unreadable(), 1, "not once more for each complaint");
+    assert_eq!(
+        registry.unreadable_count(),
+        1,
+        "counted once, whatever its problem"
+    );
     registry.cluster(applied("odd", healthy()));
-    assert_eq!(registry.unreadable(), 0);
+    assert_eq!(registry.unreadable_count(), 0);
 }

@@ -1,13 +1,13 @@
-//! Golden fingerprints: a change that is not meant to alter behaviour keeps them all.
+//! Golden fingerprints, which any change that preserves behaviour keeps.
 
-use kelpie_sim::chaos::Search;
+use kelpie_sim::chaos::RunSet;
 
 use crate::subject::Prober;
 
-/// Requests, node and pod changes and the final Deployments of 60 chaos runs. A change of behaviour
-/// updates the file with `INSTA_UPDATE=always` and says in its commit why.
+/// Requests, node and pod changes and the final Deployments of 60 chaos runs. A commit that changes
+/// behaviour updates the snapshot with `INSTA_UPDATE=always` and says why.
 #[test]
 fn fingerprints_unchanged() {
-    let fingerprints = Search::USUAL.fingerprints::<Prober>(60);
+    let fingerprints = RunSet::DEFAULT.fingerprints::<Prober>(60);
     insta::assert_snapshot!(fingerprints);
 }

@@ -1,6 +1,6 @@
 //! The prober against a simulated landscape, in virtual time.
 
-// Helpers of tests may fail loudly too.
+// Test helpers may panic too.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,
@@ -9,13 +9,13 @@
 )]
 
 mod auditor;
-mod culprit;
+mod chaos;
 mod endurance;
-mod fence;
+mod faulty_prober;
 mod fingerprints;
+mod partition;
+mod paused_leader;
 mod replica;
 mod scale;
 mod scenarios;
-mod seeds;
-mod stopped;
 mod subject;

@@ -1,25 +1,26 @@
-//! The prober as it watches over a simulated landscape.
+//! A replica of the prober on a simulated landscape.
 
 use std::time::Duration;
 
 use kelpie_config::{ProberConfig, Strictness, prober};
-use kelpie_health::{Pulse, Readiness};
-use kelpie_kube::WallClock;
+use kelpie_health::{LoopHeartbeat, Readiness};
+use kelpie_kube::SystemClock;
+use kelpie_kube::client::ClusterClient;
 use kelpie_kube::leader::ElectionSettings;
-use kelpie_kube::seed::Seed;
-use kelpie_prober::{Options, Prober};
-use kelpie_sim::{Landscape, Plan, Process};
+use kelpie_prober::{Prober, ProberOptions};
+use kelpie_sim::{Landscape, LandscapePlan, SimProcess};
 use prometheus_client::registry::Registry;
 use tokio_util::sync::CancellationToken;
 
-/// By which replicas elect the one that acts.
+/// The Lease by which replicas elect a leader.
 pub(crate) const LEASE: &str = "dwd-prober-leader-election";
 
-/// Starts a replica of the prober that takes part in an election, or is alone.
-pub(crate) fn prober(landscape: &Landscape, name: &str, elected: bool) -> Process<Registry> {
+/// Starts a replica, which runs for election if `elected`.
+pub(crate) fn prober(landscape: &Landscape, name: &str, elected: bool) -> SimProcess<Registry> {
     let link = landscape.link(name);
-    let wall = WallClock::new(landscape.watchdog_clock());
-    let seed = Seed::inside(&link.network(), wall, &landscape.seed_url(), name).unwrap();
+    let wall = SystemClock::new(landscape.watchdog_clock());
+    let seed =
+        ClusterClient::in_process(&link.network(), wall, &landscape.seed_url(), name).unwrap();
     let election = elected.then(|| ElectionSettings {
         namespace: "garden".into(),
         name: LEASE.into(),
@@ -28,7 +29,7 @@ pub(crate) fn prober(landscape: &Landscape, name: &str, elected: bool) -> Proces
         renew_deadline: Duration::from_secs(10),
         retry_period: Duration::from_secs(2),
     });
-    let options = Options {
+    let options = ProberOptions {
         dry_run: false,
         fresh_connections: false,
         election,
@@ -37,16 +38,16 @@ pub(crate) fn prober(landscape: &Landscape, name: &str, elected: bool) -> Proces
     };
     let mut registry = Registry::default();
     let prober = Prober::new(config(), options, seed, &mut registry);
-    let over = CancellationToken::new();
-    let pulse = Pulse::new(Duration::from_mins(1));
+    let shutdown = CancellationToken::new();
+    let heartbeat = LoopHeartbeat::new(Duration::from_mins(1));
     let ready = Readiness::new().handle("seed");
-    let work = prober.run(over.clone(), pulse, ready);
-    Process::start(link, over, registry, work)
+    let work = prober.run(shutdown.clone(), heartbeat, ready);
+    SimProcess::start(link, shutdown, registry, work)
 }
 
-/// What Gardener ships.
+/// Returns the configuration that Gardener ships.
 fn config() -> ProberConfig {
-    let [kcm, mcm, autoscaler] = Plan::CONTROLLERS;
+    let [kcm, mcm, autoscaler] = LandscapePlan::CONTROLLERS;
     let target = |name: &str, optional: bool, up: u32, down: u32| {
         format!(
             "- ref: {{apiVersion: apps/v1, kind: Deployment, name: {name}}}
@@ -61,7 +62,7 @@ fn config() -> ProberConfig {
 kcmNodeMonitorGraceDuration: 40s
 dependentResourceInfos:
 {}{}{}",
-        Plan::SECRET,
+        LandscapePlan::SECRET,
         target(kcm, false, 0, 1),
         target(mcm, false, 1, 0),
         target(autoscaler, true, 2, 0),

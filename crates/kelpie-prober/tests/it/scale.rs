@@ -1,20 +1,20 @@
-//! How large a landscape may be, and how fast time goes by in it. Run with `--release -- --ignored`.
+//! Limits on a landscape's size and speed. Run with `--release -- --ignored`.
 
 use std::time::{Duration, Instant};
 
 use kelpie_core::Time;
 use kelpie_sim::scenario::Scenario;
-use kelpie_sim::{Clock, Landscape, Plan};
+use kelpie_sim::{Landscape, LandscapePlan, SimClock};
 use tokio::runtime::Builder;
 use tokio::time::sleep;
 
 use crate::replica::prober;
 
-/// How often a kubelet renews: who is that far behind has missed one. A machine that does not keep up at all
-/// falls behind further and further.
+/// The kubelets' renew interval. An actor that lags behind by more has missed a renewal, and a
+/// machine that does not keep up lags further and further behind.
 const RENEWAL: Duration = Duration::from_secs(10);
 
-/// Megabytes that this process has in memory.
+/// Returns the resident memory of this process, in megabytes.
 pub(crate) fn resident() -> u64 {
     let status = std::fs::read_to_string("/proc/self/status").unwrap();
     let line = status.lines().find(|line| line.starts_with("VmRSS:"));
@@ -24,9 +24,9 @@ pub(crate) fn resident() -> u64 {
 
 #[test]
 #[ignore = "takes minutes: cargo xtask bench landscape"]
-#[expect(clippy::disallowed_methods, reason = "it measures the wall's time")]
-fn a_day_of_fifty_clusters_goes_by_in_minutes() {
-    let begun = Instant::now();
+#[expect(clippy::disallowed_methods, reason = "measures wall-clock time")]
+fn simulates_a_day_in_minutes() {
+    let started = Instant::now();
     let runtime = Builder::new_current_thread()
         .enable_time()
         .start_paused(true)
@@ -34,20 +34,20 @@ fn a_day_of_fifty_clusters_goes_by_in_minutes() {
         .unwrap();
     let damage = runtime.block_on(async {
         fastrand::seed(1);
-        let clock = Clock::starting_at(Time::from_unix(1_700_000_000, 0));
-        let landscape = Landscape::inside(&Plan::of(50, 10), &clock).unwrap();
-        let driving = landscape.clone();
-        let driver = tokio::spawn(async move { driving.run().await });
+        let clock = SimClock::starting_at(Time::from_unix(1_700_000_000, 0));
+        let landscape = Landscape::in_process(&LandscapePlan::with_size(50, 10), &clock).unwrap();
+        let driven = landscape.clone();
+        let driver = tokio::spawn(async move { driven.run().await });
         let watchdog = prober(&landscape, "kelpie-0", false);
         for _ in 0..24 {
             landscape.play(&Scenario::built_in("partition").unwrap());
             sleep(Duration::from_hours(1)).await;
         }
-        watchdog.end().await.unwrap();
+        watchdog.stop().await.unwrap();
         driver.abort();
         landscape.damage()
     });
-    let took = begun.elapsed();
+    let took = started.elapsed();
     println!("| 24 simulated hours of 50 clusters with 10 nodes and the prober | |");
     println!("|---|---|");
     println!("| took | {:.1} s |", took.as_secs_f64());
@@ -61,25 +61,26 @@ fn a_day_of_fifty_clusters_goes_by_in_minutes() {
 
 #[test]
 #[ignore = "takes minutes: cargo xtask bench landscape"]
-#[expect(clippy::disallowed_methods, reason = "it measures the wall's time")]
-fn two_thousand_clusters_of_a_hundred_nodes_fit_into_a_gigabyte_at_real_speed() {
-    let begun = Instant::now();
+#[expect(clippy::disallowed_methods, reason = "measures wall-clock time")]
+fn runs_200000_nodes_at_real_speed() {
+    let started = Instant::now();
     let runtime = Builder::new_multi_thread()
         .worker_threads(2)
         .enable_time()
         .build()
         .unwrap();
     runtime.block_on(async {
-        let clock = Clock::starting_at(Time::from_unix(1_700_000_000, 0));
-        let landscape = Landscape::inside(&Plan::of(2_000, 100), &clock).unwrap();
+        let clock = SimClock::starting_at(Time::from_unix(1_700_000_000, 0));
+        let landscape =
+            Landscape::in_process(&LandscapePlan::with_size(2_000, 100), &clock).unwrap();
         println!("| 2,000 clusters with 100 nodes at real speed | |");
         println!("|---|---|");
-        println!("| made in | {:.1} s |", begun.elapsed().as_secs_f64());
+        println!("| made in | {:.1} s |", started.elapsed().as_secs_f64());
         println!("| resident then | {} MB |", resident());
-        let driving = landscape.clone();
-        let driver = tokio::spawn(async move { driving.run().await });
+        let driven = landscape.clone();
+        let driver = tokio::spawn(async move { driven.run().await });
         let watchdog = prober(&landscape, "kelpie-0", false);
-        // Making it took a while, in which nobody acted.
+        // Catch up with the time that creating the landscape took.
         sleep(Duration::from_secs(20)).await;
         println!(
             "| behind at first | {} ms |",

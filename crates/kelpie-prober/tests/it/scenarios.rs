@@ -1,40 +1,40 @@
-//! The scenarios that come with Kelpie, as docs/scenarios.md tells of them.
+//! The built-in scenarios, as docs/reference/scenarios.md describes them.
 
 use std::ops::RangeInclusive;
 use std::time::Duration;
 
-use kelpie_sim::Plan;
-use kelpie_sim::chaos::{Chaos, Outcome};
-use kelpie_sim::scenario::{Clusters, Fault, Incident, Nodes, Scenario};
+use kelpie_sim::LandscapePlan;
+use kelpie_sim::chaos::{ChaosOutcome, ChaosRun};
+use kelpie_sim::scenario::{ClusterSelection, Fault, Incident, NodeSelection, Scenario};
 
-use crate::auditor::Figures;
+use crate::auditor::AuditCounts;
 use crate::subject::Prober;
 
-/// Everybody is in their stride when it begins, as in the demo.
+/// The time before the first fault in which everything reaches its steady state, as in the demo.
 const WARM_UP: Duration = Duration::from_mins(2);
 
-/// A fleet as the demo has it, with this scenario and so many watchdogs.
-fn play(mut scenario: Scenario, watchdogs: usize) -> Outcome<Figures> {
+/// Plays a scenario on a fleet of the demo's size, with `watchdogs` replicas.
+fn play(mut scenario: Scenario, watchdogs: usize) -> ChaosOutcome<AuditCounts> {
     for incident in &mut scenario.incidents {
         incident.at += WARM_UP;
     }
     scenario.length += WARM_UP;
-    let chaos = Chaos {
-        plan: Plan::of(12, 5),
+    let chaos = ChaosRun {
+        plan: LandscapePlan::with_size(12, 5),
         scenario,
         watchdogs,
     };
-    chaos.endure::<Prober>().unwrap()
+    chaos.run::<Prober>().unwrap()
 }
 
 #[test]
-fn each_scenario_is_fenced_as_often_as_it_should_and_breaks_nothing_that_is_watched() {
-    // A scenario, how often kube-controller-manager is stopped, and what is lost without a watchdog:
-    // nodes turned Unknown, machines replaced.
+fn built_in_scenarios_match_their_docs() {
+    // A scenario, the number of times that kube-controller-manager is fenced, and the damage
+    // without a prober: nodes turned Unknown, and whether machines are replaced.
     let expected: [(&str, RangeInclusive<usize>, _, _); 8] = [
         ("partition", 4..=4, 20, true),
         ("zone", 6..=6, 24, true),
-        // Three clusters and six partitions, one of which is too short for some.
+        // Three clusters and six partitions, one of which is too short for some clusters.
         ("flapping", 15..=18, 75, false),
         ("api-outage", 0..=0, 0, false),
         ("clock-step", 3..=3, 15, true),
@@ -47,11 +47,11 @@ fn each_scenario_is_fenced_as_often_as_it_should_and_breaks_nothing_that_is_watc
     for (name, fences, unknown, replaces) in expected {
         let scenario = Scenario::built_in(name).unwrap();
         let with = play(scenario.clone(), 1);
-        assert_eq!(with.wrong, Vec::<String>::new(), "{name}");
+        assert_eq!(with.violations, Vec::<String>::new(), "{name}");
         assert!(
-            fences.contains(&with.figures.stops),
+            fences.contains(&with.counts.stops),
             "{name}: {}",
-            with.figures.stops
+            with.counts.stops
         );
         let damage = with.damage;
         assert_eq!(
@@ -71,24 +71,23 @@ fn each_scenario_is_fenced_as_often_as_it_should_and_breaks_nothing_that_is_watc
     }
 }
 
-/// The watchdog that leads dies ten seconds before a partition, and another one starts twenty seconds
-/// later.
+/// The leader crashes ten seconds before a partition, and a replica starts twenty seconds later.
 fn bad_luck() -> Scenario {
     let seconds = Duration::from_secs;
     let crash = Incident::new(seconds(50), Some(seconds(20)), Fault::Crash);
-    let partition = Fault::Partition(Nodes::All);
+    let partition = Fault::Partition(NodeSelection::All);
     let partition = Incident::new(seconds(60), Some(seconds(300)), partition);
     Scenario {
         length: seconds(600),
-        incidents: vec![crash, partition.of(Clusters::Share(0.33))],
+        incidents: vec![crash, partition.in_clusters(ClusterSelection::Share(0.33))],
         ..Scenario::default()
     }
 }
 
 #[test]
-fn a_lone_watchdog_that_starts_in_a_partition_waits_out_its_initial_delay_and_a_standby_need_not() {
+fn standby_fences_without_initial_delay() {
     let (lone, pair) = (play(bad_luck(), 1), play(bad_luck(), 2));
-    assert_eq!((lone.figures.stops, pair.figures.stops), (4, 4));
+    assert_eq!((lone.counts.stops, pair.counts.stops), (4, 4));
     assert!(lone.damage.margins.iter().all(|margin| *margin < 0.0));
     assert_eq!(pair.damage.nodes_unknown, 0, "{:?}", pair.damage.margins);
     assert!(pair.damage.margins.iter().all(|margin| *margin > 0.0));

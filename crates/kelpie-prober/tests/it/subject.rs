@@ -1,11 +1,11 @@
-//! The prober as one who has to endure chaos.
+//! The prober as the subject of chaos runs.
 
 use std::time::Duration;
 
 use fastrand::Rng;
 use kelpie_sim::chaos::Subject;
-use kelpie_sim::scenario::{Fault, Nodes, Site};
-use kelpie_sim::{Landscape, Plan, Process};
+use kelpie_sim::scenario::{Fault, FaultSite, NodeSelection};
+use kelpie_sim::{Landscape, LandscapePlan, SimProcess};
 use prometheus_client::encoding::text::encode;
 use prometheus_client::registry::Registry;
 
@@ -15,18 +15,22 @@ use crate::replica::{LEASE, prober};
 pub(crate) struct Prober;
 
 impl Subject for Prober {
-    type Shows = Registry;
+    type Exposed = Registry;
     type Auditor = Auditor;
     const NAME: &'static str = "prober";
     const LEASE: &'static str = LEASE;
-    const PAUSE: Duration = Duration::from_mins(4);
+    const FAULT_INTERVAL: Duration = Duration::from_mins(4);
 
-    fn fault(plan: &Plan, rng: &mut Rng) -> Fault {
-        let site = if rng.bool() { Site::Seed } else { Site::Shoot };
+    fn random_fault(plan: &LandscapePlan, rng: &mut Rng) -> Fault {
+        let site = if rng.bool() {
+            FaultSite::Seed
+        } else {
+            FaultSite::Shoot
+        };
         let nodes = match rng.u8(0..4) {
-            0 | 1 => Nodes::All,
-            2 => Nodes::Share(0.2 + 0.8 * rng.f64()),
-            _ => Nodes::Zone(rng.usize(0..plan.zones)),
+            0 | 1 => NodeSelection::All,
+            2 => NodeSelection::Share(0.2 + 0.8 * rng.f64()),
+            _ => NodeSelection::Zone(rng.usize(0..plan.zones)),
         };
         match rng.u8(0..26) {
             0..=8 => Fault::Partition(nodes),
@@ -44,17 +48,17 @@ impl Subject for Prober {
             18 => Fault::Rotation,
             19 => Fault::SlowPods(Duration::from_secs(rng.u64(1..30))),
             20 => Fault::Scale {
-                controller: (*rng.choice(&Plan::CONTROLLERS).unwrap_or(&"")).to_owned(),
+                controller: (*rng.choice(&LandscapePlan::CONTROLLERS).unwrap_or(&"")).to_owned(),
                 replicas: rng.u32(0..=3),
             },
             21 => Fault::EtcdOutage,
             22 => Fault::Crash,
-            23 => Fault::StaleReads(Site::Seed),
+            23 => Fault::StaleReads(FaultSite::Seed),
             _ => Fault::Pause,
         }
     }
 
-    fn start(landscape: &Landscape, name: &str, elected: bool) -> Process<Registry> {
+    fn start(landscape: &Landscape, name: &str, elected: bool) -> SimProcess<Registry> {
         prober(landscape, name, elected)
     }
 

@@ -1,4 +1,4 @@
-//! machine-controller-manager: replaces the machines of nodes that do not come back.
+//! machine-controller-manager: replaces the machines of nodes that are lost.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -6,141 +6,148 @@ use std::time::Duration;
 use kelpie_core::Time;
 use serde_json::json;
 
-use super::node::{Health, Node};
+use super::node::{NodeReadiness, SimNode};
 use crate::field;
-use crate::resource::Resource;
-use crate::store::{Deletion, Part, Store};
+use crate::resource::GroupResource;
+use crate::store::{DeleteOptions, ObjectStore, WriteScope};
 
-/// Machines in the seed.
-pub(crate) const MACHINES: Resource = Resource::known("machine.sapcloud.io", "machines");
+/// The Machines of machine-controller-manager in the seed.
+pub(crate) const MACHINES: GroupResource =
+    GroupResource::from_static("machine.sapcloud.io", "machines");
 
-/// A machine whose node has not joined by then is given up, and made anew.
-const CREATION: Duration = Duration::from_mins(20);
+/// A machine whose node has not joined after this time is deleted and created anew.
+const CREATION_TIMEOUT: Duration = Duration::from_mins(20);
 
 /// The machine controller of a cluster.
 #[derive(Debug)]
 pub(crate) struct MachineController {
-    /// A machine whose node is not ready for so long is replaced.
+    /// The time after which the machine of a node that is not Ready is replaced.
     timeout: Duration,
-    /// A machine takes so long to become a node.
-    boot: Duration,
+    /// The time that a machine takes to join as a node.
+    boot_time: Duration,
     is_running: bool,
-    /// Names of nodes are counted on.
-    made: usize,
-    /// The replacement that has not joined yet: one at a time.
-    under_way: Option<Replacement>,
+    /// The number of machines created so far, from which nodes are named.
+    machines_created: usize,
+    /// The replacement that has not joined yet. There is one at a time.
+    pending: Option<PendingMachine>,
 }
 
 #[derive(Debug)]
-struct Replacement {
+struct PendingMachine {
     name: Arc<str>,
     number: usize,
     zone: usize,
-    begun: Time,
+    started: Time,
 }
 
-/// What became of a look.
+/// The result of a tick.
 #[derive(Debug)]
-pub(crate) enum Deed {
-    /// The machine of the node at this place in the list is given up.
+pub(crate) enum MachineAction {
+    /// The machine of the node at this index is being replaced.
     Replace(usize),
     /// A node joins: its name, number and zone.
     Join(Arc<str>, usize, usize),
 }
 
 impl MachineController {
-    pub(crate) fn new(timeout: Duration, boot: Duration, made: usize) -> Self {
+    pub(crate) fn new(timeout: Duration, boot_time: Duration, machines_created: usize) -> Self {
         Self {
             timeout,
-            boot,
+            boot_time,
             is_running: true,
-            made,
-            under_way: None,
+            machines_created,
+            pending: None,
         }
     }
 
-    pub(crate) fn run(&mut self, is_running: bool) {
+    pub(crate) fn set_running(&mut self, is_running: bool) {
         self.is_running = is_running;
     }
 
-    /// Looks at every node. A machine boots also while nobody looks after it; `reaches` says whether a
-    /// node of this number and zone would reach its API server.
+    /// Checks every node. A pending machine boots even while the controller is stopped. `can_join`
+    /// returns whether a node with this number and zone reaches its API server.
     pub(crate) fn tick(
         &mut self,
-        (seed, cluster): (&Store, &str),
-        nodes: &[Node],
+        (seed, cluster): (&ObjectStore, &str),
+        nodes: &[SimNode],
         now: Time,
-        reaches: impl Fn(usize, usize) -> bool,
-    ) -> Option<Deed> {
-        if let Some(new) = self.under_way.take() {
-            if now >= new.begun.after(self.boot) && reaches(new.number, new.zone) {
+        can_join: impl Fn(usize, usize) -> bool,
+    ) -> Option<MachineAction> {
+        if let Some(new) = self.pending.take() {
+            if now >= new.started.after(self.boot_time) && can_join(new.number, new.zone) {
                 set_phase(seed, cluster, &new.name, "Running");
-                return Some(Deed::Join(new.name, new.number, new.zone));
+                return Some(MachineAction::Join(new.name, new.number, new.zone));
             }
-            if self.is_running && now >= new.begun.after(CREATION) {
-                remove(seed, cluster, &new.name);
-                self.begin(seed, cluster, (new.number, new.zone), now);
+            if self.is_running && now >= new.started.after(CREATION_TIMEOUT) {
+                delete_machine(seed, cluster, &new.name);
+                self.start_machine(seed, cluster, (new.number, new.zone), now);
             } else {
-                self.under_way = Some(new);
+                self.pending = Some(new);
             }
             return None;
         }
         if !self.is_running {
             return None;
         }
-        let is_lost = |node: &Node| match node.health {
-            Health::Ready => false,
-            Health::Unknown(since) => now >= since.after(self.timeout),
+        let is_lost = |node: &SimNode| match node.readiness {
+            NodeReadiness::Ready => false,
+            NodeReadiness::Unknown(since) => now >= since.after(self.timeout),
         };
         let index = nodes.iter().position(is_lost)?;
         let node = nodes.get(index)?;
-        remove(seed, cluster, &node.name);
-        self.begin(seed, cluster, (node.number, node.zone), now);
-        Some(Deed::Replace(index))
+        delete_machine(seed, cluster, &node.name);
+        self.start_machine(seed, cluster, (node.number, node.zone), now);
+        Some(MachineAction::Replace(index))
     }
 
-    fn begin(&mut self, seed: &Store, cluster: &str, (number, zone): (usize, usize), now: Time) {
-        let name: Arc<str> = node_name(self.made).into();
-        self.made += 1;
-        create(seed, cluster, &name, "Pending");
-        self.under_way = Some(Replacement {
+    fn start_machine(
+        &mut self,
+        seed: &ObjectStore,
+        cluster: &str,
+        (number, zone): (usize, usize),
+        now: Time,
+    ) {
+        let name: Arc<str> = node_name(self.machines_created).into();
+        self.machines_created += 1;
+        create_machine(seed, cluster, &name, "Pending");
+        self.pending = Some(PendingMachine {
             name,
             number,
             zone,
-            begun: now,
+            started: now,
         });
     }
 }
 
-/// The name of the node that was made as number `made`.
-pub(crate) fn node_name(made: usize) -> String {
-    format!("node-{made:04}")
+/// Returns the name of the node on the `number`th machine.
+pub(crate) fn node_name(number: usize) -> String {
+    format!("node-{number:04}")
 }
 
-/// Makes the Machine of a node.
-pub(crate) fn create(seed: &Store, cluster: &str, node: &str, phase: &str) {
+/// Creates the Machine of a node.
+pub(crate) fn create_machine(seed: &ObjectStore, cluster: &str, node: &str, phase: &str) {
     let machine = json!({
         "metadata": { "name": format!("machine-{node}"), "labels": { "node": node } },
         "spec": { "class": { "kind": "MachineClass", "name": "pool" } },
         "status": { "currentStatus": { "phase": phase } },
     });
-    // It is there already, or the seed is; either way nobody waits for it.
+    // An existing Machine is kept, and gets the phase below.
     let _ = seed.create(&MACHINES, cluster, machine);
     set_phase(seed, cluster, node, phase);
 }
 
-fn set_phase(seed: &Store, cluster: &str, node: &str, phase: &str) {
+fn set_phase(seed: &ObjectStore, cluster: &str, node: &str, phase: &str) {
     let name = format!("machine-{node}");
-    let _ = seed.modify(&MACHINES, cluster, &name, Part::Status, |machine| {
+    let _ = seed.modify(&MACHINES, cluster, &name, WriteScope::Status, |machine| {
         field::set(machine, "/status/currentStatus/phase", phase);
     });
 }
 
-fn remove(seed: &Store, cluster: &str, node: &str) {
+fn delete_machine(seed: &ObjectStore, cluster: &str, node: &str) {
     let _ = seed.delete(
         &MACHINES,
         cluster,
         &format!("machine-{node}"),
-        &Deletion::now(),
+        &DeleteOptions::immediate(),
     );
 }

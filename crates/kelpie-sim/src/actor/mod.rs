@@ -1,20 +1,20 @@
-//! Who acts in a landscape beside its API servers.
+//! The actors of a landscape besides its API servers.
 //!
-//! A `Node` has a kubelet that renews its lease; `Lifecycle` is the controller of kube-controller-manager
-//! that turns silent nodes Unknown and evicts their pods; `MachineController` replaces their machines;
-//! `Deployments` makes pods follow replicas; `Dependants` crash while what they need is gone. Each is asked
-//! to act at an instant and changes a store; none waits for anything by itself, so that one schedule
-//! drives them all.
+//! A `SimNode` has a kubelet that renews its lease. `NodeLifecycleController` is the part of
+//! kube-controller-manager that marks silent nodes as Unknown and evicts their pods.
+//! `MachineController` replaces the machines of lost nodes, `DeploymentController` starts and stops
+//! pods, and `ApiServerPod` crashes while etcd is down. Each actor is called at an instant and
+//! changes a store. None of them waits, so one schedule drives them all.
 
-mod dependants;
-mod deployments;
-mod lifecycle;
+mod api_server_pod;
+mod deployment_controller;
 mod machines;
 mod node;
+mod node_lifecycle;
 
-pub(crate) use dependants::Dependants;
-pub use dependants::Turn;
-pub(crate) use deployments::{Deployments, Key};
-pub(crate) use lifecycle::{Lifecycle, TICK};
-pub(crate) use machines::{Deed, MACHINES, MachineController, create as create_machine, node_name};
-pub(crate) use node::{Health, Node, Pace};
+pub(crate) use api_server_pod::ApiServerPod;
+pub use api_server_pod::PodTransition;
+pub(crate) use deployment_controller::{DeploymentController, DeploymentKey};
+pub(crate) use machines::{MACHINES, MachineAction, MachineController, create_machine, node_name};
+pub(crate) use node::{KubeletTimings, NodeReadiness, SimNode};
+pub(crate) use node_lifecycle::{NODE_MONITOR_PERIOD, NodeLifecycleController};

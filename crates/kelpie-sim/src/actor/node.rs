@@ -11,181 +11,188 @@ use crate::clock;
 use crate::field;
 use crate::resource::{LEASES, NODES};
 use crate::server::VERSION;
-use crate::store::{Part, Store};
+use crate::store::{ObjectStore, WriteScope};
 
-/// Where leases of nodes are.
+/// The namespace of the nodes' leases.
 pub(crate) const NAMESPACE: &str = "kube-node-lease";
 
-/// A kubelet that failed tries again after so long: at once, or when the next renewal is due.
+/// The shortest delay before a kubelet retries a failed request, and the range of the random delay
+/// on top. The longest is about a renew interval.
 const SOONEST_RETRY: Duration = Duration::from_millis(200);
-const RETRIES: Duration = Duration::from_millis(9_800);
+const RETRY_SPREAD: Duration = Duration::from_millis(9_800);
 
-/// How much later than planned a renewal comes, at most.
+/// The largest delay of a renewal, as a share of the interval.
 const JITTER: f64 = 0.04;
 
-/// How often a kubelet reports that nothing has changed.
-const REPORT: Duration = Duration::from_mins(5);
+/// The interval at which a kubelet reports an unchanged status.
+const STATUS_REPORT_INTERVAL: Duration = Duration::from_mins(5);
 
-/// How fast kubelets work.
+/// The timings of a cluster's kubelets.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Pace {
-    pub(crate) renewal: Duration,
-    pub(crate) lease_seconds: u64,
+pub(crate) struct KubeletTimings {
+    pub(crate) renew_interval: Duration,
+    pub(crate) lease_duration_seconds: u64,
 }
 
-/// A node with all that its actors know about it.
+/// A node, and what its controllers know about it.
 #[derive(Debug)]
-pub(crate) struct Node {
+pub(crate) struct SimNode {
     pub(crate) name: Arc<str>,
-    /// Its place in the cluster, for faults of a share of the nodes.
+    /// The index in the cluster, by which faults select a share of the nodes.
     pub(crate) number: usize,
     pub(crate) zone: usize,
-    pub(crate) health: Health,
-    /// When its lease was last renewed, really.
+    pub(crate) readiness: NodeReadiness,
+    /// The real time of the last renewal, by a correct clock.
     pub(crate) renewed: Time,
-    /// How long it had not renewed before that.
-    pub(crate) gap: Duration,
-    /// When its Ready condition was last reported.
+    /// The time between the last renewal and the one before it.
+    pub(crate) previous_gap: Duration,
+    /// The real time of the last status report.
     pub(crate) reported: Time,
-    /// What kube-controller-manager remembers of it.
-    pub(crate) memory: Memory,
-    /// Faults keep it from its API server.
-    is_cut: bool,
-    /// By how many microseconds its clock is wrong.
-    offset: i64,
+    /// The memory of kube-controller-manager about this node.
+    pub(crate) health_data: NodeHealthData,
+    /// True while a fault keeps the kubelet from its API server.
+    is_cut_off: bool,
+    /// The error of the node's clock, in microseconds.
+    clock_offset: i64,
     next_renewal: Time,
     next_report: Time,
 }
 
-/// Its Ready condition.
+/// The status of the node's Ready condition.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Health {
+pub(crate) enum NodeReadiness {
     Ready,
-    /// Since when.
+    /// Unknown since this time.
     Unknown(Time),
 }
 
-/// What one process of kube-controller-manager has seen of a node.
+/// The observations of one kube-controller-manager process about a node, like its `nodeHealthData`.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Memory {
+pub(crate) struct NodeHealthData {
     pub(crate) renew_time: Option<Time>,
     pub(crate) reported: Option<Time>,
-    /// When it last saw a sign of life.
-    pub(crate) stamp: Option<Time>,
-    /// Since when it is known to be unreachable.
-    pub(crate) tainted: Option<Time>,
+    /// The last time at which a renewal or a status report was observed.
+    pub(crate) probe_timestamp: Option<Time>,
+    /// The time since which the node is tainted as unreachable.
+    pub(crate) tainted_since: Option<Time>,
     pub(crate) is_evicted: bool,
 }
 
-impl Node {
-    /// A node that joins now: its Node and its Lease are made.
+impl SimNode {
+    /// Creates the Node and the Lease of a node that joins now.
     pub(crate) fn join(
-        store: &Store,
+        store: &ObjectStore,
         (name, number, zone): (Arc<str>, usize, usize),
-        pace: Pace,
+        timings: KubeletTimings,
         now: Time,
         rng: &mut Rng,
     ) -> Self {
-        let node = store.create(&NODES, "", object(&name, zone, now));
+        let node = store.create(&NODES, "", node_object(&name, zone, now));
         let owner = node.map(|node| node["metadata"]["uid"].clone());
         let owner = owner.unwrap_or_default();
-        let lease = lease(&name, now, pace.lease_seconds, &owner);
-        // A name that is taken already is this node's own.
+        let lease = lease_object(&name, now, timings.lease_duration_seconds, &owner);
+        // An existing Lease of this name belongs to the node.
         let _ = store.create(&LEASES, NAMESPACE, lease);
         Self {
             name,
             number,
             zone,
-            health: Health::Ready,
+            readiness: NodeReadiness::Ready,
             renewed: now,
-            gap: Duration::ZERO,
+            previous_gap: Duration::ZERO,
             reported: now,
-            memory: Memory::default(),
-            is_cut: false,
-            offset: 0,
-            next_renewal: now.after(pace.renewal.mul_f64(rng.f64())),
-            next_report: now.after(REPORT.mul_f64(rng.f64())),
+            health_data: NodeHealthData::default(),
+            is_cut_off: false,
+            clock_offset: 0,
+            next_renewal: now.after(timings.renew_interval.mul_f64(rng.f64())),
+            next_report: now.after(STATUS_REPORT_INTERVAL.mul_f64(rng.f64())),
         }
     }
 
-    /// Lets the kubelet work until `now`.
-    pub(crate) fn settle(&mut self, store: &Store, pace: Pace, now: Time, rng: &mut Rng) {
-        if self.is_cut {
+    /// Makes the renewals and reports that are due until `now`.
+    pub(crate) fn catch_up(
+        &mut self,
+        store: &ObjectStore,
+        timings: KubeletTimings,
+        now: Time,
+        rng: &mut Rng,
+    ) {
+        if self.is_cut_off {
             return;
         }
         while self.next_renewal <= now {
             let at = self.next_renewal;
-            let shown = Time::from_micros(at.as_micros().saturating_add(self.offset));
+            let shown = Time::from_micros(at.as_micros().saturating_add(self.clock_offset));
             if store.renew(NAMESPACE, &self.name, shown).is_ok() {
-                self.gap = at.since(self.renewed);
+                self.previous_gap = at.since(self.renewed);
                 self.renewed = at;
             }
-            self.next_renewal = at.after(pace.renewal.mul_f64(1.0 + JITTER * rng.f64()));
+            self.next_renewal = at.after(timings.renew_interval.mul_f64(1.0 + JITTER * rng.f64()));
         }
         if self.next_report <= now {
-            self.report(store, rng);
+            self.report_ready(store, rng);
         }
     }
 
-    /// Reports that it is ready, and counts as such.
-    fn report(&mut self, store: &Store, rng: &mut Rng) {
+    /// Reports Ready, which makes the node Ready at once.
+    fn report_ready(&mut self, store: &ObjectStore, rng: &mut Rng) {
         let at = self.next_report;
-        let shown = clock::seconds(Time::from_micros(
-            at.as_micros().saturating_add(self.offset),
+        let shown = clock::rfc3339(Time::from_micros(
+            at.as_micros().saturating_add(self.clock_offset),
         ));
-        let written = store.modify(&NODES, "", &self.name, Part::Status, |node| {
+        let written = store.modify(&NODES, "", &self.name, WriteScope::Status, |node| {
             set_ready(node, "True", &shown);
         });
         if written.is_ok() {
             self.reported = at;
-            self.health = Health::Ready;
+            self.readiness = NodeReadiness::Ready;
         }
-        self.next_report = at.after(REPORT.mul_f64(1.0 + JITTER * rng.f64()));
+        self.next_report = at.after(STATUS_REPORT_INTERVAL.mul_f64(1.0 + JITTER * rng.f64()));
     }
 
-    /// Cuts the kubelet off, or lets it through again. It has to be settled before.
-    pub(crate) fn set_cut(&mut self, is_cut: bool, now: Time, rng: &mut Rng) {
-        if self.is_cut && !is_cut {
-            let wait = retry(rng);
+    /// Cuts the kubelet off, or reconnects it. Call [`SimNode::catch_up`] first.
+    pub(crate) fn set_cut_off(&mut self, is_cut_off: bool, now: Time, rng: &mut Rng) {
+        if self.is_cut_off && !is_cut_off {
+            let wait = retry_delay(rng);
             self.next_renewal = self.next_renewal.max(now.after(wait));
-            if self.health != Health::Ready {
-                self.hurry_report(now.after(wait));
+            if self.readiness != NodeReadiness::Ready {
+                self.report_by(now.after(wait));
             }
             self.next_report = self.next_report.max(now.after(wait));
         }
-        self.is_cut = is_cut;
+        self.is_cut_off = is_cut_off;
     }
 
-    /// A kubelet that sees that others take it for dead says otherwise soon.
-    pub(crate) fn hurry_report(&mut self, at: Time) {
+    /// Makes the kubelet report its status by `at`, because the API server shows it as Unknown.
+    pub(crate) fn report_by(&mut self, at: Time) {
         self.next_report = self.next_report.min(at);
     }
 
-    /// It does not reach its API server.
-    pub(crate) fn is_cut(&self) -> bool {
-        self.is_cut
+    /// Returns whether a fault keeps the kubelet from its API server.
+    pub(crate) fn is_cut_off(&self) -> bool {
+        self.is_cut_off
     }
 
-    pub(crate) fn set_offset(&mut self, micros: i64) {
-        self.offset = micros;
+    pub(crate) fn set_clock_offset(&mut self, micros: i64) {
+        self.clock_offset = micros;
     }
 
-    /// Turns it Unknown, as kube-controller-manager does.
-    pub(crate) fn turn_unknown(&mut self, store: &Store, now: Time, rng: &mut Rng) {
-        let shown = clock::seconds(now);
-        // A node that somebody has deleted cannot be marked any more.
-        let _ = store.modify(&NODES, "", &self.name, Part::Status, |node| {
+    /// Marks the node as Unknown, as kube-controller-manager does.
+    pub(crate) fn turn_unknown(&mut self, store: &ObjectStore, now: Time, rng: &mut Rng) {
+        let shown = clock::rfc3339(now);
+        // The Node may have been deleted by a client.
+        let _ = store.modify(&NODES, "", &self.name, WriteScope::Status, |node| {
             set_ready(node, "Unknown", &shown);
         });
         self.taint(store, true);
-        self.health = Health::Unknown(now);
-        self.hurry_report(now.after(retry(rng)));
+        self.readiness = NodeReadiness::Unknown(now);
+        self.report_by(now.after(retry_delay(rng)));
     }
 
-    /// Keeps pods away from it, or lets them come again.
-    pub(crate) fn taint(&self, store: &Store, is_tainted: bool) {
+    /// Sets or removes the taint of unreachable nodes.
+    pub(crate) fn taint(&self, store: &ObjectStore, is_tainted: bool) {
         let taints = json!([{ "key": "node.kubernetes.io/unreachable", "effect": "NoExecute" }]);
-        let _ = store.modify(&NODES, "", &self.name, Part::Object, |node| {
+        let _ = store.modify(&NODES, "", &self.name, WriteScope::Object, |node| {
             if is_tainted {
                 field::set(node, "/spec/taints", taints);
             } else if let Some(Value::Object(spec)) = node.get_mut("spec") {
@@ -194,16 +201,16 @@ impl Node {
         });
     }
 
-    /// Its Node and its Lease go.
-    pub(crate) fn leave(&self, store: &Store) {
-        let how = crate::store::Deletion::now();
-        let _ = store.delete(&NODES, "", &self.name, &how);
-        let _ = store.delete(&LEASES, NAMESPACE, &self.name, &how);
+    /// Deletes the Node and its Lease.
+    pub(crate) fn leave(&self, store: &ObjectStore) {
+        let options = crate::store::DeleteOptions::immediate();
+        let _ = store.delete(&NODES, "", &self.name, &options);
+        let _ = store.delete(&LEASES, NAMESPACE, &self.name, &options);
     }
 }
 
-fn retry(rng: &mut Rng) -> Duration {
-    SOONEST_RETRY + RETRIES.mul_f64(rng.f64())
+fn retry_delay(rng: &mut Rng) -> Duration {
+    SOONEST_RETRY + RETRY_SPREAD.mul_f64(rng.f64())
 }
 
 fn set_ready(node: &mut Value, status: &str, at: &str) {
@@ -225,8 +232,8 @@ fn set_ready(node: &mut Value, status: &str, at: &str) {
     ready.insert("message".into(), message.into());
 }
 
-fn object(name: &str, zone: usize, now: Time) -> Value {
-    let now = clock::seconds(now);
+fn node_object(name: &str, zone: usize, now: Time) -> Value {
+    let now = clock::rfc3339(now);
     json!({
         "metadata": {
             "name": name,
@@ -244,7 +251,7 @@ fn object(name: &str, zone: usize, now: Time) -> Value {
                 "lastHeartbeatTime": now,
                 "lastTransitionTime": now,
             }],
-            // All of it: there are clients that take a node for broken whose kubelet leaves something out.
+            // Complete, because some clients reject a node with missing fields.
             "nodeInfo": {
                 "architecture": "amd64",
                 "bootID": "",
@@ -261,7 +268,7 @@ fn object(name: &str, zone: usize, now: Time) -> Value {
     })
 }
 
-fn lease(name: &str, now: Time, seconds: u64, owner: &Value) -> Value {
+fn lease_object(name: &str, now: Time, seconds: u64, owner: &Value) -> Value {
     let mut lease = json!({
         "metadata": { "name": name },
         "spec": {
@@ -280,11 +287,11 @@ fn lease(name: &str, now: Time, seconds: u64, owner: &Value) -> Value {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::clock::Clock;
+    use crate::clock::SimClock;
 
-    const PACE: Pace = Pace {
-        renewal: Duration::from_secs(10),
-        lease_seconds: 40,
+    const TIMINGS: KubeletTimings = KubeletTimings {
+        renew_interval: Duration::from_secs(10),
+        lease_duration_seconds: 40,
     };
 
     fn at(seconds: u64) -> Time {
@@ -292,31 +299,31 @@ mod tests {
     }
 
     #[test]
-    fn a_node_goes_on_whatever_others_have_made_of_its_objects() {
-        for rubbish in [
+    fn node_survives_corrupted_objects() {
+        for garbage in [
             json!("x"),
             json!([]),
             json!({ "conditions": "x", "taints": 1 }),
         ] {
-            let store = Store::new(Clock::new(|| at(0)), 1);
+            let store = ObjectStore::new(SimClock::new(|| at(0)), 1);
             let mut rng = Rng::with_seed(1);
-            let mut node = Node::join(&store, ("n".into(), 0, 0), PACE, at(0), &mut rng);
-            let spoil = |object: &mut Value| {
-                object["spec"] = rubbish.clone();
-                object["status"] = rubbish.clone();
+            let mut node = SimNode::join(&store, ("n".into(), 0, 0), TIMINGS, at(0), &mut rng);
+            let corrupt = |object: &mut Value| {
+                object["spec"] = garbage.clone();
+                object["status"] = garbage.clone();
             };
             let places = [(&LEASES, NAMESPACE), (&NODES, "")];
             for (resource, namespace) in places {
-                for part in [Part::Object, Part::Status] {
-                    let spoilt = store.modify(resource, namespace, "n", part, spoil);
-                    spoilt.unwrap();
+                for scope in [WriteScope::Object, WriteScope::Status] {
+                    let corrupted = store.modify(resource, namespace, "n", scope, corrupt);
+                    corrupted.unwrap();
                 }
             }
             node.turn_unknown(&store, at(50), &mut rng);
             let shown = store.get(&NODES, "", "n").unwrap();
             assert_eq!(shown["status"]["conditions"][0]["status"], "Unknown");
             assert_eq!(shown["spec"]["taints"][0]["effect"], "NoExecute");
-            node.settle(&store, PACE, at(400), &mut rng);
+            node.catch_up(&store, TIMINGS, at(400), &mut rng);
             node.taint(&store, false);
             let shown = store.get(&NODES, "", "n").unwrap();
             assert_eq!(shown["status"]["conditions"][0]["status"], "True");

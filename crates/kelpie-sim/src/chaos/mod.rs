@@ -1,105 +1,107 @@
-//! Chaos: landscapes and what goes wrong in them by the roll of dice, for tests of who watches over them.
+//! Chaos tests: random landscapes and faults, and audited replicas of a watchdog.
 //!
-//! Reading order: everything of a [`Chaos`] follows from its seed. A [`Subject`] has to endure it:
-//! [`Chaos::endure`] plays it in virtual time with a crew of the subject's replicas, and an [`Auditor`]
-//! holds them to what they promise, with what it knows of the [`Case`]. A [`Search`] does so for many seeds;
-//! one that fails is told with the faults that it needs and the command that replays it.
+//! Reading order: a [`ChaosRun`] is generated from an RNG seed. [`ChaosRun::run`] plays it in
+//! virtual time against replicas of a [`Subject`], and an [`Auditor`] checks the subject's
+//! invariants with an [`AuditContext`]. A [`RunSet`] does so for many runs. A run that fails is
+//! reported with the faults it needs and the command that replays it.
 //!
-//! The seed decides on the landscape, the faults, how long each request is under way, every jitter, and which
-//! of the connections that are ready at the same instant goes first. It does not decide on the order of tasks
-//! of a replica that wait for nothing outside it: those go as the runtime has them.
+//! The RNG seed decides on the landscape, the faults, the latency of each request, every jitter,
+//! and which of the connections that are ready at the same instant goes first. It does not decide
+//! on the order of tasks in a replica that wait for nothing outside it: the runtime does.
 
-mod case;
-mod crew;
-mod endurance;
+mod audit_context;
+mod failure_report;
 mod panics;
-mod search;
-mod story;
+mod replicas;
+mod run;
+mod run_set;
 mod trace;
 
 use std::fmt::Debug;
 use std::time::Duration;
 
 use fastrand::Rng;
-use kelpie_config::scenario::{Clusters, Fault, Incident, Scenario};
+use kelpie_config::scenario::{ClusterSelection, Fault, Incident, Scenario};
 
-pub use case::Case;
-pub use endurance::{ChaosError, Outcome};
-pub use search::Search;
+pub use audit_context::AuditContext;
+pub use run::{ChaosError, ChaosOutcome};
+pub use run_set::RunSet;
 
-use crate::{Happening, Landscape, Plan, Process};
+use crate::{Landscape, LandscapePlan, SimEvent, SimProcess};
 
-/// Nothing goes wrong in the beginning, so that everybody is in their stride.
-const START: Duration = Duration::from_mins(2);
+/// The time without faults at the start, in which the replicas get into their steady state.
+const WARM_UP: Duration = Duration::from_mins(2);
 
-/// Who is put to the test.
+/// A component under test.
 pub trait Subject {
-    /// What a replica shows of itself.
-    type Shows;
-    /// Who looks at what it does.
+    /// The replica's interface for the test, such as its metrics.
+    type Exposed;
+    /// Checks the component's invariants.
     type Auditor: Auditor;
-    /// Its name on the command line.
+    /// The component's name in `cargo xtask sim`.
     const NAME: &'static str;
-    /// The Lease in `garden` by which replicas agree on the one that acts.
+    /// The Lease in `garden` by which replicas elect a leader.
     const LEASE: &'static str;
-    /// On the average something goes wrong so often.
-    const PAUSE: Duration;
+    /// The average time between two faults.
+    const FAULT_INTERVAL: Duration;
 
-    /// Something that goes wrong.
-    fn fault(plan: &Plan, rng: &mut Rng) -> Fault;
+    /// Returns a random fault.
+    fn random_fault(plan: &LandscapePlan, rng: &mut Rng) -> Fault;
 
-    /// Starts a replica that takes part in an election, or is alone.
-    fn start(landscape: &Landscape, name: &str, elected: bool) -> Process<Self::Shows>;
+    /// Starts a replica. It runs for election if `elected`, and is the only one otherwise.
+    fn start(landscape: &Landscape, name: &str, elected: bool) -> SimProcess<Self::Exposed>;
 
-    /// What it still keeps of clusters that are gone for a while; it should be nothing.
-    fn leftovers(shows: &Self::Shows) -> Vec<String>;
+    /// Returns what a replica still holds of clusters that were deleted a while ago. It should be
+    /// empty.
+    fn leftovers(exposed: &Self::Exposed) -> Vec<String>;
 }
 
-/// Holds replicas to what their kind promises: by what the seed's API server has and by how the landscape
-/// really is, never by what they say.
+/// Checks the invariants of a [`Subject`], by the seed's objects and the landscape's real state,
+/// never by what the replicas report.
 pub trait Auditor: Send + 'static {
-    /// How much there was to look at: or a test might look at nothing.
-    type Figures: Debug + PartialEq + Send;
+    /// Counters of the situations that were checked, so that a test can assert that there were
+    /// some.
+    type Counts: Debug + PartialEq + Send;
 
-    /// Looks into it from the beginning.
-    fn new(case: Case) -> Self;
+    /// Starts the audit at the beginning of a run.
+    fn new(context: AuditContext) -> Self;
 
-    /// What it knows, and what it has found.
-    fn case(&mut self) -> &mut Case;
+    /// Returns the context, with the violations found so far.
+    fn context(&mut self) -> &mut AuditContext;
 
-    /// Something has happened.
-    fn see(&mut self, happening: &Happening);
+    /// Checks the invariants after an event.
+    fn observe(&mut self, event: &SimEvent);
 
-    /// Faults are over for long.
-    fn close(&mut self);
+    /// Checks the final state, long after the last fault.
+    fn finish(&mut self);
 
-    /// How much it has seen.
-    fn figures(&self) -> Self::Figures;
+    /// Returns the counters so far.
+    fn counts(&self) -> Self::Counts;
 }
 
-/// A landscape, what goes wrong in it, and how it is watched.
+/// A landscape, its faults, and the number of replicas that watch it.
 #[derive(Clone, Debug)]
-pub struct Chaos {
-    /// The landscape.
-    pub plan: Plan,
-    /// What goes wrong in it, from the beginning on.
+pub struct ChaosRun {
+    /// The size and timings of the landscape.
+    pub plan: LandscapePlan,
+    /// The faults, relative to the start of the run.
     pub scenario: Scenario,
-    /// How many replicas watch over it; of several one acts.
+    /// The number of replicas; with more than one, they elect a leader.
     pub watchdogs: usize,
 }
 
-impl Chaos {
-    /// Everything follows from the seed. Faults go on for `length`.
-    pub fn new<S: Subject>(seed: u64, length: Duration) -> Self {
-        let mut rng = Rng::with_seed(seed);
-        let plan = Plan {
-            seed,
+impl ChaosRun {
+    /// Generates a run. `length` is the time in which faults occur.
+    pub fn new<S: Subject>(rng_seed: u64, length: Duration) -> Self {
+        let mut rng = Rng::with_seed(rng_seed);
+        let plan = LandscapePlan {
+            rng_seed,
             clusters: rng.usize(1..=3),
             nodes: rng.usize(2..=7),
             replicas: [rng.u32(1..=2), rng.u32(1..=2), rng.u32(0..=2)],
-            ..Plan::default()
+            ..LandscapePlan::default()
         };
-        let share = length.as_secs_f64() / S::PAUSE.as_secs_f64();
+        let share = length.as_secs_f64() / S::FAULT_INTERVAL.as_secs_f64();
         #[expect(
             clippy::cast_possible_truncation,
             clippy::cast_sign_loss,
@@ -109,26 +111,26 @@ impl Chaos {
         let incidents = (0..count).map(|_| incident::<S>(&plan, length, &mut rng));
         Self {
             scenario: Scenario {
-                name: format!("seed {seed}"),
-                length: START + length,
+                name: format!("run {rng_seed}"),
+                length: WARM_UP + length,
                 incidents: incidents.collect(),
                 ..Scenario::default()
             },
-            // Two of them cost as much as three alone: they look at their Lease all the time.
+            // Two replicas cost three times as much as one, because both keep polling the Lease.
             watchdogs: if rng.u8(0..3) == 0 { 2 } else { 1 },
             plan,
         }
     }
 }
 
-fn incident<S: Subject>(plan: &Plan, length: Duration, rng: &mut Rng) -> Incident {
-    let at = START + length.mul_f64(rng.f64());
+fn incident<S: Subject>(plan: &LandscapePlan, length: Duration, rng: &mut Rng) -> Incident {
+    let at = WARM_UP + length.mul_f64(rng.f64());
     let lasts = Duration::from_secs(*rng.choice(&[5, 20, 45, 60, 90, 180, 300]).unwrap_or(&60));
-    // Faults are over before the run is.
-    let lasts = lasts.min((START + length).saturating_sub(at));
+    // All faults end before the run does.
+    let lasts = lasts.min((WARM_UP + length).saturating_sub(at));
     let clusters = match rng.u8(0..3) {
-        0 => Clusters::All,
-        _ => Clusters::Numbers(vec![rng.usize(0..plan.clusters)]),
+        0 => ClusterSelection::All,
+        _ => ClusterSelection::Numbers(vec![rng.usize(0..plan.clusters)]),
     };
-    Incident::new(at, Some(lasts), S::fault(plan, rng)).of(clusters)
+    Incident::new(at, Some(lasts), S::random_fault(plan, rng)).in_clusters(clusters)
 }

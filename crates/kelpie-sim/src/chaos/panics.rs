@@ -1,24 +1,24 @@
-//! Panics are defects, whoever catches them.
+//! Panics during a run count as violations, even if they are caught.
 
 use std::cell::RefCell;
 use std::panic;
 use std::sync::Once;
 
 thread_local! {
-    /// Those of this thread that nobody has taken yet. A run has its thread to itself.
+    /// The panics of this thread that have not been taken yet. A run has a thread to itself.
     static PANICS: RefCell<Vec<String>> = const { RefCell::new(Vec::new()) };
 }
 
-/// Takes the panics of this thread since the last time, in any of its tasks: of those that nobody waits
-/// for nothing else would be heard, and a probe that ends by one is just started again.
+/// Takes the panics of all tasks of this thread since the last call. Panics of detached tasks would
+/// be lost otherwise, and a probe that panics is just restarted.
 pub(super) fn take() -> Vec<String> {
-    static LISTEN: Once = Once::new();
-    LISTEN.call_once(|| {
-        let before = panic::take_hook();
+    static INSTALL_HOOK: Once = Once::new();
+    INSTALL_HOOK.call_once(|| {
+        let previous = panic::take_hook();
         panic::set_hook(Box::new(move |panic| {
-            // A thread that is about to end has no list any more.
+            // A thread that is exiting has no list any more.
             let _ = PANICS.try_with(|panics| panics.borrow_mut().push(panic.to_string()));
-            before(panic);
+            previous(panic);
         }));
     });
     PANICS.take()

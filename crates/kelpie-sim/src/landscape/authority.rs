@@ -1,4 +1,4 @@
-//! Who vouches for the API servers.
+//! The certificate authority of a landscape's API servers.
 
 use std::fmt;
 
@@ -10,34 +10,34 @@ use rcgen::{
 
 use super::LandscapeError;
 
-/// A certificate authority, and a certificate for loopback.
-pub(super) struct Authority {
-    /// Its certificate.
+/// A certificate authority, with a serving certificate for loopback.
+pub(super) struct CertificateAuthority {
+    /// The CA certificate, as PEM.
     pub(super) pem: String,
     chain: String,
     key: KeyPair,
 }
 
-impl Authority {
-    /// A new one, with new keys.
+impl CertificateAuthority {
+    /// Creates an authority with new keys.
     pub(super) fn new() -> Result<Self, LandscapeError> {
-        Self::make().map_err(|error| LandscapeError::Certificate(error.to_string()))
+        Self::generate().map_err(|error| LandscapeError::Certificate(error.to_string()))
     }
 
-    fn make() -> Result<Self, rcgen::Error> {
-        let mut own = CertificateParams::default();
-        own.distinguished_name = named("kelpie demo");
-        own.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
-        own.key_usages = vec![KeyUsagePurpose::KeyCertSign];
-        let issuer = CertifiedIssuer::self_signed(own, KeyPair::generate()?)?;
+    fn generate() -> Result<Self, rcgen::Error> {
+        let mut ca = CertificateParams::default();
+        ca.distinguished_name = common_name("kelpie demo");
+        ca.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+        ca.key_usages = vec![KeyUsagePurpose::KeyCertSign];
+        let issuer = CertifiedIssuer::self_signed(ca, KeyPair::generate()?)?;
         let key = KeyPair::generate()?;
         let names = ["127.0.0.1".to_owned(), "localhost".to_owned()];
         let mut serving = CertificateParams::new(names)?;
-        // OpenSSL takes a certificate whose subject is its issuer for one that nobody else vouches for.
-        serving.distinguished_name = named("kube-apiserver");
+        // OpenSSL takes a certificate whose subject equals its issuer for a self-signed one.
+        serving.distinguished_name = common_name("kube-apiserver");
         serving.key_usages = vec![KeyUsagePurpose::DigitalSignature];
         serving.extended_key_usages = vec![ExtendedKeyUsagePurpose::ServerAuth];
-        // Newer versions of Python ask for it.
+        // Newer versions of Python require it.
         serving.use_authority_key_identifier_extension = true;
         let chain = serving.signed_by(&key, &issuer)?;
         Ok(Self {
@@ -47,7 +47,7 @@ impl Authority {
         })
     }
 
-    /// As API servers appear.
+    /// Returns the TLS configuration that the API servers share.
     pub(super) fn server(&self) -> Result<TlsServer, LandscapeError> {
         let key = self.key.serialize_pem().into_bytes().into();
         let identity = Identity::from_pem(self.chain.as_bytes(), &key);
@@ -56,14 +56,14 @@ impl Authority {
     }
 }
 
-fn named(name: &str) -> DistinguishedName {
-    let mut full = DistinguishedName::new();
-    full.push(DnType::CommonName, name);
-    full
+fn common_name(value: &str) -> DistinguishedName {
+    let mut name = DistinguishedName::new();
+    name.push(DnType::CommonName, value);
+    name
 }
 
-/// Its key is secret.
-impl fmt::Debug for Authority {
+/// Omits the private key, which is secret.
+impl fmt::Debug for CertificateAuthority {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Authority").finish_non_exhaustive()
     }

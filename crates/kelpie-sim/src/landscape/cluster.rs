@@ -4,265 +4,305 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use fastrand::Rng;
-use kelpie_config::scenario::{Fault, Nodes};
+use kelpie_config::scenario::{Fault, NodeSelection};
 use kelpie_core::Time;
 
-use super::happening::What;
+use super::event::SimEventKind;
 use super::report::Damage;
-use super::{Plan, objects};
+use super::{LandscapePlan, objects};
 use crate::actor::{
-    Deed, Dependants, Health, Lifecycle, MachineController, Node, Pace, TICK, create_machine,
-    node_name,
+    ApiServerPod, KubeletTimings, MachineAction, MachineController, NODE_MONITOR_PERIOD,
+    NodeLifecycleController, NodeReadiness, SimNode, create_machine, node_name,
 };
-use crate::fault::{Weather, is_meant};
-use crate::server::{Fate, Server, User};
-use crate::store::Store;
+use crate::fault::{ActiveFaults, selects_node};
+use crate::server::{FaultInjection, SimServer, UserInfo};
+use crate::store::ObjectStore;
 
-/// kube-controller-manager gives up when it has not reached the API server for so long; another process
-/// begins without what this one remembered.
-const ELECTION: Duration = Duration::from_secs(15);
+/// kube-controller-manager exits when it cannot renew its leader Lease for this long. The process
+/// that replaces it starts without its memory.
+const LEADER_ELECTION_TIMEOUT: Duration = Duration::from_secs(15);
 
-/// One cluster with everybody who acts in it.
+/// One cluster with its nodes and controllers.
 #[derive(Debug)]
-pub(super) struct Cluster {
+pub(super) struct SimCluster {
     pub(super) name: Arc<str>,
-    pub(super) server: Server,
-    pub(super) weather: Weather,
-    /// In the order of their names.
-    pub(super) nodes: Vec<Node>,
-    lifecycle: Lifecycle,
+    pub(super) server: SimServer,
+    pub(super) faults: ActiveFaults,
+    /// The nodes, sorted by name.
+    pub(super) nodes: Vec<SimNode>,
+    lifecycle: NodeLifecycleController,
     machines: MachineController,
-    dependants: Dependants,
-    partitions: Vec<(usize, Nodes)>,
-    clocks: Vec<(usize, Nodes, i64)>,
+    api_server_pod: ApiServerPod,
+    partitions: Vec<(usize, NodeSelection)>,
+    clocks: Vec<(usize, NodeSelection, i64)>,
     down_since: Option<Time>,
-    /// For how long its API server was there for nobody, until `down_since`.
-    down: Duration,
+    /// The API server's accumulated downtime, without the outage since `down_since`.
+    total_downtime: Duration,
     next_tick: Time,
-    /// How the watchdog reaches it.
+    /// The URL in the watchdog's kubeconfig.
     pub(super) url: String,
-    /// How long before its deadline it was fenced the last time, in seconds, if there was one.
+    /// The seconds between the last fence and its deadline. `None` if there was no deadline.
     pub(super) margin: Option<f64>,
-    /// The watchdog has stopped kube-controller-manager.
+    /// True while kube-controller-manager is stopped by the watchdog.
     pub(super) is_fenced: bool,
-    rotations: u32,
-    pace: Pace,
+    token_number: u32,
+    timings: KubeletTimings,
     pods_per_node: u64,
-    size: usize,
+    node_count: usize,
     pub(super) rng: Rng,
 }
 
-/// What a cluster's actors work with.
-pub(super) struct Scene<'a> {
-    pub(super) seed: &'a Store,
+/// The seed, the time, and the outputs of one step of a cluster.
+pub(super) struct StepContext<'a> {
+    pub(super) seed: &'a ObjectStore,
     pub(super) now: Time,
     pub(super) damage: &'a mut Damage,
-    pub(super) happened: &'a mut Vec<What>,
+    pub(super) events: &'a mut Vec<SimEventKind>,
 }
 
-impl Cluster {
-    /// Everything is made and well.
+impl SimCluster {
+    /// Creates a healthy cluster with its objects in the seed.
     pub(super) fn new(
         (name, url): (Arc<str>, String),
-        server: Server,
-        plan: &Plan,
-        seed: &Store,
+        server: SimServer,
+        plan: &LandscapePlan,
+        seed: &ObjectStore,
         mut rng: Rng,
         now: Time,
     ) -> Self {
-        objects::namespace(seed, &name);
-        let pace = Pace {
-            renewal: plan.renewal,
-            lease_seconds: plan.renewal.as_secs().max(1) * 4,
+        objects::create_namespace(seed, &name);
+        let timings = KubeletTimings {
+            renew_interval: plan.renew_interval,
+            lease_duration_seconds: plan.renew_interval.as_secs().max(1) * 4,
         };
         let nodes = (0..plan.nodes).map(|number| {
-            let place = (node_name(number).into(), number, number % plan.zones.max(1));
-            let node = Node::join(server.store(), place, pace, now, &mut rng);
+            let identity = (node_name(number).into(), number, number % plan.zones.max(1));
+            let node = SimNode::join(server.store(), identity, timings, now, &mut rng);
             create_machine(seed, &name, &node.name, "Running");
             node
         });
         let nodes = nodes.collect();
-        let phase = TICK.mul_f64(rng.f64());
+        let phase = NODE_MONITOR_PERIOD.mul_f64(rng.f64());
         Self {
             nodes,
-            lifecycle: Lifecycle::new(plan.grace, plan.eviction),
-            machines: MachineController::new(plan.machine_health, plan.machine_boot, plan.nodes),
-            dependants: Dependants::new(seed, &name, plan.pod_start, now),
+            lifecycle: NodeLifecycleController::new(plan.grace, plan.eviction_timeout),
+            machines: MachineController::new(
+                plan.machine_health_timeout,
+                plan.machine_boot_time,
+                plan.nodes,
+            ),
+            api_server_pod: ApiServerPod::new(seed, &name, plan.pod_start, now),
             name,
             server,
-            weather: Weather::new(plan.latency, rng.fork()),
+            faults: ActiveFaults::new(plan.latency, rng.fork()),
             partitions: Vec::new(),
             clocks: Vec::new(),
             down_since: None,
-            down: Duration::ZERO,
+            total_downtime: Duration::ZERO,
             next_tick: now.after(phase),
             url,
             margin: None,
             is_fenced: false,
-            rotations: 0,
-            pace,
+            token_number: 0,
+            timings,
             pods_per_node: plan.pods_per_node,
-            size: plan.nodes,
+            node_count: plan.nodes,
             rng,
         }
     }
 
-    /// The kubeconfig gets a token that was worth nothing before; the one before is worth nothing now.
-    pub(super) fn rotate(&mut self, seed: &Store, authority: &str) {
+    /// Writes a kubeconfig with a new token and revokes the previous token.
+    pub(super) fn rotate_token(&mut self, seed: &ObjectStore, ca_pem: &str) {
         let users = self.server.users();
         let token = |name: &str, number: u32| format!("{name}-{number}");
-        users.remove_token(&token(&self.name, self.rotations));
-        self.rotations += 1;
-        let token = token(&self.name, self.rotations);
-        users.add_token(&token, User::new("watchdog", &["system:masters"]));
-        let kubeconfig = objects::kubeconfig(&[(&self.name, &self.url)], authority, &token);
-        objects::secret(seed, &self.name, &kubeconfig);
+        users.remove_token(&token(&self.name, self.token_number));
+        self.token_number += 1;
+        let token = token(&self.name, self.token_number);
+        users.add_token(&token, UserInfo::new("watchdog", &["system:masters"]));
+        let kubeconfig = objects::kubeconfig(&[(&self.name, &self.url)], ca_pem, &token);
+        objects::write_kubeconfig_secret(seed, &self.name, &kubeconfig);
     }
 
-    /// Nobody reaches its API server.
+    /// Returns whether the API server is unreachable for all clients.
     pub(super) fn is_down(&self) -> bool {
-        self.weather.is_down() || !self.dependants.is_up()
+        self.faults.is_down() || !self.api_server_pod.is_running()
     }
 
-    /// For how long that was so.
-    pub(super) fn down(&self, now: Time) -> Duration {
+    /// Returns how long the API server has been unreachable, in total.
+    pub(super) fn total_downtime(&self, now: Time) -> Duration {
         let this_time = self.down_since.map(|since| now.since(since));
-        self.down + this_time.unwrap_or_default()
+        self.total_downtime + this_time.unwrap_or_default()
     }
 
-    /// Lets the kubelets work until now: they are as far as anybody can see.
-    pub(super) fn settle(&mut self, now: Time) {
-        let (store, pace) = (self.server.store(), self.pace);
+    /// Makes the kubelets' renewals and reports that are due until `now`. They are computed lazily,
+    /// before their effect can be seen.
+    pub(super) fn catch_up(&mut self, now: Time) {
+        let (store, timings) = (self.server.store(), self.timings);
         for node in &mut self.nodes {
-            node.settle(store, pace, now, &mut self.rng);
+            node.catch_up(store, timings, now, &mut self.rng);
         }
     }
 
-    /// What becomes of a request of the watchdog.
-    pub(super) fn fate(&mut self, now: Time) -> Fate {
-        self.settle(now);
+    /// Returns the faults to inject into a request of the watchdog.
+    pub(super) fn injection(&mut self, now: Time) -> FaultInjection {
+        self.catch_up(now);
         if self.is_down() {
-            return Fate::reset();
+            return FaultInjection::reset();
         }
-        self.weather.fate()
+        self.faults.injection()
     }
 
-    pub(super) fn begin(&mut self, number: usize, fault: &Fault, seed: &Store, now: Time) {
-        self.settle(now);
+    pub(super) fn begin_fault(
+        &mut self,
+        number: usize,
+        fault: &Fault,
+        seed: &ObjectStore,
+        now: Time,
+    ) {
+        self.catch_up(now);
         match fault {
             Fault::Partition(nodes) => self.partitions.push((number, *nodes)),
             Fault::NodeClock(nodes, by) => self.clocks.push((number, *nodes, *by)),
-            Fault::EtcdOutage => self.dependants.serve(seed, false, now),
-            Fault::StaleReads(_) => self.weather.remember(number, self.server.store().copy()),
+            Fault::EtcdOutage => self.api_server_pod.set_etcd_ready(seed, false, now),
+            Fault::StaleReads(_) => self
+                .faults
+                .add_stale_store(number, self.server.store().snapshot()),
             _ => {}
         }
-        self.weather.begin(number, fault);
-        self.adjust(now);
+        self.faults.begin(number, fault);
+        self.apply_faults(now);
     }
 
-    pub(super) fn end(&mut self, number: usize, fault: &Fault, seed: &Store, now: Time) {
-        self.settle(now);
+    pub(super) fn end_fault(
+        &mut self,
+        number: usize,
+        fault: &Fault,
+        seed: &ObjectStore,
+        now: Time,
+    ) {
+        self.catch_up(now);
         self.partitions.retain(|(own, _)| *own != number);
         self.clocks.retain(|(own, ..)| *own != number);
-        self.weather.end(number);
-        if *fault == Fault::EtcdOutage && !self.weather.lacks_etcd() {
-            self.dependants.serve(seed, true, now);
+        self.faults.end(number);
+        if *fault == Fault::EtcdOutage && !self.faults.is_etcd_down() {
+            self.api_server_pod.set_etcd_ready(seed, true, now);
         }
-        self.adjust(now);
+        self.apply_faults(now);
     }
 
-    /// Makes everybody feel what the faults of the moment are.
-    fn adjust(&mut self, now: Time) {
+    /// Applies the active faults to the API server's watches and to the nodes.
+    fn apply_faults(&mut self, now: Time) {
         let is_down = self.is_down();
         match (is_down, self.down_since) {
             (true, None) => {
                 self.down_since = Some(now);
-                self.server.cut_watches(|_| true);
+                self.server.reset_watches(|_| true);
             }
             (false, Some(since)) => {
                 self.down_since = None;
-                self.down += now.since(since);
-                if now >= since.after(ELECTION) {
-                    self.lifecycle.forget(&mut self.nodes, now);
+                self.total_downtime += now.since(since);
+                if now >= since.after(LEADER_ELECTION_TIMEOUT) {
+                    self.lifecycle.restart(&mut self.nodes, now);
                 }
             }
             _ => {}
         }
-        self.server.hold_watches(self.weather.hangs());
+        self.server.stall_watches(self.faults.is_stalled());
         for node in &mut self.nodes {
-            let place = (node.number, node.zone);
-            let is_cut = is_down || is_in(&self.partitions, place, self.size);
-            node.set_cut(is_cut, now, &mut self.rng);
-            let meant = |(_, nodes, _): &&(usize, Nodes, i64)| is_meant(*nodes, place, self.size);
-            let wrong = self.clocks.iter().filter(meant).map(|(.., by)| by * 1_000);
-            node.set_offset(wrong.sum());
+            let position = (node.number, node.zone);
+            let is_cut_off = is_down || includes(&self.partitions, position, self.node_count);
+            node.set_cut_off(is_cut_off, now, &mut self.rng);
+            let matches = |(_, nodes, _): &&(usize, NodeSelection, i64)| {
+                selects_node(*nodes, position, self.node_count)
+            };
+            let offsets = self
+                .clocks
+                .iter()
+                .filter(matches)
+                .map(|(.., by)| by * 1_000);
+            node.set_clock_offset(offsets.sum());
         }
     }
 
-    /// Pods of a controller have come or gone.
-    pub(super) fn pods(&mut self, controller: &str, count: u32, now: Time) {
-        let [lifecycle, machines, _] = Plan::CONTROLLERS;
+    /// Starts or stops the controller in this cluster as its pods come and go.
+    pub(super) fn on_replicas_changed(&mut self, controller: &str, count: u32, now: Time) {
+        let [lifecycle, machines, _] = LandscapePlan::CONTROLLERS;
         if controller == lifecycle {
-            self.lifecycle.run(count > 0, &mut self.nodes, now);
+            self.lifecycle.set_running(count > 0, &mut self.nodes, now);
         } else if controller == machines {
-            self.machines.run(count > 0);
+            self.machines.set_running(count > 0);
         }
     }
 
-    /// A pod of its control plane is gone.
-    pub(super) fn miss(&mut self, seed: &Store, pod: &str, now: Time) -> Option<What> {
-        let turn = self.dependants.miss(seed, pod, now)?;
-        self.settle(now);
-        self.adjust(now);
+    /// Handles the deletion of a pod of the cluster's control plane.
+    pub(super) fn on_pod_deleted(
+        &mut self,
+        seed: &ObjectStore,
+        pod: &str,
+        now: Time,
+    ) -> Option<SimEventKind> {
+        let transition = self.api_server_pod.on_pod_deleted(seed, pod, now)?;
+        self.catch_up(now);
+        self.apply_faults(now);
         let cluster = Arc::clone(&self.name);
-        Some(What::Dependant { cluster, turn })
+        Some(SimEventKind::ApiServerPod {
+            cluster,
+            transition,
+        })
     }
 
-    /// When it next has to act.
-    pub(super) fn next(&self) -> Time {
-        let next = self.dependants.next().unwrap_or(Time::MAX);
+    /// Returns the next time at which [`SimCluster::step`] has work to do.
+    pub(super) fn next_action(&self) -> Time {
+        let next = self.api_server_pod.next_action().unwrap_or(Time::MAX);
         self.next_tick.min(next)
     }
 
-    /// Does what is due.
-    pub(super) fn step(&mut self, scene: &mut Scene<'_>) {
-        let now = scene.now;
-        self.settle(now);
-        if let Some(turn) = self.dependants.step(scene.seed, now) {
-            self.adjust(now);
+    /// Does the work that is due at the context's time.
+    pub(super) fn step(&mut self, context: &mut StepContext<'_>) {
+        let now = context.now;
+        self.catch_up(now);
+        if let Some(transition) = self.api_server_pod.step(context.seed, now) {
+            self.apply_faults(now);
             let cluster = Arc::clone(&self.name);
-            scene.happened.push(What::Dependant { cluster, turn });
+            context.events.push(SimEventKind::ApiServerPod {
+                cluster,
+                transition,
+            });
         }
         if now < self.next_tick {
             return;
         }
-        self.next_tick = self.next_tick.after(TICK).max(now);
+        self.next_tick = self.next_tick.after(NODE_MONITOR_PERIOD).max(now);
         if !self.is_down() {
-            self.look_after_nodes(scene);
-            self.look_after_machines(scene);
+            self.monitor_nodes(context);
+            self.monitor_machines(context);
         }
     }
 
-    fn look_after_nodes(&mut self, scene: &mut Scene<'_>) {
+    fn monitor_nodes(&mut self, context: &mut StepContext<'_>) {
         let store = self.server.store();
-        let deeds = self
+        let changes = self
             .lifecycle
-            .tick(&mut self.nodes, store, scene.now, &mut self.rng);
+            .tick(&mut self.nodes, store, context.now, &mut self.rng);
         let at = |index: usize| {
             let node = self.nodes.get(index).map(|node| Arc::clone(&node.name));
             (Arc::clone(&self.name), node.unwrap_or_default())
         };
-        for (cluster, node) in deeds.unknown.into_iter().map(at) {
-            scene.damage.nodes_unknown += 1;
-            scene.happened.push(What::NodeUnknown { cluster, node });
+        for (cluster, node) in changes.unknown.into_iter().map(at) {
+            context.damage.nodes_unknown += 1;
+            context
+                .events
+                .push(SimEventKind::NodeUnknown { cluster, node });
         }
-        for (cluster, node) in deeds.ready.into_iter().map(at) {
-            scene.happened.push(What::NodeReady { cluster, node });
+        for (cluster, node) in changes.ready.into_iter().map(at) {
+            context
+                .events
+                .push(SimEventKind::NodeReady { cluster, node });
         }
-        for (cluster, node) in deeds.evicted.into_iter().map(at) {
+        for (cluster, node) in changes.evicted.into_iter().map(at) {
             let count = self.pods_per_node;
-            scene.damage.pods_evicted += count;
-            scene.happened.push(What::PodsEvicted {
+            context.damage.pods_evicted += count;
+            context.events.push(SimEventKind::PodsEvicted {
                 cluster,
                 node,
                 count,
@@ -270,61 +310,71 @@ impl Cluster {
         }
     }
 
-    fn look_after_machines(&mut self, scene: &mut Scene<'_>) {
-        let (partitions, size) = (&self.partitions, self.size);
-        let reaches = |number, zone| !is_in(partitions, (number, zone), size);
-        let place = (scene.seed, &*self.name);
-        let deed = self.machines.tick(place, &self.nodes, scene.now, reaches);
+    fn monitor_machines(&mut self, context: &mut StepContext<'_>) {
+        let (partitions, node_count) = (&self.partitions, self.node_count);
+        let can_join = |number, zone| !includes(partitions, (number, zone), node_count);
+        let namespace = (context.seed, &*self.name);
+        let action = self
+            .machines
+            .tick(namespace, &self.nodes, context.now, can_join);
         let cluster = Arc::clone(&self.name);
-        match deed {
+        match action {
             None => {}
-            Some(Deed::Replace(index)) => {
+            Some(MachineAction::Replace(index)) => {
                 let node = self.nodes.remove(index);
                 node.leave(self.server.store());
-                scene.damage.machines_replaced += 1;
-                if !node.memory.is_evicted {
-                    scene.damage.pods_evicted += self.pods_per_node;
+                context.damage.machines_replaced += 1;
+                if !node.health_data.is_evicted {
+                    context.damage.pods_evicted += self.pods_per_node;
                 }
                 let node = node.name;
-                scene.happened.push(What::MachineReplaced { cluster, node });
+                context
+                    .events
+                    .push(SimEventKind::MachineReplaced { cluster, node });
             }
-            Some(Deed::Join(name, number, zone)) => {
-                let place = (Arc::clone(&name), number, zone);
+            Some(MachineAction::Join(name, number, zone)) => {
+                let identity = (Arc::clone(&name), number, zone);
                 let store = self.server.store();
-                let node = Node::join(store, place, self.pace, scene.now, &mut self.rng);
+                let node = SimNode::join(store, identity, self.timings, context.now, &mut self.rng);
                 let index = self.nodes.partition_point(|other| other.name < node.name);
                 self.nodes.insert(index, node);
                 let node = name;
-                scene.happened.push(What::NodeJoined { cluster, node });
+                context
+                    .events
+                    .push(SimEventKind::NodeJoined { cluster, node });
             }
         }
     }
 
-    /// All of its nodes are there and well.
-    pub(super) fn is_whole(&self) -> bool {
-        let ready = |node: &Node| node.health == Health::Ready;
-        self.nodes.len() == self.size && self.nodes.iter().all(ready) && !self.is_down()
+    /// Returns whether all nodes exist and are Ready, and the API server is reachable.
+    pub(super) fn is_healthy(&self) -> bool {
+        let ready = |node: &SimNode| node.readiness == NodeReadiness::Ready;
+        self.nodes.len() == self.node_count && self.nodes.iter().all(ready) && !self.is_down()
     }
 
-    /// Its kubelets that do not reach their API server.
+    /// Returns the number of kubelets that do not reach their API server.
     pub(super) fn cut_off(&self) -> usize {
-        self.nodes.iter().filter(|node| node.is_cut()).count()
+        self.nodes.iter().filter(|node| node.is_cut_off()).count()
     }
 
-    /// When the first of its nodes that are Ready may turn Unknown if nobody renews any more: a process
-    /// that has just been started gives each of them the whole grace period.
+    /// Returns when the first Ready node may turn Unknown if no kubelet renews any more. A
+    /// kube-controller-manager that has just started gives each node the full grace period.
     pub(super) fn deadline(&self, grace: Duration) -> Option<Time> {
         let ready = self
             .nodes
             .iter()
-            .filter(|node| node.health == Health::Ready);
-        let seen = ready.map(|node| node.renewed.max(self.lifecycle.since));
+            .filter(|node| node.readiness == NodeReadiness::Ready);
+        let seen = ready.map(|node| node.renewed.max(self.lifecycle.started));
         seen.map(|seen| seen.after(grace)).min()
     }
 }
 
-/// Whether a fault is about the node of this number and zone.
-fn is_in(faults: &[(usize, Nodes)], place: (usize, usize), size: usize) -> bool {
-    let meant = |(_, nodes): &(usize, Nodes)| is_meant(*nodes, place, size);
-    faults.iter().any(meant)
+/// Returns whether any of the faults affects a node with this number and zone.
+fn includes(
+    faults: &[(usize, NodeSelection)],
+    position: (usize, usize),
+    node_count: usize,
+) -> bool {
+    let matches = |(_, nodes): &(usize, NodeSelection)| selects_node(*nodes, position, node_count);
+    faults.iter().any(matches)
 }

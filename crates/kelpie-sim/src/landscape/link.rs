@@ -1,4 +1,4 @@
-//! How a watchdog reaches a landscape without sockets.
+//! The in-process network between a watchdog and a landscape.
 
 use std::io;
 use std::sync::{Arc, Weak};
@@ -7,105 +7,116 @@ use fastrand::Rng;
 use kelpie_net::Network;
 use tokio::io::duplex;
 
-use super::Shared;
-use super::shuffled::Shuffled;
-use super::snare::Snare;
-use crate::server::Server;
-use kelpie_bell::{Bell, Listener};
+use super::LandscapeInner;
+use super::pause_on_write::PauseOnWrite;
+use super::yielding_stream::YieldingStream;
+use crate::server::SimServer;
+use kelpie_runtime::watch::{Receiver, Sender};
 
-/// Bytes under way in one direction of a connection.
+/// The buffer of a connection in each direction, in bytes.
 const WINDOW: usize = 64 * 1024;
 
-/// The network of one process. When it is cut, that process is as good as dead to everybody: what is
-/// under way comes to nothing, and nothing new begins.
+/// The network of one process, which can be paused and cut. Cutting it has the effect of killing
+/// the process: requests in flight are lost, and new ones fail.
 #[derive(Clone, Debug)]
-pub struct Link {
+pub struct ProcessLink {
     name: Arc<str>,
-    landscape: Weak<Shared>,
-    state: Bell<State>,
+    landscape: Weak<LandscapeInner>,
+    state: Sender<LinkState>,
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-enum State {
+enum LinkState {
     #[default]
     Open,
-    /// What was under way is lost, and nothing new gets through.
-    Held,
+    /// Requests in flight are lost, and new connections wait.
+    Paused,
     Cut,
 }
 
-impl Link {
-    pub(super) fn new(name: &str, landscape: Weak<Shared>) -> Self {
+impl ProcessLink {
+    pub(super) fn new(name: &str, landscape: Weak<LandscapeInner>) -> Self {
         Self {
             name: name.into(),
             landscape,
-            state: Bell::default(),
+            state: Sender::default(),
         }
     }
 
-    /// Who this is: the user that the seed sees, and the token it shows.
+    /// Returns the process' name: the user that the seed sees, and its token.
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// For the process' clients.
+    /// Returns the network for the process' clients.
     pub fn network(&self) -> Network {
-        let (landscape, state) = (self.landscape.clone(), self.state.listen());
-        Network::inside(move |host, port| {
+        let (landscape, state) = (self.landscape.clone(), self.state.subscribe());
+        Network::in_process(move |host, port| {
             let (landscape, mut state) = (landscape.clone(), state.clone());
             let host = host.to_owned();
             Box::pin(async move {
-                if state.until(|state| state != State::Held).await == State::Cut {
+                if state.wait_for(|state| state != LinkState::Paused).await == LinkState::Cut {
                     return Err(io::ErrorKind::ConnectionReset.into());
                 }
-                let shared = landscape
+                let inner = landscape
                     .upgrade()
                     .ok_or(io::ErrorKind::ConnectionRefused)?;
-                let server = shared.enter(&host, port).await?;
-                let rng = shared.world().shuffle.as_mut().map(Rng::fork);
-                drop(shared);
+                let server = inner.connect(&host, port).await?;
+                let rng = inner.state().connection_rng.as_mut().map(Rng::fork);
+                drop(inner);
                 let (ours, theirs) = duplex(WINDOW);
-                tokio::spawn(carry(server, Shuffled::new(theirs, rng), state));
+                tokio::spawn(serve_until_closed(
+                    server,
+                    YieldingStream::new(theirs, rng),
+                    state,
+                ));
                 Ok(ours)
             })
         })
     }
 
-    /// The process hears and says nothing.
-    pub fn hold(&self) {
-        self.state.ring(State::Held);
+    /// Pauses the process: its connections break, and new ones wait.
+    pub fn pause(&self) {
+        self.state.send(LinkState::Paused);
     }
 
-    /// The same, from its next write on, which is under way until then.
-    pub(super) fn snare(&self) {
-        if let Some(shared) = self.landscape.upgrade() {
-            let snare = Snare::new(self.clone());
-            shared.world().snares.insert(Arc::clone(&self.name), snare);
+    /// Pauses the process at its next write, which stays in flight until [`ProcessLink::resume`].
+    pub(super) fn pause_on_next_write(&self) {
+        if let Some(inner) = self.landscape.upgrade() {
+            let pause = PauseOnWrite::new(self.clone());
+            inner
+                .state()
+                .write_pauses
+                .insert(Arc::clone(&self.name), pause);
         }
     }
 
-    /// It hears and speaks again.
-    pub fn release(&self) {
-        self.state.ring(State::Open);
-        let shared = self.landscape.upgrade();
-        let snare = shared.and_then(|shared| shared.world().snares.remove(&self.name));
-        if let Some(snare) = snare {
-            snare.open();
+    /// Resumes a paused process.
+    pub fn resume(&self) {
+        self.state.send(LinkState::Open);
+        let inner = self.landscape.upgrade();
+        let pause = inner.and_then(|inner| inner.state().write_pauses.remove(&self.name));
+        if let Some(pause) = pause {
+            pause.release();
         }
     }
 
-    /// The process is dead.
+    /// Cuts the process off for good.
     pub fn cut(&self) {
-        self.state.ring(State::Cut);
+        self.state.send(LinkState::Cut);
     }
 }
 
-/// Serves one connection for as long as the link is there.
-async fn carry(server: Server, stream: Shuffled, mut state: Listener<State>) {
-    let mut talk = Box::pin(server.converse(stream, None));
+/// Serves one connection until it ends or the link is paused or cut.
+async fn serve_until_closed(
+    server: SimServer,
+    stream: YieldingStream,
+    mut state: Receiver<LinkState>,
+) {
+    let mut connection = Box::pin(server.serve_connection(stream, None));
     tokio::select! {
         biased;
-        _ = state.until(|state| state != State::Open) => {}
-        () = &mut talk => {}
+        _ = state.wait_for(|state| state != LinkState::Open) => {}
+        () = &mut connection => {}
     }
 }

@@ -1,24 +1,25 @@
-//! A landscape: a seed, the clusters whose control planes it holds, and all who act in them.
+//! A landscape: a seed, the clusters whose control planes it hosts, and their controllers.
 //!
-//! A [`Plan`] says how large it is; [`Landscape::play`] puts a scenario's faults on its timeline;
-//! [`Landscape::run`] drives everybody. A watchdog reaches it over a [`Link`], inside the process and
-//! in whatever time the runtime has; [`Landscape::open`] lets others in over TLS. [`Row`] and [`Damage`] say what it looks
-//! like and what was broken; every [`Happening`] can be watched. `world` is where all of it changes;
-//! `cluster` is one cluster's part of that.
+//! A [`LandscapePlan`] sets its size and timings, [`Landscape::play`] puts a scenario's faults on
+//! its timeline, and [`Landscape::run`] drives all actors. A watchdog connects over a
+//! [`ProcessLink`], inside the process and in the runtime's time; [`Landscape::listen`] opens the
+//! API servers to other clients over TLS. [`ClusterSnapshot`] and [`Damage`] report its state, and
+//! [`Landscape::observe`] every [`SimEvent`]. All changes happen in `state`, those of one cluster
+//! in `cluster`.
 
 mod authority;
 mod cluster;
-mod happening;
+mod event;
+mod inner;
 mod link;
 mod objects;
+mod pause_on_write;
 mod plan;
 mod process;
 mod report;
-mod script;
-mod shared;
-mod shuffled;
-mod snare;
-mod world;
+mod state;
+mod timeline;
+mod yielding_stream;
 
 use std::io;
 use std::sync::Arc;
@@ -29,255 +30,267 @@ use kelpie_config::scenario::Scenario;
 use kelpie_core::Time;
 use tokio::time::{Instant, sleep_until};
 
-use crate::clock::Clock;
-use crate::resource::{DEPLOYMENTS, PODS, Resource};
-use crate::selection::Selection;
-use crate::server::{Listening, Server, User};
-use authority::Authority;
-pub use happening::{Happening, What};
-pub use link::Link;
-pub use plan::Plan;
-pub use process::Process;
-pub use report::{Controller, Damage, Row};
-use shared::{Place, Shared};
-use world::World;
+use crate::clock::SimClock;
+use crate::resource::{DEPLOYMENTS, GroupResource, PODS};
+use crate::selector::ObjectSelector;
+use crate::server::{ListenerHandle, SimServer, UserInfo};
+use authority::CertificateAuthority;
+pub use event::{SimEvent, SimEventKind};
+use inner::{LandscapeInner, ServerId};
+pub use link::ProcessLink;
+pub use plan::LandscapePlan;
+pub use process::SimProcess;
+pub use report::{ClusterSnapshot, ControllerReplicas, Damage};
+use state::LandscapeState;
 
-/// Where the seed is, inside the process.
+/// The seed's host name inside the process.
 const SEED: &str = "seed";
 
-/// A landscape. Clones are the same landscape.
+/// A simulated landscape. Clones share the landscape.
 #[derive(Clone, Debug)]
-pub struct Landscape(Arc<Shared>);
+pub struct Landscape(Arc<LandscapeInner>);
 
-/// What somebody who runs watchdogs has to do, because the script says so.
+/// A command of the scenario to the code that runs the watchdog's replicas.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Order {
-    /// The one that leads dies at once.
+pub enum ReplicaCommand {
+    /// Kill the leading replica.
     Crash,
-    /// Another one is started.
+    /// Start another replica, if one is missing.
     Start,
-    /// The one that leads hears and says nothing.
+    /// Cut the leader off from the network.
     Pause,
-    /// It goes on.
+    /// Reconnect the replica that was paused first.
     Resume,
 }
 
-/// API servers that listen on loopback, for as long as this is kept.
+/// The API servers on loopback. They stop listening when this is dropped.
 #[derive(Debug)]
-pub struct Doors {
-    /// With a context for the `seed`, which is the current one, and one for each cluster, as somebody who
-    /// may do everything.
+pub struct Listeners {
+    /// A kubeconfig with admin rights: one context for each cluster, and the current context for
+    /// the `seed`.
     pub kubeconfig: String,
-    _listening: Vec<Listening>,
+    _handles: Vec<ListenerHandle>,
 }
 
-/// How a cluster's nodes really are.
+/// The real state of a cluster's nodes, as opposed to what its API server shows.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Truth {
-    /// How long ago each of them renewed its lease, and how long it had not done so before that.
-    pub silent: Vec<(Duration, Duration)>,
-    /// Kubelets that do not reach their API server.
+pub struct GroundTruth {
+    /// For each node, the time since its last renewal, and the time between that and the renewal
+    /// before it.
+    pub renewal_gaps: Vec<(Duration, Duration)>,
+    /// The number of kubelets that do not reach their API server.
     pub cut_off: usize,
-    /// When the first node that is Ready may turn Unknown if nobody renews any more.
+    /// The time at which the first Ready node may turn Unknown if no kubelet renews any more.
     pub deadline: Option<Time>,
 }
 
-/// Why a landscape cannot be made.
+/// The reasons why a landscape cannot be created.
 #[derive(Debug, thiserror::Error)]
 pub enum LandscapeError {
-    /// This machine makes no keys.
-    #[error("cannot make a certificate for the simulated API servers: {0}")]
+    /// Keys or certificates could not be generated.
+    #[error("cannot generate certificates for the simulated API servers: {0}")]
     Certificate(String),
-    /// Another program has to let go of ports, or the limit of open files has to be raised.
+    /// No free ports, or the limit of open files is too low.
     #[error(
-        "cannot listen on loopback for the simulated API servers: {0}; are there free ports, and files (ulimit -n)?"
+        "cannot listen on loopback for the simulated API servers: {0}; free some ports, or \
+         raise the limit of open files (ulimit -n)"
     )]
     Listen(#[from] io::Error),
 }
 
 impl Landscape {
-    /// A landscape inside the process: who has a [`Link`] reaches it, without sockets.
-    pub fn inside(plan: &Plan, clock: &Clock) -> Result<Self, LandscapeError> {
-        let landscape = Self::empty(plan, clock, Authority::new()?);
+    /// Creates a landscape that clients reach over a [`ProcessLink`], without sockets.
+    pub fn in_process(plan: &LandscapePlan, clock: &SimClock) -> Result<Self, LandscapeError> {
+        let landscape = Self::without_clusters(plan, clock, CertificateAuthority::new()?);
         for number in 0..plan.clusters {
             let url = format!("https://{}", plan.cluster_name(number));
-            landscape.add(landscape.shoot_server(number), url);
+            landscape.add_cluster(landscape.new_shoot_server(number), url);
         }
         Ok(landscape)
     }
 
-    fn empty(plan: &Plan, clock: &Clock, authority: Authority) -> Self {
-        let shared = Arc::new_cyclic(|weak| {
-            let server = Shared::server(weak, clock, plan.seed, Place::Seed);
-            let world = World::new(plan.clone(), server.clone(), authority);
-            Shared::new(clock.clone(), server, world)
+    fn without_clusters(
+        plan: &LandscapePlan,
+        clock: &SimClock,
+        authority: CertificateAuthority,
+    ) -> Self {
+        let inner = Arc::new_cyclic(|weak| {
+            let server = LandscapeInner::server(weak, clock, plan.rng_seed, ServerId::Seed);
+            let state = LandscapeState::new(plan.clone(), server.clone(), authority);
+            LandscapeInner::new(clock.clone(), server, state)
         });
-        Self(shared)
+        Self(inner)
     }
 
-    fn shoot_server(&self, number: usize) -> Server {
+    fn new_shoot_server(&self, number: usize) -> SimServer {
         let weak = Arc::downgrade(&self.0);
-        // Any number that differs from the others'.
-        let seed =
-            self.0.world().plan.seed ^ (number as u64 + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
-        Shared::server(&weak, &self.0.clock, seed, Place::Shoot(number))
+        // Any number that differs from those of the other servers.
+        let rng_seed =
+            self.0.state().plan.rng_seed ^ (number as u64 + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        LandscapeInner::server(&weak, &self.0.clock, rng_seed, ServerId::Shoot(number))
     }
 
-    fn add(&self, server: Server, url: String) {
+    fn add_cluster(&self, server: SimServer, url: String) {
         let now = self.now();
-        self.0.world().add(server, url, now);
+        self.0.state().add_cluster(server, url, now);
     }
 
-    /// What time it is.
+    /// Returns the landscape's time.
     pub fn now(&self) -> Time {
         self.0.clock.now()
     }
 
-    /// What the watchdog takes for the time.
+    /// Returns the clock of the watchdog, which faults may set wrong.
     pub fn watchdog_clock(&self) -> impl Fn() -> Time + Send + Sync + 'static {
-        let shared = Arc::clone(&self.0);
+        let inner = Arc::clone(&self.0);
         move || {
-            let micros = shared.world().clock_offset.saturating_mul(1_000);
-            Time::from_micros(shared.clock.now().as_micros().saturating_add(micros))
+            let micros = inner.state().clock_offset.saturating_mul(1_000);
+            Time::from_micros(inner.clock.now().as_micros().saturating_add(micros))
         }
     }
 
-    /// The seed's API server.
-    pub fn seed(&self) -> Server {
+    /// Returns the seed's API server.
+    pub fn seed(&self) -> SimServer {
         self.0.seed.clone()
     }
 
-    /// The URL of the seed's API server inside the process.
+    /// Returns the URL of the seed's API server inside the process.
     pub fn seed_url(&self) -> String {
         format!("http://{SEED}")
     }
 
-    /// The API server of a cluster.
-    pub fn shoot(&self, cluster: &str) -> Option<Server> {
-        let world = self.0.world();
-        let number = world.numbers.get(cluster)?;
-        Some(world.clusters.get(*number)?.server.clone())
+    /// Returns the API server of a cluster.
+    pub fn shoot(&self, cluster: &str) -> Option<SimServer> {
+        let state = self.0.state();
+        let number = state.cluster_numbers.get(cluster)?;
+        Some(state.clusters.get(*number)?.server.clone())
     }
 
-    /// A process' way into the landscape. The seed knows it by this name, which is its token too.
-    pub fn link(&self, name: &str) -> Link {
-        self.admit(name);
-        Link::new(name, Arc::downgrade(&self.0))
+    /// Connects a process to the landscape. `name` is both the user that the seed sees and its
+    /// token.
+    pub fn link(&self, name: &str) -> ProcessLink {
+        self.add_user(name);
+        ProcessLink::new(name, Arc::downgrade(&self.0))
     }
 
-    /// Lets others in as well, over TLS on loopback, in a runtime with IO whose time is real. Links find
-    /// their way as before.
-    pub async fn open(&self) -> Result<Doors, LandscapeError> {
+    /// Opens the API servers to other clients, over TLS on loopback. Needs a runtime with IO and
+    /// real time. Links keep working.
+    pub async fn listen(&self) -> Result<Listeners, LandscapeError> {
         let (tls, shoots) = {
-            let world = self.0.world();
-            let servers = world.clusters.iter().map(|cluster| cluster.server.clone());
-            (world.authority.server()?, servers.collect::<Vec<_>>())
+            let state = self.0.state();
+            let servers = state.clusters.iter().map(|cluster| cluster.server.clone());
+            (state.authority.server()?, servers.collect::<Vec<_>>())
         };
-        let mut listening = Vec::new();
+        let mut handles = Vec::new();
         for server in [self.seed()].into_iter().chain(shoots) {
-            listening.push(server.listen(tls.clone()).await?);
+            handles.push(server.listen(tls.clone()).await?);
         }
-        let kubeconfig = self.0.world().open(&listening);
-        Ok(Doors {
+        let kubeconfig = self.0.state().set_listeners(&handles);
+        Ok(Listeners {
             kubeconfig,
-            _listening: listening,
+            _handles: handles,
         })
     }
 
-    fn admit(&self, name: &str) {
-        let user = User::new(name, &["system:masters"]);
+    fn add_user(&self, name: &str) {
+        let user = UserInfo::new(name, &["system:masters"]);
         self.0.seed.users().add_token(name, user);
     }
 
-    /// Deletes a Cluster from the seed, as if its owner had: its API server and nodes go on.
-    pub fn forget(&self, cluster: &str) {
-        let how = crate::store::Deletion::now();
-        // Whoever is not there cannot be deleted.
+    /// Deletes a Cluster from the seed, as its owner would. Its API server and nodes keep running.
+    pub fn delete_cluster(&self, cluster: &str) {
+        let options = crate::store::DeleteOptions::immediate();
+        // Deleting a Cluster that does not exist is no error.
         let _ = self
             .0
             .seed
             .store()
-            .delete(&objects::CLUSTERS, "", cluster, &how);
+            .delete(&objects::CLUSTERS, "", cluster, &options);
     }
 
-    /// Puts a scenario on the timeline, beginning now.
+    /// Puts a scenario on the timeline, starting now.
     pub fn play(&self, scenario: &Scenario) {
         let now = self.now();
-        self.0.world().play(&scenario.incidents, now);
-        self.0.bell.notify_one();
+        self.0.state().play(&scenario.incidents, now);
+        self.0.wake_driver.notify_one();
     }
 
-    /// From now on these dice decide which of the connections that are ready at the same instant goes first;
-    /// else it is the same one whenever the rest is the same.
-    pub(crate) fn shuffle(&self, dice: Rng) {
-        self.0.world().shuffle = Some(dice);
+    /// Randomizes the order of connections that are ready at the same instant. Without it the order
+    /// is always the same, given that everything else is.
+    pub(crate) fn shuffle_connections(&self, rng: Rng) {
+        self.0.state().connection_rng = Some(rng);
     }
 
-    /// Shows everything that happens to `observer`, which may ask the landscape in turn.
-    pub fn observe(&self, observer: impl FnMut(&Happening) + Send + 'static) {
+    /// Calls `observer` for every event. It may call the landscape.
+    pub fn observe(&self, observer: impl FnMut(&SimEvent) + Send + 'static) {
         self.0.set_observer(Box::new(observer));
     }
 
-    /// What the keeper of the watchdogs has to do since the last time.
-    pub fn take_orders(&self) -> Vec<Order> {
-        std::mem::take(&mut self.0.world().orders)
+    /// Takes the commands since the last call.
+    pub fn take_commands(&self) -> Vec<ReplicaCommand> {
+        std::mem::take(&mut self.0.state().commands)
     }
 
-    /// The fleet as it is.
-    pub fn fleet(&self) -> Vec<Row> {
+    /// Returns the current state of all clusters.
+    pub fn snapshot(&self) -> Vec<ClusterSnapshot> {
         let now = self.now();
-        self.0.world().rows(now)
+        self.0.state().snapshot(now)
     }
 
-    /// What was broken so far.
+    /// Returns the damage so far.
     pub fn damage(&self) -> Damage {
         let now = self.now();
-        self.0.world().damage(now)
+        self.0.state().damage(now)
     }
 
-    /// How late somebody acted, at worst, since this was last asked: nobody is in virtual time; where time
-    /// is real, it says whether this machine keeps up with it.
+    /// Returns the largest delay of any actor since the last call. It is zero in virtual time; in
+    /// real time it tells whether the machine keeps up.
     pub fn take_lag(&self) -> Duration {
-        std::mem::take(&mut self.0.world().lag)
+        std::mem::take(&mut self.0.state().lag)
     }
 
-    /// How the nodes of a cluster are.
-    pub fn truth(&self, cluster: &str) -> Option<Truth> {
+    /// Returns the real state of a cluster's nodes.
+    pub fn ground_truth(&self, cluster: &str) -> Option<GroundTruth> {
         let now = self.now();
-        let mut world = self.0.world();
-        let grace = world.plan.grace;
-        let number = *world.numbers.get(cluster)?;
-        let cluster = world.clusters.get_mut(number)?;
-        cluster.settle(now);
+        let mut state = self.0.state();
+        let grace = state.plan.grace;
+        let number = *state.cluster_numbers.get(cluster)?;
+        let cluster = state.clusters.get_mut(number)?;
+        cluster.catch_up(now);
         let nodes = cluster.nodes.iter();
-        let silent = nodes.map(|node| (now.since(node.renewed), node.gap));
-        Some(Truth {
-            silent: silent.collect(),
+        let renewal_gaps = nodes.map(|node| (now.since(node.renewed), node.previous_gap));
+        Some(GroundTruth {
+            renewal_gaps: renewal_gaps.collect(),
             cut_off: cluster.cut_off(),
             deadline: cluster.deadline(grace),
         })
     }
 
-    /// Drives everybody, in the runtime's time, until it is dropped.
+    /// Drives all actors in the runtime's time. Stops when the future is dropped.
     pub async fn run(&self) {
-        // All are told in the beginning; those that are as they were mean nothing.
-        let follow =
-            |resource: &Resource| self.0.seed.store().watch(resource, Selection::all(), None);
-        let (Ok(mut deployments), Ok(mut pods)) = (follow(&DEPLOYMENTS), follow(&PODS)) else {
+        // A new watch starts with all objects; those that have not changed have no effect.
+        let watch_all = |resource: &GroupResource| {
+            self.0
+                .seed
+                .store()
+                .watch(resource, ObjectSelector::all(), None)
+        };
+        let (Ok(mut deployments), Ok(mut pods)) = (watch_all(&DEPLOYMENTS), watch_all(&PODS))
+        else {
             return;
         };
         loop {
             while let Some(event) = deployments.try_next() {
-                if !self.0.see_deployment(&event) {
-                    let Ok(again) = follow(&DEPLOYMENTS) else {
+                if !self.0.on_deployment_event(&event) {
+                    let Ok(again) = watch_all(&DEPLOYMENTS) else {
                         return;
                     };
                     deployments = again;
                 }
             }
             while let Some(event) = pods.try_next() {
-                if !self.0.see_pod(&event) {
-                    let Ok(again) = follow(&PODS) else { return };
+                if !self.0.on_pod_event(&event) {
+                    let Ok(again) = watch_all(&PODS) else { return };
                     pods = again;
                 }
             }
@@ -287,7 +300,7 @@ impl Landscape {
                 biased;
                 () = deployments.ready() => {}
                 () = pods.ready() => {}
-                () = self.0.bell.notified() => {}
+                () = self.0.wake_driver.notified() => {}
                 () = sleep_until(wake) => {}
             }
         }
@@ -301,17 +314,17 @@ mod tests {
     use super::*;
 
     #[tokio::test(start_paused = true)]
-    async fn a_driver_that_was_away_is_behind_and_keeps_up_from_then_on() {
-        let clock = Clock::starting_at(Time::from_unix(1_700_000_000, 0));
-        let landscape = Landscape::inside(&Plan::of(2, 2), &clock).unwrap();
+    async fn late_driver_lags_then_keeps_up() {
+        let clock = SimClock::starting_at(Time::from_unix(1_700_000_000, 0));
+        let landscape = Landscape::in_process(&LandscapePlan::with_size(2, 2), &clock).unwrap();
         advance(Duration::from_secs(12)).await;
-        let driving = landscape.clone();
-        let driver = tokio::spawn(async move { driving.run().await });
+        let driven = landscape.clone();
+        let driver = tokio::spawn(async move { driven.run().await });
         sleep(Duration::from_secs(1)).await;
         let lag = landscape.take_lag();
         assert!(lag > Duration::from_secs(7), "{lag:?}");
         sleep(Duration::from_mins(2)).await;
-        // Timers are as fine as that.
+        // The timer's resolution.
         let lag = landscape.take_lag();
         assert!(lag <= Duration::from_millis(1), "{lag:?}");
         driver.abort();

@@ -1,19 +1,20 @@
-//! The objects of a seed, as Gardener makes them.
+//! The objects of a seed, as Gardener creates them.
 
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
 use serde_json::{Value, json};
 
-use super::Plan;
+use super::LandscapePlan;
 use crate::field;
-use crate::resource::{DEFINITIONS, DEPLOYMENTS, NAMESPACES, Resource, SECRETS};
-use crate::store::{Part, Store};
+use crate::resource::{DEFINITIONS, DEPLOYMENTS, GroupResource, NAMESPACES, SECRETS};
+use crate::store::{ObjectStore, WriteScope};
 
-/// Clusters in the seed.
-pub(super) const CLUSTERS: Resource = Resource::known("extensions.gardener.cloud", "clusters");
+/// Gardener's Cluster resources in the seed.
+pub(super) const CLUSTERS: GroupResource =
+    GroupResource::from_static("extensions.gardener.cloud", "clusters");
 
-/// Makes Gardener's kinds and namespace known.
-pub(super) fn prepare(seed: &Store) {
+/// Creates Gardener's CRDs and namespace.
+pub(super) fn create_gardener_resources(seed: &ObjectStore) {
     let kinds = [
         (
             "extensions.gardener.cloud",
@@ -51,18 +52,18 @@ pub(super) fn prepare(seed: &Store) {
                 }],
             },
         });
-        // A new store refuses nothing of this.
+        // A new store accepts all of them.
         let _ = seed.create(&DEFINITIONS, "", definition);
     }
-    namespace(seed, "garden");
+    create_namespace(seed, "garden");
 }
 
-pub(super) fn namespace(seed: &Store, name: &str) {
+pub(super) fn create_namespace(seed: &ObjectStore, name: &str) {
     let _ = seed.create(&NAMESPACES, "", json!({ "metadata": { "name": name } }));
 }
 
-/// The Cluster with the Shoot inside.
-pub(super) fn cluster(seed: &Store, name: &str, plan: &Plan) {
+/// Creates the Cluster, with the Shoot inside.
+pub(super) fn create_cluster(seed: &ObjectStore, name: &str, plan: &LandscapePlan) {
     let grace = format!("{}s", plan.grace.as_secs());
     let cluster = json!({
         "metadata": { "name": name },
@@ -80,8 +81,8 @@ pub(super) fn cluster(seed: &Store, name: &str, plan: &Plan) {
     let _ = seed.create(&CLUSTERS, "", cluster);
 }
 
-/// A controller's Deployment.
-pub(super) fn deployment(seed: &Store, namespace: &str, name: &str, replicas: u32) {
+/// Creates the Deployment of a controller.
+pub(super) fn create_deployment(seed: &ObjectStore, namespace: &str, name: &str, replicas: u32) {
     let deployment = json!({
         "metadata": { "name": name },
         "spec": {
@@ -96,13 +97,13 @@ pub(super) fn deployment(seed: &Store, namespace: &str, name: &str, replicas: u3
     let _ = seed.create(&DEPLOYMENTS, namespace, deployment);
 }
 
-/// Puts a kubeconfig into its Secret.
-pub(super) fn secret(seed: &Store, namespace: &str, kubeconfig: &str) {
+/// Writes a kubeconfig into its Secret.
+pub(super) fn write_kubeconfig_secret(seed: &ObjectStore, namespace: &str, kubeconfig: &str) {
     let data = json!({ "kubeconfig": BASE64_STANDARD.encode(kubeconfig) });
-    let name = Plan::SECRET;
+    let name = LandscapePlan::SECRET;
     let change = |secret: &mut Value| field::set(secret, "/data", data.clone());
     if seed
-        .modify(&SECRETS, namespace, name, Part::Object, change)
+        .modify(&SECRETS, namespace, name, WriteScope::Object, change)
         .is_err()
     {
         let secret = json!({ "metadata": { "name": name }, "data": data });
@@ -110,16 +111,21 @@ pub(super) fn secret(seed: &Store, namespace: &str, kubeconfig: &str) {
     }
 }
 
-/// A kubeconfig for servers, given by name and URL, who are all vouched for by `authority` (PEM) and know
-/// this token. The first is the current one.
-pub(super) fn kubeconfig(servers: &[(&str, &str)], authority: &str, token: &str) -> String {
-    let authority = BASE64_STANDARD.encode(authority);
+/// Returns a kubeconfig for servers, given by name and URL, that share the CA `ca_pem` and accept
+/// `token`. The first is the current context.
+pub(super) fn kubeconfig(servers: &[(&str, &str)], ca_pem: &str, token: &str) -> String {
+    let ca_pem = BASE64_STANDARD.encode(ca_pem);
     let user = "kelpie";
-    let context = |(name, _): &(&str, &str)| json!({ "name": name, "context": { "cluster": name, "user": user } });
+    let context = |(name, _): &(&str, &str)| {
+        json!({
+            "name": name,
+            "context": { "cluster": name, "user": user },
+        })
+    };
     let cluster = |(name, url): &(&str, &str)| {
         json!({
             "name": name,
-            "cluster": { "server": url, "certificate-authority-data": authority },
+            "cluster": { "server": url, "certificate-authority-data": ca_pem },
         })
     };
     json!({

@@ -1,49 +1,49 @@
-//! What a landscape is made of.
+//! The size and timings of a landscape.
 
 use std::time::Duration;
 
-/// Sizes and paces of a landscape; by default those of Gardener.
+/// The size and timings of a landscape. The defaults are those of Gardener.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Plan {
-    /// Decides everything that is random.
-    pub seed: u64,
-    /// How many clusters.
+pub struct LandscapePlan {
+    /// The seed of all random numbers.
+    pub rng_seed: u64,
+    /// The number of clusters.
     pub clusters: usize,
-    /// How many nodes each has.
+    /// The number of nodes of each cluster.
     pub nodes: usize,
-    /// Over how many zones they are spread.
+    /// The number of zones over which the nodes are spread.
     pub zones: usize,
-    /// How many pods a node has, for the count of evicted ones.
+    /// The number of pods on each node, used to count evicted pods.
     pub pods_per_node: u64,
-    /// G: a node turns Unknown after so long without a sign of life.
+    /// G: the time without a sign of life after which a node turns Unknown.
     pub grace: Duration,
-    /// P: how often a kubelet renews its lease.
-    pub renewal: Duration,
-    /// How long a request is under way, on the average.
+    /// P: the interval at which a kubelet renews its lease.
+    pub renew_interval: Duration,
+    /// The average latency of a request.
     pub latency: Duration,
-    /// How long a controller's pod takes from the scale to its start.
+    /// The time between scaling a controller up and its pod's start.
     pub pod_start: Duration,
-    /// How long it lives on after the scale.
+    /// The time between scaling a controller down and its pod's end.
     pub pod_stop: Duration,
-    /// Pods are evicted from a node that is unreachable for so long.
-    pub eviction: Duration,
-    /// A machine is replaced when its node is not ready for so long.
-    pub machine_health: Duration,
-    /// A new machine takes so long to become a node.
-    pub machine_boot: Duration,
-    /// How many replicas each of [`Plan::CONTROLLERS`] has.
+    /// The time after which pods are evicted from an unreachable node.
+    pub eviction_timeout: Duration,
+    /// The time after which the machine of a node that is not Ready is replaced.
+    pub machine_health_timeout: Duration,
+    /// The time that a new machine takes to join as a node.
+    pub machine_boot_time: Duration,
+    /// The replica counts of [`LandscapePlan::CONTROLLERS`].
     pub replicas: [u32; 3],
 }
 
-impl Plan {
-    /// The Deployments of a control plane that the shipped configuration fences.
+impl LandscapePlan {
+    /// The control plane's Deployments that the shipped configuration fences.
     pub const CONTROLLERS: [&str; 3] = kelpie_config::scenario::CONTROLLERS;
 
-    /// The Secret with the kubeconfig.
+    /// The name of the Secret with the kubeconfig.
     pub const SECRET: &str = "shoot-access-dependency-watchdog-probe";
 
-    /// So many clusters with so many nodes each.
-    pub fn of(clusters: usize, nodes: usize) -> Self {
+    /// Returns the default plan with another size: `nodes` is per cluster.
+    pub fn with_size(clusters: usize, nodes: usize) -> Self {
         Self {
             clusters,
             nodes,
@@ -51,28 +51,28 @@ impl Plan {
         }
     }
 
-    /// The name of a cluster, from its number.
+    /// Returns the name of the cluster with this number.
     pub fn cluster_name(&self, number: usize) -> String {
         format!("shoot--sim--c{number:04}")
     }
 }
 
-impl Default for Plan {
+impl Default for LandscapePlan {
     fn default() -> Self {
         Self {
-            seed: 0,
+            rng_seed: 0,
             clusters: 12,
             nodes: 5,
             zones: 3,
             pods_per_node: 20,
             grace: Duration::from_secs(40),
-            renewal: Duration::from_secs(10),
+            renew_interval: Duration::from_secs(10),
             latency: Duration::from_millis(5),
             pod_start: Duration::from_secs(5),
             pod_stop: Duration::from_secs(2),
-            eviction: Duration::from_mins(5),
-            machine_health: Duration::from_mins(10),
-            machine_boot: Duration::from_mins(3),
+            eviction_timeout: Duration::from_mins(5),
+            machine_health_timeout: Duration::from_mins(10),
+            machine_boot_time: Duration::from_mins(3),
             replicas: [1; 3],
         }
     }

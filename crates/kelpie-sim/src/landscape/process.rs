@@ -1,66 +1,66 @@
-//! A process in a landscape.
+//! A simulated process of a watchdog.
 
 use tokio::task::{JoinError, JoinHandle};
 use tokio_util::sync::CancellationToken;
 
-use super::Link;
+use super::ProcessLink;
 
-/// As good as a process: a replica of a watchdog that reaches the landscape over a link of its own.
+/// A replica of a watchdog that runs as a task and reaches the landscape over its own link.
 #[derive(Debug)]
-pub struct Process<T> {
-    /// What it shows of itself to whoever keeps it: its numbers, its pages.
-    pub shows: T,
-    link: Link,
-    over: CancellationToken,
-    running: JoinHandle<()>,
+pub struct SimProcess<T> {
+    /// The process' interface for its owner, such as its metrics or HTTP routes.
+    pub exposed: T,
+    link: ProcessLink,
+    shutdown: CancellationToken,
+    task: JoinHandle<()>,
 }
 
-impl<T> Process<T> {
-    /// Starts `work` in this runtime: it speaks over `link` and ends when `over` is cancelled.
+impl<T> SimProcess<T> {
+    /// Spawns `run`, which communicates over `link` and stops when `shutdown` is cancelled.
     pub fn start(
-        link: Link,
-        over: CancellationToken,
-        shows: T,
-        work: impl Future<Output = ()> + Send + 'static,
+        link: ProcessLink,
+        shutdown: CancellationToken,
+        exposed: T,
+        run: impl Future<Output = ()> + Send + 'static,
     ) -> Self {
         Self {
-            shows,
+            exposed,
             link,
-            over,
-            running: tokio::spawn(work),
+            shutdown,
+            task: tokio::spawn(run),
         }
     }
 
-    /// Who it is: the user that the seed sees.
+    /// Returns the process' name, which is the user that the seed sees.
     pub fn name(&self) -> &str {
         self.link.name()
     }
 
-    /// It hears and says nothing.
+    /// Pauses the process' network.
     pub fn pause(&self) {
-        self.link.hold();
+        self.link.pause();
     }
 
-    /// The same, but not before its next write to the seed that others act on: that one arrives when it goes
-    /// on, as if the process had been stopped after it was sure that it leads.
-    pub fn pause_in_a_write(&self) {
-        self.link.snare();
+    /// Pauses the process at its next write to a resource that controllers act on. The write
+    /// arrives when the process resumes, as if it had been stopped after its last leadership check.
+    pub fn pause_on_next_write(&self) {
+        self.link.pause_on_next_write();
     }
 
-    /// It hears and speaks again.
+    /// Resumes the process' network.
     pub fn resume(&self) {
-        self.link.release();
+        self.link.resume();
     }
 
-    /// It dies at once: whatever it was about to say is never heard.
+    /// Kills the process. Requests that it has not sent are lost.
     pub fn crash(self) {
         self.link.cut();
-        self.over.cancel();
+        self.shutdown.cancel();
     }
 
-    /// It ends as it should; an error if it was ended by a defect.
-    pub async fn end(self) -> Result<(), JoinError> {
-        self.over.cancel();
-        self.running.await
+    /// Stops the process gracefully. Fails if its task had panicked.
+    pub async fn stop(self) -> Result<(), JoinError> {
+        self.shutdown.cancel();
+        self.task.await
     }
 }

@@ -1,62 +1,64 @@
-//! What a landscape looks like, and what has become of it.
+//! Reports about a landscape: the state of its clusters, and the damage.
 
 use serde::Serialize;
 
-/// One cluster of the fleet.
+/// The state of one cluster.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Row {
-    /// Its name.
+pub struct ClusterSnapshot {
+    /// The cluster's name, which is its namespace in the seed.
     pub cluster: String,
-    /// Nodes that are Ready.
+    /// The number of Ready nodes.
     pub ready: usize,
-    /// Nodes that are Unknown.
+    /// The number of Unknown nodes.
     pub unknown: usize,
-    /// Kubelets that do not reach their API server.
+    /// The number of kubelets that do not reach their API server.
     pub cut_off: usize,
-    /// Its API server is there for nobody.
+    /// True while the API server is unreachable for all clients.
     pub is_down: bool,
-    /// The controllers, in the order of [`super::Plan::CONTROLLERS`].
-    pub controllers: Vec<Controller>,
-    /// The faults that it has now.
+    /// The controllers, in the order of
+    /// [`LandscapePlan::CONTROLLERS`](super::LandscapePlan::CONTROLLERS).
+    pub controllers: Vec<ControllerReplicas>,
+    /// Descriptions of the faults that are active in the cluster.
     pub faults: Vec<String>,
-    /// Seconds until the first node that is Ready may turn Unknown if nobody renews any more; below
-    /// zero if that is past. `None` if there is no such node.
+    /// The seconds until the first Ready node may turn Unknown if no kubelet renews any more;
+    /// negative if that time is past. `None` if no node is Ready.
     pub deadline: Option<f64>,
-    /// kube-controller-manager was stopped, and not by a [`Scale`](crate::scenario::Fault::Scale) of the script.
+    /// True while kube-controller-manager is stopped, other than by a
+    /// [`Fault::Scale`](crate::scenario::Fault::Scale) of the scenario.
     pub is_fenced: bool,
-    /// Seconds before its deadline when it was fenced the last time; below zero if that was too late.
-    /// `None` if no node was cut off then, or none was Ready any more.
+    /// The seconds between the last fence and its deadline; negative if the fence was late. `None`
+    /// if no node was cut off at the time, or none was Ready.
     pub margin: Option<f64>,
 }
 
-/// A controller of a cluster.
+/// The replicas of a cluster's controller.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Controller {
-    /// Replicas that are wanted.
+pub struct ControllerReplicas {
+    /// The desired number of replicas.
     pub wanted: u32,
-    /// Pods that are there.
+    /// The number of running pods.
     pub present: u32,
-    /// How many there were in the beginning.
+    /// The number of replicas at the start.
     pub usual: u32,
 }
 
-/// What was broken.
+/// The damage that faults have caused.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Damage {
-    /// Nodes gone Unknown.
+    /// The number of times that a node turned Unknown.
     pub nodes_unknown: u64,
-    /// Machines replaced.
+    /// The number of machines that were replaced.
     pub machines_replaced: u64,
-    /// Pods evicted.
+    /// The number of pods that were evicted.
     pub pods_evicted: u64,
-    /// How long API servers were there for nobody, in seconds, all clusters together.
+    /// The total downtime of all API servers, in seconds.
     pub api_seconds_lost: f64,
-    /// From the first fault until everything was as before, if it is.
+    /// The seconds from the first fault until everything was back to normal. `None` if it is not.
     pub seconds_to_normal: Option<f64>,
-    /// How long before its deadline kube-controller-manager was scaled down, for each fence, in
-    /// seconds; below zero if it was too late.
+    /// For each fence, the seconds between scaling kube-controller-manager down and its deadline;
+    /// negative if the fence was late.
     pub margins: Vec<f64>,
 }

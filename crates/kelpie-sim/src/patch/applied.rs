@@ -1,10 +1,11 @@
-//! What somebody has applied before and does not any more.
+//! Removal of fields that a field manager no longer applies.
 
 use serde_json::Value;
 
-use super::strategic::key_of;
+use super::strategic::merge_key;
 
-/// Takes out of `object` what stands in `last` but not in `new`: who applies less gives up the rest.
+/// Removes from `object` the fields that are in `last` but not in `new`: a manager that applies
+/// less gives up the rest.
 pub(crate) fn prune(object: &mut Value, last: &Value, new: &Value) {
     prune_field(object, last, new, "");
 }
@@ -14,7 +15,7 @@ fn prune_field(object: &mut Value, last: &Value, new: &Value, field: &str) {
         (Value::Object(object), Value::Object(last), Value::Object(new)) => {
             for (field, last) in last {
                 match (object.get_mut(field), new.get(field)) {
-                    (Some(place), Some(new)) => prune_field(place, last, new, field),
+                    (Some(value), Some(new)) => prune_field(value, last, new, field),
                     _ => {
                         object.remove(field);
                     }
@@ -22,16 +23,16 @@ fn prune_field(object: &mut Value, last: &Value, new: &Value, field: &str) {
             }
         }
         (Value::Array(object), Value::Array(last), Value::Array(new)) => {
-            let Some(key) = key_of(field, last) else {
+            let Some(key) = merge_key(field, last) else {
                 return;
             };
-            let find = |list: &[Value], thing: &Value| {
-                list.iter().find(|other| other[key] == thing[key]).cloned()
+            let find = |list: &[Value], item: &Value| {
+                list.iter().find(|other| other[key] == item[key]).cloned()
             };
-            object.retain(|thing| find(last, thing).is_none() || find(new, thing).is_some());
-            for thing in object {
-                if let (Some(last), Some(new)) = (find(last, thing), find(new, thing)) {
-                    prune_field(thing, &last, &new, "");
+            object.retain(|item| find(last, item).is_none() || find(new, item).is_some());
+            for item in object {
+                if let (Some(last), Some(new)) = (find(last, item), find(new, item)) {
+                    prune_field(item, &last, &new, "");
                 }
             }
         }
@@ -46,7 +47,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_not_applied_any_more_goes_and_what_others_wrote_stays() {
+    fn prunes_own_fields_only() {
         let mut object = json!({
             "data": { "mine": "1", "others": "2", "dropped": "3" },
             "conditions": [{ "type": "A", "x": 1, "y": 2 }, { "type": "B" }, { "type": "C" }],

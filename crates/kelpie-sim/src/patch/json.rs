@@ -1,12 +1,12 @@
-//! JSON patches.
+//! JSON patches (RFC 6902).
 
 use serde_json::Value;
 
-use crate::refusal::{Reason, Refusal};
+use crate::status_error::{StatusError, StatusReason};
 
-pub(super) fn apply(target: &mut Value, patch: &Value) -> Result<(), Refusal> {
+pub(super) fn apply(target: &mut Value, patch: &Value) -> Result<(), StatusError> {
     let Some(operations) = patch.as_array() else {
-        return Err(Refusal::bad_request(
+        return Err(StatusError::bad_request(
             "a JSON patch has to be a list of operations",
         ));
     };
@@ -14,7 +14,7 @@ pub(super) fn apply(target: &mut Value, patch: &Value) -> Result<(), Refusal> {
         perform(target, operation).map_err(|why| {
             let message =
                 format!("the server rejected our request due to an error in our request: {why}");
-            Refusal::new(Reason::Invalid, message)
+            StatusError::new(StatusReason::Invalid, message)
         })?;
     }
     Ok(())
@@ -22,20 +22,20 @@ pub(super) fn apply(target: &mut Value, patch: &Value) -> Result<(), Refusal> {
 
 fn perform(target: &mut Value, operation: &Value) -> Result<(), String> {
     let text = |field: &str| operation[field].as_str().ok_or(format!("no {field}"));
-    let value = || operation.get("value").cloned().ok_or("no value".to_owned());
+    let new_value = || operation.get("value").cloned().ok_or("no value".to_owned());
     let path = text("path")?;
     match text("op")? {
-        "add" => add(target, path, value()?),
+        "add" => add(target, path, new_value()?),
         "replace" => {
-            let place = target
+            let value = target
                 .pointer_mut(path)
                 .ok_or(format!("no {path} to replace"))?;
-            *place = value()?;
+            *value = new_value()?;
             Ok(())
         }
         "remove" => remove(target, path).map(|_| ()),
         "test" => {
-            let found = target.pointer(path) == Some(&value()?);
+            let found = target.pointer(path) == Some(&new_value()?);
             found
                 .then_some(())
                 .ok_or(format!("the test of {path} failed"))
@@ -56,31 +56,31 @@ fn perform(target: &mut Value, operation: &Value) -> Result<(), String> {
     }
 }
 
-/// The place above a path, and the last step to it.
+/// Returns the value that contains a path, and the path's last segment.
 fn parent<'a>(target: &'a mut Value, path: &str) -> Result<(&'a mut Value, String), String> {
     let (above, last) = path.rsplit_once('/').ok_or(format!("{path} is no path"))?;
-    let place = target.pointer_mut(above).ok_or(format!("no {above}"))?;
-    Ok((place, last.replace("~1", "/").replace("~0", "~")))
+    let value = target.pointer_mut(above).ok_or(format!("no {above}"))?;
+    Ok((value, last.replace("~1", "/").replace("~0", "~")))
 }
 
-fn add(target: &mut Value, path: &str, value: Value) -> Result<(), String> {
+fn add(target: &mut Value, path: &str, new: Value) -> Result<(), String> {
     if path.is_empty() {
-        *target = value;
+        *target = new;
         return Ok(());
     }
-    let (place, last) = parent(target, path)?;
-    match place {
+    let (parent, last) = parent(target, path)?;
+    match parent {
         Value::Object(map) => {
-            map.insert(last, value);
+            map.insert(last, new);
             Ok(())
         }
         Value::Array(list) if last == "-" => {
-            list.push(value);
+            list.push(new);
             Ok(())
         }
         Value::Array(list) => match last.parse() {
             Ok(index) if index <= list.len() => {
-                list.insert(index, value);
+                list.insert(index, new);
                 Ok(())
             }
             _ => Err(format!("{path} is outside of its list")),
@@ -91,8 +91,8 @@ fn add(target: &mut Value, path: &str, value: Value) -> Result<(), String> {
 
 fn remove(target: &mut Value, path: &str) -> Result<Value, String> {
     let missing = || format!("no {path} to remove");
-    let (place, last) = parent(target, path)?;
-    match place {
+    let (parent, last) = parent(target, path)?;
+    match parent {
         Value::Object(map) => map.remove(&last).ok_or_else(missing),
         Value::Array(list) => match last.parse() {
             Ok(index) if index < list.len() => Ok(list.remove(index)),
@@ -109,7 +109,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn each_operation_does_what_it_says() {
+    fn applies_every_operation() {
         let target = json!({ "a": { "b/c": 1 }, "l": [1, 2] });
         for (operation, expected) in [
             (
@@ -148,7 +148,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_done_is_refused() {
+    fn rejects_invalid_operations() {
         for operation in [
             json!({"op": "test", "path": "/l/0", "value": 7}),
             json!({"op": "replace", "path": "/x", "value": 7}),

@@ -1,4 +1,4 @@
-//! JSON merge patches.
+//! JSON merge patches (RFC 7386).
 
 use serde_json::{Map, Value};
 
@@ -28,7 +28,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_there_replaces_and_null_removes() {
+    fn values_replace_and_null_removes() {
         for (target, patch, expected) in [
             (
                 json!({"a": 1}),

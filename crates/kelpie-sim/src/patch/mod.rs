@@ -1,4 +1,4 @@
-//! Patches: a document that says what is to change in another.
+//! The patch formats of the Kubernetes API.
 
 mod applied;
 mod json;
@@ -7,25 +7,25 @@ mod strategic;
 
 use serde_json::Value;
 
-use crate::refusal::Refusal;
+use crate::status_error::StatusError;
 pub(crate) use applied::prune;
 
-/// How a patch is meant.
+/// The format of a patch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Patch {
+pub(crate) enum PatchType {
     /// RFC 6902: a list of operations.
     Json,
-    /// RFC 7386: what is there replaces, null removes.
+    /// RFC 7386: values replace, null removes.
     Merge,
-    /// As the last one, but lists of things with a name are merged by the name.
+    /// A merge patch that merges lists by a key of their items.
     Strategic,
-    /// What the object should at least be like. Who applies owns it: there are no conflicts.
+    /// Server-side apply. The manager always takes ownership: there are no conflicts.
     Apply,
 }
 
-impl Patch {
-    /// By the content type of the request.
-    pub(crate) fn of(content_type: &str) -> Option<Self> {
+impl PatchType {
+    /// Returns the format for a request's content type.
+    pub(crate) fn from_content_type(content_type: &str) -> Option<Self> {
         match content_type {
             "application/json-patch+json" => Some(Self::Json),
             "application/merge-patch+json" => Some(Self::Merge),
@@ -35,8 +35,8 @@ impl Patch {
         }
     }
 
-    /// What becomes of `object`.
-    pub(crate) fn apply(self, object: &mut Value, patch: &Value) -> Result<(), Refusal> {
+    /// Applies a patch of this format to `object`.
+    pub(crate) fn apply(self, object: &mut Value, patch: &Value) -> Result<(), StatusError> {
         match self {
             Self::Json => json::apply(object, patch),
             Self::Merge => {

@@ -1,9 +1,9 @@
-//! Strategic merge patches: like merge patches, but things in a list are known by a key.
+//! Strategic merge patches: merge patches that identify the items of a list by a key.
 
 use serde_json::{Map, Value};
 
-/// Lists whose things have a key, by the name of the field they stand in.
-const KEYS: [(&str, &str); 14] = [
+/// The merge keys of lists, by the name of the field that holds the list.
+const MERGE_KEYS: [(&str, &str); 14] = [
     ("addresses", "type"),
     ("conditions", "type"),
     ("containers", "name"),
@@ -20,10 +20,10 @@ const KEYS: [(&str, &str); 14] = [
     ("volumes", "name"),
 ];
 
-/// Says what to do with the thing it stands in.
+/// The field of a patch's item that says what to do with the item.
 const DIRECTIVE: &str = "$patch";
 
-/// Before the name of a list of texts: those to take away.
+/// The prefix of a field that lists strings to remove from another list.
 const DELETIONS: &str = "$deleteFromPrimitiveList/";
 
 pub(super) fn apply(target: &mut Value, patch: &Value) {
@@ -33,8 +33,8 @@ pub(super) fn apply(target: &mut Value, patch: &Value) {
 fn merge(target: &mut Value, patch: &Value, field: &str) {
     match (target, patch) {
         (target, Value::Object(patch)) => merge_object(target, patch),
-        (Value::Array(target), Value::Array(patch)) if key_of(field, patch).is_some() => {
-            merge_list(target, patch, key_of(field, patch).unwrap_or_default());
+        (Value::Array(target), Value::Array(patch)) if merge_key(field, patch).is_some() => {
+            merge_list(target, patch, merge_key(field, patch).unwrap_or_default());
         }
         (Value::Array(target), Value::Array(patch)) if field == "finalizers" => {
             let new = patch.iter().filter(|value| !target.contains(value));
@@ -60,70 +60,73 @@ fn merge_object(target: &mut Value, patch: &Map<String, Value>) {
         } else if value.is_null() {
             target.remove(field);
         } else if !field.starts_with('$') {
-            let place = target.entry(field).or_insert(Value::Null);
-            // A new list has its directives to follow too.
-            if place.is_null() && value.is_array() {
-                *place = Value::Array(Vec::new());
+            let entry = target.entry(field).or_insert(Value::Null);
+            // Items of a new list may have directives too, so merge them into an empty list.
+            if entry.is_null() && value.is_array() {
+                *entry = Value::Array(Vec::new());
             }
-            merge(place, value, field);
+            merge(entry, value, field);
         }
     }
 }
 
 fn merge_list(target: &mut Vec<Value>, patch: &[Value], key: &str) {
-    let before: Vec<Value> = target.iter().map(|thing| thing[key].clone()).collect();
-    if patch.iter().any(|thing| thing[DIRECTIVE] == "replace") {
+    let before: Vec<Value> = target.iter().map(|item| item[key].clone()).collect();
+    if patch.iter().any(|item| item[DIRECTIVE] == "replace") {
         target.clear();
     }
-    for thing in patch {
-        let place = target.iter().position(|other| other[key] == thing[key]);
-        match (place, thing[DIRECTIVE].as_str()) {
-            (Some(place), Some("delete")) => {
-                target.remove(place);
+    for item in patch {
+        let position = target.iter().position(|other| other[key] == item[key]);
+        match (position, item[DIRECTIVE].as_str()) {
+            (Some(position), Some("delete")) => {
+                target.remove(position);
             }
             (None, Some("delete")) | (_, Some("replace")) => {}
-            (Some(place), _) => merge(&mut target[place], thing, ""),
+            (Some(position), _) => merge(&mut target[position], item, ""),
             (None, _) => {
                 let mut new = Value::Null;
-                merge(&mut new, thing, "");
+                merge(&mut new, item, "");
                 target.push(new);
             }
         }
     }
-    order(target, &before, patch, key);
+    restore_order(target, &before, patch, key);
 }
 
-/// Puts what was patched in the order of the patch. What was not keeps its place before what stood
-/// behind it already; what is new comes first.
-fn order(target: &mut Vec<Value>, before: &[Value], patch: &[Value], key: &str) {
-    let place =
-        |things: &[Value], thing: &Value| things.iter().position(|known| *known == thing[key]);
-    let patched: Vec<Value> = patch.iter().map(|thing| thing[key].clone()).collect();
+/// Restores the order of a merged list, as the API server does. Patched items come in the order of
+/// the patch; an item that the patch leaves out stays before the items that it preceded. New items
+/// come first.
+fn restore_order(target: &mut Vec<Value>, before: &[Value], patch: &[Value], key: &str) {
+    let position =
+        |items: &[Value], item: &Value| items.iter().position(|known| *known == item[key]);
+    let patched: Vec<Value> = patch.iter().map(|item| item[key].clone()).collect();
     let (mut new, old): (Vec<Value>, Vec<Value>) = target
         .drain(..)
-        .partition(|thing| place(&patched, thing).is_some());
-    new.sort_by_key(|thing| place(&patched, thing));
+        .partition(|item| position(&patched, item).is_some());
+    new.sort_by_key(|item| position(&patched, item));
     let mut old = old.into_iter().peekable();
-    for thing in new {
-        let own = place(before, &thing);
-        while let Some(earlier) = old.next_if(|other| own.is_some() && place(before, other) < own) {
+    for item in new {
+        let own = position(before, &item);
+        while let Some(earlier) =
+            old.next_if(|other| own.is_some() && position(before, other) < own)
+        {
             target.push(earlier);
         }
-        target.push(thing);
+        target.push(item);
     }
     target.extend(old);
 }
 
-/// The key of the things in a list; nothing if the list is replaced as a whole.
-pub(super) fn key_of(field: &str, things: &[Value]) -> Option<&'static str> {
+/// Returns the merge key of a list's items, or `None` if a patch replaces the whole list.
+pub(super) fn merge_key(field: &str, items: &[Value]) -> Option<&'static str> {
     let key = match field {
-        // Of a container they are known by one name, of a service by another.
-        "ports" if things.iter().any(|port| !port["containerPort"].is_null()) => "containerPort",
+        // Containers identify ports by `containerPort`, Services by `port`.
+        "ports" if items.iter().any(|port| !port["containerPort"].is_null()) => "containerPort",
         "ports" => "port",
-        _ => KEYS.iter().find(|(name, _)| *name == field)?.1,
+        _ => MERGE_KEYS.iter().find(|(name, _)| *name == field)?.1,
     };
-    let is_keyed = |thing: &Value| !thing[key].is_null() || thing[DIRECTIVE] == "replace";
-    things.iter().all(is_keyed).then_some(key)
+    let is_keyed = |item: &Value| !item[key].is_null() || item[DIRECTIVE] == "replace";
+    items.iter().all(is_keyed).then_some(key)
 }
 
 #[cfg(test)]
@@ -133,7 +136,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn things_with_a_key_are_merged_by_it() {
+    fn merges_lists_by_key() {
         let node = json!({ "status": { "conditions": [
             { "type": "Ready", "status": "True", "reason": "Kubelet" },
             { "type": "Disk", "status": "False" },
@@ -162,7 +165,7 @@ mod tests {
     }
 
     #[test]
-    fn other_lists_are_replaced_and_finalizers_are_a_set() {
+    fn replaces_other_lists_but_merges_finalizers() {
         let mut object = json!({ "spec": { "args": ["a"] }, "metadata": { "finalizers": ["x"] } });
         let patch = json!({ "spec": { "args": ["b"] }, "metadata": { "finalizers": ["x", "y"] } });
         apply(&mut object, &patch);

@@ -1,4 +1,4 @@
-//! What there is on this server.
+//! API discovery.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -6,46 +6,46 @@ use std::sync::Arc;
 use http::header;
 use serde_json::{Value, json};
 
-use super::answer::Answer;
-use super::{Asked, Server};
-use crate::kind::Kind;
+use super::response::ServerResponse;
+use super::{RequestContext, SimServer};
+use crate::kind::ResourceKind;
 
-/// All resources at once, if the client can read that.
+/// The media type of aggregated discovery: all resources in one response.
 const AGGREGATED: &str = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList";
 
 /// Kinds by group and version.
-type Groups = BTreeMap<(String, String), Vec<Arc<Kind>>>;
+type Groups = BTreeMap<(String, String), Vec<Arc<ResourceKind>>>;
 
-impl Server {
-    fn all_groups(&self) -> Groups {
+impl SimServer {
+    fn kinds_by_group(&self) -> Groups {
         let mut groups = Groups::new();
         for kind in self.store.lock().kinds().values() {
             let key = (kind.resource.group().to_owned(), kind.version.clone());
             groups.entry(key).or_default().push(Arc::clone(kind));
         }
-        // Questions about rights are asked there, and nothing is kept.
+        // The group of access reviews, which are answered but not stored.
         groups
             .entry(("authorization.k8s.io".into(), "v1".into()))
             .or_default();
         groups
     }
 
-    pub(super) fn groups(&self, asked: &Asked<'_>, is_core: bool) -> Answer {
-        let mut groups = self.all_groups();
+    pub(super) fn groups(&self, request: &RequestContext<'_>, is_core: bool) -> ServerResponse {
+        let mut groups = self.kinds_by_group();
         groups.retain(|(group, _), _| group.is_empty() == is_core);
-        let accept = asked.head.headers.get(header::ACCEPT);
+        let accept = request.head.headers.get(header::ACCEPT);
         let accept = accept
             .and_then(|value| value.to_str().ok())
             .unwrap_or_default();
         if accept.replace(' ', "").contains(AGGREGATED) {
-            let items: Vec<Value> = groups.iter().map(aggregated).collect();
+            let items: Vec<Value> = groups.iter().map(aggregated_group).collect();
             let list = json!({
                 "kind": "APIGroupDiscoveryList",
                 "apiVersion": "apidiscovery.k8s.io/v2",
                 "metadata": {},
                 "items": items,
             });
-            return Answer::of(200, AGGREGATED, list.to_string());
+            return ServerResponse::new(200, AGGREGATED, list.to_string());
         }
         if is_core {
             let versions = json!({
@@ -53,38 +53,38 @@ impl Server {
                 "versions": ["v1"],
                 "serverAddressByClientCIDRs": [],
             });
-            return Answer::json(200, &versions);
+            return ServerResponse::json(200, &versions);
         }
         let groups: Vec<Value> = groups
             .keys()
-            .map(|(group, version)| shown(group, version))
+            .map(|(group, version)| group_json(group, version))
             .collect();
         let list = json!({ "kind": "APIGroupList", "apiVersion": "v1", "groups": groups });
-        Answer::json(200, &list)
+        ServerResponse::json(200, &list)
     }
 
-    pub(super) fn group(&self, group: &str) -> Answer {
-        let groups = self.all_groups();
+    pub(super) fn group(&self, group: &str) -> ServerResponse {
+        let groups = self.kinds_by_group();
         let found = groups.keys().find(|(name, _)| name == group);
         let Some((group, version)) = found else {
-            return super::other("");
+            return super::non_resource("");
         };
-        let mut shown = shown(group, version);
+        let mut shown = group_json(group, version);
         shown["kind"] = "APIGroup".into();
         shown["apiVersion"] = "v1".into();
-        Answer::json(200, &shown)
+        ServerResponse::json(200, &shown)
     }
 
-    pub(super) fn resources(&self, group: &str, version: &str) -> Answer {
-        let groups = self.all_groups();
+    pub(super) fn resources(&self, group: &str, version: &str) -> ServerResponse {
+        let groups = self.kinds_by_group();
         let Some(kinds) = groups.get(&(group.to_owned(), version.to_owned())) else {
-            return super::other("");
+            return super::non_resource("");
         };
         let api_version = match group {
             "" => version.to_owned(),
             group => format!("{group}/{version}"),
         };
-        let mut resources: Vec<Value> = kinds.iter().flat_map(with_subresources).collect();
+        let mut resources: Vec<Value> = kinds.iter().flat_map(resource_json).collect();
         if group == "authorization.k8s.io" {
             resources.extend(reviews());
         }
@@ -94,16 +94,16 @@ impl Server {
             "groupVersion": api_version,
             "resources": resources,
         });
-        Answer::json(200, &list)
+        ServerResponse::json(200, &list)
     }
 }
 
-fn shown(group: &str, version: &str) -> Value {
+fn group_json(group: &str, version: &str) -> Value {
     let version = json!({ "groupVersion": format!("{group}/{version}"), "version": version });
     json!({ "name": group, "versions": [version], "preferredVersion": version })
 }
 
-fn with_subresources(kind: &Arc<Kind>) -> Vec<Value> {
+fn resource_json(kind: &Arc<ResourceKind>) -> Vec<Value> {
     let plural = kind.resource.plural();
     let mut own = json!({
         "name": plural,
@@ -136,8 +136,9 @@ fn with_subresources(kind: &Arc<Kind>) -> Vec<Value> {
     all
 }
 
-/// Group, version and kind of what is shown; those of a kind that is built in go without saying.
-fn own(kind: &Kind) -> (&str, &str, &str) {
+/// Returns group, version and kind of an object's response. Aggregated discovery omits group and
+/// version for built-in kinds.
+fn response_kind(kind: &ResourceKind) -> (&str, &str, &str) {
     if kind.is_custom {
         (kind.resource.group(), &kind.version, &kind.name)
     } else {
@@ -145,13 +146,13 @@ fn own(kind: &Kind) -> (&str, &str, &str) {
     }
 }
 
-/// Subresources, each with group, version and kind of what it shows.
-fn subresources(kind: &Kind) -> Vec<(&'static str, (&str, &str, &str))> {
+/// Returns the subresources, each with group, version and kind of its response.
+fn subresources(kind: &ResourceKind) -> Vec<(&'static str, (&str, &str, &str))> {
     let scale = ("scale", ("autoscaling", "v1", "Scale"));
-    let status = ("status", own(kind));
+    let status = ("status", response_kind(kind));
     [scale, status]
         .into_iter()
-        .filter(|(name, _)| kind.has(name))
+        .filter(|(name, _)| kind.has_subresource(name))
         .collect()
 }
 
@@ -171,7 +172,9 @@ fn reviews() -> Vec<Value> {
     ]
 }
 
-fn aggregated(((group, version), kinds): (&(String, String), &Vec<Arc<Kind>>)) -> Value {
+fn aggregated_group(
+    ((group, version), kinds): (&(String, String), &Vec<Arc<ResourceKind>>),
+) -> Value {
     let resources: Vec<Value> = kinds.iter().map(|kind| aggregated_kind(kind)).collect();
     let metadata = if group.is_empty() {
         json!({})
@@ -184,11 +187,17 @@ fn aggregated(((group, version), kinds): (&(String, String), &Vec<Arc<Kind>>)) -
     })
 }
 
-fn aggregated_kind(kind: &Kind) -> Value {
-    let response = |(group, version, kind): (&str, &str, &str)| json!({ "group": group, "version": version, "kind": kind });
+fn aggregated_kind(kind: &ResourceKind) -> Value {
+    let response = |(group, version, kind): (&str, &str, &str)| {
+        json!({
+            "group": group,
+            "version": version,
+            "kind": kind,
+        })
+    };
     let mut shown = json!({
         "resource": kind.resource.plural(),
-        "responseKind": response(own(kind)),
+        "responseKind": response(response_kind(kind)),
         "scope": if kind.is_namespaced { "Namespaced" } else { "Cluster" },
         "singularResource": kind.singular,
         "verbs": kind.verbs(),
@@ -199,7 +208,7 @@ fn aggregated_kind(kind: &Kind) -> Value {
     if !kind.categories.is_empty() {
         shown["categories"] = json!(kind.categories);
     }
-    let below: Vec<Value> = subresources(kind)
+    let subresources_json: Vec<Value> = subresources(kind)
         .into_iter()
         .map(|(name, of)| {
             json!({
@@ -209,8 +218,8 @@ fn aggregated_kind(kind: &Kind) -> Value {
             })
         })
         .collect();
-    if !below.is_empty() {
-        shown["subresources"] = below.into();
+    if !subresources_json.is_empty() {
+        shown["subresources"] = subresources_json.into();
     }
     shown
 }

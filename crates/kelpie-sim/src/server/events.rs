@@ -1,9 +1,9 @@
-//! Events are served by two groups, which have other names for the same things.
+//! Conversion of Events between their two API groups, which name the same fields differently.
 
 use serde_json::{Value, json};
 
-/// Names in the core group, and in `events.k8s.io`.
-const NAMES: [(&str, &str); 8] = [
+/// The field names in the core group, and those in `events.k8s.io`.
+const FIELD_NAMES: [(&str, &str); 8] = [
     ("count", "deprecatedCount"),
     ("firstTimestamp", "deprecatedFirstTimestamp"),
     ("involvedObject", "regarding"),
@@ -14,16 +14,16 @@ const NAMES: [(&str, &str); 8] = [
     ("eventTime", "eventTime"),
 ];
 
-/// As `events.k8s.io` has it.
-pub(super) fn to_new(event: &mut Value) {
-    for (old, new) in NAMES {
+/// Renames the fields as `events.k8s.io` has them.
+pub(super) fn to_events_group(event: &mut Value) {
+    for (old, new) in FIELD_NAMES {
         rename(event, old, new);
     }
 }
 
-/// As the core group has it.
-pub(super) fn to_core(event: &mut Value) {
-    for (old, new) in NAMES {
+/// Renames the fields as the core group has them.
+pub(super) fn to_core_group(event: &mut Value) {
+    for (old, new) in FIELD_NAMES {
         rename(event, new, old);
     }
     if event["reportingComponent"].is_null() {

@@ -1,40 +1,42 @@
-//! In which form a client wants its answer.
+//! Content negotiation.
 
 use http::{HeaderMap, header};
 
-use crate::kind::Kind;
-use crate::refusal::{Reason, Refusal};
+use crate::kind::ResourceKind;
+use crate::status_error::{StatusError, StatusReason};
 use crate::wire;
 
-/// The form of an answer.
+/// The format of a response.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Format {
+pub(super) enum ResponseFormat {
     Json,
     Protobuf,
-    /// Rows and columns, for people.
+    /// Rows and columns, as kubectl prints them.
     Table,
-    /// The metadata alone.
+    /// `PartialObjectMetadata`: the metadata only.
     Metadata,
 }
 
-impl Format {
-    /// The first of what the client accepts that objects of this kind can be written in.
-    pub(super) fn wanted(headers: &HeaderMap, kind: &Kind) -> Result<Self, Refusal> {
+impl ResponseFormat {
+    /// Returns the first of the accepted formats that is available for objects of this kind.
+    pub(super) fn negotiate(headers: &HeaderMap, kind: &ResourceKind) -> Result<Self, StatusError> {
         let accept = headers.get_all(header::ACCEPT).iter();
         let accept: Vec<&str> = accept.filter_map(|value| value.to_str().ok()).collect();
         let accept = accept.join(",");
-        let mut wanted = accept.split(',').map(str::trim);
+        let mut accepted = accept.split(',').map(str::trim);
         if accept.trim().is_empty() {
             return Ok(Self::Json);
         }
-        wanted.find_map(|part| Self::of(part, kind)).ok_or_else(|| {
-            let message = "only the following media types are accepted: application/json, \
+        accepted
+            .find_map(|part| Self::parse(part, kind))
+            .ok_or_else(|| {
+                let message = "only the following media types are accepted: application/json, \
                            application/yaml, application/vnd.kubernetes.protobuf";
-            Refusal::new(Reason::NotAcceptable, message)
-        })
+                StatusError::new(StatusReason::NotAcceptable, message)
+            })
     }
 
-    fn of(part: &str, kind: &Kind) -> Option<Self> {
+    fn parse(part: &str, kind: &ResourceKind) -> Option<Self> {
         let mut parameters = part.split(';').map(str::trim);
         let media = parameters.next()?;
         let form = parameters.find_map(|parameter| parameter.strip_prefix("as="));
@@ -44,7 +46,7 @@ impl Format {
             ("application/json", Some("PartialObjectMetadata" | "PartialObjectMetadataList")) => {
                 Some(Self::Metadata)
             }
-            (wire::PROTOBUF, None) if wire::is_written(kind) => Some(Self::Protobuf),
+            (wire::PROTOBUF, None) if wire::has_encoding(kind) => Some(Self::Protobuf),
             _ => None,
         }
     }
@@ -52,7 +54,7 @@ impl Format {
     pub(super) fn content_type(self) -> &'static str {
         match self {
             Self::Protobuf => wire::PROTOBUF,
-            _ => super::answer::JSON,
+            _ => super::response::JSON,
         }
     }
 }

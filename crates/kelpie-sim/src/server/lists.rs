@@ -1,51 +1,58 @@
-//! Lists, in pages.
+//! List requests.
 
 use base64::Engine;
 use base64::prelude::BASE64_URL_SAFE_NO_PAD;
 use serde_json::{Value, json};
 
-use super::answer::Answer;
-use super::format::Format;
-use super::route::Place;
-use super::{Asked, Server, objects, table};
-use crate::kind::Kind;
-use crate::refusal::{Reason, Refusal};
-use crate::selection::Selection;
-use crate::store::{Page, Paging, Since};
+use super::format::ResponseFormat;
+use super::response::ServerResponse;
+use super::route::ResourcePath;
+use super::{RequestContext, SimServer, objects, table};
+use crate::kind::ResourceKind;
+use crate::selector::ObjectSelector;
+use crate::status_error::{StatusError, StatusReason};
+use crate::store::{ListOptions, ListPage, VersionMatch};
 use crate::wire;
 
-impl Server {
-    pub(super) fn list(&self, asked: &Asked<'_>, place: &Place) -> Result<Answer, Refusal> {
-        let selection = selection(asked, place)?;
-        let paging = paging(asked)?;
+impl SimServer {
+    pub(super) fn list(
+        &self,
+        request: &RequestContext<'_>,
+        path: &ResourcePath,
+    ) -> Result<ServerResponse, StatusError> {
+        let selector = selector(request, path)?;
+        let options = list_options(request)?;
         let page = self
-            .source(asked)
+            .read_store(request)
             .lock()
-            .list(&place.kind, &selection, &paging)?;
-        shown(asked, &place.kind, &page)
+            .list(&path.kind, &selector, &options)?;
+        list_response(request, &path.kind, &page)
     }
 }
 
-/// Which objects the request is about.
-pub(super) fn selection(asked: &Asked<'_>, place: &Place) -> Result<Selection, Refusal> {
-    let selection = match place.namespace.as_str() {
-        "" => Selection::all(),
-        namespace => Selection::in_namespace(namespace),
+/// Returns the selector of a list or watch request.
+pub(super) fn selector(
+    request: &RequestContext<'_>,
+    path: &ResourcePath,
+) -> Result<ObjectSelector, StatusError> {
+    let selector = match path.namespace.as_str() {
+        "" => ObjectSelector::all(),
+        namespace => ObjectSelector::in_namespace(namespace),
     };
     let (labels, fields) = (
-        asked.query.text("labelSelector"),
-        asked.query.text("fieldSelector"),
+        request.query.get("labelSelector"),
+        request.query.get("fieldSelector"),
     );
-    // Events are kept with the names of the core group.
+    // Events are stored with the field names of the core group.
     let fields = fields.replace("regarding.", "involvedObject.");
-    selection
-        .labelled(labels)?
-        .with_fields(&place.kind.shelf, &fields)
+    selector
+        .with_labels(labels)?
+        .with_fields(&path.kind.storage, &fields)
 }
 
-/// The version a request names; nothing if none, or any will do.
-pub(super) fn version(asked: &Asked<'_>) -> Result<Option<u64>, Refusal> {
-    let text = asked.query.text("resourceVersion");
+/// Returns the request's `resourceVersion`, if it has one.
+pub(super) fn version(request: &RequestContext<'_>) -> Result<Option<u64>, StatusError> {
+    let text = request.query.get("resourceVersion");
     if text.is_empty() {
         return Ok(None);
     }
@@ -53,55 +60,59 @@ pub(super) fn version(asked: &Asked<'_>) -> Result<Option<u64>, Refusal> {
         let why = format!(
             "Invalid value: \"{text}\": strconv.ParseUint: parsing \"{text}\": invalid syntax"
         );
-        Refusal::bad_request(format!("resourceVersion: {why}"))
+        StatusError::bad_request(format!("resourceVersion: {why}"))
     })
 }
 
-fn paging(asked: &Asked<'_>) -> Result<Paging, Refusal> {
-    let limit = asked.query.number("limit").unwrap_or(0);
+fn list_options(request: &RequestContext<'_>) -> Result<ListOptions, StatusError> {
+    let limit = request.query.integer("limit").unwrap_or(0);
     let limit = usize::try_from(limit).unwrap_or(usize::MAX);
-    let version = version(asked)?;
-    let token = asked.query.text("continue");
-    let rule = asked.query.text("resourceVersionMatch");
-    check(version, token, rule)?;
+    let version = version(request)?;
+    let token = request.query.get("continue");
+    let version_match = request.query.get("resourceVersionMatch");
+    check_version_match(version, token, version_match)?;
     if !token.is_empty() {
-        let (version, after) = opened(token)?;
-        return Ok(Paging {
+        let (version, continue_after) = parse_continue(token)?;
+        return Ok(ListOptions {
             limit,
-            after: Some(after.into()),
-            since: Since::Exactly(version),
+            continue_after: Some(continue_after.into()),
+            version_match: VersionMatch::Exact(version),
         });
     }
-    let since = match (version, rule) {
-        (None | Some(0), _) => Since::Now,
-        (Some(version), "Exact") => Since::Exactly(version),
-        (Some(version), "") if limit > 0 => Since::Exactly(version),
-        (Some(version), _) => Since::NotBefore(version),
+    let requested = match (version, version_match) {
+        (None | Some(0), _) => VersionMatch::Latest,
+        (Some(version), "Exact") => VersionMatch::Exact(version),
+        (Some(version), "") if limit > 0 => VersionMatch::Exact(version),
+        (Some(version), _) => VersionMatch::NotOlderThan(version),
     };
-    Ok(Paging {
+    Ok(ListOptions {
         limit,
-        after: None,
-        since,
+        continue_after: None,
+        version_match: requested,
     })
 }
 
-/// What does not go together.
-fn check(version: Option<u64>, token: &str, rule: &str) -> Result<(), Refusal> {
+/// Rejects combinations of options that exclude each other.
+fn check_version_match(
+    version: Option<u64>,
+    token: &str,
+    version_match: &str,
+) -> Result<(), StatusError> {
     let forbidden = |why: &str| {
         let (field, cause) = ("resourceVersionMatch", "FieldValueForbidden");
         let message = format!("ListOptions.meta.k8s.io \"\" is invalid: {field}: Forbidden: {why}");
-        let mut refusal = Refusal::new(Reason::Invalid, message);
+        let mut error = StatusError::new(StatusReason::Invalid, message);
         let details = json!({
             "group": "meta.k8s.io",
             "kind": "ListOptions",
             "causes": [{ "reason": cause, "message": format!("Forbidden: {why}"), "field": field }],
         });
-        refusal.details = details.as_object().cloned();
-        refusal
+        error.details = details.as_object().cloned();
+        error
     };
-    match (version, token, rule) {
+    match (version, token, version_match) {
         (_, "", "") => Ok(()),
-        (Some(1..), _, "") => Err(Refusal::bad_request(
+        (Some(1..), _, "") => Err(StatusError::bad_request(
             "specifying resource version is not allowed when using continue",
         )),
         (_, _, "") => Ok(()),
@@ -118,36 +129,43 @@ fn check(version: Option<u64>, token: &str, rule: &str) -> Result<(), Refusal> {
     }
 }
 
-/// Where a list goes on: the version it is of, and the last key that was shown.
-fn opened(token: &str) -> Result<(u64, String), Refusal> {
-    let invalid = || Refusal::bad_request("continue key is not valid");
+/// Decodes a continue token: the version of the list, and the last key of the previous page.
+fn parse_continue(token: &str) -> Result<(u64, String), StatusError> {
+    let invalid = || StatusError::bad_request("continue key is not valid");
     let bytes = BASE64_URL_SAFE_NO_PAD
         .decode(token)
         .map_err(|_| invalid())?;
     let token: Value = serde_json::from_slice(&bytes).map_err(|_| invalid())?;
     let version = token["rv"].as_u64().ok_or_else(invalid)?;
-    let after = token["start"].as_str().ok_or_else(invalid)?;
-    Ok((version, after.to_owned()))
+    let continue_after = token["start"].as_str().ok_or_else(invalid)?;
+    Ok((version, continue_after.to_owned()))
 }
 
-/// A list in the form the client wants.
-pub(super) fn shown(asked: &Asked<'_>, kind: &Kind, page: &Page) -> Result<Answer, Refusal> {
-    let format = Format::wanted(&asked.head.headers, kind)?;
-    let metadata = metadata(asked, kind, page);
-    let values = || page.objects.iter().map(|kept| kept.value(kind));
+/// Encodes a list in the format that the client accepts.
+pub(super) fn list_response(
+    request: &RequestContext<'_>,
+    kind: &ResourceKind,
+    page: &ListPage,
+) -> Result<ServerResponse, StatusError> {
+    let format = ResponseFormat::negotiate(&request.head.headers, kind)?;
+    let metadata = list_metadata(request, kind, page);
+    let values = || page.objects.iter().map(|stored| stored.to_value(kind));
     Ok(match format {
-        Format::Json => Answer::text(200, text(kind, page, &metadata)),
-        Format::Protobuf => {
-            let list = wire::list(kind, &metadata, &page.objects);
-            Answer::of(200, wire::PROTOBUF, list)
+        ResponseFormat::Json => ServerResponse::json_text(200, list_json(kind, page, &metadata)),
+        ResponseFormat::Protobuf => {
+            let list = wire::encode_list(kind, &metadata, &page.objects);
+            ServerResponse::new(200, wire::PROTOBUF, list)
         }
-        Format::Table => {
+        ResponseFormat::Table => {
             let values: Vec<Value> = values().collect();
-            Answer::json(200, &table::table(kind, &values, &metadata, asked.call.at))
+            ServerResponse::json(
+                200,
+                &table::table(kind, &values, &metadata, request.info.received_at),
+            )
         }
-        Format::Metadata => {
+        ResponseFormat::Metadata => {
             let items: Vec<Value> = values()
-                .map(|value| objects::metadata_alone(&value))
+                .map(|value| objects::partial_metadata(&value))
                 .collect();
             let list = json!({
                 "kind": "PartialObjectMetadataList",
@@ -155,45 +173,45 @@ pub(super) fn shown(asked: &Asked<'_>, kind: &Kind, page: &Page) -> Result<Answe
                 "metadata": metadata,
                 "items": items,
             });
-            Answer::json(200, &list)
+            ServerResponse::json(200, &list)
         }
     })
 }
 
-fn text(kind: &Kind, page: &Page, metadata: &Value) -> String {
+fn list_json(kind: &ResourceKind, page: &ListPage, metadata: &Value) -> String {
     let mut text = format!(
         "{{\"kind\":\"{}List\",\"apiVersion\":\"{}\",\"metadata\":{metadata},\"items\":[",
         kind.name,
         kind.api_version()
     );
-    for (index, kept) in page.objects.iter().enumerate() {
+    for (index, stored) in page.objects.iter().enumerate() {
         if index > 0 {
             text.push(',');
         }
-        if kind.resource == kind.shelf {
-            // Kinds that are built in do not repeat themselves in each thing of a list.
+        if kind.resource == kind.storage {
+            // Items of built-in kinds have no kind of their own.
             let own = kind.is_custom.then_some(kind);
-            kept.stored.write(&kept.key, own, &mut text);
+            stored.revision.write_json(&stored.key, own, &mut text);
         } else {
-            text.push_str(&objects::text(kind, kept));
+            text.push_str(&objects::object_json(kind, stored));
         }
     }
     text.push_str("]}");
     text
 }
 
-fn metadata(asked: &Asked<'_>, kind: &Kind, page: &Page) -> Value {
+fn list_metadata(request: &RequestContext<'_>, kind: &ResourceKind, page: &ListPage) -> Value {
     let mut metadata = json!({ "resourceVersion": page.version.to_string() });
     if kind.is_custom {
         metadata["continue"] = "".into();
     }
-    if let (1.., Some(last)) = (page.left, page.objects.last()) {
+    if let (1.., Some(last)) = (page.remaining, page.objects.last()) {
         let token = json!({ "v": "meta.k8s.io/v1", "rv": page.version, "start": &*last.key });
         metadata["continue"] = BASE64_URL_SAFE_NO_PAD.encode(token.to_string()).into();
-        let is_whole = asked.query.text("labelSelector").is_empty()
-            && asked.query.text("fieldSelector").is_empty();
-        if is_whole {
-            metadata["remainingItemCount"] = page.left.into();
+        let is_unfiltered = request.query.get("labelSelector").is_empty()
+            && request.query.get("fieldSelector").is_empty();
+        if is_unfiltered {
+            metadata["remainingItemCount"] = page.remaining.into();
         }
     }
     metadata

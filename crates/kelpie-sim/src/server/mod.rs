@@ -1,19 +1,19 @@
-//! An API server over a store: what clients speak to.
+//! A simulated API server on top of a store.
 //!
-//! [`Server::respond`] is the way of a request: `users` say who it is, `route` what it names, the rights
-//! and the fate what becomes of it; then `objects`, `lists`, `watches`, `scale`, `reviews` and
-//! `discovery` answer it, in the `format` the client wants.
+//! [`SimServer::respond`] handles a request: `users` authenticate it, `route` parses its path, and
+//! the hooks authorize it and inject faults. Then `objects`, `lists`, `watches`, `scale`, `reviews`
+//! or `discovery` answer it, in the `format` that the client accepts.
 
-mod answer;
-mod call;
 mod discovery;
 mod events;
 mod format;
-mod listening;
+mod listener;
 mod lists;
 mod objects;
 mod openapi;
 mod query;
+mod request;
+mod response;
 mod reviews;
 mod route;
 mod scale;
@@ -26,170 +26,176 @@ use std::sync::Arc;
 use bytes::Bytes;
 use http::request::Parts;
 use http::{Method, Request, Response};
-use kelpie_net::ServedBody;
+use kelpie_net::ResponseBody;
 use serde_json::{Value, json};
 use tokio::time::sleep;
 
-use crate::refusal::{Reason, Refusal};
-use crate::store::Store;
-use answer::Answer;
-pub use call::{Call, Deed, Delivery, Fate, FateHook, Hooks, LogHook, RightsHook, User};
-pub use listening::Listening;
-use query::Query;
+use crate::status_error::{StatusError, StatusReason};
+use crate::store::ObjectStore;
+pub use listener::ListenerHandle;
+use query::QueryParams;
+pub use request::{
+    AuthorizerHook, FaultHook, FaultInjection, InjectedAction, LogHook, RequestInfo,
+    ResponseDelivery, ServerHooks, UserInfo,
+};
+use response::ServerResponse;
 use route::Route;
 pub use users::Users;
-use watches::Watches;
+use watches::OpenWatches;
 
-/// What `/version` says.
+/// The version in `/version`: major, minor and full.
 pub(crate) const VERSION: (&str, &str, &str) = ("1", "36", "v1.36.4");
 
-/// An API server. Clones are the same server.
+/// An API server. Clones share the server.
 #[derive(Clone, Debug)]
-pub struct Server {
-    store: Store,
+pub struct SimServer {
+    store: ObjectStore,
     users: Users,
-    hooks: Arc<Hooks>,
-    watches: Watches,
+    hooks: Arc<ServerHooks>,
+    watches: OpenWatches,
 }
 
-/// A request that has arrived, with what is known of it and what is to become of it.
-struct Arrived {
-    call: Call,
+/// A request that is not being processed yet, with the faults to inject.
+struct PendingRequest {
+    info: RequestInfo,
     head: Parts,
-    query: Query,
+    query: QueryParams,
     body: Bytes,
-    fate: Fate,
+    injection: FaultInjection,
     route: Route,
-    user: Result<User, Refusal>,
+    user: Result<UserInfo, StatusError>,
 }
 
-/// A request that is being answered.
-struct Asked<'a> {
-    call: &'a Call,
+/// The parts of a request that its handlers read.
+struct RequestContext<'a> {
+    info: &'a RequestInfo,
     head: &'a Parts,
-    query: &'a Query,
+    query: &'a QueryParams,
     body: &'a Bytes,
-    fate: &'a Fate,
+    injection: &'a FaultInjection,
 }
 
-impl Server {
-    /// A server of what is in `store`.
-    pub fn new(store: Store, hooks: Hooks) -> Self {
+impl SimServer {
+    /// Creates a server for the objects in `store`.
+    pub fn new(store: ObjectStore, hooks: ServerHooks) -> Self {
         Self {
             store,
             users: Users::default(),
             hooks: Arc::new(hooks),
-            watches: Watches::default(),
+            watches: OpenWatches::default(),
         }
     }
 
-    /// Its objects.
-    pub fn store(&self) -> &Store {
+    /// Returns the server's objects.
+    pub fn store(&self) -> &ObjectStore {
         &self.store
     }
 
-    /// Who is known to it.
+    /// Returns the server's users.
     pub fn users(&self) -> &Users {
         &self.users
     }
 
-    /// Breaks off the watches that `which` picks, as a connection does that is reset.
-    pub fn cut_watches(&self, which: impl Fn(&Call) -> bool) {
-        self.watches.cut(&which);
+    /// Resets the connections of the watches that `which` selects.
+    pub fn reset_watches(&self, which: impl Fn(&RequestInfo) -> bool) {
+        self.watches.reset(&which);
     }
 
-    /// While held, no watch hears anything, and none ends: a network that swallows packets.
-    pub fn hold_watches(&self, held: bool) {
-        self.watches.hold(held);
+    /// Stalls or resumes all watches. A stalled watch neither receives events nor ends, as if the
+    /// network dropped its packets.
+    pub fn stall_watches(&self, stalled: bool) {
+        self.watches.set_stalled(stalled);
     }
 
-    /// Answers a request that came over a connection with this client certificate (DER). `None` is a
-    /// connection that breaks off without an answer.
+    /// Answers a request from a connection with this client certificate (DER). Returns `None` if
+    /// the connection is to be reset without a response.
     pub async fn respond(
         &self,
         request: Request<Bytes>,
         certificate: Option<&[u8]>,
-    ) -> Option<Response<ServedBody>> {
+    ) -> Option<Response<ResponseBody>> {
         let (head, body) = request.into_parts();
-        let query = Query::parse(head.uri.query().unwrap_or_default());
-        let route = Route::of(head.uri.path(), &self.store.lock().kinds());
+        let query = QueryParams::parse(head.uri.query().unwrap_or_default());
+        let route = Route::parse(head.uri.path(), &self.store.lock().kinds());
         let verb = route.verb(&head.method, &query);
-        let user = self.users.find(&head.headers, certificate);
-        let mut call = self.call(
+        let user = self.users.authenticate(&head.headers, certificate);
+        let mut info = self.info(
             &head,
             &route,
             verb,
-            user.clone().unwrap_or_else(|_| User::anonymous()),
+            user.clone().unwrap_or_else(|_| UserInfo::anonymous()),
         );
-        let fate = self
+        let injection = self
             .hooks
-            .fate
+            .faults
             .as_ref()
-            .map_or_else(Fate::default, |hook| hook(&call));
-        let held = fate.held.clone();
-        call.is_held = held.is_some();
-        let request = Arrived {
-            call,
+            .map_or_else(FaultInjection::default, |hook| hook(&info));
+        let hold = injection.hold_until.clone();
+        info.is_held = hold.is_some();
+        let pending = PendingRequest {
+            info,
             head,
             query,
             body,
-            fate,
+            injection,
             route,
             user,
         };
-        let Some(held) = held else {
-            return self.carry_out(request).await;
+        let Some(hold) = hold else {
+            return self.process(pending).await;
         };
         let server = self.clone();
-        // A task of its own does not end with the connection.
-        let done = tokio::spawn(async move {
-            held.notified().await;
-            server.carry_out(request).await
+        // A separate task does not end with the connection.
+        let result = tokio::spawn(async move {
+            hold.notified().await;
+            server.process(pending).await
         });
-        done.await.ok().flatten()
+        result.await.ok().flatten()
     }
 
-    async fn carry_out(&self, request: Arrived) -> Option<Response<ServedBody>> {
-        let Arrived {
-            call,
+    async fn process(&self, pending: PendingRequest) -> Option<Response<ResponseBody>> {
+        let PendingRequest {
+            info,
             head,
             query,
             body,
-            fate,
+            injection,
             route,
             user,
-        } = request;
-        if !fate.delay.is_zero() {
-            sleep(fate.delay).await;
+        } = pending;
+        if !injection.delay.is_zero() {
+            sleep(injection.delay).await;
         }
-        let asked = Asked {
-            call: &call,
+        let request = RequestContext {
+            info: &info,
             head: &head,
             query: &query,
             body: &body,
-            fate: &fate,
+            injection: &injection,
         };
-        let done = match (&fate.deed, user) {
-            (Deed::Nothing, _) => Ok(Answer::of(200, "text/plain", "")),
-            (Deed::Refuse(refusal), _) => Err(refusal.clone()),
-            (_, Err(refusal)) => Err(refusal),
-            (_, Ok(_)) => self.permit(&call).and_then(|()| self.serve(&asked, &route)),
+        let result = match (&injection.action, user) {
+            (InjectedAction::Skip, _) => Ok(ServerResponse::new(200, "text/plain", "")),
+            (InjectedAction::Reject(error), _) => Err(error.clone()),
+            (_, Err(error)) => Err(error),
+            (_, Ok(_)) => self
+                .authorize(&info)
+                .and_then(|()| self.serve(&request, &route)),
         };
-        let answer = done.unwrap_or_else(Answer::from);
-        let delivered = fate.delivery == Delivery::Whole;
+        let response = result.unwrap_or_else(ServerResponse::from);
+        let is_delivered = injection.delivery == ResponseDelivery::Complete;
         if let Some(log) = &self.hooks.log {
-            log(&call, if delivered { answer.code } else { 0 });
+            log(&info, if is_delivered { response.code } else { 0 });
         }
-        match fate.delivery {
-            Delivery::Whole => Some(answer.into_response(self.store.clock().now())),
-            Delivery::Lost => None,
-            Delivery::Never => std::future::pending().await,
+        match injection.delivery {
+            ResponseDelivery::Complete => Some(response.into_response(self.store.clock().now())),
+            ResponseDelivery::Reset => None,
+            ResponseDelivery::Withheld => std::future::pending().await,
         }
     }
 
-    fn call(&self, head: &Parts, route: &Route, verb: &'static str, user: User) -> Call {
-        let mut call = Call {
-            at: self.store.clock().now(),
+    fn info(&self, head: &Parts, route: &Route, verb: &'static str, user: UserInfo) -> RequestInfo {
+        let mut info = RequestInfo {
+            received_at: self.store.clock().now(),
             is_held: false,
             user,
             verb,
@@ -199,66 +205,70 @@ impl Server {
             name: String::new(),
             path: head.uri.path().to_owned(),
         };
-        if let Route::Objects(place) = route {
-            call.resource = Some(place.kind.resource.clone());
-            call.subresource.clone_from(&place.subresource);
-            call.namespace.clone_from(&place.namespace);
-            call.name.clone_from(&place.name);
+        if let Route::Objects(path) = route {
+            info.resource = Some(path.kind.resource.clone());
+            info.subresource.clone_from(&path.subresource);
+            info.namespace.clone_from(&path.namespace);
+            info.name.clone_from(&path.name);
         }
-        call
+        info
     }
 
-    fn permit(&self, call: &Call) -> Result<(), Refusal> {
-        if self.may(call) {
+    fn authorize(&self, info: &RequestInfo) -> Result<(), StatusError> {
+        if self.is_allowed(info) {
             return Ok(());
         }
-        Err(reviews::forbidden(call))
+        Err(reviews::forbidden(info))
     }
 
-    fn may(&self, call: &Call) -> bool {
-        match &self.hooks.rights {
-            Some(hook) => hook(call),
-            None => reviews::by_default(call),
+    fn is_allowed(&self, info: &RequestInfo) -> bool {
+        match &self.hooks.authorizer {
+            Some(hook) => hook(info),
+            None => reviews::default_authorizer(info),
         }
     }
 
-    fn serve(&self, asked: &Asked<'_>, route: &Route) -> Result<Answer, Refusal> {
-        let is_read = [Method::GET, Method::HEAD].contains(&asked.head.method);
+    fn serve(
+        &self,
+        request: &RequestContext<'_>,
+        route: &Route,
+    ) -> Result<ServerResponse, StatusError> {
+        let is_read = [Method::GET, Method::HEAD].contains(&request.head.method);
         match route {
-            Route::Objects(place) => self.objects(asked, place),
-            Route::Review(plural) if asked.head.method == Method::POST => {
-                self.review(asked, plural)
+            Route::Objects(path) => self.objects(request, path),
+            Route::Review(plural) if request.head.method == Method::POST => {
+                self.review(request, plural)
             }
-            Route::Review(_) => Err(not_allowed()),
-            Route::Unknown => Err(no_resource()),
-            _ if !is_read => Err(not_allowed()),
-            Route::Groups { is_core } => Ok(self.groups(asked, *is_core)),
+            Route::Review(_) => Err(method_not_allowed()),
+            Route::Unknown => Err(resource_not_found()),
+            _ if !is_read => Err(method_not_allowed()),
+            Route::Groups { is_core } => Ok(self.groups(request, *is_core)),
             Route::Group(group) => Ok(self.group(group)),
             Route::Version { group, version } => Ok(self.resources(group, version)),
-            Route::Other(path) => Ok(self.description(path).unwrap_or_else(|| other(path))),
+            Route::Other(path) => Ok(self.openapi(path).unwrap_or_else(|| non_resource(path))),
         }
     }
 }
 
-fn no_resource() -> Refusal {
+fn resource_not_found() -> StatusError {
     let message = "the server could not find the requested resource";
-    let mut refusal = Refusal::new(Reason::NotFound, message);
-    refusal.details = Some(serde_json::Map::new());
-    refusal
+    let mut error = StatusError::new(StatusReason::NotFound, message);
+    error.details = Some(serde_json::Map::new());
+    error
 }
 
-fn not_allowed() -> Refusal {
+fn method_not_allowed() -> StatusError {
     let message = "the server does not allow this method on the requested resource";
-    let mut refusal = Refusal::new(Reason::MethodNotAllowed, message);
-    refusal.details = Some(serde_json::Map::new());
-    refusal
+    let mut error = StatusError::new(StatusReason::MethodNotAllowed, message);
+    error.details = Some(serde_json::Map::new());
+    error
 }
 
-/// What is no object.
-fn other(path: &str) -> Answer {
+/// Answers requests for non-resource paths.
+fn non_resource(path: &str) -> ServerResponse {
     let (major, minor, version) = VERSION;
     match path {
-        "/version" | "/version/" => Answer::json(
+        "/version" | "/version/" => ServerResponse::json(
             200,
             &json!({
                 "major": major,
@@ -272,25 +282,29 @@ fn other(path: &str) -> Answer {
                 "platform": "linux/amd64",
             }),
         ),
-        "/healthz" | "/livez" | "/readyz" => Answer::of(200, "text/plain; charset=utf-8", "ok"),
-        _ => Answer::of(404, "text/plain; charset=utf-8", "404 page not found\n"),
+        "/healthz" | "/livez" | "/readyz" => {
+            ServerResponse::new(200, "text/plain; charset=utf-8", "ok")
+        }
+        _ => ServerResponse::new(404, "text/plain; charset=utf-8", "404 page not found\n"),
     }
 }
 
-/// The JSON object of a request.
-fn parsed_object(body: &Bytes) -> Result<Value, Refusal> {
-    let value = parsed(body)?;
+/// Parses a request's body as a JSON object.
+fn parse_object(body: &Bytes) -> Result<Value, StatusError> {
+    let value = parse_json(body)?;
     if value.is_object() {
         return Ok(value);
     }
-    Err(Refusal::bad_request("an object has to be a JSON object"))
+    Err(StatusError::bad_request(
+        "an object has to be a JSON object",
+    ))
 }
 
-/// The JSON of a request.
-fn parsed(body: &Bytes) -> Result<Value, Refusal> {
+/// Parses a request's body as JSON.
+fn parse_json(body: &Bytes) -> Result<Value, StatusError> {
     serde_json::from_slice(body).map_err(|error| {
         let message =
             format!("the object provided is unrecognized (must be of type JSON): {error}");
-        Refusal::bad_request(message)
+        StatusError::bad_request(message)
     })
 }

@@ -1,249 +1,292 @@
-//! Reading and writing one object.
+//! Requests for a single object, and deletions of collections.
 
 use serde_json::{Value, json};
 
-use super::answer::Answer;
-use super::format::Format;
-use super::route::Place;
-use super::{Asked, Deed, Server, events, not_allowed, parsed, parsed_object, table};
-use crate::kind::Kind;
-use crate::patch::{Patch, prune};
-use crate::refusal::{Reason, Refusal};
-use crate::resource::Resource;
-use crate::shape;
-use crate::store::body::{key, parts};
-use crate::store::{Deleted, Deletion, Kept, Paging, Part, Store};
+use super::format::ResponseFormat;
+use super::response::ServerResponse;
+use super::route::ResourcePath;
+use super::{
+    InjectedAction, RequestContext, SimServer, events, method_not_allowed, parse_json,
+    parse_object, table,
+};
+use crate::field_types;
+use crate::kind::ResourceKind;
+use crate::patch::{PatchType, prune};
+use crate::resource::GroupResource;
+use crate::status_error::{StatusError, StatusReason};
+use crate::store::body::{object_key, split_key};
+use crate::store::{
+    DeleteOptions, DeleteOutcome, ListOptions, ObjectStore, StoredObject, WriteScope,
+};
 use crate::wire;
 
-/// What an update or a patch came to.
-struct Written {
-    kept: Kept,
+/// The result of a patch.
+struct PatchResult {
+    stored: StoredObject,
     is_new: bool,
 }
 
-impl Server {
-    pub(super) fn objects(&self, asked: &Asked<'_>, place: &Place) -> Result<Answer, Refusal> {
-        if place.subresource == "scale" {
-            return self.scale(asked, place);
+impl SimServer {
+    pub(super) fn objects(
+        &self,
+        request: &RequestContext<'_>,
+        path: &ResourcePath,
+    ) -> Result<ServerResponse, StatusError> {
+        if path.subresource == "scale" {
+            return self.scale(request, path);
         }
-        match asked.call.verb {
-            "list" => self.list(asked, place),
-            "watch" => self.watch(asked, place),
-            "get" => self.get(asked, place),
-            "create" if place.name.is_empty() => self.create(asked, place),
-            "update" if !place.name.is_empty() => self.update(asked, place),
-            "patch" if !place.name.is_empty() => self.patch(asked, place),
-            "delete" if place.subresource.is_empty() => self.delete(asked, place),
-            "deletecollection" if place.kind.verbs().contains(&"deletecollection") => {
-                self.delete_all(asked, place)
+        match request.info.verb {
+            "list" => self.list(request, path),
+            "watch" => self.watch(request, path),
+            "get" => self.get(request, path),
+            "create" if path.name.is_empty() => self.create(request, path),
+            "update" if !path.name.is_empty() => self.update(request, path),
+            "patch" if !path.name.is_empty() => self.patch(request, path),
+            "delete" if path.subresource.is_empty() => self.delete(request, path),
+            "deletecollection" if path.kind.verbs().contains(&"deletecollection") => {
+                self.delete_collection(request, path)
             }
-            _ => Err(not_allowed()),
+            _ => Err(method_not_allowed()),
         }
     }
 
-    /// Where reads are answered from.
-    pub(super) fn source<'a>(&'a self, asked: &'a Asked<'_>) -> &'a Store {
-        match &asked.fate.deed {
-            Deed::ServeFrom(store) => store,
+    /// Returns the store that reads are served from.
+    pub(super) fn read_store<'a>(&'a self, request: &'a RequestContext<'_>) -> &'a ObjectStore {
+        match &request.injection.action {
+            InjectedAction::ServeStale(store) => store,
             _ => &self.store,
         }
     }
 
-    fn get(&self, asked: &Asked<'_>, place: &Place) -> Result<Answer, Refusal> {
-        let store = self.source(asked).lock();
-        let kept = store.get(&place.kind, &place.namespace, &place.name)?;
+    fn get(
+        &self,
+        request: &RequestContext<'_>,
+        path: &ResourcePath,
+    ) -> Result<ServerResponse, StatusError> {
+        let store = self.read_store(request).lock();
+        let stored = store.get(&path.kind, &path.namespace, &path.name)?;
         drop(store);
-        shown(asked, &place.kind, 200, &kept)
+        object_response(request, &path.kind, 200, &stored)
     }
 
-    fn create(&self, asked: &Asked<'_>, place: &Place) -> Result<Answer, Refusal> {
-        let (kind, is_dry) = (&place.kind, is_dry(asked));
-        // All namespaces at once are no place for an object.
-        if kind.is_namespaced && place.namespace.is_empty() {
-            return Err(not_allowed());
+    fn create(
+        &self,
+        request: &RequestContext<'_>,
+        path: &ResourcePath,
+    ) -> Result<ServerResponse, StatusError> {
+        let (kind, dry_run) = (&path.kind, is_dry_run(request));
+        // An object cannot be created in all namespaces.
+        if kind.is_namespaced && path.namespace.is_empty() {
+            return Err(method_not_allowed());
         }
-        let object = read(asked, kind)?;
+        let object = read_object(request, kind)?;
         let mut state = self.store.lock();
-        let kept = state.create(kind, &place.namespace, object, is_dry)?;
+        let stored = state.create(kind, &path.namespace, object, dry_run)?;
         drop(state);
-        shown(asked, kind, 201, &kept)
+        object_response(request, kind, 201, &stored)
     }
 
-    fn update(&self, asked: &Asked<'_>, place: &Place) -> Result<Answer, Refusal> {
-        let (kind, is_dry, part) = (&place.kind, is_dry(asked), part(place));
-        let object = read(asked, kind)?;
+    fn update(
+        &self,
+        request: &RequestContext<'_>,
+        path: &ResourcePath,
+    ) -> Result<ServerResponse, StatusError> {
+        let (kind, dry_run, scope) = (&path.kind, is_dry_run(request), scope(path));
+        let object = read_object(request, kind)?;
         let mut state = self.store.lock();
-        let is_there = state.get(kind, &place.namespace, &place.name).is_ok();
-        if !is_there && kind.created_by_update && part == Part::Object {
-            check_name(place, &object)?;
+        let exists = state.get(kind, &path.namespace, &path.name).is_ok();
+        if !exists && kind.allows_create_on_update && scope == WriteScope::Object {
+            check_name(path, &object)?;
             let mut object = object;
             if let Some(metadata) = object["metadata"].as_object_mut() {
                 metadata.remove("resourceVersion");
             }
-            let kept = state.create(kind, &place.namespace, object, is_dry)?;
+            let stored = state.create(kind, &path.namespace, object, dry_run)?;
             drop(state);
-            return shown(asked, kind, 201, &kept);
+            return object_response(request, kind, 201, &stored);
         }
-        let (namespace, name) = (&place.namespace, &place.name);
-        let kept = state.update(kind, namespace, name, part, is_dry, |_| Ok(object))?;
+        let (namespace, name) = (&path.namespace, &path.name);
+        let stored = state.update(kind, namespace, name, scope, dry_run, |_| Ok(object))?;
         drop(state);
-        shown(asked, kind, 200, &kept)
+        object_response(request, kind, 200, &stored)
     }
 
-    fn patch(&self, asked: &Asked<'_>, place: &Place) -> Result<Answer, Refusal> {
-        let how = patch_of(asked, &place.kind)?;
-        let patch = parsed(asked.body)?;
-        let written = self.patched(asked, place, how, &patch)?;
-        let code = if written.is_new { 201 } else { 200 };
-        shown(asked, &place.kind, code, &written.kept)
-    }
-
-    fn patched(
+    fn patch(
         &self,
-        asked: &Asked<'_>,
-        place: &Place,
-        how: Patch,
+        request: &RequestContext<'_>,
+        path: &ResourcePath,
+    ) -> Result<ServerResponse, StatusError> {
+        let patch_type = patch_type(request, &path.kind)?;
+        let patch = parse_json(request.body)?;
+        let written = self.apply_patch(request, path, patch_type, &patch)?;
+        let code = if written.is_new { 201 } else { 200 };
+        object_response(request, &path.kind, code, &written.stored)
+    }
+
+    fn apply_patch(
+        &self,
+        request: &RequestContext<'_>,
+        path: &ResourcePath,
+        patch_type: PatchType,
         patch: &Value,
-    ) -> Result<Written, Refusal> {
-        let (kind, is_dry) = (&place.kind, is_dry(asked));
-        let (namespace, name) = (&place.namespace, &place.name);
+    ) -> Result<PatchResult, StatusError> {
+        let (kind, dry_run) = (&path.kind, is_dry_run(request));
+        let (namespace, name) = (&path.namespace, &path.name);
         let mut state = self.store.lock();
         let is_new = state.get(kind, namespace, name).is_err();
-        let manager = asked.query.text("fieldManager");
-        if how == Patch::Apply && manager.is_empty() {
-            return Err(no_manager());
+        let manager = request.query.get("fieldManager");
+        if patch_type == PatchType::Apply && manager.is_empty() {
+            return Err(missing_field_manager());
         }
-        // Who applies a status has nothing to do with who applies the rest.
-        let who = format!("{manager}/{}", place.subresource);
-        let key = key(namespace, name);
-        let kept = if is_new && how == Patch::Apply && place.subresource.is_empty() {
+        // A manager's applied status is independent of what it applies to the rest of the object.
+        let manager_key = format!("{manager}/{}", path.subresource);
+        let key = object_key(namespace, name);
+        let stored = if is_new && patch_type == PatchType::Apply && path.subresource.is_empty() {
             let mut object = json!({});
-            how.apply(&mut object, patch)?;
-            check_shape(how, kind, &object)?;
-            check_name(place, &object)?;
-            state.create(kind, namespace, object, is_dry)?
+            patch_type.apply(&mut object, patch)?;
+            check_field_types(patch_type, kind, &object)?;
+            check_name(path, &object)?;
+            state.create(kind, namespace, object, dry_run)?
         } else {
-            let last = state.applied(kind, &key, &who);
-            let is_new_events = kind.resource != kind.shelf;
-            state.update(kind, namespace, name, part(place), is_dry, |mut object| {
+            let last = state.last_applied(kind, &key, &manager_key);
+            let is_new_events = kind.resource != kind.storage;
+            state.update(kind, namespace, name, scope(path), dry_run, |mut object| {
                 if is_new_events {
-                    events::to_new(&mut object);
+                    events::to_events_group(&mut object);
                 }
-                if how == Patch::Apply {
+                if patch_type == PatchType::Apply {
                     prune(&mut object, &last, patch);
                 }
-                how.apply(&mut object, patch)?;
-                check_shape(how, kind, &object)?;
+                patch_type.apply(&mut object, patch)?;
+                check_field_types(patch_type, kind, &object)?;
                 if is_new_events && object.is_object() {
-                    events::to_core(&mut object);
+                    events::to_core_group(&mut object);
                 }
                 Ok(object)
             })?
         };
-        if how == Patch::Apply && !is_dry {
-            state.remember(kind, &key, &who, patch);
+        if patch_type == PatchType::Apply && !dry_run {
+            state.set_last_applied(kind, &key, &manager_key, patch);
         }
-        Ok(Written { kept, is_new })
+        Ok(PatchResult { stored, is_new })
     }
 
-    fn delete(&self, asked: &Asked<'_>, place: &Place) -> Result<Answer, Refusal> {
-        let (kind, how) = (&place.kind, deletion(asked)?);
+    fn delete(
+        &self,
+        request: &RequestContext<'_>,
+        path: &ResourcePath,
+    ) -> Result<ServerResponse, StatusError> {
+        let (kind, options) = (&path.kind, delete_options(request)?);
         let mut state = self.store.lock();
-        let (namespace, name) = (&place.namespace, &place.name);
-        let deleted = state.delete(kind, namespace, name, &how, is_dry(asked))?;
+        let (namespace, name) = (&path.namespace, &path.name);
+        let deleted = state.delete(kind, namespace, name, &options, is_dry_run(request))?;
         drop(state);
         match deleted {
-            Deleted::Gone(kept) if !kind.shows_deleted => {
-                let uid = kept.value(kind)["metadata"]["uid"].clone();
-                Ok(Answer::json(200, &success(kind, name, &uid)))
+            DeleteOutcome::Removed(stored) if !kind.returns_deleted_object => {
+                let uid = stored.to_value(kind)["metadata"]["uid"].clone();
+                Ok(ServerResponse::json(200, &success_status(kind, name, &uid)))
             }
-            Deleted::Gone(kept) | Deleted::Marked(kept) => shown(asked, kind, 200, &kept),
+            DeleteOutcome::Removed(stored) | DeleteOutcome::Marked(stored) => {
+                object_response(request, kind, 200, &stored)
+            }
         }
     }
 
-    fn delete_all(&self, asked: &Asked<'_>, place: &Place) -> Result<Answer, Refusal> {
-        let (kind, how, is_dry) = (&place.kind, deletion(asked)?, is_dry(asked));
-        let selection = super::lists::selection(asked, place)?;
+    fn delete_collection(
+        &self,
+        request: &RequestContext<'_>,
+        path: &ResourcePath,
+    ) -> Result<ServerResponse, StatusError> {
+        let (kind, options, dry_run) = (&path.kind, delete_options(request)?, is_dry_run(request));
+        let selector = super::lists::selector(request, path)?;
         let mut state = self.store.lock();
-        let mut page = state.list(kind, &selection, &Paging::default())?;
-        for kept in &mut page.objects {
-            let (namespace, name) = parts(&kept.key);
-            let deleted = state.delete(kind, namespace, name, &how, is_dry)?;
-            let (Deleted::Gone(after) | Deleted::Marked(after)) = deleted;
-            *kept = after;
+        let mut page = state.list(kind, &selector, &ListOptions::default())?;
+        for stored in &mut page.objects {
+            let (namespace, name) = split_key(&stored.key);
+            let deleted = state.delete(kind, namespace, name, &options, dry_run)?;
+            let (DeleteOutcome::Removed(after) | DeleteOutcome::Marked(after)) = deleted;
+            *stored = after;
         }
         page.version = state.version;
         drop(state);
-        super::lists::shown(asked, kind, &page)
+        super::lists::list_response(request, kind, &page)
     }
 }
 
-/// What an update or an apply makes must have the name that the request names.
-fn check_name(place: &Place, object: &Value) -> Result<(), Refusal> {
-    let said = object["metadata"]["name"].as_str().unwrap_or_default();
-    if said == place.name {
+/// Checks that an object created by an update or apply has the name in the URL.
+fn check_name(path: &ResourcePath, object: &Value) -> Result<(), StatusError> {
+    let given = object["metadata"]["name"].as_str().unwrap_or_default();
+    if given == path.name {
         return Ok(());
     }
-    let name = &place.name;
-    Err(Refusal::bad_request(format!(
-        "the name of the object ({said}) does not match the name on the URL ({name})"
+    let name = &path.name;
+    Err(StatusError::bad_request(format!(
+        "the name of the object ({given}) does not match the name on the URL ({name})"
     )))
 }
 
-/// What a patch has made of an object must still be one of its kind.
-fn check_shape(how: Patch, kind: &Kind, object: &Value) -> Result<(), Refusal> {
-    match shape::wrong(kind, object) {
+/// Checks the field types of an object after a patch.
+fn check_field_types(
+    patch_type: PatchType,
+    kind: &ResourceKind,
+    object: &Value,
+) -> Result<(), StatusError> {
+    match field_types::type_error(kind, object) {
         None => Ok(()),
-        // The server does not expect this here.
-        Some(why) if how == Patch::Apply => {
+        // The API server returns this error without a reason.
+        Some(why) if patch_type == PatchType::Apply => {
             let message = format!("failed to create typed patch object: {why}");
-            Err(Refusal::new(Reason::Unknown, message))
+            Err(StatusError::new(StatusReason::Unknown, message))
         }
-        Some(why) => Err(Refusal::undecodable(&why)),
+        Some(why) => Err(StatusError::undecodable(&why)),
     }
 }
 
-fn no_manager() -> Refusal {
-    let options = Resource::new("meta.k8s.io", "PatchOptions");
+fn missing_field_manager() -> StatusError {
+    let options = GroupResource::new("meta.k8s.io", "PatchOptions");
     let why = "Required value: is required for apply patch";
-    Refusal::invalid_as(&options, "", "fieldManager", "FieldValueRequired", why)
+    StatusError::invalid_as(&options, "", "fieldManager", "FieldValueRequired", why)
 }
 
-/// One object in the form the client wants.
-pub(super) fn shown(
-    asked: &Asked<'_>,
-    kind: &Kind,
+/// Encodes one object in the format that the client accepts.
+pub(super) fn object_response(
+    request: &RequestContext<'_>,
+    kind: &ResourceKind,
     code: u16,
-    kept: &Kept,
-) -> Result<Answer, Refusal> {
-    let format = Format::wanted(&asked.head.headers, kind)?;
+    stored: &StoredObject,
+) -> Result<ServerResponse, StatusError> {
+    let format = ResponseFormat::negotiate(&request.head.headers, kind)?;
     Ok(match format {
-        Format::Json => Answer::text(code, text(kind, kept)),
-        Format::Protobuf => Answer::of(code, wire::PROTOBUF, wire::one(kind, kept)),
-        Format::Table => {
-            let now = asked.call.at;
-            let version = kept.stored.version.to_string();
+        ResponseFormat::Json => ServerResponse::json_text(code, object_json(kind, stored)),
+        ResponseFormat::Protobuf => {
+            ServerResponse::new(code, wire::PROTOBUF, wire::encode(kind, stored))
+        }
+        ResponseFormat::Table => {
+            let now = request.info.received_at;
+            let version = stored.revision.version.to_string();
             let metadata = json!({ "resourceVersion": version });
-            Answer::json(
+            ServerResponse::json(
                 code,
-                &table::table(kind, &[kept.value(kind)], &metadata, now),
+                &table::table(kind, &[stored.to_value(kind)], &metadata, now),
             )
         }
-        Format::Metadata => Answer::json(code, &metadata_alone(&kept.value(kind))),
+        ResponseFormat::Metadata => {
+            ServerResponse::json(code, &partial_metadata(&stored.to_value(kind)))
+        }
     })
 }
 
-/// The JSON of an object, as the group it was asked of has it.
-pub(super) fn text(kind: &Kind, kept: &Kept) -> String {
-    if kind.resource == kind.shelf {
-        return kept.text(kind);
+/// Returns the JSON of an object, with the field names of the requested group.
+pub(super) fn object_json(kind: &ResourceKind, stored: &StoredObject) -> String {
+    if kind.resource == kind.storage {
+        return stored.to_json(kind);
     }
-    let mut event = kept.value(kind);
-    events::to_new(&mut event);
+    let mut event = stored.to_value(kind);
+    events::to_events_group(&mut event);
     event.to_string()
 }
 
-pub(super) fn metadata_alone(object: &Value) -> Value {
+pub(super) fn partial_metadata(object: &Value) -> Value {
     json!({
         "kind": "PartialObjectMetadata",
         "apiVersion": "meta.k8s.io/v1",
@@ -251,74 +294,86 @@ pub(super) fn metadata_alone(object: &Value) -> Value {
     })
 }
 
-fn part(place: &Place) -> Part {
-    match place.subresource.as_str() {
-        "status" => Part::Status,
-        _ => Part::Object,
+fn scope(path: &ResourcePath) -> WriteScope {
+    match path.subresource.as_str() {
+        "status" => WriteScope::Status,
+        _ => WriteScope::Object,
     }
 }
 
-pub(super) fn is_dry(asked: &Asked<'_>) -> bool {
-    asked.query.text("dryRun") == "All"
+pub(super) fn is_dry_run(request: &RequestContext<'_>) -> bool {
+    request.query.get("dryRun") == "All"
 }
 
-/// The object in a request. It must be of the kind it is sent to.
-fn read(asked: &Asked<'_>, kind: &Kind) -> Result<Value, Refusal> {
-    let mut object = decoded(asked, wire::fields(kind))?;
-    let said = |field: &str| object[field].as_str().unwrap_or_default().to_owned();
-    let (kind_said, version_said) = (said("kind"), said("apiVersion"));
-    let is_kind = kind_said.is_empty() || kind_said == kind.name;
-    let is_version = version_said.is_empty() || version_said == kind.api_version();
+/// Reads the object of a request, which must have the kind of the requested resource.
+fn read_object(request: &RequestContext<'_>, kind: &ResourceKind) -> Result<Value, StatusError> {
+    let mut object = decode_body(request, wire::kind_fields(kind))?;
+    let given = |field: &str| object[field].as_str().unwrap_or_default().to_owned();
+    let (given_kind, given_version) = (given("kind"), given("apiVersion"));
+    let is_kind = given_kind.is_empty() || given_kind == kind.name;
+    let is_version = given_version.is_empty() || given_version == kind.api_version();
     if !is_kind || !is_version {
         let message = format!(
-            "{kind_said} in version \"{version_said}\" cannot be handled as a {}: converting \
-             ({version_said}.{kind_said}) to ({}.{}): unknown conversion",
+            "{given_kind} in version \"{given_version}\" cannot be handled as a {}: converting \
+             ({given_version}.{given_kind}) to ({}.{}): unknown conversion",
             kind.name,
             kind.api_version(),
             kind.name
         );
-        return Err(Refusal::bad_request(message));
+        return Err(StatusError::bad_request(message));
     }
-    if let Some(why) = shape::wrong(kind, &object) {
-        return Err(Refusal::bad_request(why));
+    if let Some(why) = field_types::type_error(kind, &object) {
+        return Err(StatusError::bad_request(why));
     }
-    if kind.resource != kind.shelf {
-        events::to_core(&mut object);
+    if kind.resource != kind.storage {
+        events::to_core_group(&mut object);
     }
     Ok(object)
 }
 
-/// What is in a request; `fields` are those of its protobuf, if that is taken.
-pub(super) fn decoded(asked: &Asked<'_>, fields: Option<wire::Fields>) -> Result<Value, Refusal> {
-    match (content_type(asked).as_str(), fields) {
-        ("" | "application/json" | "*/*", _) => parsed_object(asked.body),
+/// Decodes a request's body. `fields` describes its protobuf message, if protobuf is accepted.
+pub(super) fn decode_body(
+    request: &RequestContext<'_>,
+    fields: Option<wire::Fields>,
+) -> Result<Value, StatusError> {
+    match (content_type(request).as_str(), fields) {
+        ("" | "application/json" | "*/*", _) => parse_object(request.body),
         (wire::PROTOBUF, Some(fields)) => {
-            let message = "the object provided is unrecognized (must be of type protobuf, and all of its \
-                           fields known here: send JSON)";
-            wire::read(fields, asked.body).ok_or_else(|| Refusal::bad_request(message))
+            let message = "the object provided is unrecognized (must be of type protobuf, and all \
+                           of its fields known here: send JSON)";
+            wire::decode(fields, request.body).ok_or_else(|| StatusError::bad_request(message))
         }
         _ => {
             let message = "the body of the request was in an unknown format - accepted media \
                            types include: application/json";
-            Err(Refusal::new(Reason::UnsupportedMediaType, message))
+            Err(StatusError::new(
+                StatusReason::UnsupportedMediaType,
+                message,
+            ))
         }
     }
 }
 
-/// How the patch in a request is meant.
-pub(super) fn patch_of(asked: &Asked<'_>, kind: &Kind) -> Result<Patch, Refusal> {
-    let found = Patch::of(&content_type(asked));
-    // What a list's things are known by is only known of kinds that are built in.
-    let found = found.filter(|patch| !(kind.is_custom && *patch == Patch::Strategic));
+/// Returns the patch format of a request.
+pub(super) fn patch_type(
+    request: &RequestContext<'_>,
+    kind: &ResourceKind,
+) -> Result<PatchType, StatusError> {
+    let found = PatchType::from_content_type(&content_type(request));
+    // The merge keys of lists are only known for built-in kinds.
+    let found = found.filter(|patch| !(kind.is_custom && *patch == PatchType::Strategic));
     found.ok_or_else(|| {
-        let mut refusal = Refusal::new(Reason::UnsupportedMediaType, "415: Unsupported Media Type");
-        refusal.details = Some(serde_json::Map::new());
-        refusal
+        let mut error = StatusError::new(
+            StatusReason::UnsupportedMediaType,
+            "415: Unsupported Media Type",
+        );
+        error.details = Some(serde_json::Map::new());
+        error
     })
 }
 
-fn content_type(asked: &Asked<'_>) -> String {
-    let found = asked.head.headers.get(http::header::CONTENT_TYPE);
+fn content_type(request: &RequestContext<'_>) -> String {
+    let found = request.head.headers.get(http::header::CONTENT_TYPE);
     let found = found
         .and_then(|value| value.to_str().ok())
         .unwrap_or_default();
@@ -326,23 +381,23 @@ fn content_type(asked: &Asked<'_>) -> String {
     media.trim().to_owned()
 }
 
-/// How to delete: by the body, or by what is behind the question mark.
-fn deletion(asked: &Asked<'_>) -> Result<Deletion, Refusal> {
-    let body = if asked.body.is_empty() {
+/// Reads the options of a deletion from the body, or from the query.
+fn delete_options(request: &RequestContext<'_>) -> Result<DeleteOptions, StatusError> {
+    let body = if request.body.is_empty() {
         Value::Null
     } else {
-        parsed_object(asked.body)?
+        parse_object(request.body)?
     };
     let text = |field: &str| Some(body["preconditions"][field].as_str()?.to_owned());
     let grace = body["gracePeriodSeconds"].as_u64();
-    Ok(Deletion {
-        grace: grace.or_else(|| asked.query.number("gracePeriodSeconds")),
+    Ok(DeleteOptions {
+        grace_period_seconds: grace.or_else(|| request.query.integer("gracePeriodSeconds")),
         uid: text("uid"),
-        version: text("resourceVersion"),
+        resource_version: text("resourceVersion"),
     })
 }
 
-fn success(kind: &Kind, name: &str, uid: &Value) -> Value {
+fn success_status(kind: &ResourceKind, name: &str, uid: &Value) -> Value {
     let mut details = json!({ "name": name, "kind": kind.resource.plural(), "uid": uid });
     if !kind.resource.group().is_empty() {
         details["group"] = kind.resource.group().into();

@@ -1,25 +1,25 @@
-//! The description of the API: as much as kubectl wants to know before it sends an object, which is that
-//! the server itself will look at the object's fields.
+//! The `OpenAPI` document, reduced to what kubectl reads before it sends an object: that the server
+//! supports field validation.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use serde_json::{Map, Value, json};
 
-use super::answer::Answer;
-use super::{Server, VERSION};
-use crate::kind::Kind;
+use super::response::ServerResponse;
+use super::{SimServer, VERSION};
+use crate::kind::ResourceKind;
 
 const ROOT: &str = "/openapi/v3";
 
-impl Server {
-    /// What stands at a path of the description; nothing if it is another path.
-    pub(super) fn description(&self, path: &str) -> Option<Answer> {
+impl SimServer {
+    /// Returns the response for a path below `/openapi/v3`, or `None` for other paths.
+    pub(super) fn openapi(&self, path: &str) -> Option<ServerResponse> {
         let rest = path.strip_prefix(ROOT)?.trim_matches('/');
-        let mut versions: BTreeMap<String, Vec<Arc<Kind>>> = BTreeMap::new();
+        let mut versions: BTreeMap<String, Vec<Arc<ResourceKind>>> = BTreeMap::new();
         for kind in self.store.lock().kinds().values() {
             versions
-                .entry(root(kind))
+                .entry(group_version_path(kind))
                 .or_default()
                 .push(Arc::clone(kind));
         }
@@ -29,12 +29,12 @@ impl Server {
                 (version.clone(), json!({ "serverRelativeURL": url }))
             });
             let paths: Map<String, Value> = paths.collect();
-            return Some(Answer::json(200, &json!({ "paths": paths })));
+            return Some(ServerResponse::json(200, &json!({ "paths": paths })));
         }
         let kinds = versions.get(rest)?;
         let paths = kinds
             .iter()
-            .map(|kind| (address(kind), json!({ "patch": patch(kind) })));
+            .map(|kind| (object_path(kind), json!({ "patch": patch_operation(kind) })));
         let paths: Map<String, Value> = paths.collect();
         let schemas = kinds.iter().map(|kind| (schema_name(kind), schema(kind)));
         let schemas: Map<String, Value> = schemas.collect();
@@ -44,12 +44,12 @@ impl Server {
             "paths": paths,
             "components": { "schemas": schemas },
         });
-        Some(Answer::json(200, &document))
+        Some(ServerResponse::json(200, &document))
     }
 }
 
-/// `api/v1`, `apis/apps/v1`.
-fn root(kind: &Kind) -> String {
+/// Returns `api/v1` or `apis/apps/v1`.
+fn group_version_path(kind: &ResourceKind) -> String {
     let begin = if kind.resource.group().is_empty() {
         "api"
     } else {
@@ -58,7 +58,7 @@ fn root(kind: &Kind) -> String {
     format!("{begin}/{}", kind.api_version())
 }
 
-fn address(kind: &Kind) -> String {
+fn object_path(kind: &ResourceKind) -> String {
     let namespace = if kind.is_namespaced {
         "/namespaces/{namespace}"
     } else {
@@ -66,26 +66,26 @@ fn address(kind: &Kind) -> String {
     };
     format!(
         "/{}{namespace}/{}/{{name}}",
-        root(kind),
+        group_version_path(kind),
         kind.resource.plural()
     )
 }
 
-fn schema_name(kind: &Kind) -> String {
+fn schema_name(kind: &ResourceKind) -> String {
     format!("{}.{}", kind.api_version().replace('/', "."), kind.name)
 }
 
-/// All that there is to explain: that the kind is here.
-fn schema(kind: &Kind) -> Value {
+/// Returns a schema that only states that the kind exists.
+fn schema(kind: &ResourceKind) -> Value {
     json!({
         "type": "object",
-        "description": "A simulated API server keeps it as it is written; its fields are those of a \
-                        real one, and are explained there.",
-        "x-kubernetes-group-version-kind": [known_as(kind)],
+        "description": "A simulated API server stores it as it is sent. Its fields are those of a \
+                        real API server, which explains them.",
+        "x-kubernetes-group-version-kind": [group_version_kind(kind)],
     })
 }
 
-fn known_as(kind: &Kind) -> Value {
+fn group_version_kind(kind: &ResourceKind) -> Value {
     json!({
         "group": kind.resource.group(),
         "version": kind.version,
@@ -93,7 +93,7 @@ fn known_as(kind: &Kind) -> Value {
     })
 }
 
-fn patch(kind: &Kind) -> Value {
+fn patch_operation(kind: &ResourceKind) -> Value {
     json!({
         "parameters": [{
             "name": "fieldValidation",
@@ -102,6 +102,6 @@ fn patch(kind: &Kind) -> Value {
         }],
         "responses": {},
         "x-kubernetes-action": "patch",
-        "x-kubernetes-group-version-kind": known_as(kind),
+        "x-kubernetes-group-version-kind": group_version_kind(kind),
     })
 }

@@ -1,45 +1,47 @@
-//! What a request asks for behind the question mark.
+//! Query parameters.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-/// Parameters by their names; of several values of one name the first counts.
+/// The query parameters by name. The first of several values counts.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Query(BTreeMap<String, String>);
+pub(super) struct QueryParams(BTreeMap<String, String>);
 
-impl Query {
+impl QueryParams {
     pub(super) fn parse(query: &str) -> Self {
         let mut found = BTreeMap::new();
         for pair in query.split('&').filter(|pair| !pair.is_empty()) {
             let (name, value) = pair.split_once('=').unwrap_or((pair, ""));
-            found.entry(decode(name)).or_insert_with(|| decode(value));
+            found
+                .entry(percent_decode(name))
+                .or_insert_with(|| percent_decode(value));
         }
         Self(found)
     }
 
-    /// A value; empty if there is none.
-    pub(super) fn text(&self, name: &str) -> &str {
+    /// Returns a value; empty if absent.
+    pub(super) fn get(&self, name: &str) -> &str {
         self.0.get(name).map(String::as_str).unwrap_or_default()
     }
 
-    pub(super) fn number(&self, name: &str) -> Option<u64> {
-        self.text(name).parse().ok()
+    pub(super) fn integer(&self, name: &str) -> Option<u64> {
+        self.get(name).parse().ok()
     }
 
-    /// A time to wait. What is below zero is over already; zero says nothing.
-    pub(super) fn seconds(&self, name: &str) -> Option<Duration> {
-        let seconds: i64 = self.text(name).parse().ok()?;
+    /// Returns a duration in seconds. Negative values are zero; 0 means that none is given.
+    pub(super) fn duration_seconds(&self, name: &str) -> Option<Duration> {
+        let seconds: i64 = self.get(name).parse().ok()?;
         (seconds != 0).then(|| Duration::from_secs(seconds.max(0).unsigned_abs()))
     }
 
-    /// Whatever Go takes for true: every client has its own way to write it.
-    pub(super) fn is_true(&self, name: &str) -> bool {
-        ["1", "t", "T", "true", "True", "TRUE"].contains(&self.text(name))
+    /// Returns whether a boolean is set, in any spelling that Go accepts; clients differ in it.
+    pub(super) fn flag(&self, name: &str) -> bool {
+        ["1", "t", "T", "true", "True", "TRUE"].contains(&self.get(name))
     }
 }
 
-/// What stands behind percent signs and plusses. Bytes that are no text are replaced.
-pub(super) fn decode(text: &str) -> String {
+/// Decodes percent-encoding and plus signs. Invalid UTF-8 is replaced.
+pub(super) fn percent_decode(text: &str) -> String {
     let mut bytes = Vec::with_capacity(text.len());
     let mut rest = text.as_bytes().iter();
     while let Some(byte) = rest.next() {
@@ -64,20 +66,24 @@ mod tests {
     use super::*;
 
     #[test]
-    fn parameters_are_decoded() {
-        let query =
-            Query::parse("labelSelector=app+in+%28a%2Cb%29&watch=1&limit=5&x&limit=7&p=%zz%4");
-        assert_eq!(query.text("labelSelector"), "app in (a,b)");
-        assert!(query.is_true("watch") && Query::parse("watch=True").is_true("watch"));
-        assert!(!Query::parse("watch=false&x").is_true("watch"));
-        assert_eq!(query.number("limit"), Some(5));
-        assert_eq!(query.text("x"), "");
-        assert_eq!(query.text("p"), "%zz%4");
-        assert_eq!(query.number("absent"), None);
-        assert_eq!(query.seconds("limit"), Some(Duration::from_secs(5)));
-        assert_eq!(query.seconds("x"), None);
-        let past = Query::parse("timeoutSeconds=-5").seconds("timeoutSeconds");
+    fn decodes_query_parameters() {
+        let query = QueryParams::parse(
+            "labelSelector=app+in+%28a%2Cb%29&watch=1&limit=5&x&limit=7&p=%zz%4",
+        );
+        assert_eq!(query.get("labelSelector"), "app in (a,b)");
+        assert!(query.flag("watch") && QueryParams::parse("watch=True").flag("watch"));
+        assert!(!QueryParams::parse("watch=false&x").flag("watch"));
+        assert_eq!(query.integer("limit"), Some(5));
+        assert_eq!(query.get("x"), "");
+        assert_eq!(query.get("p"), "%zz%4");
+        assert_eq!(query.integer("absent"), None);
+        assert_eq!(
+            query.duration_seconds("limit"),
+            Some(Duration::from_secs(5))
+        );
+        assert_eq!(query.duration_seconds("x"), None);
+        let past = QueryParams::parse("timeoutSeconds=-5").duration_seconds("timeoutSeconds");
         assert_eq!(past, Some(Duration::ZERO));
-        assert_eq!(Query::parse("a=0").seconds("a"), None);
+        assert_eq!(QueryParams::parse("a=0").duration_seconds("a"), None);
     }
 }

@@ -1,90 +1,95 @@
-//! Rights, and questions about them.
+//! Authorization, and access reviews.
 
 use serde_json::{Value, json};
 
-use super::answer::Answer;
-use super::call::MASTERS;
-use super::objects::decoded;
-use super::{Asked, Call, Server};
+use super::objects::decode_body;
+use super::request::MASTERS;
+use super::response::ServerResponse;
+use super::{RequestContext, RequestInfo, SimServer};
 use crate::clock;
-use crate::refusal::{Reason, Refusal};
-use crate::resource::Resource;
+use crate::resource::GroupResource;
+use crate::status_error::{StatusError, StatusReason};
 use crate::wire;
 
-/// What every API server tells everybody.
-const PUBLIC: [&str; 4] = ["/healthz", "/livez", "/readyz", "/version"];
+/// The paths that are open to all clients.
+const PUBLIC_PATHS: [&str; 4] = ["/healthz", "/livez", "/readyz", "/version"];
 
-/// What it tells everybody it knows: where things are, and what they may do.
-const BASIC: [&str; 4] = ["/api", "/apis", "/openapi", "/version"];
+/// The paths that are open to authenticated users: discovery and `OpenAPI`.
+const DISCOVERY_PATHS: [&str; 4] = ["/api", "/apis", "/openapi", "/version"];
 
-/// What may be done where nobody has said anything else.
-pub(super) fn by_default(call: &Call) -> bool {
-    let is_known = !call
+/// Returns whether a request is allowed when no authorizer is set.
+pub(super) fn default_authorizer(info: &RequestInfo) -> bool {
+    let is_authenticated = !info
         .user
         .groups
         .iter()
         .any(|group| group == "system:unauthenticated");
-    let begins = |path: &&str| {
-        let rest = call.path.strip_prefix(*path);
+    let is_under = |prefix: &&str| {
+        let rest = info.path.strip_prefix(*prefix);
         rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
     };
     let is_review = ["authorization", "authentication"].iter().any(|group| {
         let path = format!("/apis/{group}.k8s.io/v1/selfsubject");
-        call.path.starts_with(&path)
+        info.path.starts_with(&path)
     });
-    let is_basic = call.resource.is_none() && call.verb == "get" && BASIC.iter().any(begins);
-    call.user.groups.iter().any(|group| group == MASTERS)
-        || call.verb == "get" && PUBLIC.iter().any(begins)
-        || is_known && (is_review || is_basic)
+    let is_basic =
+        info.resource.is_none() && info.verb == "get" && DISCOVERY_PATHS.iter().any(is_under);
+    info.user.groups.iter().any(|group| group == MASTERS)
+        || info.verb == "get" && PUBLIC_PATHS.iter().any(is_under)
+        || is_authenticated && (is_review || is_basic)
 }
 
-/// The refusal of who may not do it, in the words of the API.
-pub(super) fn forbidden(call: &Call) -> Refusal {
-    let user = &call.user.name;
-    let Some(resource) = &call.resource else {
+/// Returns the error of a forbidden request.
+pub(super) fn forbidden(info: &RequestInfo) -> StatusError {
+    let user = &info.user.name;
+    let Some(resource) = &info.resource else {
         let message = format!(
             "forbidden: User \"{user}\" cannot {} path \"{}\"",
-            call.verb, call.path
+            info.verb, info.path
         );
-        let mut refusal = Refusal::new(Reason::Forbidden, message);
-        refusal.details = Some(serde_json::Map::new());
-        return refusal;
+        let mut error = StatusError::new(StatusReason::Forbidden, message);
+        error.details = Some(serde_json::Map::new());
+        return error;
     };
-    let what = match call.subresource.as_str() {
+    let resource_name = match info.subresource.as_str() {
         "" => resource.plural().to_owned(),
         subresource => format!("{}/{subresource}", resource.plural()),
     };
-    let named = match call.name.as_str() {
+    let named = match info.name.as_str() {
         "" => String::new(),
         name => format!(" \"{name}\""),
     };
-    let place = match call.namespace.as_str() {
+    let scope = match info.namespace.as_str() {
         "" => "at the cluster scope".to_owned(),
         namespace => format!("in the namespace \"{namespace}\""),
     };
     let message = format!(
-        "{resource}{named} is forbidden: User \"{user}\" cannot {} resource \"{what}\" in API group \
-         \"{}\" {place}",
-        call.verb,
+        "{resource}{named} is forbidden: User \"{user}\" cannot {} resource \"{resource_name}\" \
+         in API group \"{}\" {scope}",
+        info.verb,
         resource.group()
     );
-    Refusal::about(Reason::Forbidden, message, resource, &call.name)
+    StatusError::for_object(StatusReason::Forbidden, message, resource, &info.name)
 }
 
-impl Server {
-    pub(super) fn review(&self, asked: &Asked<'_>, plural: &str) -> Result<Answer, Refusal> {
-        let review = decoded(asked, wire::review(plural))?;
+impl SimServer {
+    pub(super) fn review(
+        &self,
+        request: &RequestContext<'_>,
+        plural: &str,
+    ) -> Result<ServerResponse, StatusError> {
+        let review = decode_body(request, wire::review_fields(plural))?;
         match plural {
-            "selfsubjectreviews" => Ok(who(asked)),
-            "selfsubjectaccessreviews" => Ok(self.access_review(asked, review)),
-            "selfsubjectrulesreviews" => Ok(self.rules_review(asked, review)),
-            _ => Ok(super::other(&asked.call.path)),
+            "selfsubjectreviews" => Ok(self_subject_review(request)),
+            "selfsubjectaccessreviews" => Ok(self.access_review(request, review)),
+            "selfsubjectrulesreviews" => Ok(self.rules_review(request, review)),
+            _ => Ok(super::non_resource(&request.info.path)),
         }
     }
 
-    fn access_review(&self, asked: &Asked<'_>, mut review: Value) -> Answer {
-        let call = asked_about(asked.call, &review["spec"]);
-        let is_allowed = self.may(&call);
+    fn access_review(&self, request: &RequestContext<'_>, mut review: Value) -> ServerResponse {
+        let info = reviewed_request(request.info, &review["spec"]);
+        let is_allowed = self.is_allowed(&info);
         review["kind"] = "SelfSubjectAccessReview".into();
         review["apiVersion"] = "authorization.k8s.io/v1".into();
         if !review["metadata"].is_object() {
@@ -92,13 +97,13 @@ impl Server {
         }
         review["metadata"]["creationTimestamp"] = Value::Null;
         review["status"] = json!({ "allowed": is_allowed });
-        Answer::json(201, &review)
+        ServerResponse::json(201, &review)
     }
 
-    fn rules_review(&self, asked: &Asked<'_>, mut review: Value) -> Answer {
+    fn rules_review(&self, request: &RequestContext<'_>, mut review: Value) -> ServerResponse {
         let all = json!({ "resourceAttributes": { "verb": "*", "group": "*", "resource": "*" } });
-        let may_all = self.may(&asked_about(asked.call, &all));
-        let rules = if may_all {
+        let is_admin = self.is_allowed(&reviewed_request(request.info, &all));
+        let rules = if is_admin {
             json!([{ "verbs": ["*"], "apiGroups": ["*"], "resources": ["*"] }])
         } else {
             json!([{
@@ -115,25 +120,25 @@ impl Server {
             "nonResourceRules": [],
             "incomplete": false,
         });
-        Answer::json(201, &review)
+        ServerResponse::json(201, &review)
     }
 }
 
-/// Who asks.
-fn who(asked: &Asked<'_>) -> Answer {
-    let user = &asked.call.user;
+/// Answers a `SelfSubjectReview` with the name and groups of the user.
+fn self_subject_review(request: &RequestContext<'_>) -> ServerResponse {
+    let user = &request.info.user;
     let review = json!({
         "kind": "SelfSubjectReview",
         "apiVersion": "authentication.k8s.io/v1",
-        "metadata": { "creationTimestamp": clock::seconds(asked.call.at) },
+        "metadata": { "creationTimestamp": clock::rfc3339(request.info.received_at) },
         "status": { "userInfo": { "username": user.name, "groups": user.groups } },
     });
-    Answer::json(201, &review)
+    ServerResponse::json(201, &review)
 }
 
-/// The call that a question is about.
-fn asked_about(asking: &Call, spec: &Value) -> Call {
-    let (objects, other) = (&spec["resourceAttributes"], &spec["nonResourceAttributes"]);
+/// Returns the request that an access review asks about.
+fn reviewed_request(requester: &RequestInfo, spec: &Value) -> RequestInfo {
+    let (objects, non_resource) = (&spec["resourceAttributes"], &spec["nonResourceAttributes"]);
     let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
     let verbs = [
         "get",
@@ -145,25 +150,28 @@ fn asked_about(asking: &Call, spec: &Value) -> Call {
         "delete",
         "deletecollection",
     ];
-    let said = text(if objects.is_null() {
-        &other["verb"]
+    let verb = text(if objects.is_null() {
+        &non_resource["verb"]
     } else {
         &objects["verb"]
     });
-    let mut call = Call {
-        verb: verbs.into_iter().find(|verb| *verb == said).unwrap_or("*"),
+    let mut info = RequestInfo {
+        verb: verbs
+            .into_iter()
+            .find(|known| *known == verb)
+            .unwrap_or("*"),
         resource: None,
         subresource: text(&objects["subresource"]),
         namespace: text(&objects["namespace"]),
         name: text(&objects["name"]),
-        path: text(&other["path"]),
-        ..asking.clone()
+        path: text(&non_resource["path"]),
+        ..requester.clone()
     };
     if !objects.is_null() {
-        call.resource = Some(Resource::new(
+        info.resource = Some(GroupResource::new(
             &text(&objects["group"]),
             &text(&objects["resource"]),
         ));
     }
-    call
+    info
 }

@@ -1,64 +1,66 @@
-//! From a path to what it names.
+//! Routing: from a path to the requested resource.
 
 use std::sync::Arc;
 
 use http::Method;
 
-use super::query::{Query, decode};
-use crate::kind::{Kind, Kinds};
-use crate::resource::Resource;
+use super::query::{QueryParams, percent_decode};
+use crate::kind::{ResourceKind, ResourceKinds};
+use crate::resource::GroupResource;
 
-/// What a path names.
+/// The target of a path.
 #[derive(Clone, Debug)]
 pub(super) enum Route {
-    /// Objects, or one of them.
-    Objects(Place),
-    /// A question about oneself: the plural of the review, such as `selfsubjectaccessreviews`.
+    /// A resource: one object or a collection.
+    Objects(ResourcePath),
+    /// A review, by its plural such as `selfsubjectaccessreviews`.
     Review(String),
-    /// All groups: the core group, or the others.
+    /// The list of groups: the core group, or all others.
     Groups { is_core: bool },
-    /// One group.
+    /// A single API group.
     Group(String),
-    /// The resources of a version of a group.
+    /// The resources of a group and version.
     Version { group: String, version: String },
-    /// No resource of a group and version that there are.
+    /// An unknown resource of an existing group and version.
     Unknown,
-    /// Anything else: the whole path.
+    /// Any other path, such as `/version`.
     Other(String),
 }
 
-/// Objects, or one of them.
+/// The path of an object or a collection.
 #[derive(Clone, Debug)]
-pub(super) struct Place {
-    pub(super) kind: Arc<Kind>,
-    /// Empty: all, or none.
+pub(super) struct ResourcePath {
+    pub(super) kind: Arc<ResourceKind>,
+    /// Empty for all namespaces, and for cluster-scoped kinds.
     pub(super) namespace: String,
-    /// Empty: all of them.
+    /// Empty for a collection.
     pub(super) name: String,
     pub(super) subresource: String,
 }
 
-/// Who may do what, and who one is.
-const REVIEWS: &str = "authorization.k8s.io";
-const WHO: &str = "authentication.k8s.io";
+/// The groups of reviews: access reviews, and `SelfSubjectReview`.
+const AUTHORIZATION: &str = "authorization.k8s.io";
+const AUTHENTICATION: &str = "authentication.k8s.io";
 
 impl Route {
-    pub(super) fn of(path: &str, kinds: &Kinds) -> Self {
-        let steps: Vec<String> = path
+    pub(super) fn parse(path: &str, kinds: &ResourceKinds) -> Self {
+        let segments: Vec<String> = path
             .split('/')
-            .filter(|step| !step.is_empty())
-            .map(decode)
+            .filter(|segment| !segment.is_empty())
+            .map(percent_decode)
             .collect();
-        let steps: Vec<&str> = steps.iter().map(String::as_str).collect();
-        let found = match steps.as_slice() {
+        let segments: Vec<&str> = segments.iter().map(String::as_str).collect();
+        let found = match segments.as_slice() {
             ["api"] => Some(Self::Groups { is_core: true }),
             ["apis"] => Some(Self::Groups { is_core: false }),
             ["apis", group] => Some(Self::Group((*group).to_owned())),
             ["api", version] => Some(Self::version("", version)),
             ["apis", group, version] => Some(Self::version(group, version)),
-            ["apis", REVIEWS | WHO, "v1", review] => Some(Self::Review((*review).to_owned())),
-            ["api", version, rest @ ..] => place(kinds, "", version, rest),
-            ["apis", group, version, rest @ ..] => place(kinds, group, version, rest),
+            ["apis", AUTHORIZATION | AUTHENTICATION, "v1", review] => {
+                Some(Self::Review((*review).to_owned()))
+            }
+            ["api", version, rest @ ..] => resource_route(kinds, "", version, rest),
+            ["apis", group, version, rest @ ..] => resource_route(kinds, group, version, rest),
             _ => None,
         };
         found.unwrap_or_else(|| Self::Other(path.to_owned()))
@@ -71,19 +73,19 @@ impl Route {
         }
     }
 
-    /// The API's word for what is to be done.
-    pub(super) fn verb(&self, method: &Method, query: &Query) -> &'static str {
-        let is_one = matches!(self, Self::Objects(place) if !place.name.is_empty());
-        let is_objects = matches!(self, Self::Objects(_));
+    /// Returns the API verb of a request.
+    pub(super) fn verb(&self, method: &Method, query: &QueryParams) -> &'static str {
+        let is_named = matches!(self, Self::Objects(path) if !path.name.is_empty());
+        let is_resource = matches!(self, Self::Objects(_));
         match *method {
-            Method::GET if is_objects && !is_one && query.is_true("watch") => "watch",
-            Method::GET if is_objects && !is_one => "list",
+            Method::GET if is_resource && !is_named && query.flag("watch") => "watch",
+            Method::GET if is_resource && !is_named => "list",
             Method::GET => "get",
-            Method::POST if is_objects => "create",
+            Method::POST if is_resource => "create",
             Method::POST => "post",
             Method::PUT => "update",
             Method::PATCH => "patch",
-            Method::DELETE if is_one => "delete",
+            Method::DELETE if is_named => "delete",
             Method::DELETE => "deletecollection",
             Method::HEAD => "head",
             _ => "options",
@@ -91,37 +93,48 @@ impl Route {
     }
 }
 
-fn place(kinds: &Kinds, group: &str, version: &str, steps: &[&str]) -> Option<Route> {
-    let is_version = |kind: &Arc<Kind>| kind.resource.group() == group && kind.version == version;
-    let found = object_place(kinds, group, version, steps).map(Route::Objects);
+fn resource_route(
+    kinds: &ResourceKinds,
+    group: &str,
+    version: &str,
+    segments: &[&str],
+) -> Option<Route> {
+    let is_version =
+        |kind: &Arc<ResourceKind>| kind.resource.group() == group && kind.version == version;
+    let found = resource_path(kinds, group, version, segments).map(Route::Objects);
     found.or_else(|| kinds.values().any(is_version).then_some(Route::Unknown))
 }
 
-fn object_place(kinds: &Kinds, group: &str, version: &str, steps: &[&str]) -> Option<Place> {
-    let of = |plural: &str| {
-        let kind = kinds.get(&Resource::new(group, plural))?;
+fn resource_path(
+    kinds: &ResourceKinds,
+    group: &str,
+    version: &str,
+    segments: &[&str],
+) -> Option<ResourcePath> {
+    let kind_of = |plural: &str| {
+        let kind = kinds.get(&GroupResource::new(group, plural))?;
         (kind.version == version).then(|| Arc::clone(kind))
     };
-    let (kind, namespace, rest) = match steps {
+    let (kind, namespace, rest) = match segments {
         ["namespaces", namespace, plural, rest @ ..]
-            if of(plural).is_some_and(|kind| kind.is_namespaced) =>
+            if kind_of(plural).is_some_and(|kind| kind.is_namespaced) =>
         {
-            (of(plural)?, *namespace, rest)
+            (kind_of(plural)?, *namespace, rest)
         }
-        [plural, rest @ ..] => (of(plural)?, "", rest),
+        [plural, rest @ ..] => (kind_of(plural)?, "", rest),
         [] => return None,
     };
-    // One object of a namespace is only found by way of that.
+    // A namespaced object needs its namespace in the path.
     if kind.is_namespaced && namespace.is_empty() && !rest.is_empty() {
         return None;
     }
     let (name, subresource) = match rest {
         [] => ("", ""),
         [name] => (*name, ""),
-        [name, subresource] if kind.has(subresource) => (*name, *subresource),
+        [name, subresource] if kind.has_subresource(subresource) => (*name, *subresource),
         _ => return None,
     };
-    Some(Place {
+    Some(ResourcePath {
         kind,
         namespace: namespace.to_owned(),
         name: name.to_owned(),
@@ -134,18 +147,18 @@ mod tests {
     use super::*;
     use crate::kind::KINDS;
 
-    fn shown(path: &str) -> String {
-        match Route::of(path, &KINDS) {
-            Route::Objects(place) => format!(
+    fn describe(path: &str) -> String {
+        match Route::parse(path, &KINDS) {
+            Route::Objects(path) => format!(
                 "{} [{}] [{}] [{}]",
-                place.kind.resource, place.namespace, place.name, place.subresource
+                path.kind.resource, path.namespace, path.name, path.subresource
             ),
             other => format!("{other:?}"),
         }
     }
 
     #[test]
-    fn a_path_names_objects() {
+    fn parses_resource_paths() {
         for (path, expected) in [
             ("/api/v1/pods", "pods [] [] []"),
             ("/api/v1/nodes/n1", "nodes [] [n1] []"),
@@ -163,12 +176,12 @@ mod tests {
                 "deployments.apps [a] [b/c] []",
             ),
         ] {
-            assert_eq!(shown(path), expected, "{path}");
+            assert_eq!(describe(path), expected, "{path}");
         }
     }
 
     #[test]
-    fn what_is_not_there_is_no_place() {
+    fn unknown_resources_have_no_path() {
         for path in [
             "/api/v2/pods",
             "/api/v1/dragons",
@@ -178,7 +191,7 @@ mod tests {
             "/apis/apps/v1/namespaces/a/deployments/b/scale/c",
             "/metrics",
         ] {
-            let route = Route::of(path, &KINDS);
+            let route = Route::parse(path, &KINDS);
             assert!(matches!(route, Route::Other(_) | Route::Unknown), "{path}");
         }
     }

@@ -1,81 +1,90 @@
-//! The scale of an object: its counts, apart from everything else.
+//! The `scale` subresource.
 
 use serde_json::{Value, json};
 
-use super::answer::Answer;
-use super::objects::{is_dry, patch_of};
-use super::route::Place;
-use super::{Asked, Server, not_allowed, parsed};
+use super::objects::{is_dry_run, patch_type};
+use super::response::ServerResponse;
+use super::route::ResourcePath;
+use super::{RequestContext, SimServer, method_not_allowed, parse_json};
 use crate::field;
-use crate::kind::{Kind, Scale};
-use crate::patch::Patch;
-use crate::refusal::Refusal;
-use crate::store::Part;
+use crate::kind::{ResourceKind, ScalePaths};
+use crate::patch::PatchType;
+use crate::status_error::StatusError;
+use crate::store::WriteScope;
 
-impl Server {
-    pub(super) fn scale(&self, asked: &Asked<'_>, place: &Place) -> Result<Answer, Refusal> {
-        let Some(scale) = &place.kind.scale else {
-            return Err(not_allowed());
+impl SimServer {
+    pub(super) fn scale(
+        &self,
+        request: &RequestContext<'_>,
+        path: &ResourcePath,
+    ) -> Result<ServerResponse, StatusError> {
+        let Some(scale) = &path.kind.scale else {
+            return Err(method_not_allowed());
         };
-        match asked.call.verb {
+        match request.info.verb {
             "get" => {
-                let state = self.source(asked).lock();
-                let kept = state.get(&place.kind, &place.namespace, &place.name)?;
+                let state = self.read_store(request).lock();
+                let stored = state.get(&path.kind, &path.namespace, &path.name)?;
                 drop(state);
-                Ok(Answer::json(
+                Ok(ServerResponse::json(
                     200,
-                    &shown(&place.kind, scale, &kept.value(&place.kind)),
+                    &scale_json(&path.kind, scale, &stored.to_value(&path.kind)),
                 ))
             }
             "update" => {
-                let wanted = parsed(asked.body)?;
-                self.set_scale(asked, place, scale, |_| Ok(wanted))
+                let scale_object = parse_json(request.body)?;
+                self.set_scale(request, path, scale, |_| Ok(scale_object))
             }
             "patch" => {
-                let how = patch_of(asked, &place.kind)?;
-                let patch = parsed(asked.body)?;
-                let how = if how == Patch::Apply {
-                    Patch::Merge
+                let patch_type = patch_type(request, &path.kind)?;
+                let patch = parse_json(request.body)?;
+                let patch_type = if patch_type == PatchType::Apply {
+                    PatchType::Merge
                 } else {
-                    how
+                    patch_type
                 };
-                self.set_scale(asked, place, scale, |mut present| {
-                    how.apply(&mut present, &patch)?;
-                    Ok(present)
+                self.set_scale(request, path, scale, |mut current| {
+                    patch_type.apply(&mut current, &patch)?;
+                    Ok(current)
                 })
             }
-            _ => Err(not_allowed()),
+            _ => Err(method_not_allowed()),
         }
     }
 
     fn set_scale(
         &self,
-        asked: &Asked<'_>,
-        place: &Place,
-        scale: &Scale,
-        change: impl FnOnce(Value) -> Result<Value, Refusal>,
-    ) -> Result<Answer, Refusal> {
-        let kind = &place.kind;
-        let (namespace, name) = (&place.namespace, &place.name);
+        request: &RequestContext<'_>,
+        path: &ResourcePath,
+        scale: &ScalePaths,
+        change: impl FnOnce(Value) -> Result<Value, StatusError>,
+    ) -> Result<ServerResponse, StatusError> {
+        let kind = &path.kind;
+        let (namespace, name) = (&path.namespace, &path.name);
         let mut state = self.store.lock();
-        let kept = state.update(
+        let stored = state.update(
             kind,
             namespace,
             name,
-            Part::Object,
-            is_dry(asked),
+            WriteScope::Object,
+            is_dry_run(request),
             |mut object| {
-                let wanted = change(shown(kind, scale, &object))?;
-                let count = match &wanted["spec"]["replicas"] {
-                    // Zero is left out.
+                let scale_object = change(scale_json(kind, scale, &object))?;
+                let count = match &scale_object["spec"]["replicas"] {
+                    // A replica count of zero may be omitted.
                     Value::Null => 0,
-                    count => count.as_i64().ok_or_else(|| no_count(count))?,
+                    count => count.as_i64().ok_or_else(|| invalid_replicas(count))?,
                 };
                 if count < 0 {
-                    return Err(Refusal::negative(kind, name, "spec.replicas", count));
+                    return Err(StatusError::negative_replicas(
+                        kind,
+                        name,
+                        "spec.replicas",
+                        count,
+                    ));
                 }
-                field::set(&mut object, &scale.wanted, count);
-                let version = wanted["metadata"]["resourceVersion"]
+                field::set(&mut object, &scale.spec_replicas, count);
+                let version = scale_object["metadata"]["resourceVersion"]
                     .as_str()
                     .unwrap_or_default();
                 if !version.is_empty() {
@@ -85,12 +94,15 @@ impl Server {
             },
         )?;
         drop(state);
-        Ok(Answer::json(200, &shown(kind, scale, &kept.value(kind))))
+        Ok(ServerResponse::json(
+            200,
+            &scale_json(kind, scale, &stored.to_value(kind)),
+        ))
     }
 }
 
-/// An object's scale.
-fn shown(kind: &Kind, scale: &Scale, object: &Value) -> Value {
+/// Returns the Scale of an object.
+fn scale_json(kind: &ResourceKind, scale: &ScalePaths, object: &Value) -> Value {
     let count = |pointer: &str| object.pointer(pointer).and_then(Value::as_i64).unwrap_or(0);
     let mut metadata = json!({});
     for field in [
@@ -105,16 +117,16 @@ fn shown(kind: &Kind, scale: &Scale, object: &Value) -> Value {
         }
     }
     let mut spec = json!({});
-    if count(&scale.wanted) != 0 {
-        spec["replicas"] = count(&scale.wanted).into();
+    if count(&scale.spec_replicas) != 0 {
+        spec["replicas"] = count(&scale.spec_replicas).into();
     }
-    let mut status = json!({ "replicas": count(&scale.present) });
-    let selector = match (&scale.selector, kind.is_custom) {
+    let mut status = json!({ "replicas": count(&scale.status_replicas) });
+    let selector = match (&scale.label_selector, kind.is_custom) {
         (Some(pointer), _) => object
             .pointer(pointer)
             .and_then(Value::as_str)
             .map(str::to_owned),
-        (None, false) => Some(selector(&object["spec"]["selector"]["matchLabels"])),
+        (None, false) => Some(format_labels(&object["spec"]["selector"]["matchLabels"])),
         (None, true) => None,
     };
     if let Some(selector) = selector.filter(|selector| !selector.is_empty()) {
@@ -129,13 +141,13 @@ fn shown(kind: &Kind, scale: &Scale, object: &Value) -> Value {
     })
 }
 
-/// Labels in words.
-fn selector(labels: &Value) -> String {
+/// Formats labels as a selector string.
+fn format_labels(labels: &Value) -> String {
     let labels = labels.as_object().into_iter().flatten();
     let labels = labels.filter_map(|(key, value)| Some(format!("{key}={}", value.as_str()?)));
     labels.collect::<Vec<_>>().join(",")
 }
 
-fn no_count(count: &Value) -> Refusal {
-    Refusal::undecodable(&format!("{count}: json: cannot unmarshal it into a count"))
+fn invalid_replicas(count: &Value) -> StatusError {
+    StatusError::undecodable(&format!("{count}: json: cannot unmarshal it into a count"))
 }

@@ -1,28 +1,29 @@
-//! Objects as rows and columns, for people who look at them with kubectl.
+//! Tables, as kubectl requests and prints them.
 
 use std::time::Duration;
 
 use kelpie_core::Time;
 use serde_json::{Value, json};
 
-use super::objects::metadata_alone;
+use super::objects::partial_metadata;
 use crate::clock;
-use crate::kind::Kind;
+use crate::kind::ResourceKind;
 use crate::resource::{
-    CONFIG_MAPS, DEPLOYMENTS, EVENTS, LEASES, NAMESPACES, NODES, PODS, Resource, SECRETS,
+    CONFIG_MAPS, DEPLOYMENTS, EVENTS, GroupResource, LEASES, NAMESPACES, NODES, PODS, SECRETS,
 };
 
-/// The cells of an object between its name and its age; or with its age, where that is not the last.
+/// Returns an object's cells between its name and its age, or including its age where that is not
+/// the last column.
 type Cells = fn(&Value, Time) -> Vec<Value>;
 
-/// Resource, names of the columns, and what stands in them.
-static COLUMNS: [(Resource, &[&str], Cells); 8] = [
-    (PODS, &["Ready", "Status", "Restarts"], pod),
-    (NODES, &["Status", "Roles", "Age", "Version"], node),
+/// The columns of built-in kinds: resource, column names, and cells.
+static COLUMNS: [(GroupResource, &[&str], Cells); 8] = [
+    (PODS, &["Ready", "Status", "Restarts"], pod_cells),
+    (NODES, &["Status", "Roles", "Age", "Version"], node_cells),
     (
         DEPLOYMENTS,
         &["Ready", "Up-to-date", "Available"],
-        deployment,
+        deployment_cells,
     ),
     (LEASES, &["Holder"], |lease, _| {
         vec![lease["spec"]["holderIdentity"].clone()]
@@ -31,21 +32,23 @@ static COLUMNS: [(Resource, &[&str], Cells); 8] = [
         vec![namespace["status"]["phase"].clone()]
     }),
     (SECRETS, &["Type", "Data"], |secret, _| {
-        vec![secret["type"].clone(), size(&secret["data"])]
+        vec![secret["type"].clone(), entry_count(&secret["data"])]
     }),
-    (CONFIG_MAPS, &["Data"], |map, _| vec![size(&map["data"])]),
+    (CONFIG_MAPS, &["Data"], |map, _| {
+        vec![entry_count(&map["data"])]
+    }),
     (
         EVENTS,
         &["Last Seen", "Type", "Reason", "Object", "Message"],
-        event,
+        event_cells,
     ),
 ];
 
-/// The table of some objects; `metadata` is the list's own.
-pub(super) fn table(kind: &Kind, objects: &[Value], metadata: &Value, now: Time) -> Value {
+/// Returns a table of objects; `metadata` is that of the list.
+pub(super) fn table(kind: &ResourceKind, objects: &[Value], metadata: &Value, now: Time) -> Value {
     let known = COLUMNS
         .iter()
-        .find(|(resource, _, _)| *resource == kind.shelf);
+        .find(|(resource, _, _)| *resource == kind.storage);
     let named = |name: &str| match name {
         "Name" => column(name, "string", "name", 0),
         _ => column(name, "string", "", 0),
@@ -54,10 +57,10 @@ pub(super) fn table(kind: &Kind, objects: &[Value], metadata: &Value, now: Time)
     match known {
         Some((_, names, _)) => columns.extend(names.iter().map(|name| named(name))),
         None => columns.extend(kind.columns.iter().map(|own| {
-            let kind = if own.kind == "date" {
+            let kind = if own.value_type == "date" {
                 "string"
             } else {
-                &own.kind
+                &own.value_type
             };
             column(&own.name, kind, "", own.priority)
         })),
@@ -71,8 +74,8 @@ pub(super) fn table(kind: &Kind, objects: &[Value], metadata: &Value, now: Time)
         match known {
             Some((_, _, of)) => cells.extend(of(object, now)),
             None => cells.extend(kind.columns.iter().map(|own| {
-                let found = object.pointer(&own.path.replace('.', "/"));
-                match (own.kind.as_str(), found) {
+                let found = object.pointer(&own.json_path.replace('.', "/"));
+                match (own.value_type.as_str(), found) {
                     ("date", Some(at)) => age(at, now),
                     (_, found) => found.cloned().unwrap_or_default(),
                 }
@@ -81,7 +84,7 @@ pub(super) fn table(kind: &Kind, objects: &[Value], metadata: &Value, now: Time)
         if !has_age {
             cells.push(age(&object["metadata"]["creationTimestamp"], now));
         }
-        json!({ "cells": cells, "object": metadata_alone(object) })
+        json!({ "cells": cells, "object": partial_metadata(object) })
     });
     let rows: Vec<Value> = rows.collect();
     json!({
@@ -97,7 +100,7 @@ fn column(name: &str, kind: &str, format: &str, priority: i64) -> Value {
     json!({ "name": name, "type": kind, "format": format, "description": "", "priority": priority })
 }
 
-fn pod(pod: &Value, _: Time) -> Vec<Value> {
+fn pod_cells(pod: &Value, _: Time) -> Vec<Value> {
     let all = pod["spec"]["containers"].as_array().map_or(0, Vec::len);
     let statuses = pod["status"]["containerStatuses"].as_array();
     let statuses = statuses.map(Vec::as_slice).unwrap_or_default();
@@ -112,8 +115,8 @@ fn pod(pod: &Value, _: Time) -> Vec<Value> {
         .iter()
         .find_map(|status| status["state"]["waiting"]["reason"].as_str());
     let phase = pod["status"]["phase"].as_str().unwrap_or_default();
-    let is_leaving = !pod["metadata"]["deletionTimestamp"].is_null();
-    let shown = if is_leaving {
+    let is_terminating = !pod["metadata"]["deletionTimestamp"].is_null();
+    let shown = if is_terminating {
         "Terminating"
     } else {
         waiting.unwrap_or(phase)
@@ -125,13 +128,13 @@ fn pod(pod: &Value, _: Time) -> Vec<Value> {
     ]
 }
 
-fn node(node: &Value, now: Time) -> Vec<Value> {
+fn node_cells(node: &Value, now: Time) -> Vec<Value> {
     let conditions = node["status"]["conditions"].as_array();
     let mut conditions = conditions.into_iter().flatten();
     let ready = conditions.find(|condition| condition["type"] == "Ready");
     let mut shown = match ready.map(|ready| &ready["status"]) {
         Some(status) if *status == "True" => "Ready".to_owned(),
-        // Also one of which nothing is heard any more.
+        // Also nodes whose status is Unknown.
         Some(_) => "NotReady".to_owned(),
         None => "Unknown".to_owned(),
     };
@@ -146,7 +149,7 @@ fn node(node: &Value, now: Time) -> Vec<Value> {
     ]
 }
 
-fn deployment(deployment: &Value, _: Time) -> Vec<Value> {
+fn deployment_cells(deployment: &Value, _: Time) -> Vec<Value> {
     let count = |field: &str| deployment["status"][field].as_u64().unwrap_or(0);
     let wanted = deployment["spec"]["replicas"].as_u64().unwrap_or(0);
     vec![
@@ -156,7 +159,7 @@ fn deployment(deployment: &Value, _: Time) -> Vec<Value> {
     ]
 }
 
-fn event(event: &Value, now: Time) -> Vec<Value> {
+fn event_cells(event: &Value, now: Time) -> Vec<Value> {
     let about = &event["involvedObject"];
     let text = |field: &str| about[field].as_str().unwrap_or_default().to_lowercase();
     vec![
@@ -168,17 +171,20 @@ fn event(event: &Value, now: Time) -> Vec<Value> {
     ]
 }
 
-fn size(map: &Value) -> Value {
+fn entry_count(map: &Value) -> Value {
     map.as_object().map_or(0, serde_json::Map::len).into()
 }
 
-/// How long ago something was, as kubectl says it.
+/// Formats a time as an age, as kubectl does.
 fn age(at: &Value, now: Time) -> Value {
     let at = at.as_str().and_then(clock::parse);
-    at.map_or_else(|| "<unknown>".into(), |at| shortened(now.since(at)).into())
+    at.map_or_else(
+        || "<unknown>".into(),
+        |at| short_duration(now.since(at)).into(),
+    )
 }
 
-fn shortened(age: Duration) -> String {
+fn short_duration(age: Duration) -> String {
     let seconds = age.as_secs();
     let (minutes, hours, days) = (seconds / 60, seconds / 3_600, seconds / 86_400);
     match (days, hours, minutes) {
@@ -197,7 +203,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_node_has_its_age_where_kubectl_has_it() {
+    fn node_columns_match_kubectl() {
         let kind = &crate::kind::KINDS[&NODES];
         let node = json!({
             "metadata": { "name": "n", "creationTimestamp": "2023-11-14T22:13:20Z" },
@@ -213,7 +219,7 @@ mod tests {
     }
 
     #[test]
-    fn ages_are_as_short_as_kubectl_has_them() {
+    fn formats_ages_like_kubectl() {
         for (seconds, shown) in [
             (0, "0s"),
             (119, "119s"),
@@ -224,7 +230,7 @@ mod tests {
             (3 * 86_400 + 3_600, "3d1h"),
             (30 * 86_400, "30d"),
         ] {
-            assert_eq!(shortened(Duration::from_secs(seconds)), shown);
+            assert_eq!(short_duration(Duration::from_secs(seconds)), shown);
         }
     }
 }

@@ -1,4 +1,4 @@
-//! Watches: answers that go on.
+//! Watch requests.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -6,200 +6,211 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use futures_util::stream;
-use kelpie_net::BrokenOff;
+use kelpie_net::BodyAborted;
 use serde_json::{Value, json};
 use tokio::sync::oneshot;
 use tokio::time::{Instant, sleep_until};
 
-use super::answer::Answer;
-use super::format::Format;
-use super::route::Place;
-use super::{Asked, Call, Server, lists, objects, table};
-use crate::clock::Clock;
-use crate::kind::Kind;
-use crate::refusal::{Reason, Refusal};
-use crate::store::{Kept, Start, Told, Watch};
-use kelpie_bell::{Bell, Listener};
+use super::format::ResponseFormat;
+use super::response::ServerResponse;
+use super::route::ResourcePath;
+use super::{RequestContext, RequestInfo, SimServer, lists, objects, table};
+use crate::clock::SimClock;
+use crate::kind::ResourceKind;
+use crate::status_error::{StatusError, StatusReason};
+use crate::store::{ObjectWatch, StoredEvent, StoredObject, WatchStart};
+use kelpie_runtime::watch::{Receiver, Sender};
 
-/// A watch whose client says nothing else is ended after so long.
-const ROUND: Duration = Duration::from_mins(30);
+/// The longest duration of a watch, which is also the default.
+const MAX_DURATION: Duration = Duration::from_mins(30);
 
-/// How often a client that wants them gets bookmarks, and how long before the end of its watch.
-const BOOKMARKS: Duration = Duration::from_mins(1);
-const LAST_BOOKMARK: Duration = Duration::from_secs(2);
+/// The interval between bookmarks, and the time of the last one before the watch ends.
+const BOOKMARK_INTERVAL: Duration = Duration::from_mins(1);
+const FINAL_BOOKMARK_LEAD: Duration = Duration::from_secs(2);
 
-/// Says that all that was there has been told.
-const INITIAL_END: &str = "k8s.io/initial-events-end";
+/// The annotation of the bookmark that ends the initial events.
+const INITIAL_EVENTS_END: &str = "k8s.io/initial-events-end";
 
-/// The watches that are open. Clones are the same.
+/// The open watches of a server. Clones share them.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Watches {
-    open: Arc<Mutex<Open>>,
-    held: Bell<bool>,
+pub(super) struct OpenWatches {
+    open: Arc<Mutex<WatchRegistry>>,
+    stalled: Sender<bool>,
 }
 
 #[derive(Debug, Default)]
-struct Open {
-    by_number: BTreeMap<u64, (Call, oneshot::Sender<()>)>,
+struct WatchRegistry {
+    by_number: BTreeMap<u64, (RequestInfo, oneshot::Sender<()>)>,
     next: u64,
 }
 
-impl Watches {
-    /// Ends those that `which` picks.
-    pub(super) fn cut(&self, which: &dyn Fn(&Call) -> bool) {
+impl OpenWatches {
+    /// Resets the watches that `predicate` selects.
+    pub(super) fn reset(&self, predicate: &dyn Fn(&RequestInfo) -> bool) {
         let mut open = self.lock();
         open.by_number
-            .retain(|_, (call, end)| !end.is_closed() && !which(call));
+            .retain(|_, (info, end)| !end.is_closed() && !predicate(info));
     }
 
-    pub(super) fn hold(&self, held: bool) {
-        self.held.ring(held);
+    pub(super) fn set_stalled(&self, stalled: bool) {
+        self.stalled.send(stalled);
     }
 
-    /// Takes a watch in; what comes back is done when it is cut.
-    fn admit(&self, call: Call) -> oneshot::Receiver<()> {
+    /// Registers a watch. The receiver completes when the watch is to be reset.
+    fn register(&self, info: RequestInfo) -> oneshot::Receiver<()> {
         let (end, ended) = oneshot::channel();
         let mut open = self.lock();
         open.by_number.retain(|_, (_, end)| !end.is_closed());
         let number = open.next;
         open.next += 1;
-        open.by_number.insert(number, (call, end));
+        open.by_number.insert(number, (info, end));
         ended
     }
 
-    fn lock(&self) -> MutexGuard<'_, Open> {
+    fn lock(&self) -> MutexGuard<'_, WatchRegistry> {
         self.open.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-/// A part of the answer.
-enum Piece {
+/// A part of the response.
+enum WatchChunk {
     Line(Bytes),
     LastLine(Bytes),
-    /// The connection breaks off.
-    Cut,
+    /// The connection is reset.
+    Reset,
 }
 
-/// What made a watch go on.
-enum Turn {
-    Cut,
-    Again,
-    Told(Told),
-    Wake,
+/// The reasons for a watch to wake up.
+enum Wakeup {
+    Reset,
+    StallChanged,
+    Event(StoredEvent),
+    Timer,
 }
 
-/// A watch on its way to a client.
-struct Telling {
-    watch: Watch,
-    kind: Arc<Kind>,
-    format: Format,
-    clock: Clock,
-    /// The client wants to know that all that was there has been told.
-    tells_start: bool,
+/// The response of a watch request.
+struct WatchStream {
+    watch: ObjectWatch,
+    kind: Arc<ResourceKind>,
+    format: ResponseFormat,
+    clock: SimClock,
+    /// True if the client requested the initial events, and their end is still to be sent.
+    initial_events_end_pending: bool,
     bookmarks: bool,
     next_bookmark: Instant,
-    ends: Instant,
-    cut: oneshot::Receiver<()>,
-    held: Listener<bool>,
-    /// Who may cut and hold it lives as long.
-    _watches: Watches,
-    is_first: bool,
+    deadline: Instant,
+    reset: oneshot::Receiver<()>,
+    stalled: Receiver<bool>,
+    /// Keeps the registry alive, which can reset and stall this watch.
+    _watches: OpenWatches,
+    columns_pending: bool,
 }
 
-impl Server {
-    pub(super) fn watch(&self, asked: &Asked<'_>, place: &Place) -> Result<Answer, Refusal> {
-        let kind = Arc::clone(&place.kind);
-        let format = match Format::wanted(&asked.head.headers, &kind)? {
-            Format::Protobuf => Format::Json,
+impl SimServer {
+    pub(super) fn watch(
+        &self,
+        request: &RequestContext<'_>,
+        path: &ResourcePath,
+    ) -> Result<ServerResponse, StatusError> {
+        let kind = Arc::clone(&path.kind);
+        let format = match ResponseFormat::negotiate(&request.head.headers, &kind)? {
+            ResponseFormat::Protobuf => ResponseFormat::Json,
             other => other,
         };
-        let selection = lists::selection(asked, place)?;
-        let version = lists::version(asked)?;
-        let tells_start = starts_with_list(asked)?;
+        let selector = lists::selector(request, path)?;
+        let version = lists::version(request)?;
+        let initial_events_end_pending = wants_initial_events(request)?;
         let start = match version {
-            Some(version) if version > 0 && !tells_start => Start::After(version),
-            _ => Start::Present,
+            Some(version) if version > 0 && !initial_events_end_pending => {
+                WatchStart::After(version)
+            }
+            _ => WatchStart::Existing,
         };
         let now = Instant::now();
-        let asked_for = asked.query.seconds("timeoutSeconds");
-        let round = asked_for.unwrap_or(ROUND).min(ROUND);
-        let ends = now + asked.fate.watch_for.unwrap_or(round).min(round);
-        let bookmarks = asked.query.is_true("allowWatchBookmarks");
-        let telling = Telling {
-            watch: Watch::new(self.store.clone(), Arc::clone(&kind), selection, start),
+        let requested = request.query.duration_seconds("timeoutSeconds");
+        let timeout = requested.unwrap_or(MAX_DURATION).min(MAX_DURATION);
+        let deadline = now
+            + request
+                .injection
+                .watch_timeout
+                .unwrap_or(timeout)
+                .min(timeout);
+        let bookmarks = request.query.flag("allowWatchBookmarks");
+        let stream = WatchStream {
+            watch: ObjectWatch::new(self.store.clone(), Arc::clone(&kind), selector, start),
             kind,
             format,
             clock: self.store.clock(),
-            tells_start,
+            initial_events_end_pending,
             bookmarks,
-            next_bookmark: next_bookmark(now, ends),
-            ends,
-            cut: self.watches.admit(asked.call.clone()),
-            held: self.watches.held.listen(),
+            next_bookmark: next_bookmark(now, deadline),
+            deadline,
+            reset: self.watches.register(request.info.clone()),
+            stalled: self.watches.stalled.subscribe(),
             _watches: self.watches.clone(),
-            is_first: true,
+            columns_pending: true,
         };
-        let pieces = stream::unfold(Some(telling), |telling| async {
-            let mut telling = telling?;
-            Some(match telling.next().await? {
-                Piece::Line(line) => (Ok(line), Some(telling)),
-                Piece::LastLine(line) => (Ok(line), None),
-                Piece::Cut => (Err(BrokenOff), None),
+        let chunks = stream::unfold(Some(stream), |stream| async {
+            let mut stream = stream?;
+            Some(match stream.next().await? {
+                WatchChunk::Line(line) => (Ok(line), Some(stream)),
+                WatchChunk::LastLine(line) => (Ok(line), None),
+                WatchChunk::Reset => (Err(BodyAborted), None),
             })
         });
-        Ok(Answer::stream(format.content_type(), pieces))
+        Ok(ServerResponse::stream(format.content_type(), chunks))
     }
 }
 
-/// Whether the watch is to tell what is there first, and say when it has.
-fn starts_with_list(asked: &Asked<'_>) -> Result<bool, Refusal> {
-    if !asked.query.is_true("sendInitialEvents") {
+/// Returns whether the client requests the existing objects first, with a bookmark at their end.
+fn wants_initial_events(request: &RequestContext<'_>) -> Result<bool, StatusError> {
+    if !request.query.flag("sendInitialEvents") {
         return Ok(false);
     }
-    if asked.query.text("resourceVersionMatch") != "NotOlderThan" {
+    if request.query.get("resourceVersionMatch") != "NotOlderThan" {
         let message = "ListOptions.meta.k8s.io \"\" is invalid: resourceVersionMatch: Forbidden: \
                        sendInitialEvents requires setting resourceVersionMatch to NotOlderThan";
-        return Err(Refusal::new(Reason::Invalid, message));
+        return Err(StatusError::new(StatusReason::Invalid, message));
     }
     Ok(true)
 }
 
-impl Telling {
-    /// The next piece of the answer; nothing at its end.
-    async fn next(&mut self) -> Option<Piece> {
+impl WatchStream {
+    /// Returns the next part of the response, or `None` at its end.
+    async fn next(&mut self) -> Option<WatchChunk> {
         loop {
-            let is_held = self.held.value();
-            if self.tells_start && !is_held && self.watch.caught_up().is_some() {
-                return Some(Piece::Line(self.start()));
+            let is_stalled = self.stalled.borrow_and_update();
+            if self.initial_events_end_pending && !is_stalled && self.watch.caught_up().is_some() {
+                return Some(WatchChunk::Line(self.initial_events_end()));
             }
-            let wake = self.next_bookmark.min(self.ends);
-            let turn = tokio::select! {
+            let wake = self.next_bookmark.min(self.deadline);
+            let wakeup = tokio::select! {
                 biased;
-                _ = &mut self.cut => Turn::Cut,
-                () = self.held.heard() => Turn::Again,
-                // Nothing is lost when this is given up: a change is taken when it is told.
-                told = self.watch.told(), if !is_held => Turn::Told(told),
-                () = sleep_until(wake), if !is_held => Turn::Wake,
+                _ = &mut self.reset => Wakeup::Reset,
+                () = self.stalled.changed() => Wakeup::StallChanged,
+                // Cancelling this loses nothing: a change is only taken when it is returned.
+                event = self.watch.next_stored(), if !is_stalled => Wakeup::Event(event),
+                () = sleep_until(wake), if !is_stalled => Wakeup::Timer,
             };
-            match turn {
-                Turn::Again => {}
-                Turn::Told(told) => return Some(self.told(told)),
-                Turn::Cut => return Some(Piece::Cut),
-                Turn::Wake if wake == self.ends => return None,
-                Turn::Wake => {
-                    self.next_bookmark = next_bookmark(wake, self.ends);
+            match wakeup {
+                Wakeup::StallChanged => {}
+                Wakeup::Event(event) => return Some(self.encode_event(event)),
+                Wakeup::Reset => return Some(WatchChunk::Reset),
+                Wakeup::Timer if wake == self.deadline => return None,
+                Wakeup::Timer => {
+                    self.next_bookmark = next_bookmark(wake, self.deadline);
                     if let Some(line) = self.bookmark() {
-                        return Some(Piece::Line(line));
+                        return Some(WatchChunk::Line(line));
                     }
                 }
             }
         }
     }
 
-    fn start(&mut self) -> Bytes {
-        self.tells_start = false;
+    fn initial_events_end(&mut self) -> Bytes {
+        self.initial_events_end_pending = false;
         let version = self.watch.caught_up().unwrap_or_default();
-        self.bookmark_line(version, &json!({ INITIAL_END: "true" }))
+        self.bookmark_line(version, &json!({ INITIAL_EVENTS_END: "true" }))
     }
 
     fn bookmark(&mut self) -> Option<Bytes> {
@@ -220,42 +231,48 @@ impl Telling {
         line("BOOKMARK", &object.to_string())
     }
 
-    fn told(&mut self, told: Told) -> Piece {
-        Piece::Line(match told {
-            Told::Added(kept) => line("ADDED", &self.object(&kept)),
-            Told::Modified(kept) => line("MODIFIED", &self.object(&kept)),
-            Told::Deleted(kept) => line("DELETED", &self.object(&kept)),
-            Told::Expired(refusal) => {
-                return Piece::LastLine(line("ERROR", &refusal.status().to_string()));
+    fn encode_event(&mut self, event: StoredEvent) -> WatchChunk {
+        WatchChunk::Line(match event {
+            StoredEvent::Added(stored) => line("ADDED", &self.object_json(&stored)),
+            StoredEvent::Modified(stored) => line("MODIFIED", &self.object_json(&stored)),
+            StoredEvent::Deleted(stored) => line("DELETED", &self.object_json(&stored)),
+            StoredEvent::Expired(error) => {
+                return WatchChunk::LastLine(line("ERROR", &error.to_status().to_string()));
             }
         })
     }
 
-    fn object(&mut self, kept: &Kept) -> String {
+    fn object_json(&mut self, stored: &StoredObject) -> String {
         match self.format {
-            Format::Json | Format::Protobuf => objects::text(&self.kind, kept),
-            Format::Metadata => objects::metadata_alone(&kept.value(&self.kind)).to_string(),
-            Format::Table => {
-                let metadata = json!({ "resourceVersion": kept.stored.version.to_string() });
-                let objects = [kept.value(&self.kind)];
+            ResponseFormat::Json | ResponseFormat::Protobuf => {
+                objects::object_json(&self.kind, stored)
+            }
+            ResponseFormat::Metadata => {
+                objects::partial_metadata(&stored.to_value(&self.kind)).to_string()
+            }
+            ResponseFormat::Table => {
+                let metadata = json!({ "resourceVersion": stored.revision.version.to_string() });
+                let objects = [stored.to_value(&self.kind)];
                 let mut table = table::table(&self.kind, &objects, &metadata, self.clock.now());
-                // The columns are told once.
-                if !self.is_first {
+                // The column definitions are only sent with the first event.
+                if !self.columns_pending {
                     table["columnDefinitions"] = Value::Null;
                 }
-                self.is_first = false;
+                self.columns_pending = false;
                 table.to_string()
             }
         }
     }
 }
 
-fn next_bookmark(after: Instant, ends: Instant) -> Instant {
-    let last = ends.checked_sub(LAST_BOOKMARK).unwrap_or(ends);
-    match after + BOOKMARKS {
+fn next_bookmark(after: Instant, deadline: Instant) -> Instant {
+    let last = deadline
+        .checked_sub(FINAL_BOOKMARK_LEAD)
+        .unwrap_or(deadline);
+    match after + BOOKMARK_INTERVAL {
         regular if regular < last => regular,
         _ if last > after => last,
-        _ => ends,
+        _ => deadline,
     }
 }
 

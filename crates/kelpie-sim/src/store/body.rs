@@ -1,4 +1,4 @@
-//! How objects are kept: small, and ready to be sent.
+//! The stored form of objects: compact, and ready to be sent.
 
 use std::fmt::Write;
 use std::sync::Arc;
@@ -6,70 +6,70 @@ use std::sync::Arc;
 use kelpie_core::Time;
 use serde_json::{Map, Value, json};
 
-use crate::clock::{self, seconds};
-use crate::dice::Uid;
-use crate::kind::Kind;
+use crate::clock::{self, rfc3339};
+use crate::ids::Uid;
+use crate::kind::ResourceKind;
 use crate::resource::LEASES;
 
-/// Where an object is filed: `namespace/name`, or `name` of one of the whole cluster.
-pub(crate) type Key = Arc<str>;
+/// The key of an object: `namespace/name`, or `name` if it is cluster-scoped.
+pub(crate) type ObjectKey = Arc<str>;
 
-/// How every kept text begins; the version is written in behind it.
-const BEGIN: &str = "{\"metadata\":{";
+/// The start of every stored text. The version is inserted after it.
+const PREFIX: &str = "{\"metadata\":{";
 
 /// An object at one version.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) struct Stored {
+pub(crate) struct ObjectRevision {
     pub(crate) version: u64,
-    pub(crate) body: Body,
+    pub(crate) body: ObjectBody,
 }
 
-/// An object without its kind and version, which are told where it is kept.
+/// An object without its kind and version, which are known from the collection and the revision.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) enum Body {
-    /// JSON, the metadata first.
+pub(crate) enum ObjectBody {
+    /// JSON with the metadata first.
     Json(Arc<str>),
-    /// A lease as kubelets write it; there are as many as nodes.
-    Lease(ThinLease),
+    /// A Lease as kubelets write it. There is one per node.
+    CompactLease(CompactLease),
 }
 
-/// A lease that says no more than whose it is and when it was renewed.
+/// A Lease without any fields but those that kubelets set.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(crate) struct ThinLease {
+pub(crate) struct CompactLease {
     pub(crate) uid: Uid,
     pub(crate) created: Time,
-    /// The uid of the node it belongs to.
+    /// The UID of the Node that owns it.
     pub(crate) owner: Option<Uid>,
-    pub(crate) duration: i32,
-    /// [`Time::MIN`]: never.
+    pub(crate) duration_seconds: i32,
+    /// [`Time::MIN`] stands for a Lease that was never renewed.
     renewed: Time,
 }
 
-pub(crate) fn key(namespace: &str, name: &str) -> Key {
+pub(crate) fn object_key(namespace: &str, name: &str) -> ObjectKey {
     match namespace {
         "" => name.into(),
         _ => format!("{namespace}/{name}").into(),
     }
 }
 
-/// The namespace and the name of a key.
-pub(crate) fn parts(key: &str) -> (&str, &str) {
+/// Splits a key into namespace and name.
+pub(crate) fn split_key(key: &str) -> (&str, &str) {
     key.split_once('/').unwrap_or(("", key))
 }
 
-impl Body {
-    /// Keeps an object as small as it can be.
-    pub(crate) fn of(kind: &Kind, mut object: Map<String, Value>) -> Self {
+impl ObjectBody {
+    /// Stores an object in the most compact form that keeps all of it.
+    pub(crate) fn from_object(kind: &ResourceKind, mut object: Map<String, Value>) -> Self {
         object.remove("apiVersion");
         object.remove("kind");
         let mut metadata = object.remove("metadata").unwrap_or_default();
         if let Some(metadata) = metadata.as_object_mut() {
             metadata.remove("resourceVersion");
         }
-        if kind.shelf == LEASES
-            && let Some(thin) = ThinLease::of(&metadata, &object)
+        if kind.storage == LEASES
+            && let Some(lease) = CompactLease::from_object(&metadata, &object)
         {
-            return Self::Lease(thin);
+            return Self::CompactLease(lease);
         }
         let mut text = format!("{{\"metadata\":{metadata}");
         for (field, value) in &object {
@@ -80,21 +80,21 @@ impl Body {
         Self::Json(text.into())
     }
 
-    /// JSON with the metadata first and no version.
+    /// Returns the JSON with the metadata first and without the version.
     fn text(&self, key: &str) -> Arc<str> {
         match self {
             Self::Json(text) => Arc::clone(text),
-            Self::Lease(thin) => {
-                let (metadata, spec) = thin.written(key);
+            Self::CompactLease(lease) => {
+                let (metadata, spec) = lease.metadata_and_spec(key);
                 format!("{{\"metadata\":{metadata},\"spec\":{spec}}}").into()
             }
         }
     }
 }
 
-impl Stored {
-    /// The object as JSON text; with its kind if `kind` is given.
-    pub(crate) fn write(&self, key: &str, kind: Option<&Kind>, out: &mut String) {
+impl ObjectRevision {
+    /// Writes the object as JSON text, with its kind if `kind` is given.
+    pub(crate) fn write_json(&self, key: &str, kind: Option<&ResourceKind>, out: &mut String) {
         let text = self.body.text(key);
         out.push('{');
         if let Some(kind) = kind {
@@ -110,16 +110,16 @@ impl Stored {
             "\"metadata\":{{\"resourceVersion\":\"{}\",",
             self.version
         );
-        out.push_str(text.get(BEGIN.len()..).unwrap_or("}}"));
+        out.push_str(text.get(PREFIX.len()..).unwrap_or("}}"));
     }
 
-    /// The object with its kind and version.
-    pub(crate) fn value(&self, key: &str, kind: &Kind) -> Value {
+    /// Returns the object with its kind and version.
+    pub(crate) fn to_value(&self, key: &str, kind: &ResourceKind) -> Value {
         let mut value: Value = match &self.body {
-            // What is kept was written by us.
-            Body::Json(text) => serde_json::from_str(text).unwrap_or_default(),
-            Body::Lease(thin) => {
-                let (metadata, spec) = thin.written(key);
+            // Stored text is always valid JSON.
+            ObjectBody::Json(text) => serde_json::from_str(text).unwrap_or_default(),
+            ObjectBody::CompactLease(lease) => {
+                let (metadata, spec) = lease.metadata_and_spec(key);
                 json!({ "metadata": metadata, "spec": spec })
             }
         };
@@ -130,8 +130,8 @@ impl Stored {
     }
 }
 
-impl ThinLease {
-    /// When it was renewed last.
+impl CompactLease {
+    /// Returns the time of the last renewal.
     pub(crate) fn renewed(&self) -> Option<Time> {
         Some(self.renewed).filter(|renewed| *renewed != Time::MIN)
     }
@@ -140,41 +140,43 @@ impl ThinLease {
         self.renewed = at;
     }
 
-    /// Nothing if the lease says more than such a one can keep.
-    fn of(metadata: &Value, rest: &Map<String, Value>) -> Option<Self> {
+    /// Returns `None` if the Lease has fields that the compact form cannot hold.
+    fn from_object(metadata: &Value, rest: &Map<String, Value>) -> Option<Self> {
         let spec = rest.get("spec")?;
         let time = |value: &Value| clock::parse(value.as_str()?);
         let uid = |value: &Value| Uid::parse(value.as_str()?);
-        let thin = Self {
+        let lease = Self {
             uid: uid(&metadata["uid"])?,
             created: time(&metadata["creationTimestamp"])?,
             owner: uid(&metadata["ownerReferences"][0]["uid"]),
-            duration: i32::try_from(spec["leaseDurationSeconds"].as_i64()?).ok()?,
+            duration_seconds: i32::try_from(spec["leaseDurationSeconds"].as_i64()?).ok()?,
             renewed: time(&spec["renewTime"]).unwrap_or(Time::MIN),
         };
         let namespace = metadata["namespace"].as_str()?;
-        let key = key(namespace, metadata["name"].as_str()?);
-        let same = thin.written(&key) == (metadata.clone(), spec.clone()) && rest.len() == 1;
-        same.then_some(thin)
+        let key = object_key(namespace, metadata["name"].as_str()?);
+        let is_lossless =
+            lease.metadata_and_spec(&key) == (metadata.clone(), spec.clone()) && rest.len() == 1;
+        is_lossless.then_some(lease)
     }
 
-    fn written(&self, key: &str) -> (Value, Value) {
-        let (namespace, name) = parts(key);
+    fn metadata_and_spec(&self, key: &str) -> (Value, Value) {
+        let (namespace, name) = split_key(key);
         let mut metadata = json!({
             "name": name,
             "namespace": namespace,
-            "uid": self.uid.written(),
-            "creationTimestamp": seconds(self.created),
+            "uid": self.uid.hyphenated(),
+            "creationTimestamp": rfc3339(self.created),
         });
         if let Some(owner) = self.owner {
             metadata["ownerReferences"] = json!([{
                 "apiVersion": "v1",
                 "kind": "Node",
                 "name": name,
-                "uid": owner.written(),
+                "uid": owner.hyphenated(),
             }]);
         }
-        let mut spec = json!({ "holderIdentity": name, "leaseDurationSeconds": self.duration });
+        let mut spec =
+            json!({ "holderIdentity": name, "leaseDurationSeconds": self.duration_seconds });
         if let Some(renewed) = self.renewed() {
             spec["renewTime"] = renewed.to_string().into();
         }

@@ -1,17 +1,17 @@
-//! The metadata of an object: what the server decides, and what it makes of what others write.
+//! The rules for object metadata.
 
 use serde_json::{Map, Value};
 
-use super::state::State;
-use crate::clock::seconds;
-use crate::kind::Kind;
-use crate::refusal::{Reason, Refusal};
+use super::state::StoreState;
+use crate::clock::rfc3339;
+use crate::kind::ResourceKind;
+use crate::status_error::{StatusError, StatusReason};
 
-/// Longest name of an object.
-const LONGEST_NAME: usize = 253;
+/// The longest valid object name, in bytes.
+const MAX_NAME_LENGTH: usize = 253;
 
-/// What only the server writes.
-const OWN: [&str; 8] = [
+/// The fields that only the API server sets.
+const SERVER_FIELDS: [&str; 8] = [
     "name",
     "namespace",
     "generateName",
@@ -22,7 +22,7 @@ const OWN: [&str; 8] = [
     "deletionGracePeriodSeconds",
 ];
 
-/// Fields that are left out when there is nothing in them.
+/// The fields that are omitted when empty.
 const OMITTED: [&str; 5] = [
     "labels",
     "annotations",
@@ -33,48 +33,48 @@ const OMITTED: [&str; 5] = [
 
 pub(super) type Object = Map<String, Value>;
 
-/// A text of the metadata; empty if there is none.
-pub(super) fn text<'a>(object: &'a Object, field: &str) -> &'a str {
+/// Returns a string field of the metadata; empty if absent.
+pub(super) fn string_field<'a>(object: &'a Object, field: &str) -> &'a str {
     let metadata = object.get("metadata");
     let found = metadata.and_then(|metadata| metadata.get(field)?.as_str());
     found.unwrap_or_default()
 }
 
-/// The metadata, empty if there was none.
-pub(super) fn of(object: &mut Object) -> Result<&mut Object, Refusal> {
+/// Returns the metadata, and creates it if absent.
+pub(super) fn metadata_mut(object: &mut Object) -> Result<&mut Object, StatusError> {
     let metadata = object
         .entry("metadata")
         .or_insert_with(|| Value::Object(Map::new()));
     let found = metadata.as_object_mut();
-    found.ok_or_else(|| Refusal::bad_request("metadata has to be an object"))
+    found.ok_or_else(|| StatusError::bad_request("metadata has to be an object"))
 }
 
-/// The metadata of an object that is being created.
-pub(super) fn create(
-    state: &mut State,
-    kind: &Kind,
+/// Validates and completes the metadata of a new object.
+pub(super) fn prepare_create(
+    state: &mut StoreState,
+    kind: &ResourceKind,
     namespace: &str,
     object: &mut Object,
-) -> Result<(), Refusal> {
-    if !text(object, "resourceVersion").is_empty() {
+) -> Result<(), StatusError> {
+    if !string_field(object, "resourceVersion").is_empty() {
         let message = "resourceVersion should not be set on objects to be created";
-        return Err(Refusal::new(Reason::Unknown, message));
+        return Err(StatusError::new(StatusReason::Unknown, message));
     }
-    same_namespace(namespace, object)?;
-    if text(object, "name").is_empty() {
-        let prefix = text(object, "generateName").to_owned();
+    check_namespace(namespace, object)?;
+    if string_field(object, "name").is_empty() {
+        let prefix = string_field(object, "generateName").to_owned();
         if prefix.is_empty() {
             let why = "Required value: name or generateName is required";
             let cause = "FieldValueRequired";
-            return Err(Refusal::invalid(kind, "", "metadata.name", cause, why));
+            return Err(StatusError::invalid(kind, "", "metadata.name", cause, why));
         }
-        let name = state.dice.name(&prefix);
-        of(object)?.insert("name".into(), name.into());
+        let name = state.ids.name(&prefix);
+        metadata_mut(object)?.insert("name".into(), name.into());
     }
-    check_name(kind, text(object, "name"))?;
-    let (uid, now) = (state.dice.uid().written(), seconds(state.clock.now()));
-    let metadata = of(object)?;
-    clean(metadata);
+    check_name(kind, string_field(object, "name"))?;
+    let (uid, now) = (state.ids.uid().hyphenated(), rfc3339(state.clock.now()));
+    let metadata = metadata_mut(object)?;
+    remove_empty(metadata);
     for field in [
         "deletionTimestamp",
         "deletionGracePeriodSeconds",
@@ -88,18 +88,18 @@ pub(super) fn create(
     }
     metadata.insert("uid".into(), uid.into());
     metadata.insert("creationTimestamp".into(), now.into());
-    if kind.counts_generations {
+    if kind.tracks_generation {
         metadata.insert("generation".into(), 1.into());
     }
     Ok(())
 }
 
-/// The metadata of an object that is being written over `present`.
-pub(super) fn update(present: &Object, object: &mut Object) -> Result<(), Refusal> {
-    let metadata = of(object)?;
-    clean(metadata);
-    for field in OWN {
-        match present
+/// Keeps the server's fields of `current` in an object that replaces it.
+pub(super) fn prepare_update(current: &Object, object: &mut Object) -> Result<(), StatusError> {
+    let metadata = metadata_mut(object)?;
+    remove_empty(metadata);
+    for field in SERVER_FIELDS {
+        match current
             .get("metadata")
             .and_then(|metadata| metadata.get(field))
         {
@@ -110,20 +110,20 @@ pub(super) fn update(present: &Object, object: &mut Object) -> Result<(), Refusa
     Ok(())
 }
 
-/// The object must be of the namespace that the request names.
-pub(super) fn same_namespace(namespace: &str, object: &Object) -> Result<(), Refusal> {
-    let said = text(object, "namespace");
-    if said.is_empty() || said == namespace {
+/// Checks that the object belongs to the namespace of the request.
+pub(super) fn check_namespace(namespace: &str, object: &Object) -> Result<(), StatusError> {
+    let given = string_field(object, "namespace");
+    if given.is_empty() || given == namespace {
         return Ok(());
     }
     let message = "the namespace of the provided object does not match the namespace sent on the \
                    request";
-    Err(Refusal::bad_request(message))
+    Err(StatusError::bad_request(message))
 }
 
-/// One more generation.
-pub(super) fn count_generation(object: &mut Object) -> Result<(), Refusal> {
-    let metadata = of(object)?;
+/// Increments `metadata.generation`, if the kind has one.
+pub(super) fn increment_generation(object: &mut Object) -> Result<(), StatusError> {
+    let metadata = metadata_mut(object)?;
     let generation = metadata.get("generation").and_then(Value::as_i64);
     if let Some(generation) = generation {
         metadata.insert("generation".into(), (generation + 1).into());
@@ -131,26 +131,26 @@ pub(super) fn count_generation(object: &mut Object) -> Result<(), Refusal> {
     Ok(())
 }
 
-/// What somebody has to finish before the object may go.
+/// Returns the finalizers that hold up the object's deletion.
 fn finalizers(object: &Object) -> &[Value] {
     let metadata = object.get("metadata");
     let finalizers = metadata.and_then(|metadata| metadata.get("finalizers")?.as_array());
     finalizers.map(Vec::as_slice).unwrap_or_default()
 }
 
-/// Nobody else may hold up what is about to go.
+/// Rejects new finalizers on an object that is being deleted.
 pub(super) fn check_finalizers(
-    kind: &Kind,
-    present: &Object,
+    kind: &ResourceKind,
+    current: &Object,
     object: &Object,
-) -> Result<(), Refusal> {
-    let is_leaving = !text(present, "deletionTimestamp").is_empty();
+) -> Result<(), StatusError> {
+    let is_terminating = !string_field(current, "deletionTimestamp").is_empty();
     let new: Vec<String> = finalizers(object)
         .iter()
-        .filter(|finalizer| !finalizers(present).contains(finalizer))
+        .filter(|finalizer| !finalizers(current).contains(finalizer))
         .map(ToString::to_string)
         .collect();
-    if !is_leaving || new.is_empty() {
+    if !is_terminating || new.is_empty() {
         return Ok(());
     }
     let why = format!(
@@ -159,16 +159,16 @@ pub(super) fn check_finalizers(
         new.join(", ")
     );
     let (field, cause) = ("metadata.finalizers", "FieldValueForbidden");
-    let name = text(present, "name");
-    Err(Refusal::invalid(kind, name, field, cause, &why))
+    let name = string_field(current, "name");
+    Err(StatusError::invalid(kind, name, field, cause, &why))
 }
 
-/// Whether somebody has to finish something before the object may go.
+/// Returns whether finalizers hold up the object's deletion.
 pub(super) fn has_finalizers(object: &Object) -> bool {
     !finalizers(object).is_empty()
 }
 
-fn clean(metadata: &mut Object) {
+fn remove_empty(metadata: &mut Object) {
     metadata.remove("managedFields");
     metadata.retain(|field, value| {
         let is_empty = match value {
@@ -181,14 +181,14 @@ fn clean(metadata: &mut Object) {
     });
 }
 
-/// The letters of a DNS subdomain; `RBAC`'s names are freer.
-fn check_name(kind: &Kind, name: &str) -> Result<(), Refusal> {
-    let is_plain = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || "-.".contains(c);
-    let ends_well = name.starts_with(|c: char| c.is_ascii_alphanumeric())
+/// Checks for a DNS subdomain. RBAC allows more names.
+fn check_name(kind: &ResourceKind, name: &str) -> Result<(), StatusError> {
+    let is_allowed = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || "-.".contains(c);
+    let has_valid_ends = name.starts_with(|c: char| c.is_ascii_alphanumeric())
         && name.ends_with(|c: char| c.is_ascii_alphanumeric());
-    let is_free = kind.resource.group() == "rbac.authorization.k8s.io";
-    let is_good = name.len() <= LONGEST_NAME && ends_well && name.chars().all(is_plain);
-    if is_good || is_free && !name.contains(['/', '%']) {
+    let is_rbac = kind.resource.group() == "rbac.authorization.k8s.io";
+    let is_valid = name.len() <= MAX_NAME_LENGTH && has_valid_ends && name.chars().all(is_allowed);
+    if is_valid || is_rbac && !name.contains(['/', '%']) {
         return Ok(());
     }
     let why = format!(
@@ -197,7 +197,7 @@ fn check_name(kind: &Kind, name: &str) -> Result<(), Refusal> {
          character (e.g. 'example.com', regex used for validation is \
          '[a-z0-9]([-a-z0-9]*[a-z0-9])?(\\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*')"
     );
-    Err(Refusal::invalid(
+    Err(StatusError::invalid(
         kind,
         name,
         "metadata.name",

@@ -1,14 +1,15 @@
-//! The objects of one API server, and the rules they live by.
+//! The objects of one API server, and the API's rules for them.
 //!
-//! [`Store`] is what actors and the server call. `state` has all of it behind one lock; `write` has the
-//! rules for writes, `metadata` the part of them that is the same for every kind, `shelf` the objects of
-//! one resource and their history, `body` the way an object is kept, `watch` who is told of changes.
+//! [`ObjectStore`] is the interface for actors and the server. `state` holds everything behind one
+//! lock. `write` has the rules for writes and `metadata` the part of them that all kinds share;
+//! `list` and `watch` read. A `collection` has the objects of one resource with their history, and
+//! `body` is the stored form of an object.
 
 pub(crate) mod body;
+mod collection;
+mod defaults;
+mod list;
 mod metadata;
-mod preset;
-mod read;
-mod shelf;
 mod state;
 mod watch;
 mod write;
@@ -18,200 +19,224 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use kelpie_core::Time;
 use serde_json::Value;
 
-use crate::clock::Clock;
+use crate::clock::SimClock;
 use crate::field;
-use crate::refusal::Refusal;
-use crate::resource::{LEASES, Resource};
-use crate::selection::Selection;
-pub(crate) use read::{Page, Paging, Since};
-pub(crate) use state::Kept;
-use state::State;
-pub use watch::{Event, Watch};
-pub(crate) use watch::{Start, Told};
-pub(crate) use write::Deleted;
-pub use write::{Deletion, Part};
+use crate::resource::{GroupResource, LEASES};
+use crate::selector::ObjectSelector;
+use crate::status_error::StatusError;
+pub(crate) use list::{ListOptions, ListPage, VersionMatch};
+use state::StoreState;
+pub(crate) use state::StoredObject;
+pub use watch::{ObjectWatch, StoreEvent};
+pub(crate) use watch::{StoredEvent, WatchStart};
+pub(crate) use write::DeleteOutcome;
+pub use write::{DeleteOptions, WriteScope};
 
-/// One API server's objects. Clones are the same store; every call is done at once, as a whole.
+/// The objects of one API server. Clones share the store, and every call is atomic.
 #[derive(Clone, Debug)]
-pub struct Store(Arc<Mutex<State>>);
+pub struct ObjectStore(Arc<Mutex<StoreState>>);
 
-impl Store {
-    /// A store with the namespaces that every cluster has. `seed` decides uids and generated names.
-    pub fn new(clock: Clock, seed: u64) -> Self {
-        Self(Arc::new(Mutex::new(State::new(clock, seed))))
+impl ObjectStore {
+    /// Creates a store with the namespaces that every cluster has. `rng_seed` determines UIDs and
+    /// generated names.
+    pub fn new(clock: SimClock, rng_seed: u64) -> Self {
+        Self(Arc::new(Mutex::new(StoreState::new(clock, rng_seed))))
     }
 
-    /// The clock that stamps objects.
-    pub fn clock(&self) -> Clock {
+    /// Returns the clock that stamps objects.
+    pub fn clock(&self) -> SimClock {
         self.lock().clock.clone()
     }
 
-    /// The version of the last write.
+    /// Returns the version of the last write.
     pub fn version(&self) -> u64 {
         self.lock().version
     }
 
-    /// Creates an object; its name may be left to `generateName`. `namespace` is empty for what
-    /// belongs to the whole cluster.
+    /// Creates an object, whose name may come from `generateName`. `namespace` is empty for
+    /// cluster-scoped objects.
     pub fn create(
         &self,
-        resource: &Resource,
+        resource: &GroupResource,
         namespace: &str,
         object: Value,
-    ) -> Result<Value, Refusal> {
+    ) -> Result<Value, StatusError> {
         let mut state = self.lock();
         let kind = state.kind(resource)?;
-        let kept = state.create(&kind, namespace, object, false)?;
-        Ok(kept.value(&kind))
+        let stored = state.create(&kind, namespace, object, false)?;
+        Ok(stored.to_value(&kind))
     }
 
-    /// An object as it is.
-    pub fn get(&self, resource: &Resource, namespace: &str, name: &str) -> Result<Value, Refusal> {
+    /// Returns the current state of an object.
+    pub fn get(
+        &self,
+        resource: &GroupResource,
+        namespace: &str,
+        name: &str,
+    ) -> Result<Value, StatusError> {
         let state = self.lock();
         let kind = state.kind(resource)?;
-        Ok(state.get(&kind, namespace, name)?.value(&kind))
+        Ok(state.get(&kind, namespace, name)?.to_value(&kind))
     }
 
-    /// The selected objects in the order of namespaces and names, and the version they have this at.
+    /// Returns the selected objects, sorted by namespace and name, and the version of the list.
     pub fn list(
         &self,
-        resource: &Resource,
-        selection: &Selection,
-    ) -> Result<(Vec<Value>, u64), Refusal> {
+        resource: &GroupResource,
+        selector: &ObjectSelector,
+    ) -> Result<(Vec<Value>, u64), StatusError> {
         let state = self.lock();
         let kind = state.kind(resource)?;
-        let page = state.list(&kind, selection, &Paging::default())?;
-        let objects = page.objects.iter().map(|kept| kept.value(&kind)).collect();
+        let page = state.list(&kind, selector, &ListOptions::default())?;
+        let objects = page
+            .objects
+            .iter()
+            .map(|stored| stored.to_value(&kind))
+            .collect();
         Ok((objects, page.version))
     }
 
-    /// Replaces an object. If it has a `resourceVersion`, the present one must be the same.
-    pub fn update(&self, resource: &Resource, object: Value, part: Part) -> Result<Value, Refusal> {
+    /// Replaces an object. Its `resourceVersion`, if any, must be the current one.
+    pub fn update(
+        &self,
+        resource: &GroupResource,
+        object: Value,
+        scope: WriteScope,
+    ) -> Result<Value, StatusError> {
         let metadata = &object["metadata"];
         let text = |field: &str| metadata[field].as_str().unwrap_or_default().to_owned();
         let (namespace, name) = (text("namespace"), text("name"));
-        self.modify(resource, &namespace, &name, part, |present| {
+        self.modify(resource, &namespace, &name, scope, |present| {
             *present = object;
         })
     }
 
-    /// Reads, changes and writes an object at once: nobody comes between.
+    /// Reads, changes and writes an object atomically.
     pub fn modify(
         &self,
-        resource: &Resource,
+        resource: &GroupResource,
         namespace: &str,
         name: &str,
-        part: Part,
+        scope: WriteScope,
         change: impl FnOnce(&mut Value),
-    ) -> Result<Value, Refusal> {
+    ) -> Result<Value, StatusError> {
         let mut state = self.lock();
         let kind = state.kind(resource)?;
-        let kept = state.update(&kind, namespace, name, part, false, |mut object| {
+        let stored = state.update(&kind, namespace, name, scope, false, |mut object| {
             change(&mut object);
             Ok(object)
         })?;
-        Ok(kept.value(&kind))
+        Ok(stored.to_value(&kind))
     }
 
-    /// Deletes an object, or marks it if somebody has to finish something first.
+    /// Deletes an object, or marks it as deleted while finalizers or a grace period hold it up.
     pub fn delete(
         &self,
-        resource: &Resource,
+        resource: &GroupResource,
         namespace: &str,
         name: &str,
-        how: &Deletion,
-    ) -> Result<(), Refusal> {
+        options: &DeleteOptions,
+    ) -> Result<(), StatusError> {
         let mut state = self.lock();
         let kind = state.kind(resource)?;
-        state.delete(&kind, namespace, name, how, false).map(|_| ())
+        state
+            .delete(&kind, namespace, name, options, false)
+            .map(|_| ())
     }
 
-    /// Watches the selected objects from a version on, as [`Store::list`] gives it; from the present
-    /// objects on, each of them told as added, if there is none.
+    /// Watches the selected objects after version `from`, as returned by [`ObjectStore::list`].
+    /// Without a version the watch starts with a [`StoreEvent::Added`] for each existing object.
     pub fn watch(
         &self,
-        resource: &Resource,
-        selection: Selection,
+        resource: &GroupResource,
+        selector: ObjectSelector,
         from: Option<u64>,
-    ) -> Result<Watch, Refusal> {
+    ) -> Result<ObjectWatch, StatusError> {
         let kind = self.lock().kind(resource)?;
-        let start = from.map_or(Start::Present, Start::After);
-        Ok(Watch::new(self.clone(), kind, selection, start))
+        let start = from.map_or(WatchStart::Existing, WatchStart::After);
+        Ok(ObjectWatch::new(self.clone(), kind, selector, start))
     }
 
-    /// Renews a node's lease: like an update of its `renewTime`, a thousand times cheaper.
-    pub fn renew(&self, namespace: &str, name: &str, at: Time) -> Result<(), Refusal> {
+    /// Renews a node's lease. Equivalent to an update of `renewTime`, and a thousand times cheaper.
+    pub fn renew(&self, namespace: &str, name: &str, at: Time) -> Result<(), StatusError> {
         self.lock().renew(namespace, name, at)
     }
 
-    /// Shows each lease of a namespace: its name and when it was renewed.
-    pub fn renewals(&self, namespace: &str, mut show: impl FnMut(&str, Option<Time>)) {
-        self.lock().renewals(namespace, &mut show);
+    /// Calls `visit` for each lease of a namespace, with its name and last renewal.
+    pub fn for_each_renewal(&self, namespace: &str, mut visit: impl FnMut(&str, Option<Time>)) {
+        self.lock().for_each_renewal(namespace, &mut visit);
     }
 
-    /// How many objects of a resource there are.
-    pub fn count(&self, resource: &Resource) -> usize {
+    /// Returns the number of objects of a resource.
+    pub fn count(&self, resource: &GroupResource) -> usize {
         self.lock()
-            .shelf(resource)
-            .map_or(0, |shelf| shelf.objects().len())
+            .collection(resource)
+            .map_or(0, |collection| collection.objects().len())
     }
 
-    /// Forgets the history of a resource, so that watches and pages that are behind are told 410.
-    pub fn compact(&self, resource: &Resource) {
+    /// Discards the history of a resource, so that watches and pages that are behind fail with 410.
+    pub fn compact(&self, resource: &GroupResource) {
         self.lock().compact(resource);
     }
 
-    /// A store of its own with the same objects and no history: what an old cache would say later.
+    /// Copies the objects into an independent store without history, to serve stale reads from.
     #[must_use]
-    pub fn copy(&self) -> Self {
-        Self(Arc::new(Mutex::new(self.lock().copy())))
+    pub fn snapshot(&self) -> Self {
+        Self(Arc::new(Mutex::new(self.lock().snapshot())))
     }
 
-    /// Takes a namespace away with everything in it, as its controller does at the end.
-    pub fn purge(&self, namespace: &str) {
-        self.lock().purge(namespace);
+    /// Removes a namespace and all objects in it, as the namespace controller does at the end.
+    pub fn remove_namespace(&self, namespace: &str) {
+        self.lock().remove_namespace(namespace);
     }
 
-    /// Whether there is such a resource.
-    pub fn knows(&self, resource: &Resource) -> bool {
+    /// Returns whether the API server has such a resource.
+    pub fn has_resource(&self, resource: &GroupResource) -> bool {
         self.lock().kind(resource).is_ok()
     }
 
-    pub(crate) fn lock(&self) -> MutexGuard<'_, State> {
+    pub(crate) fn lock(&self) -> MutexGuard<'_, StoreState> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl State {
-    fn renew(&mut self, namespace: &str, name: &str, at: Time) -> Result<(), Refusal> {
+impl StoreState {
+    fn renew(&mut self, namespace: &str, name: &str, at: Time) -> Result<(), StatusError> {
         let kind = self.kind(&LEASES)?;
-        let mut kept = self.get(&kind, namespace, name)?;
-        if let body::Body::Lease(thin) = &mut kept.stored.body {
-            thin.renew(at);
-            self.put(&kind, &kept.key, Some(kept.stored.body));
+        let mut stored = self.get(&kind, namespace, name)?;
+        if let body::ObjectBody::CompactLease(lease) = &mut stored.revision.body {
+            lease.renew(at);
+            self.put(&kind, &stored.key, Some(stored.revision.body));
             return Ok(());
         }
-        let renewed = at.to_string();
-        self.update(&kind, namespace, name, Part::Object, false, |mut lease| {
-            field::set(&mut lease, "/spec/renewTime", renewed);
-            Ok(lease)
-        })?;
+        let renew_time = at.to_string();
+        self.update(
+            &kind,
+            namespace,
+            name,
+            WriteScope::Object,
+            false,
+            |mut lease| {
+                field::set(&mut lease, "/spec/renewTime", renew_time);
+                Ok(lease)
+            },
+        )?;
         Ok(())
     }
 
-    fn renewals(&self, namespace: &str, show: &mut dyn FnMut(&str, Option<Time>)) {
+    fn for_each_renewal(&self, namespace: &str, visit: &mut dyn FnMut(&str, Option<Time>)) {
         let Ok(kind) = self.kind(&LEASES) else { return };
-        for (key, stored) in self.within(&kind, Some(namespace)) {
-            let renewed = match &stored.body {
-                body::Body::Lease(thin) => thin.renewed(),
-                body::Body::Json(_) => {
-                    let lease = stored.value(key, &kind);
+        for (key, revision) in self.in_namespace(&kind, Some(namespace)) {
+            let renew_time = match &revision.body {
+                body::ObjectBody::CompactLease(lease) => lease.renewed(),
+                body::ObjectBody::Json(_) => {
+                    let lease = revision.to_value(key, &kind);
                     lease["spec"]["renewTime"]
                         .as_str()
                         .and_then(crate::clock::parse)
                 }
             };
-            show(body::parts(key).1, renewed);
+            visit(body::split_key(key).1, renew_time);
         }
     }
 }

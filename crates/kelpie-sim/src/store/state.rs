@@ -1,4 +1,4 @@
-//! Everything a store has, behind its lock.
+//! The state of a store, behind its lock.
 
 use std::collections::BTreeMap;
 use std::ops::Bound;
@@ -6,117 +6,127 @@ use std::sync::Arc;
 
 use serde_json::Value;
 
-use super::body::{Body, Key, Stored, key};
-use super::preset;
-use super::shelf::Shelf;
-use crate::clock::Clock;
-use crate::dice::Dice;
-use crate::kind::{KINDS, Kind, Kinds};
-use crate::refusal::Refusal;
-use crate::resource::{DEFINITIONS, NAMESPACES, Resource};
+use super::body::{ObjectBody, ObjectKey, ObjectRevision, object_key};
+use super::collection::Collection;
+use super::defaults;
+use crate::clock::SimClock;
+use crate::ids::IdGenerator;
+use crate::kind::{KINDS, ResourceKind, ResourceKinds};
+use crate::resource::{DEFINITIONS, GroupResource, NAMESPACES};
+use crate::status_error::StatusError;
 
 /// All objects of one API server.
 #[derive(Debug)]
-pub(crate) struct State {
-    pub(crate) clock: Clock,
-    pub(super) dice: Dice,
-    /// Shared with all others until a definition is created.
-    kinds: Arc<Kinds>,
-    /// Of the last write.
+pub(crate) struct StoreState {
+    pub(crate) clock: SimClock,
+    pub(super) ids: IdGenerator,
+    /// Shared between stores until a CRD is created.
+    kinds: Arc<ResourceKinds>,
+    /// The version of the last write.
     pub(crate) version: u64,
-    shelves: BTreeMap<Resource, Shelf>,
-    /// What was applied to objects last, by whom.
-    applied: BTreeMap<(Resource, Key), BTreeMap<String, Value>>,
+    collections: BTreeMap<GroupResource, Collection>,
+    /// The configuration that each manager applied last, by object.
+    applied: BTreeMap<(GroupResource, ObjectKey), BTreeMap<String, Value>>,
 }
 
-/// An object and where it is kept.
+/// An object with its key.
 #[derive(Clone, Debug)]
-pub(crate) struct Kept {
-    pub(crate) key: Key,
-    pub(crate) stored: Stored,
+pub(crate) struct StoredObject {
+    pub(crate) key: ObjectKey,
+    pub(crate) revision: ObjectRevision,
 }
 
-impl Kept {
-    pub(crate) fn value(&self, kind: &Kind) -> Value {
-        self.stored.value(&self.key, kind)
+impl StoredObject {
+    pub(crate) fn to_value(&self, kind: &ResourceKind) -> Value {
+        self.revision.to_value(&self.key, kind)
     }
 
-    /// The object as JSON text with its kind.
-    pub(crate) fn text(&self, kind: &Kind) -> String {
-        let mut text = String::new();
-        self.stored.write(&self.key, Some(kind), &mut text);
-        text
+    /// Returns the object as JSON text with its kind.
+    pub(crate) fn to_json(&self, kind: &ResourceKind) -> String {
+        let mut json = String::new();
+        self.revision.write_json(&self.key, Some(kind), &mut json);
+        json
     }
 }
 
-impl State {
-    pub(super) fn new(clock: Clock, seed: u64) -> Self {
+impl StoreState {
+    pub(super) fn new(clock: SimClock, rng_seed: u64) -> Self {
         let mut state = Self {
             clock,
-            dice: Dice::new(seed),
+            ids: IdGenerator::new(rng_seed),
             kinds: Arc::clone(&KINDS),
             version: 1,
-            shelves: BTreeMap::new(),
+            collections: BTreeMap::new(),
             applied: BTreeMap::new(),
         };
-        preset::fill(&mut state);
+        defaults::create_namespaces(&mut state);
         state
     }
 
-    pub(crate) fn kinds(&self) -> Arc<Kinds> {
+    pub(crate) fn kinds(&self) -> Arc<ResourceKinds> {
         Arc::clone(&self.kinds)
     }
 
-    pub(crate) fn kind(&self, resource: &Resource) -> Result<Arc<Kind>, Refusal> {
+    pub(crate) fn kind(&self, resource: &GroupResource) -> Result<Arc<ResourceKind>, StatusError> {
         let kind = self.kinds.get(resource).cloned();
-        kind.ok_or_else(|| Refusal::not_found(&DEFINITIONS, &resource.to_string()))
+        kind.ok_or_else(|| StatusError::not_found(&DEFINITIONS, &resource.to_string()))
     }
 
-    pub(crate) fn shelf(&self, resource: &Resource) -> Option<&Shelf> {
-        self.shelves.get(resource)
+    pub(crate) fn collection(&self, resource: &GroupResource) -> Option<&Collection> {
+        self.collections.get(resource)
     }
 
-    /// The shelf of a kind, new if need be.
-    pub(super) fn shelf_of(&mut self, kind: &Kind) -> &mut Shelf {
+    /// Returns the collection of a kind, and creates it if there is none.
+    pub(super) fn collection_mut(&mut self, kind: &ResourceKind) -> &mut Collection {
         let version = self.version;
-        let shelf = self.shelves.entry(kind.shelf.clone());
-        shelf.or_insert_with(|| Shelf::new(version))
+        let collection = self.collections.entry(kind.storage.clone());
+        collection.or_insert_with(|| Collection::new(version))
     }
 
-    pub(crate) fn get(&self, kind: &Kind, namespace: &str, name: &str) -> Result<Kept, Refusal> {
-        let key = key(namespace, name);
+    pub(crate) fn get(
+        &self,
+        kind: &ResourceKind,
+        namespace: &str,
+        name: &str,
+    ) -> Result<StoredObject, StatusError> {
+        let key = object_key(namespace, name);
         let found = self
-            .shelf(&kind.shelf)
-            .and_then(|shelf| shelf.objects().get(&key));
+            .collection(&kind.storage)
+            .and_then(|collection| collection.objects().get(&key));
         match found {
-            Some(stored) => Ok(Kept {
-                stored: stored.clone(),
+            Some(revision) => Ok(StoredObject {
+                revision: revision.clone(),
                 key,
             }),
-            None => Err(Refusal::not_found(&kind.resource, name)),
+            None => Err(StatusError::not_found(&kind.resource, name)),
         }
     }
 
-    /// The objects of a namespace, or all.
-    pub(super) fn within(
+    /// Returns the objects of a namespace, or all objects of the kind.
+    pub(super) fn in_namespace(
         &self,
-        kind: &Kind,
+        kind: &ResourceKind,
         namespace: Option<&str>,
-    ) -> impl Iterator<Item = (&Key, &Stored)> {
+    ) -> impl Iterator<Item = (&ObjectKey, &ObjectRevision)> {
         let prefix = namespace.map_or_else(String::new, |namespace| format!("{namespace}/"));
-        let from: Key = prefix.as_str().into();
-        let shelf = self.shelf(&kind.shelf).into_iter();
-        let found = shelf.flat_map(move |shelf| {
-            let range = (Bound::Included(Key::clone(&from)), Bound::Unbounded);
-            shelf.objects().range::<Key, _>(range)
+        let from: ObjectKey = prefix.as_str().into();
+        let collection = self.collection(&kind.storage).into_iter();
+        let found = collection.flat_map(move |collection| {
+            let range = (Bound::Included(ObjectKey::clone(&from)), Bound::Unbounded);
+            collection.objects().range::<ObjectKey, _>(range)
         });
         found.take_while(move |(key, _)| key.starts_with(&prefix))
     }
 
-    /// Writes an object, or its end, under the next version, and gives that. What is the same already
+    /// Writes or, with `None`, removes an object, and returns the new version. An unchanged object
     /// is not written and keeps its version.
-    pub(super) fn put(&mut self, kind: &Kind, key: &Key, body: Option<Body>) -> u64 {
-        let present = self.shelf_of(kind).objects().get(key);
+    pub(super) fn put(
+        &mut self,
+        kind: &ResourceKind,
+        key: &ObjectKey,
+        body: Option<ObjectBody>,
+    ) -> u64 {
+        let present = self.collection_mut(kind).objects().get(key);
         if let (Some(present), Some(body)) = (present, &body)
             && present.body == *body
         {
@@ -125,93 +135,108 @@ impl State {
         self.version += 1;
         let version = self.version;
         if body.is_none() {
-            self.applied.remove(&(kind.shelf.clone(), Key::clone(key)));
+            self.applied
+                .remove(&(kind.storage.clone(), ObjectKey::clone(key)));
         }
-        let after = body.map(|body| Stored { version, body });
-        self.shelf_of(kind).put(Key::clone(key), version, after);
-        if kind.shelf == DEFINITIONS {
-            self.learn();
+        let after = body.map(|body| ObjectRevision { version, body });
+        self.collection_mut(kind)
+            .put(ObjectKey::clone(key), version, after);
+        if kind.storage == DEFINITIONS {
+            self.update_kinds();
         }
         version
     }
 
-    /// What somebody applied to an object last; null if nothing.
-    pub(crate) fn applied(&self, kind: &Kind, key: &Key, who: &str) -> Value {
-        let place = (kind.shelf.clone(), Key::clone(key));
-        let applied = self.applied.get(&place);
+    /// Returns the configuration that a manager applied to an object last; null if there is none.
+    pub(crate) fn last_applied(
+        &self,
+        kind: &ResourceKind,
+        key: &ObjectKey,
+        manager: &str,
+    ) -> Value {
+        let entry = (kind.storage.clone(), ObjectKey::clone(key));
+        let applied = self.applied.get(&entry);
         applied
-            .and_then(|by| by.get(who))
+            .and_then(|by| by.get(manager))
             .cloned()
             .unwrap_or_default()
     }
 
-    /// Remembers what somebody has applied to an object.
-    pub(crate) fn remember(&mut self, kind: &Kind, key: &Key, who: &str, what: &Value) {
-        let place = (kind.shelf.clone(), Key::clone(key));
-        let applied = self.applied.entry(place).or_default();
-        applied.insert(who.to_owned(), what.clone());
+    /// Stores the configuration that a manager has applied to an object.
+    pub(crate) fn set_last_applied(
+        &mut self,
+        kind: &ResourceKind,
+        key: &ObjectKey,
+        manager: &str,
+        configuration: &Value,
+    ) {
+        let entry = (kind.storage.clone(), ObjectKey::clone(key));
+        let applied = self.applied.entry(entry).or_default();
+        applied.insert(manager.to_owned(), configuration.clone());
     }
 
-    pub(super) fn copy(&self) -> Self {
-        let shelves = self.shelves.iter();
-        let shelves = shelves.map(|(resource, shelf)| (resource.clone(), shelf.copy(self.version)));
+    pub(super) fn snapshot(&self) -> Self {
+        let collections = self.collections.iter();
+        let collections = collections
+            .map(|(resource, collection)| (resource.clone(), collection.snapshot(self.version)));
         Self {
             clock: self.clock.clone(),
-            dice: Dice::new(self.version),
+            ids: IdGenerator::new(self.version),
             kinds: Arc::clone(&self.kinds),
             version: self.version,
-            shelves: shelves.collect(),
+            collections: collections.collect(),
             applied: self.applied.clone(),
         }
     }
 
-    /// Takes everything of a namespace away, and the namespace.
-    pub(super) fn purge(&mut self, namespace: &str) {
+    /// Removes a namespace and all objects in it.
+    pub(super) fn remove_namespace(&mut self, namespace: &str) {
         let kinds = self.kinds();
-        let own = |kind: &&Arc<Kind>| kind.is_namespaced && kind.resource == kind.shelf;
-        for kind in kinds.values().filter(own) {
-            self.clear(kind, Some(namespace));
+        let is_canonical =
+            |kind: &&Arc<ResourceKind>| kind.is_namespaced && kind.resource == kind.storage;
+        for kind in kinds.values().filter(is_canonical) {
+            self.remove_all(kind, Some(namespace));
         }
         if let Ok(kind) = self.kind(&NAMESPACES)
-            && let Ok(kept) = self.get(&kind, "", namespace)
+            && let Ok(stored) = self.get(&kind, "", namespace)
         {
-            self.put(&kind, &kept.key, None);
+            self.put(&kind, &stored.key, None);
         }
     }
 
-    pub(super) fn compact(&mut self, resource: &Resource) {
+    pub(super) fn compact(&mut self, resource: &GroupResource) {
         let version = self.version;
-        if let Some(shelf) = self.shelves.get_mut(resource) {
-            shelf.forget(version);
+        if let Some(collection) = self.collections.get_mut(resource) {
+            collection.compact(version);
         }
     }
 
-    /// Knows what the definitions that are there define.
-    fn learn(&mut self) {
+    /// Updates the kinds after a change of the CRDs.
+    fn update_kinds(&mut self) {
         let Some(definition) = KINDS.get(&DEFINITIONS) else {
             return;
         };
-        let mut kinds = Kinds::clone(&KINDS);
-        for (key, stored) in self.within(definition, None) {
-            if let Some(kind) = Kind::defined_by(&stored.value(key, definition)) {
+        let mut kinds = ResourceKinds::clone(&KINDS);
+        for (key, revision) in self.in_namespace(definition, None) {
+            if let Some(kind) = ResourceKind::from_crd(&revision.to_value(key, definition)) {
                 kinds.insert(kind.resource.clone(), Arc::new(kind));
             }
         }
         let before = std::mem::replace(&mut self.kinds, Arc::new(kinds));
-        // What nobody defines any more is gone with all its objects.
+        // The objects of a kind go with its definition.
         let gone = before
             .iter()
             .filter(|(resource, _)| !self.kinds.contains_key(*resource));
-        let gone: Vec<&Arc<Kind>> = gone.map(|(_, kind)| kind).collect();
+        let gone: Vec<&Arc<ResourceKind>> = gone.map(|(_, kind)| kind).collect();
         for kind in gone {
-            self.clear(kind, None);
+            self.remove_all(kind, None);
         }
     }
 
-    /// Takes all objects of a kind away, or those of a namespace.
-    fn clear(&mut self, kind: &Kind, namespace: Option<&str>) {
-        let keys = self.within(kind, namespace);
-        let keys: Vec<Key> = keys.map(|(key, _)| Key::clone(key)).collect();
+    /// Removes all objects of a kind, or those of one namespace.
+    fn remove_all(&mut self, kind: &ResourceKind, namespace: Option<&str>) {
+        let keys = self.in_namespace(kind, namespace);
+        let keys: Vec<ObjectKey> = keys.map(|(key, _)| ObjectKey::clone(key)).collect();
         for key in keys {
             self.put(kind, &key, None);
         }

@@ -1,79 +1,85 @@
-//! Being told of changes.
+//! Watches on a store.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
 
 use serde_json::Value;
 
-use super::Store;
-use super::body::Key;
-use super::read::Paging;
-use super::shelf::Change;
-use super::state::Kept;
-use crate::kind::Kind;
-use crate::refusal::Refusal;
-use crate::selection::Selection;
-use kelpie_bell::Listener;
+use super::ObjectStore;
+use super::body::ObjectKey;
+use super::collection::ObjectChange;
+use super::list::ListOptions;
+use super::state::StoredObject;
+use crate::kind::ResourceKind;
+use crate::selector::ObjectSelector;
+use crate::status_error::StatusError;
+use kelpie_runtime::watch::Receiver;
 
-/// A change, as a watch tells it.
+/// A change, as a watch reports it.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Event {
-    /// It is there, or has come to be selected.
+pub enum StoreEvent {
+    /// The object exists, or is newly selected.
     Added(Value),
-    /// It is not as it was.
+    /// The object has changed.
     Modified(Value),
-    /// It is gone, or not selected any more; this is what it was at the end.
+    /// The object was deleted, or is no longer selected. This is its last state.
     Deleted(Value),
-    /// The history between the last event and now is forgotten: list again.
+    /// The history since the last event is gone: list again.
     Expired,
 }
 
-/// Where a watch begins.
+/// The start of a watch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Start {
-    /// With the present objects.
-    Present,
-    /// With what happens after this version.
+pub(crate) enum WatchStart {
+    /// All existing objects, as added.
+    Existing,
+    /// The changes after this version.
     After(u64),
 }
 
-/// What a watch tells, still as it is kept.
+/// A change in the stored form of its object.
 #[derive(Clone, Debug)]
-pub(crate) enum Told {
-    Added(Kept),
-    Modified(Kept),
-    Deleted(Kept),
-    Expired(Refusal),
+pub(crate) enum StoredEvent {
+    Added(StoredObject),
+    Modified(StoredObject),
+    Deleted(StoredObject),
+    Expired(StatusError),
 }
 
-/// A watch of objects. It sees every change in order, however late it is asked.
+/// A watch. It reports every change in order, however late it is polled.
 #[derive(Debug)]
-pub struct Watch {
-    store: Store,
-    kind: Arc<Kind>,
-    selection: Selection,
-    bell: Listener<u64>,
-    /// Everything up to here has been told or waits below.
-    seen: u64,
-    waiting: VecDeque<Told>,
-    /// The history it needs is gone; it is of no more use.
-    over: Option<Refusal>,
+pub struct ObjectWatch {
+    store: ObjectStore,
+    kind: Arc<ResourceKind>,
+    selector: ObjectSelector,
+    versions: Receiver<u64>,
+    /// The version up to which changes have been reported or queued.
+    seen_version: u64,
+    queue: VecDeque<StoredEvent>,
+    /// Set when the history that the watch needs is gone. The watch reports nothing else from then
+    /// on.
+    expired: Option<StatusError>,
 }
 
-impl Watch {
-    pub(crate) fn new(store: Store, kind: Arc<Kind>, selection: Selection, start: Start) -> Self {
-        let (bell, seen, waiting) = {
+impl ObjectWatch {
+    pub(crate) fn new(
+        store: ObjectStore,
+        kind: Arc<ResourceKind>,
+        selector: ObjectSelector,
+        start: WatchStart,
+    ) -> Self {
+        let (versions, seen_version, queue) = {
             let mut state = store.lock();
-            let bell = state.shelf_of(&kind).listen();
+            let versions = state.collection_mut(&kind).subscribe();
             match start {
-                Start::After(version) => (bell, version, VecDeque::new()),
-                Start::Present => {
-                    let page = state.list(&kind, &selection, &Paging::default());
+                WatchStart::After(version) => (versions, version, VecDeque::new()),
+                WatchStart::Existing => {
+                    let page = state.list(&kind, &selector, &ListOptions::default());
                     let present = page.map(|page| page.objects).unwrap_or_default();
                     (
-                        bell,
+                        versions,
                         state.version,
-                        present.into_iter().map(Told::Added).collect(),
+                        present.into_iter().map(StoredEvent::Added).collect(),
                     )
                 }
             }
@@ -81,111 +87,117 @@ impl Watch {
         Self {
             store,
             kind,
-            selection,
-            bell,
-            seen,
-            waiting,
-            over: None,
+            selector,
+            versions,
+            seen_version,
+            queue,
+            expired: None,
         }
     }
 
-    /// The next change, when it comes. After [`Event::Expired`] nothing else comes.
-    pub async fn next(&mut self) -> Event {
-        let told = self.told().await;
-        self.event(told)
+    /// Waits for the next change. After [`StoreEvent::Expired`] no other event follows.
+    pub async fn next(&mut self) -> StoreEvent {
+        let event = self.next_stored().await;
+        self.to_event(event)
     }
 
-    /// The next change, if there is one already.
-    pub fn try_next(&mut self) -> Option<Event> {
-        let told = self.try_told()?;
-        Some(self.event(told))
+    /// Returns the next change, if there is one.
+    pub fn try_next(&mut self) -> Option<StoreEvent> {
+        let event = self.try_next_stored()?;
+        Some(self.to_event(event))
     }
 
-    /// Until there is a next change, for [`Watch::try_next`].
+    /// Waits until [`ObjectWatch::try_next`] returns a change.
     pub async fn ready(&mut self) {
-        let told = self.told().await;
-        self.waiting.push_front(told);
+        let event = self.next_stored().await;
+        self.queue.push_front(event);
     }
 
-    pub(crate) async fn told(&mut self) -> Told {
+    pub(crate) async fn next_stored(&mut self) -> StoredEvent {
         loop {
-            // Before the look: a change after it is heard.
-            self.bell.value();
-            if let Some(told) = self.try_told() {
-                return told;
+            // Marks the version as seen before polling, so that a later change wakes us.
+            self.versions.borrow_and_update();
+            if let Some(event) = self.try_next_stored() {
+                return event;
             }
-            self.bell.heard().await;
+            self.versions.changed().await;
         }
     }
 
-    pub(crate) fn try_told(&mut self) -> Option<Told> {
-        if self.waiting.is_empty() {
-            self.look();
+    pub(crate) fn try_next_stored(&mut self) -> Option<StoredEvent> {
+        if self.queue.is_empty() {
+            self.poll_changes();
         }
-        self.waiting.pop_front()
+        self.queue.pop_front()
     }
 
-    /// Up to which version nothing is left to tell; nothing while something is.
+    /// Returns the version up to which all changes have been reported, or `None` if some are
+    /// queued.
     pub(crate) fn caught_up(&mut self) -> Option<u64> {
-        let version = self.look();
-        version.filter(|_| self.waiting.is_empty())
+        let version = self.poll_changes();
+        version.filter(|_| self.queue.is_empty())
     }
 
-    /// Takes in what happened up to the version it gives; nothing if the history it needs is gone.
-    fn look(&mut self) -> Option<u64> {
-        if let Some(refusal) = &self.over {
-            self.waiting.push_back(Told::Expired(refusal.clone()));
+    /// Queues the changes since the last poll and returns the version they lead to. Returns `None`
+    /// if the history is gone.
+    fn poll_changes(&mut self) -> Option<u64> {
+        if let Some(error) = &self.expired {
+            self.queue.push_back(StoredEvent::Expired(error.clone()));
             return None;
         }
         let state = self.store.lock();
-        let shelf = state.shelf(&self.kind.shelf)?;
-        let Some(changes) = shelf.since(self.seen) else {
-            let (from, floor) = (self.seen, shelf.floor());
-            let message = format!("too old resource version: {from} ({floor})");
-            let refusal = Refusal::expired(message);
-            self.waiting.push_back(Told::Expired(refusal.clone()));
-            self.over = Some(refusal);
+        let collection = state.collection(&self.kind.storage)?;
+        let Some(changes) = collection.changes_since(self.seen_version) else {
+            let (from, compacted_version) = (self.seen_version, collection.compacted_version());
+            let message = format!("too old resource version: {from} ({compacted_version})");
+            let error = StatusError::expired(message);
+            self.queue.push_back(StoredEvent::Expired(error.clone()));
+            self.expired = Some(error);
             return None;
         };
         for change in changes {
-            self.waiting
-                .extend(tell(&self.kind, &self.selection, change));
+            self.queue
+                .extend(event_for(&self.kind, &self.selector, change));
         }
-        // A watch that begins in the future hears nothing before it.
-        self.seen = self.seen.max(state.version);
+        // A watch that starts at a future version reports nothing before it.
+        self.seen_version = self.seen_version.max(state.version);
         Some(state.version)
     }
 
-    fn event(&self, told: Told) -> Event {
-        match told {
-            Told::Added(kept) => Event::Added(kept.value(&self.kind)),
-            Told::Modified(kept) => Event::Modified(kept.value(&self.kind)),
-            Told::Deleted(kept) => Event::Deleted(kept.value(&self.kind)),
-            Told::Expired(_) => Event::Expired,
+    fn to_event(&self, event: StoredEvent) -> StoreEvent {
+        match event {
+            StoredEvent::Added(stored) => StoreEvent::Added(stored.to_value(&self.kind)),
+            StoredEvent::Modified(stored) => StoreEvent::Modified(stored.to_value(&self.kind)),
+            StoredEvent::Deleted(stored) => StoreEvent::Deleted(stored.to_value(&self.kind)),
+            StoredEvent::Expired(_) => StoreEvent::Expired,
         }
     }
 }
 
-/// What a change is to who sees only what is selected.
-fn tell(kind: &Kind, selection: &Selection, change: &Change) -> Option<Told> {
-    let admits = |stored: &super::body::Stored| {
-        selection.admits(&change.key, || stored.value(&change.key, kind))
+/// Returns the event of a change under a selector.
+fn event_for(
+    kind: &ResourceKind,
+    selector: &ObjectSelector,
+    change: &ObjectChange,
+) -> Option<StoredEvent> {
+    let matches = |revision: &super::body::ObjectRevision| {
+        selector.matches(&change.key, || revision.to_value(&change.key, kind))
     };
-    let kept = |stored: &super::body::Stored| {
-        let mut stored = stored.clone();
+    let stored = |revision: &super::body::ObjectRevision| {
+        let mut revision = revision.clone();
         // A deleted object has the version of its deletion.
-        stored.version = change.version;
-        Kept {
-            key: Key::clone(&change.key),
-            stored,
+        revision.version = change.version;
+        StoredObject {
+            key: ObjectKey::clone(&change.key),
+            revision,
         }
     };
-    let before = change.before.as_ref().filter(|stored| admits(stored));
-    let after = change.after.as_ref().filter(|stored| admits(stored));
+    let before = change.before.as_ref().filter(|revision| matches(revision));
+    let after = change.after.as_ref().filter(|revision| matches(revision));
     match (before, after) {
-        (None, Some(after)) => Some(Told::Added(kept(after))),
-        (Some(_), Some(after)) => Some(Told::Modified(kept(after))),
-        (Some(before), None) => Some(Told::Deleted(kept(before))),
+        (None, Some(after)) => Some(StoredEvent::Added(stored(after))),
+        (Some(_), Some(after)) => Some(StoredEvent::Modified(stored(after))),
+        (Some(before), None) => Some(StoredEvent::Deleted(stored(before))),
         (None, None) => None,
     }
 }

@@ -1,184 +1,198 @@
-//! The rules of writes.
+//! The rules for writes.
 
 use std::time::Duration;
 
 use serde_json::Value;
 
-use super::body::{Body, Key, Stored, key};
+use super::body::{ObjectBody, ObjectKey, ObjectRevision, object_key};
+use super::defaults;
 use super::metadata::{self, Object};
-use super::preset;
-use super::state::{Kept, State};
-use crate::clock::seconds;
-use crate::kind::{Kind, Status};
-use crate::refusal::{Reason, Refusal};
+use super::state::{StoreState, StoredObject};
+use crate::clock::rfc3339;
+use crate::kind::{ResourceKind, StatusMode};
 use crate::resource::{DEPLOYMENTS, NAMESPACES, PODS};
+use crate::status_error::{StatusError, StatusReason};
 
-/// Which part of an object a write is about.
+/// The part of an object that a write may change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Part {
-    /// All but the status, where that is apart.
+pub enum WriteScope {
+    /// Everything except a status that is a subresource.
     Object,
-    /// The status alone.
+    /// Nothing but the status.
     Status,
 }
 
-/// How to delete.
+/// The options of a deletion, like `metav1.DeleteOptions`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Deletion {
-    /// How long a pod may take; by default as long as it says itself.
-    pub grace: Option<u64>,
-    /// Only the object of this uid.
+pub struct DeleteOptions {
+    /// The pod's grace period. `None` uses the pod's own.
+    pub grace_period_seconds: Option<u64>,
+    /// A precondition on the object's UID.
     pub uid: Option<String>,
-    /// Only at this version.
-    pub version: Option<String>,
+    /// A precondition on the object's version.
+    pub resource_version: Option<String>,
 }
 
-impl Deletion {
-    /// Without waiting for anybody but finalizers.
-    pub fn now() -> Self {
+impl DeleteOptions {
+    /// Deletes without a grace period. Finalizers still hold up the deletion.
+    pub fn immediate() -> Self {
         Self {
-            grace: Some(0),
+            grace_period_seconds: Some(0),
             ..Self::default()
         }
     }
 }
 
-/// What a deletion came to.
+/// The result of a deletion.
 #[derive(Debug)]
-pub(crate) enum Deleted {
-    /// It is gone; this is what it was.
-    Gone(Kept),
-    /// It is marked, and goes when others have done their part.
-    Marked(Kept),
+pub(crate) enum DeleteOutcome {
+    /// The object is removed. This is its last state.
+    Removed(StoredObject),
+    /// The object is marked, and is removed once its finalizers and grace period allow.
+    Marked(StoredObject),
 }
 
-impl State {
+impl StoreState {
     pub(crate) fn create(
         &mut self,
-        kind: &Kind,
+        kind: &ResourceKind,
         namespace: &str,
         object: Value,
-        is_dry: bool,
-    ) -> Result<Kept, Refusal> {
+        dry_run: bool,
+    ) -> Result<StoredObject, StatusError> {
         let mut object = into_object(object)?;
-        metadata::create(self, kind, namespace, &mut object)?;
-        let name = metadata::text(&object, "name").to_owned();
-        let key = key(namespace, &name);
+        metadata::prepare_create(self, kind, namespace, &mut object)?;
+        let name = metadata::string_field(&object, "name").to_owned();
+        let key = object_key(namespace, &name);
         if self.get(kind, namespace, &name).is_ok() {
-            return Err(Refusal::already_exists(&kind.resource, &name));
+            return Err(StatusError::already_exists(&kind.resource, &name));
         }
         self.check_namespace(kind, namespace, &name)?;
-        if kind.status == Status::Separate {
+        if kind.status == StatusMode::Subresource {
             object.remove("status");
         }
         strip_nulls(kind, &mut object);
-        preset::created(self, kind, &mut object);
+        defaults::apply_on_create(self, kind, &mut object);
         check_replicas(kind, &name, &object)?;
-        Ok(self.keep(kind, key, object, is_dry))
+        Ok(self.save(kind, key, object, dry_run))
     }
 
-    /// Replaces an object by what `change` makes of it.
+    /// Replaces an object by the result of `change`.
     pub(crate) fn update(
         &mut self,
-        kind: &Kind,
+        kind: &ResourceKind,
         namespace: &str,
         name: &str,
-        part: Part,
-        is_dry: bool,
-        change: impl FnOnce(Value) -> Result<Value, Refusal>,
-    ) -> Result<Kept, Refusal> {
-        let kept = self.get(kind, namespace, name)?;
-        let present = kept.value(kind);
-        let mut object = into_object(change(present.clone())?)?;
-        let present = into_object(present)?;
-        check_identity(kind, name, namespace, &present, &object)?;
-        match part {
-            Part::Object => {
-                metadata::check_finalizers(kind, &present, &object)?;
-                metadata::update(&present, &mut object)?;
-                if kind.status != Status::Plain {
-                    restore(&present, &mut object, "status");
+        scope: WriteScope,
+        dry_run: bool,
+        change: impl FnOnce(Value) -> Result<Value, StatusError>,
+    ) -> Result<StoredObject, StatusError> {
+        let stored = self.get(kind, namespace, name)?;
+        let current = stored.to_value(kind);
+        let mut object = into_object(change(current.clone())?)?;
+        let current = into_object(current)?;
+        check_identity(kind, name, namespace, &current, &object)?;
+        match scope {
+            WriteScope::Object => {
+                metadata::check_finalizers(kind, &current, &object)?;
+                metadata::prepare_update(&current, &mut object)?;
+                if kind.status != StatusMode::Field {
+                    restore_field(&current, &mut object, "status");
                 }
                 strip_nulls(kind, &mut object);
-                preset::completed(kind, &mut object);
+                defaults::apply_on_write(kind, &mut object);
                 check_replicas(kind, name, &object)?;
-                if kind.counts_generations && is_new_generation(kind, &present, &object) {
-                    metadata::count_generation(&mut object)?;
+                if kind.tracks_generation && is_new_generation(kind, &current, &object) {
+                    metadata::increment_generation(&mut object)?;
                 }
             }
-            Part::Status => {
+            WriteScope::Status => {
                 let status = object.remove("status");
-                object = present;
+                object = current;
                 object.remove("status");
                 object.extend(status.map(|status| ("status".to_owned(), status)));
                 strip_nulls(kind, &mut object);
             }
         }
-        let is_leaving = !metadata::text(&object, "deletionTimestamp").is_empty();
-        if is_leaving && !is_dry && is_done(&object) {
-            self.put(kind, &kept.key, None);
-            let body = Body::of(kind, object);
-            let version = kept.stored.version;
-            let stored = Stored { version, body };
-            return Ok(Kept { stored, ..kept });
+        let is_terminating = !metadata::string_field(&object, "deletionTimestamp").is_empty();
+        if is_terminating && !dry_run && is_ready_to_remove(&object) {
+            self.put(kind, &stored.key, None);
+            let body = ObjectBody::from_object(kind, object);
+            let version = stored.revision.version;
+            let revision = ObjectRevision { version, body };
+            return Ok(StoredObject { revision, ..stored });
         }
-        Ok(self.keep(kind, kept.key, object, is_dry))
+        Ok(self.save(kind, stored.key, object, dry_run))
     }
 
     pub(crate) fn delete(
         &mut self,
-        kind: &Kind,
+        kind: &ResourceKind,
         namespace: &str,
         name: &str,
-        how: &Deletion,
-        is_dry: bool,
-    ) -> Result<Deleted, Refusal> {
-        let kept = self.get(kind, namespace, name)?;
-        let mut object = into_object(kept.value(kind))?;
-        check_preconditions(kind, name, &object, how)?;
-        let grace = grace(kind, &object, how);
-        let is_leaving = !metadata::text(&object, "deletionTimestamp").is_empty();
-        let waits = grace > 0 || metadata::has_finalizers(&object) || kind.shelf == NAMESPACES;
-        if is_leaving && waits && !shortens(&object, grace) {
-            return Ok(Deleted::Marked(kept));
+        options: &DeleteOptions,
+        dry_run: bool,
+    ) -> Result<DeleteOutcome, StatusError> {
+        let stored = self.get(kind, namespace, name)?;
+        let mut object = into_object(stored.to_value(kind))?;
+        check_preconditions(kind, name, &object, options)?;
+        let grace = grace_period(kind, &object, options);
+        let is_terminating = !metadata::string_field(&object, "deletionTimestamp").is_empty();
+        let must_wait =
+            grace > 0 || metadata::has_finalizers(&object) || kind.storage == NAMESPACES;
+        if is_terminating && must_wait && !shortens_grace_period(&object, grace) {
+            return Ok(DeleteOutcome::Marked(stored));
         }
-        if waits || kind.shelf == PODS {
+        if must_wait || kind.storage == PODS {
             let at = self.clock.now().after(Duration::from_secs(grace));
-            mark(kind, &mut object, &seconds(at), grace)?;
+            mark_deleted(kind, &mut object, &rfc3339(at), grace)?;
         }
-        if waits {
-            return Ok(Deleted::Marked(self.keep(kind, kept.key, object, is_dry)));
+        if must_wait {
+            return Ok(DeleteOutcome::Marked(
+                self.save(kind, stored.key, object, dry_run),
+            ));
         }
-        let version = if is_dry {
-            kept.stored.version
+        let version = if dry_run {
+            stored.revision.version
         } else {
-            self.put(kind, &kept.key, None)
+            self.put(kind, &stored.key, None)
         };
-        let body = Body::of(kind, object);
-        let stored = Stored { version, body };
-        Ok(Deleted::Gone(Kept { stored, ..kept }))
+        let body = ObjectBody::from_object(kind, object);
+        let revision = ObjectRevision { version, body };
+        Ok(DeleteOutcome::Removed(StoredObject { revision, ..stored }))
     }
 
-    /// Writes an object, unless it is only a trial: then it keeps the version of what is there.
-    fn keep(&mut self, kind: &Kind, key: Key, object: Object, is_dry: bool) -> Kept {
-        let body = Body::of(kind, object);
-        let version = if is_dry {
-            let shelf = self.shelf_of(kind).objects();
-            shelf.get(&key).map_or(0, |present| present.version)
+    /// Writes an object. A dry run writes nothing and keeps the current version.
+    fn save(
+        &mut self,
+        kind: &ResourceKind,
+        key: ObjectKey,
+        object: Object,
+        dry_run: bool,
+    ) -> StoredObject {
+        let body = ObjectBody::from_object(kind, object);
+        let version = if dry_run {
+            let objects = self.collection_mut(kind).objects();
+            objects.get(&key).map_or(0, |current| current.version)
         } else {
             self.put(kind, &key, Some(body.clone()))
         };
-        let stored = Stored { version, body };
-        Kept { key, stored }
+        let revision = ObjectRevision { version, body };
+        StoredObject { key, revision }
     }
 
-    /// Nothing comes into a namespace that is not there, or about to go.
-    fn check_namespace(&self, kind: &Kind, namespace: &str, name: &str) -> Result<(), Refusal> {
+    /// Checks that the namespace exists and is not being deleted.
+    fn check_namespace(
+        &self,
+        kind: &ResourceKind,
+        namespace: &str,
+        name: &str,
+    ) -> Result<(), StatusError> {
         if !kind.is_namespaced {
             return Ok(());
         }
         let namespaces = self.kind(&NAMESPACES)?;
-        let found = self.get(&namespaces, "", namespace)?.value(&namespaces);
+        let found = self.get(&namespaces, "", namespace)?.to_value(&namespaces);
         if found["metadata"]["deletionTimestamp"].is_null() {
             return Ok(());
         }
@@ -187,8 +201,8 @@ impl State {
              because it is being terminated",
             kind.resource
         );
-        Err(Refusal::about(
-            Reason::Forbidden,
+        Err(StatusError::for_object(
+            StatusReason::Forbidden,
             message,
             &kind.resource,
             name,
@@ -196,173 +210,191 @@ impl State {
     }
 }
 
-fn into_object(value: Value) -> Result<Object, Refusal> {
+fn into_object(value: Value) -> Result<Object, StatusError> {
     match value {
         Value::Object(object) => Ok(object),
-        _ => Err(Refusal::bad_request("an object has to be a JSON object")),
+        _ => Err(StatusError::bad_request(
+            "an object has to be a JSON object",
+        )),
     }
 }
 
-/// An update must be about the object that the request names, and rest on its present version.
+/// Checks that an update has the name, namespace, UID and version of the object it replaces.
 fn check_identity(
-    kind: &Kind,
+    kind: &ResourceKind,
     name: &str,
     namespace: &str,
-    present: &Object,
+    current: &Object,
     object: &Object,
-) -> Result<(), Refusal> {
-    let said = metadata::text(object, "name");
-    if said != name {
+) -> Result<(), StatusError> {
+    let given = metadata::string_field(object, "name");
+    if given != name {
         let message =
-            format!("the name of the object ({said}) does not match the name on the URL ({name})");
-        return Err(Refusal::bad_request(message));
+            format!("the name of the object ({given}) does not match the name on the URL ({name})");
+        return Err(StatusError::bad_request(message));
     }
-    metadata::same_namespace(namespace, object)?;
-    let (uid, own) = (
-        metadata::text(object, "uid"),
-        metadata::text(present, "uid"),
+    metadata::check_namespace(namespace, object)?;
+    let (uid, current_uid) = (
+        metadata::string_field(object, "uid"),
+        metadata::string_field(current, "uid"),
     );
-    if !uid.is_empty() && uid != own {
-        return Err(other_uid(kind, name, uid, own));
+    if !uid.is_empty() && uid != current_uid {
+        return Err(uid_conflict(kind, name, uid, current_uid));
     }
-    match metadata::text(object, "resourceVersion") {
-        "" if kind.unconditional => Ok(()),
+    match metadata::string_field(object, "resourceVersion") {
+        "" if kind.allows_unconditional_update => Ok(()),
         "" => {
             let why = "Invalid value: 0: must be specified for an update";
             let (field, cause) = ("metadata.resourceVersion", "FieldValueInvalid");
-            Err(Refusal::invalid_as(&kind.resource, name, field, cause, why))
+            Err(StatusError::invalid_as(
+                &kind.resource,
+                name,
+                field,
+                cause,
+                why,
+            ))
         }
-        version if version == metadata::text(present, "resourceVersion") => Ok(()),
-        _ => Err(Refusal::outdated(&kind.resource, name)),
+        version if version == metadata::string_field(current, "resourceVersion") => Ok(()),
+        _ => Err(StatusError::outdated(&kind.resource, name)),
     }
 }
 
 fn check_preconditions(
-    kind: &Kind,
+    kind: &ResourceKind,
     name: &str,
     object: &Object,
-    how: &Deletion,
-) -> Result<(), Refusal> {
-    let conflict = |why: String| Err(Refusal::conflict(&kind.singular_resource(), name, &why));
-    let own = metadata::text(object, "uid");
-    if let Some(uid) = how.uid.as_deref().filter(|uid| *uid != own) {
+    options: &DeleteOptions,
+) -> Result<(), StatusError> {
+    let conflict = |why: String| Err(StatusError::conflict(&kind.group_kind(), name, &why));
+    let current = metadata::string_field(object, "uid");
+    if let Some(uid) = options.uid.as_deref().filter(|uid| *uid != current) {
         return conflict(format!(
-            "the UID in the precondition ({uid}) does not match the UID in record ({own}). The \
+            "the UID in the precondition ({uid}) does not match the UID in record ({current}). The \
              object might have been deleted and then recreated"
         ));
     }
-    let own = metadata::text(object, "resourceVersion");
-    if let Some(version) = how.version.as_deref().filter(|version| *version != own) {
+    let current = metadata::string_field(object, "resourceVersion");
+    if let Some(version) = options
+        .resource_version
+        .as_deref()
+        .filter(|version| *version != current)
+    {
         return conflict(format!(
             "the ResourceVersion in the precondition ({version}) does not match the \
-             ResourceVersion in record ({own}). The object might have been modified"
+             ResourceVersion in record ({current}). The object might have been modified"
         ));
     }
     Ok(())
 }
 
-fn other_uid(kind: &Kind, name: &str, uid: &str, own: &str) -> Refusal {
-    let why = format!("Precondition failed: UID in precondition: {uid}, UID in object meta: {own}");
-    Refusal::conflict(&kind.resource, name, &why)
+fn uid_conflict(kind: &ResourceKind, name: &str, uid: &str, current: &str) -> StatusError {
+    let why =
+        format!("Precondition failed: UID in precondition: {uid}, UID in object meta: {current}");
+    StatusError::conflict(&kind.resource, name, &why)
 }
 
-/// Says on the object when it goes.
-fn mark(kind: &Kind, object: &mut Object, at: &str, grace: u64) -> Result<(), Refusal> {
-    if metadata::text(object, "deletionTimestamp").is_empty() {
-        metadata::count_generation(object)?;
+/// Sets the deletion timestamp, and the grace period or the namespace's phase.
+fn mark_deleted(
+    kind: &ResourceKind,
+    object: &mut Object,
+    at: &str,
+    grace: u64,
+) -> Result<(), StatusError> {
+    if metadata::string_field(object, "deletionTimestamp").is_empty() {
+        metadata::increment_generation(object)?;
     }
-    let own = metadata::of(object)?;
-    own.insert("deletionTimestamp".into(), at.into());
-    if kind.shelf == NAMESPACES {
+    let metadata = metadata::metadata_mut(object)?;
+    metadata.insert("deletionTimestamp".into(), at.into());
+    if kind.storage == NAMESPACES {
         let status = serde_json::json!({ "phase": "Terminating" });
         object.insert("status".into(), status);
     } else {
-        own.insert("deletionGracePeriodSeconds".into(), grace.into());
+        metadata.insert("deletionGracePeriodSeconds".into(), grace.into());
     }
     Ok(())
 }
 
-/// Nobody can have fewer pods than none.
-fn check_replicas(kind: &Kind, name: &str, object: &Object) -> Result<(), Refusal> {
+/// Rejects a negative replica count.
+fn check_replicas(kind: &ResourceKind, name: &str, object: &Object) -> Result<(), StatusError> {
     let wanted = object.get("spec").and_then(|spec| spec.get("replicas"));
     match wanted.and_then(Value::as_i64) {
-        Some(count) if count < 0 && kind.scale.is_some() && !kind.is_custom => {
-            Err(Refusal::negative(kind, name, "spec.replicas", count))
-        }
+        Some(count) if count < 0 && kind.scale.is_some() && !kind.is_custom => Err(
+            StatusError::negative_replicas(kind, name, "spec.replicas", count),
+        ),
         _ => Ok(()),
     }
 }
 
-/// Puts a field back as it was.
-fn restore(present: &Object, object: &mut Object, field: &str) {
+/// Resets a field to its current value.
+fn restore_field(current: &Object, object: &mut Object, field: &str) {
     object.remove(field);
-    if let Some(value) = present.get(field) {
+    if let Some(value) = current.get(field) {
         object.insert(field.into(), value.clone());
     }
 }
 
-/// Whether what the owner wants has changed.
-fn is_new_generation(kind: &Kind, before: &Object, after: &Object) -> bool {
-    let is_wanted = |field: &&String| {
-        let is_status = *field == "status" && kind.status != Status::Plain;
+/// Returns whether a write changes the spec.
+fn is_new_generation(kind: &ResourceKind, before: &Object, after: &Object) -> bool {
+    let is_spec_field = |field: &&String| {
+        let is_status = *field == "status" && kind.status != StatusMode::Field;
         *field != "metadata" && !is_status
     };
-    let fields = before.keys().chain(after.keys()).filter(is_wanted);
+    let fields = before.keys().chain(after.keys()).filter(is_spec_field);
     let mut fields = fields.map(String::as_str);
     let annotations = |object: &Object| {
         let metadata = object.get("metadata");
         metadata.and_then(|metadata| metadata.get("annotations").cloned())
     };
-    // Deployments count those too.
-    let annotated = kind.shelf == DEPLOYMENTS && annotations(before) != annotations(after);
+    // The generation of a Deployment counts changes of annotations too.
+    let annotated = kind.storage == DEPLOYMENTS && annotations(before) != annotations(after);
     annotated || fields.any(|field| before.get(field) != after.get(field))
 }
 
-/// Whether an object that is marked may go now.
-fn is_done(object: &Object) -> bool {
+/// Returns whether an object that is marked as deleted can be removed.
+fn is_ready_to_remove(object: &Object) -> bool {
     let metadata = object.get("metadata");
     let grace = metadata.and_then(|metadata| metadata.get("deletionGracePeriodSeconds")?.as_u64());
     !metadata::has_finalizers(object) && grace == Some(0)
 }
 
-/// Seconds that the object has after a deletion.
-fn grace(kind: &Kind, object: &Object, how: &Deletion) -> u64 {
+/// Returns the grace period of a deletion, in seconds.
+fn grace_period(kind: &ResourceKind, object: &Object, options: &DeleteOptions) -> u64 {
     let at = |path: &str| {
         let (first, rest) = path.split_once('/')?;
         object.get(first)?.get(rest)
     };
     let phase = at("status/phase").and_then(Value::as_str);
     let is_running = !["Succeeded", "Failed"].contains(&phase.unwrap_or_default());
-    // Nobody has to stop what runs nowhere.
-    if kind.shelf != PODS || at("spec/nodeName").is_none() || !is_running {
+    // There is no kubelet that has to stop the pod.
+    if kind.storage != PODS || at("spec/nodeName").is_none() || !is_running {
         return 0;
     }
     let own = at("spec/terminationGracePeriodSeconds").and_then(Value::as_u64);
-    how.grace.or(own).unwrap_or(30)
+    options.grace_period_seconds.or(own).unwrap_or(30)
 }
 
-/// Whether a further deletion leaves less time than the first.
-fn shortens(object: &Object, grace: u64) -> bool {
+/// Returns whether another deletion shortens the remaining grace period.
+fn shortens_grace_period(object: &Object, grace: u64) -> bool {
     let metadata = object.get("metadata");
     let left = metadata.and_then(|metadata| metadata.get("deletionGracePeriodSeconds")?.as_u64());
     left.is_some_and(|left| grace < left)
 }
 
-/// What is null is absent, in the kinds whose fields the server knows.
-fn strip_nulls(kind: &Kind, object: &mut Object) {
+/// Removes null fields. The server knows the fields of built-in kinds and drops nulls there.
+fn strip_nulls(kind: &ResourceKind, object: &mut Object) {
     if !kind.is_custom {
-        object.values_mut().for_each(strip);
+        object.values_mut().for_each(strip_value);
         object.retain(|_, value| !value.is_null());
     }
 }
 
-fn strip(value: &mut Value) {
+fn strip_value(value: &mut Value) {
     match value {
         Value::Object(map) => {
-            map.values_mut().for_each(strip);
+            map.values_mut().for_each(strip_value);
             map.retain(|_, value| !value.is_null());
         }
-        Value::Array(list) => list.iter_mut().for_each(strip),
+        Value::Array(list) => list.iter_mut().for_each(strip_value),
         _ => {}
     }
 }

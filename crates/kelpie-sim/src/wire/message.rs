@@ -1,15 +1,15 @@
-//! Writing protobuf, field by field.
+//! Building protobuf messages.
 
 use kelpie_core::Time;
 use serde_json::Value;
 
 use crate::clock;
 
-/// A message as it grows.
+/// A protobuf message under construction.
 #[derive(Debug, Default)]
-pub(super) struct Message(Vec<u8>);
+pub(super) struct MessageBuilder(Vec<u8>);
 
-impl Message {
+impl MessageBuilder {
     pub(super) fn as_bytes(&self) -> &[u8] {
         &self.0
     }
@@ -24,18 +24,18 @@ impl Message {
         self.bytes(field, &message.0);
     }
 
-    /// A text, if it is one.
+    /// Appends a string field, if the value is a string.
     pub(super) fn text(&mut self, field: u32, value: &Value) {
         if let Some(text) = value.as_str() {
             self.bytes(field, text.as_bytes());
         }
     }
 
-    /// A number or a truth, if it is one.
+    /// Appends a varint field, if the value is a number or a boolean.
     pub(super) fn number(&mut self, field: u32, value: &Value) {
         let number = match value {
             Value::Bool(value) => Some(u64::from(*value)),
-            // A negative one is written as the unsigned one with the same bits.
+            // A negative number is encoded as the unsigned number with the same bits.
             value => value.as_i64().map(i64::cast_unsigned),
         };
         if let Some(number) = number {
@@ -44,7 +44,7 @@ impl Message {
         }
     }
 
-    /// A time, if it is one: seconds and nanoseconds.
+    /// Appends a timestamp, if the value is a time.
     pub(super) fn time(&mut self, field: u32, value: &Value) {
         if let Some(time) = value.as_str().and_then(clock::parse) {
             self.instant(field, time);
@@ -59,7 +59,7 @@ impl Message {
         self.message(field, &message);
     }
 
-    /// Texts by names.
+    /// Appends a map of strings.
     pub(super) fn map(&mut self, field: u32, value: &Value) {
         for (key, value) in value.as_object().into_iter().flatten() {
             let mut entry = Self::default();
@@ -69,10 +69,10 @@ impl Message {
         }
     }
 
-    /// Each of a list, written by `write`.
+    /// Appends a message for each item of a list, encoded by `write`.
     pub(super) fn each(&mut self, field: u32, list: &Value, write: impl Fn(&Value) -> Self) {
-        for thing in list.as_array().into_iter().flatten() {
-            self.message(field, &write(thing));
+        for item in list.as_array().into_iter().flatten() {
+            self.message(field, &write(item));
         }
     }
 
@@ -96,21 +96,21 @@ mod tests {
     use super::*;
 
     #[test]
-    fn fields_are_written_as_the_encoding_has_it() {
-        let mut message = Message::default();
+    fn encodes_strings_and_varints() {
+        let mut message = MessageBuilder::default();
         message.number(1, &json!(150));
         message.text(2, &json!("testing"));
         message.number(3, &json!(true));
         message.text(4, &json!(null));
         assert_eq!(message.as_bytes(), b"\x08\x96\x01\x12\x07testing\x18\x01");
-        let mut message = Message::default();
+        let mut message = MessageBuilder::default();
         message.number(1, &json!(-1));
         assert_eq!(message.as_bytes().len(), 11);
     }
 
     #[test]
-    fn a_time_has_seconds_and_nanoseconds() {
-        let mut message = Message::default();
+    fn encodes_time_as_seconds_and_nanoseconds() {
+        let mut message = MessageBuilder::default();
         message.time(4, &json!("1970-01-01T00:00:02.000003Z"));
         assert_eq!(message.as_bytes(), [0x22, 5, 0x08, 2, 0x10, 0xb8, 0x17]);
     }

@@ -1,54 +1,58 @@
-//! The protobuf that Kubernetes speaks: written for the objects of which there are many, read for those
-//! that kubectl writes so.
+//! The Kubernetes API's protobuf encoding: written for the most numerous objects, and read for the
+//! objects that kubectl sends in it.
 
+mod decode;
+mod encode;
 mod message;
-mod object;
-mod reading;
 mod schema;
 
 use serde_json::Value;
 
-use crate::kind::Kind;
+use crate::kind::ResourceKind;
 use crate::resource::{LEASES, NODES};
-use crate::store::Kept;
-use message::Message;
-pub(crate) use reading::read;
-pub(crate) use schema::{Fields, fields, review};
+use crate::store::StoredObject;
+pub(crate) use decode::decode;
+use message::MessageBuilder;
+pub(crate) use schema::{Fields, kind_fields, review_fields};
 
 pub(crate) const PROTOBUF: &str = "application/vnd.kubernetes.protobuf";
 
-/// How every answer begins.
+/// The prefix of every protobuf body.
 const MAGIC: &[u8] = b"k8s\0";
 
-/// Whether objects of this kind are written so.
-pub(crate) fn is_written(kind: &Kind) -> bool {
-    [LEASES, NODES].contains(&kind.shelf)
+/// Returns whether objects of this kind can be encoded as protobuf.
+pub(crate) fn has_encoding(kind: &ResourceKind) -> bool {
+    [LEASES, NODES].contains(&kind.storage)
 }
 
-/// One object in its envelope.
-pub(crate) fn one(kind: &Kind, kept: &Kept) -> Vec<u8> {
-    envelope(kind, &kind.name, &object::write(kind, kept))
+/// Encodes one object with its envelope.
+pub(crate) fn encode(kind: &ResourceKind, stored: &StoredObject) -> Vec<u8> {
+    envelope(kind, &kind.name, &encode::encode_object(kind, stored))
 }
 
-/// A list in its envelope; `metadata` is the list's own.
-pub(crate) fn list(kind: &Kind, metadata: &Value, objects: &[Kept]) -> Vec<u8> {
-    let mut list = Message::default();
-    let mut own = Message::default();
-    own.text(2, &metadata["resourceVersion"]);
-    own.text(3, &metadata["continue"]);
-    own.number(4, &metadata["remainingItemCount"]);
-    list.message(1, &own);
-    for kept in objects {
-        list.message(2, &object::write(kind, kept));
+/// Encodes a list with its envelope; `metadata` is that of the list.
+pub(crate) fn encode_list(
+    kind: &ResourceKind,
+    metadata: &Value,
+    objects: &[StoredObject],
+) -> Vec<u8> {
+    let mut list = MessageBuilder::default();
+    let mut list_meta = MessageBuilder::default();
+    list_meta.text(2, &metadata["resourceVersion"]);
+    list_meta.text(3, &metadata["continue"]);
+    list_meta.number(4, &metadata["remainingItemCount"]);
+    list.message(1, &list_meta);
+    for stored in objects {
+        list.message(2, &encode::encode_object(kind, stored));
     }
     envelope(kind, &format!("{}List", kind.name), &list)
 }
 
-fn envelope(kind: &Kind, name: &str, content: &Message) -> Vec<u8> {
-    let mut meta = Message::default();
+fn envelope(kind: &ResourceKind, name: &str, content: &MessageBuilder) -> Vec<u8> {
+    let mut meta = MessageBuilder::default();
     meta.bytes(1, kind.api_version().as_bytes());
     meta.bytes(2, name.as_bytes());
-    let mut envelope = Message::default();
+    let mut envelope = MessageBuilder::default();
     envelope.message(1, &meta);
     envelope.message(2, content);
     envelope.bytes(3, b"");

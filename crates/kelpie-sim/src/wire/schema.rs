@@ -1,79 +1,80 @@
-//! The fields of the kinds that kubectl writes as protobuf: as far as it can say them without a file.
+//! The protobuf fields of the kinds that kubectl sends in this encoding, as far as it can set them
+//! without a file.
 
-use crate::kind::Kind;
+use crate::kind::ResourceKind;
 
-/// A field: its number, its name in JSON, and how it is meant.
-pub(crate) type Field = (u64, &'static str, Shape);
+/// A field: its number, its name in JSON, and its type.
+pub(crate) type Field = (u64, &'static str, ProtoType);
 
 /// The fields of a message.
 pub(crate) type Fields = &'static [Field];
 
-/// How a field is meant.
+/// The type of a field.
 #[derive(Clone, Copy)]
-pub(crate) enum Shape {
-    Text,
-    Truth,
-    Number,
+pub(crate) enum ProtoType {
+    String,
+    Bool,
+    Int,
     Message(&'static [Field]),
-    /// Such as a port, which may have a name.
-    NumberOrText,
-    /// There may be several.
-    Texts,
+    /// Such as a port, which may be named.
+    IntOrString,
+    /// A repeated string field.
+    Strings,
     Messages(&'static [Field]),
-    /// Texts by names.
-    Map,
-    /// Bytes by names; in JSON they are base64.
-    Data,
-    /// The server's own: whatever a client says of it.
-    Ours,
+    /// A map of strings.
+    StringMap,
+    /// A map of bytes; base64 in JSON.
+    BytesMap,
+    /// A field that only the server sets. The client's value is ignored.
+    ServerOwned,
 }
 
-const OWNER: &[Field] = &[
-    (1, "kind", Shape::Text),
-    (3, "name", Shape::Text),
-    (4, "uid", Shape::Text),
-    (5, "apiVersion", Shape::Text),
-    (6, "controller", Shape::Truth),
-    (7, "blockOwnerDeletion", Shape::Truth),
+const OWNER_REFERENCE: &[Field] = &[
+    (1, "kind", ProtoType::String),
+    (3, "name", ProtoType::String),
+    (4, "uid", ProtoType::String),
+    (5, "apiVersion", ProtoType::String),
+    (6, "controller", ProtoType::Bool),
+    (7, "blockOwnerDeletion", ProtoType::Bool),
 ];
 
 const METADATA: Field = (
     1,
     "metadata",
-    Shape::Message(&[
-        (1, "name", Shape::Text),
-        (2, "generateName", Shape::Text),
-        (3, "namespace", Shape::Text),
-        (4, "selfLink", Shape::Ours),
-        (5, "uid", Shape::Text),
-        (6, "resourceVersion", Shape::Text),
-        (7, "generation", Shape::Ours),
-        (8, "creationTimestamp", Shape::Ours),
-        (9, "deletionTimestamp", Shape::Ours),
-        (10, "deletionGracePeriodSeconds", Shape::Ours),
-        (11, "labels", Shape::Map),
-        (12, "annotations", Shape::Map),
-        (13, "ownerReferences", Shape::Messages(OWNER)),
-        (14, "finalizers", Shape::Texts),
-        (17, "managedFields", Shape::Ours),
+    ProtoType::Message(&[
+        (1, "name", ProtoType::String),
+        (2, "generateName", ProtoType::String),
+        (3, "namespace", ProtoType::String),
+        (4, "selfLink", ProtoType::ServerOwned),
+        (5, "uid", ProtoType::String),
+        (6, "resourceVersion", ProtoType::String),
+        (7, "generation", ProtoType::ServerOwned),
+        (8, "creationTimestamp", ProtoType::ServerOwned),
+        (9, "deletionTimestamp", ProtoType::ServerOwned),
+        (10, "deletionGracePeriodSeconds", ProtoType::ServerOwned),
+        (11, "labels", ProtoType::StringMap),
+        (12, "annotations", ProtoType::StringMap),
+        (13, "ownerReferences", ProtoType::Messages(OWNER_REFERENCE)),
+        (14, "finalizers", ProtoType::Strings),
+        (17, "managedFields", ProtoType::ServerOwned),
     ]),
 );
 
-const STATUS: Field = (3, "status", Shape::Ours);
+const STATUS: Field = (3, "status", ProtoType::ServerOwned);
 
 const CONFIG_MAP: &[Field] = &[
     METADATA,
-    (2, "data", Shape::Map),
-    (3, "binaryData", Shape::Data),
-    (4, "immutable", Shape::Truth),
+    (2, "data", ProtoType::StringMap),
+    (3, "binaryData", ProtoType::BytesMap),
+    (4, "immutable", ProtoType::Bool),
 ];
 
 const SECRET: &[Field] = &[
     METADATA,
-    (2, "data", Shape::Data),
-    (3, "type", Shape::Text),
-    (4, "stringData", Shape::Map),
-    (5, "immutable", Shape::Truth),
+    (2, "data", ProtoType::BytesMap),
+    (3, "type", ProtoType::String),
+    (4, "stringData", ProtoType::StringMap),
+    (5, "immutable", ProtoType::Bool),
 ];
 
 const NAMESPACE: &[Field] = &[
@@ -81,91 +82,100 @@ const NAMESPACE: &[Field] = &[
     (
         2,
         "spec",
-        Shape::Message(&[(1, "finalizers", Shape::Texts)]),
+        ProtoType::Message(&[(1, "finalizers", ProtoType::Strings)]),
     ),
     STATUS,
 ];
 
 const CONTAINER: &[Field] = &[
-    (1, "name", Shape::Text),
-    (2, "image", Shape::Text),
-    (3, "command", Shape::Texts),
-    (4, "args", Shape::Texts),
+    (1, "name", ProtoType::String),
+    (2, "image", ProtoType::String),
+    (3, "command", ProtoType::Strings),
+    (4, "args", ProtoType::Strings),
     (
         6,
         "ports",
-        Shape::Messages(&[
-            (1, "name", Shape::Text),
-            (2, "hostPort", Shape::Number),
-            (3, "containerPort", Shape::Number),
-            (4, "protocol", Shape::Text),
+        ProtoType::Messages(&[
+            (1, "name", ProtoType::String),
+            (2, "hostPort", ProtoType::Int),
+            (3, "containerPort", ProtoType::Int),
+            (4, "protocol", ProtoType::String),
         ]),
     ),
     (
         7,
         "env",
-        Shape::Messages(&[(1, "name", Shape::Text), (2, "value", Shape::Text)]),
+        ProtoType::Messages(&[
+            (1, "name", ProtoType::String),
+            (2, "value", ProtoType::String),
+        ]),
     ),
-    (14, "imagePullPolicy", Shape::Text),
-    (16, "stdin", Shape::Truth),
-    (17, "stdinOnce", Shape::Truth),
-    (18, "tty", Shape::Truth),
+    (14, "imagePullPolicy", ProtoType::String),
+    (16, "stdin", ProtoType::Bool),
+    (17, "stdinOnce", ProtoType::Bool),
+    (18, "tty", ProtoType::Bool),
 ];
 
 const POD_SPEC: Field = (
     2,
     "spec",
-    Shape::Message(&[
-        (2, "containers", Shape::Messages(CONTAINER)),
-        (3, "restartPolicy", Shape::Text),
-        (6, "dnsPolicy", Shape::Text),
+    ProtoType::Message(&[
+        (2, "containers", ProtoType::Messages(CONTAINER)),
+        (3, "restartPolicy", ProtoType::String),
+        (6, "dnsPolicy", ProtoType::String),
     ]),
 );
 
 const POD: &[Field] = &[METADATA, POD_SPEC, STATUS];
 
-const SELECTOR: Shape = Shape::Message(&[(1, "matchLabels", Shape::Map)]);
+const SELECTOR: ProtoType = ProtoType::Message(&[(1, "matchLabels", ProtoType::StringMap)]);
 
 const DEPLOYMENT: &[Field] = &[
     METADATA,
     (
         2,
         "spec",
-        Shape::Message(&[
-            (1, "replicas", Shape::Number),
+        ProtoType::Message(&[
+            (1, "replicas", ProtoType::Int),
             (2, "selector", SELECTOR),
-            (3, "template", Shape::Message(&[METADATA, POD_SPEC])),
+            (3, "template", ProtoType::Message(&[METADATA, POD_SPEC])),
         ]),
     ),
     STATUS,
 ];
 
-/// What the envelope of every request says of its content.
-pub(super) const TYPE: &[Field] = &[(1, "apiVersion", Shape::Text), (2, "kind", Shape::Text)];
+/// The fields of the envelope's type.
+pub(super) const TYPE_META: &[Field] = &[
+    (1, "apiVersion", ProtoType::String),
+    (2, "kind", ProtoType::String),
+];
 
-const SERVICE_ACCOUNT: &[Field] = &[METADATA, (4, "automountServiceAccountToken", Shape::Truth)];
+const SERVICE_ACCOUNT: &[Field] = &[
+    METADATA,
+    (4, "automountServiceAccountToken", ProtoType::Bool),
+];
 
 const SERVICE: &[Field] = &[
     METADATA,
     (
         2,
         "spec",
-        Shape::Message(&[
+        ProtoType::Message(&[
             (
                 1,
                 "ports",
-                Shape::Messages(&[
-                    (1, "name", Shape::Text),
-                    (2, "protocol", Shape::Text),
-                    (3, "port", Shape::Number),
-                    (4, "targetPort", Shape::NumberOrText),
-                    (5, "nodePort", Shape::Number),
+                ProtoType::Messages(&[
+                    (1, "name", ProtoType::String),
+                    (2, "protocol", ProtoType::String),
+                    (3, "port", ProtoType::Int),
+                    (4, "targetPort", ProtoType::IntOrString),
+                    (5, "nodePort", ProtoType::Int),
                 ]),
             ),
-            (2, "selector", Shape::Map),
-            (3, "clusterIP", Shape::Text),
-            (4, "type", Shape::Text),
-            (10, "externalName", Shape::Text),
+            (2, "selector", ProtoType::StringMap),
+            (3, "clusterIP", ProtoType::String),
+            (4, "type", ProtoType::String),
+            (10, "externalName", ProtoType::String),
         ]),
     ),
     STATUS,
@@ -176,12 +186,12 @@ const CLUSTER_ROLE: &[Field] = &[
     (
         2,
         "rules",
-        Shape::Messages(&[
-            (1, "verbs", Shape::Texts),
-            (2, "apiGroups", Shape::Texts),
-            (3, "resources", Shape::Texts),
-            (4, "resourceNames", Shape::Texts),
-            (5, "nonResourceURLs", Shape::Texts),
+        ProtoType::Messages(&[
+            (1, "verbs", ProtoType::Strings),
+            (2, "apiGroups", ProtoType::Strings),
+            (3, "resources", ProtoType::Strings),
+            (4, "resourceNames", ProtoType::Strings),
+            (5, "nonResourceURLs", ProtoType::Strings),
         ]),
     ),
 ];
@@ -191,33 +201,33 @@ const CLUSTER_ROLE_BINDING: &[Field] = &[
     (
         2,
         "subjects",
-        Shape::Messages(&[
-            (1, "kind", Shape::Text),
-            (2, "apiGroup", Shape::Text),
-            (3, "name", Shape::Text),
-            (4, "namespace", Shape::Text),
+        ProtoType::Messages(&[
+            (1, "kind", ProtoType::String),
+            (2, "apiGroup", ProtoType::String),
+            (3, "name", ProtoType::String),
+            (4, "namespace", ProtoType::String),
         ]),
     ),
     (
         3,
         "roleRef",
-        Shape::Message(&[
-            (1, "apiGroup", Shape::Text),
-            (2, "kind", Shape::Text),
-            (3, "name", Shape::Text),
+        ProtoType::Message(&[
+            (1, "apiGroup", ProtoType::String),
+            (2, "kind", ProtoType::String),
+            (3, "name", ProtoType::String),
         ]),
     ),
 ];
 
-const DISRUPTION_BUDGET: &[Field] = &[
+const POD_DISRUPTION_BUDGET: &[Field] = &[
     METADATA,
     (
         2,
         "spec",
-        Shape::Message(&[
-            (1, "minAvailable", Shape::NumberOrText),
+        ProtoType::Message(&[
+            (1, "minAvailable", ProtoType::IntOrString),
             (2, "selector", SELECTOR),
-            (3, "maxUnavailable", Shape::NumberOrText),
+            (3, "maxUnavailable", ProtoType::IntOrString),
         ]),
     ),
     STATUS,
@@ -228,24 +238,27 @@ const ACCESS_REVIEW: &[Field] = &[
     (
         2,
         "spec",
-        Shape::Message(&[
+        ProtoType::Message(&[
             (
                 1,
                 "resourceAttributes",
-                Shape::Message(&[
-                    (1, "namespace", Shape::Text),
-                    (2, "verb", Shape::Text),
-                    (3, "group", Shape::Text),
-                    (4, "version", Shape::Text),
-                    (5, "resource", Shape::Text),
-                    (6, "subresource", Shape::Text),
-                    (7, "name", Shape::Text),
+                ProtoType::Message(&[
+                    (1, "namespace", ProtoType::String),
+                    (2, "verb", ProtoType::String),
+                    (3, "group", ProtoType::String),
+                    (4, "version", ProtoType::String),
+                    (5, "resource", ProtoType::String),
+                    (6, "subresource", ProtoType::String),
+                    (7, "name", ProtoType::String),
                 ]),
             ),
             (
                 2,
                 "nonResourceAttributes",
-                Shape::Message(&[(1, "path", Shape::Text), (2, "verb", Shape::Text)]),
+                ProtoType::Message(&[
+                    (1, "path", ProtoType::String),
+                    (2, "verb", ProtoType::String),
+                ]),
             ),
         ]),
     ),
@@ -254,24 +267,28 @@ const ACCESS_REVIEW: &[Field] = &[
 
 const RULES_REVIEW: &[Field] = &[
     METADATA,
-    (2, "spec", Shape::Message(&[(1, "namespace", Shape::Text)])),
+    (
+        2,
+        "spec",
+        ProtoType::Message(&[(1, "namespace", ProtoType::String)]),
+    ),
     STATUS,
 ];
 
-const WHO_REVIEW: &[Field] = &[METADATA, (2, "status", Shape::Ours)];
+const SELF_REVIEW: &[Field] = &[METADATA, (2, "status", ProtoType::ServerOwned)];
 
-/// The fields of a review, by its plural.
-pub(crate) fn review(plural: &str) -> Option<Fields> {
+/// Returns the fields of a review, by its plural.
+pub(crate) fn review_fields(plural: &str) -> Option<Fields> {
     match plural {
         "selfsubjectaccessreviews" => Some(ACCESS_REVIEW),
         "selfsubjectrulesreviews" => Some(RULES_REVIEW),
-        "selfsubjectreviews" => Some(WHO_REVIEW),
+        "selfsubjectreviews" => Some(SELF_REVIEW),
         _ => None,
     }
 }
 
-/// The fields of a kind that is read so.
-pub(crate) fn fields(kind: &Kind) -> Option<Fields> {
+/// Returns the fields of a kind, if it can be decoded.
+pub(crate) fn kind_fields(kind: &ResourceKind) -> Option<Fields> {
     match (kind.resource.group(), kind.resource.plural()) {
         ("", "configmaps") => Some(CONFIG_MAP),
         ("", "secrets") => Some(SECRET),
@@ -280,7 +297,7 @@ pub(crate) fn fields(kind: &Kind) -> Option<Fields> {
         ("", "services") => Some(SERVICE),
         ("", "serviceaccounts") => Some(SERVICE_ACCOUNT),
         ("apps", "deployments") => Some(DEPLOYMENT),
-        ("policy", "poddisruptionbudgets") => Some(DISRUPTION_BUDGET),
+        ("policy", "poddisruptionbudgets") => Some(POD_DISRUPTION_BUDGET),
         ("rbac.authorization.k8s.io", "clusterroles") => Some(CLUSTER_ROLE),
         ("rbac.authorization.k8s.io", "clusterrolebindings") => Some(CLUSTER_ROLE_BINDING),
         _ => None,

@@ -1,17 +1,17 @@
-//! How an API server of the simulator behaves, called directly.
+//! The behaviour of the simulated API server and its store.
 #![expect(clippy::unwrap_used, reason = "test code: a failure is a panic")]
 
 mod objects;
-mod serving;
+mod server;
 mod watches;
 
 use kelpie_core::Time;
-use kelpie_sim::{Clock, Store};
+use kelpie_sim::{ObjectStore, SimClock};
 use serde_json::{Value, json};
 
 /// A store whose clock stands still.
-fn store() -> Store {
-    Store::new(Clock::new(|| Time::from_unix(1_800_000_000, 0)), 1)
+fn store() -> ObjectStore {
+    ObjectStore::new(SimClock::new(|| Time::from_unix(1_800_000_000, 0)), 1)
 }
 
 fn named(name: &str) -> Value {

@@ -1,32 +1,32 @@
-//! Objects and the rules they live by.
+//! The API's rules for objects.
 
 use kelpie_core::Time;
 use kelpie_sim::resource::{
     CONFIG_MAPS, DEFINITIONS, DEPLOYMENTS, LEASES, NAMESPACES, NODES, PODS, SECRETS,
 };
-use kelpie_sim::{Deletion, Part, Reason, Resource, Selection};
+use kelpie_sim::{DeleteOptions, GroupResource, ObjectSelector, StatusReason, WriteScope};
 use serde_json::json;
 
 use crate::{named, store};
 
 #[test]
-fn an_object_gets_what_the_server_decides() {
+fn create_sets_server_fields() {
     let store = store();
-    let made = store.create(&DEPLOYMENTS, "default", named("kcm")).unwrap();
-    assert_eq!(made["kind"], "Deployment");
-    assert_eq!(made["apiVersion"], "apps/v1");
-    assert_eq!(made["spec"]["replicas"], 1);
-    let metadata = &made["metadata"];
+    let created = store.create(&DEPLOYMENTS, "default", named("kcm")).unwrap();
+    assert_eq!(created["kind"], "Deployment");
+    assert_eq!(created["apiVersion"], "apps/v1");
+    assert_eq!(created["spec"]["replicas"], 1);
+    let metadata = &created["metadata"];
     assert_eq!(metadata["namespace"], "default");
     assert_eq!(metadata["generation"], 1);
     assert_eq!(metadata["creationTimestamp"], "2027-01-15T08:00:00Z");
     assert_eq!(metadata["uid"].as_str().unwrap().len(), 36);
     assert_eq!(metadata["resourceVersion"], store.version().to_string());
-    assert_eq!(store.get(&DEPLOYMENTS, "default", "kcm").unwrap(), made);
+    assert_eq!(store.get(&DEPLOYMENTS, "default", "kcm").unwrap(), created);
 }
 
 #[test]
-fn a_name_can_be_left_to_the_server() {
+fn generates_names() {
     let store = store();
     let pod = json!({ "metadata": { "generateName": "etcd-" } });
     let one = store.create(&PODS, "default", pod.clone()).unwrap();
@@ -38,57 +38,59 @@ fn a_name_can_be_left_to_the_server() {
         name(&one)
     );
     assert_ne!(name(&one), name(&two));
-    let refusal = store.create(&PODS, "default", json!({})).unwrap_err();
-    assert_eq!(refusal.reason, Reason::Invalid);
+    let error = store.create(&PODS, "default", json!({})).unwrap_err();
+    assert_eq!(error.reason, StatusReason::Invalid);
 }
 
 #[test]
-fn a_name_is_taken_once_and_only_where_there_is_a_namespace() {
+fn create_checks_name_and_namespace() {
     let store = store();
     store.create(&PODS, "default", named("a")).unwrap();
-    let refusal = store.create(&PODS, "default", named("a")).unwrap_err();
-    assert_eq!(refusal.message, "pods \"a\" already exists");
-    let refusal = store.create(&PODS, "nowhere", named("a")).unwrap_err();
-    assert_eq!(refusal.message, "namespaces \"nowhere\" not found");
-    let refusal = store.get(&DEPLOYMENTS, "default", "b").unwrap_err();
-    assert_eq!(refusal.message, "deployments.apps \"b\" not found");
-    assert_eq!(refusal.status()["details"]["group"], "apps");
+    let error = store.create(&PODS, "default", named("a")).unwrap_err();
+    assert_eq!(error.message, "pods \"a\" already exists");
+    let error = store.create(&PODS, "nowhere", named("a")).unwrap_err();
+    assert_eq!(error.message, "namespaces \"nowhere\" not found");
+    let error = store.get(&DEPLOYMENTS, "default", "b").unwrap_err();
+    assert_eq!(error.message, "deployments.apps \"b\" not found");
+    assert_eq!(error.to_status()["details"]["group"], "apps");
 }
 
 #[test]
-fn a_write_that_rests_on_an_old_version_is_a_conflict() {
+fn outdated_update_conflicts() {
     let store = store();
     let read = store.create(&CONFIG_MAPS, "default", named("a")).unwrap();
     let change = |object: &mut serde_json::Value| object["data"] = json!({ "k": "v" });
     store
-        .modify(&CONFIG_MAPS, "default", "a", Part::Object, change)
+        .modify(&CONFIG_MAPS, "default", "a", WriteScope::Object, change)
         .unwrap();
     let mut late = read.clone();
     late["data"] = json!({ "k": "other" });
-    let refusal = store
-        .update(&CONFIG_MAPS, late.clone(), Part::Object)
+    let error = store
+        .update(&CONFIG_MAPS, late.clone(), WriteScope::Object)
         .unwrap_err();
-    assert_eq!(refusal.reason, Reason::Conflict);
+    assert_eq!(error.reason, StatusReason::Conflict);
     late["metadata"]
         .as_object_mut()
         .unwrap()
         .remove("resourceVersion");
-    store.update(&CONFIG_MAPS, late, Part::Object).unwrap();
+    store
+        .update(&CONFIG_MAPS, late, WriteScope::Object)
+        .unwrap();
 }
 
 #[test]
-fn a_write_that_changes_nothing_makes_no_version() {
+fn unchanged_update_keeps_version() {
     let store = store();
     let read = store.create(&CONFIG_MAPS, "default", named("a")).unwrap();
     let version = store.version();
     let same = store
-        .update(&CONFIG_MAPS, read.clone(), Part::Object)
+        .update(&CONFIG_MAPS, read.clone(), WriteScope::Object)
         .unwrap();
     assert_eq!((same, store.version()), (read, version));
 }
 
 #[test]
-fn the_status_is_apart_and_generations_count_what_is_wanted() {
+fn status_is_separate_and_generation_counts_spec() {
     let store = store();
     store.create(&DEPLOYMENTS, "default", named("a")).unwrap();
     let set = |part, change: fn(&mut serde_json::Value)| {
@@ -100,11 +102,11 @@ fn the_status_is_apart_and_generations_count_what_is_wanted() {
         object["spec"]["replicas"] = json!(3);
         object["status"] = json!({ "replicas": 3 });
     };
-    let after = set(Part::Object, both);
+    let after = set(WriteScope::Object, both);
     assert_eq!(after["spec"]["replicas"], 3);
     assert!(after.get("status").is_none());
     assert_eq!(after["metadata"]["generation"], 2);
-    let after = set(Part::Status, |object| {
+    let after = set(WriteScope::Status, |object| {
         object["spec"]["replicas"] = json!(7);
         object["status"] = json!({ "replicas": 3 });
     });
@@ -114,12 +116,12 @@ fn the_status_is_apart_and_generations_count_what_is_wanted() {
 }
 
 #[test]
-fn finalizers_hold_a_deletion_up() {
+fn finalizers_hold_up_deletion() {
     let store = store();
     let kept = json!({ "metadata": { "name": "a", "finalizers": ["x.io/wait"] } });
     store.create(&CONFIG_MAPS, "default", kept).unwrap();
     store
-        .delete(&CONFIG_MAPS, "default", "a", &Deletion::default())
+        .delete(&CONFIG_MAPS, "default", "a", &DeleteOptions::default())
         .unwrap();
     let marked = store.get(&CONFIG_MAPS, "default", "a").unwrap();
     assert_eq!(
@@ -128,86 +130,86 @@ fn finalizers_hold_a_deletion_up() {
     );
     let free = |object: &mut serde_json::Value| object["metadata"]["finalizers"] = json!([]);
     store
-        .modify(&CONFIG_MAPS, "default", "a", Part::Object, free)
+        .modify(&CONFIG_MAPS, "default", "a", WriteScope::Object, free)
         .unwrap();
     assert!(store.get(&CONFIG_MAPS, "default", "a").is_err());
 }
 
 #[test]
-fn a_pod_on_a_node_has_its_grace_and_one_on_none_goes_at_once() {
+fn only_scheduled_pods_get_grace_period() {
     let store = store();
     let mut pod = named("a");
     store.create(&PODS, "default", pod.clone()).unwrap();
     store
-        .delete(&PODS, "default", "a", &Deletion::default())
+        .delete(&PODS, "default", "a", &DeleteOptions::default())
         .unwrap();
     assert_eq!(store.count(&PODS), 0);
     pod["spec"] = json!({ "nodeName": "n1" });
     store.create(&PODS, "default", pod).unwrap();
     store
-        .delete(&PODS, "default", "a", &Deletion::default())
+        .delete(&PODS, "default", "a", &DeleteOptions::default())
         .unwrap();
     let marked = store.get(&PODS, "default", "a").unwrap();
     assert_eq!(marked["metadata"]["deletionGracePeriodSeconds"], 30);
     store
-        .delete(&PODS, "default", "a", &Deletion::now())
+        .delete(&PODS, "default", "a", &DeleteOptions::immediate())
         .unwrap();
     assert_eq!(store.count(&PODS), 0);
 }
 
 #[test]
-fn a_deletion_can_rest_on_uid_and_version() {
+fn delete_checks_preconditions() {
     let store = store();
-    let made = store.create(&SECRETS, "default", named("a")).unwrap();
-    let text = |field: &str| Some(made["metadata"][field].as_str().unwrap().to_owned());
-    let other = Deletion {
+    let created = store.create(&SECRETS, "default", named("a")).unwrap();
+    let text = |field: &str| Some(created["metadata"][field].as_str().unwrap().to_owned());
+    let other = DeleteOptions {
         uid: Some("other".into()),
-        ..Deletion::default()
+        ..DeleteOptions::default()
     };
-    let refusal = store.delete(&SECRETS, "default", "a", &other).unwrap_err();
+    let error = store.delete(&SECRETS, "default", "a", &other).unwrap_err();
     assert!(
-        refusal
+        error
             .message
             .contains("the UID in the precondition (other)"),
-        "{refusal}"
+        "{error}"
     );
-    let same = Deletion {
+    let same = DeleteOptions {
         uid: text("uid"),
-        version: text("resourceVersion"),
-        grace: None,
+        resource_version: text("resourceVersion"),
+        grace_period_seconds: None,
     };
     store.delete(&SECRETS, "default", "a", &same).unwrap();
 }
 
 #[test]
-fn nothing_comes_into_a_namespace_that_is_about_to_go() {
+fn terminating_namespace_rejects_objects() {
     let store = store();
     store.create(&NAMESPACES, "", named("shoot")).unwrap();
     store
-        .delete(&NAMESPACES, "", "shoot", &Deletion::default())
+        .delete(&NAMESPACES, "", "shoot", &DeleteOptions::default())
         .unwrap();
     let namespace = store.get(&NAMESPACES, "", "shoot").unwrap();
     assert_eq!(namespace["status"]["phase"], "Terminating");
-    let refusal = store.create(&PODS, "shoot", named("a")).unwrap_err();
-    assert_eq!(refusal.reason, Reason::Forbidden);
+    let error = store.create(&PODS, "shoot", named("a")).unwrap_err();
+    assert_eq!(error.reason, StatusReason::Forbidden);
 }
 
 #[test]
-fn a_purged_namespace_is_gone_with_all_that_is_in_it() {
+fn removed_namespace_takes_its_objects() {
     let store = store();
     store.create(&NAMESPACES, "", named("shoot")).unwrap();
     store.create(&PODS, "shoot", named("a")).unwrap();
     store.create(&PODS, "default", named("b")).unwrap();
-    store.purge("shoot");
+    store.remove_namespace("shoot");
     assert!(store.get(&NAMESPACES, "", "shoot").is_err());
     assert_eq!(store.count(&PODS), 1);
 }
 
 #[test]
-fn a_definition_makes_its_resource_known() {
+fn crd_adds_and_removes_resource() {
     let store = store();
-    let machines = Resource::new("machine.sapcloud.io", "machines");
-    assert!(!store.knows(&machines));
+    let machines = GroupResource::new("machine.sapcloud.io", "machines");
+    assert!(!store.has_resource(&machines));
     let definition = json!({
         "metadata": { "name": "machines.machine.sapcloud.io" },
         "spec": {
@@ -215,7 +217,12 @@ fn a_definition_makes_its_resource_known() {
             "scope": "Namespaced",
             "names": { "kind": "Machine", "plural": "machines", "shortNames": ["mc"] },
             "versions": [
-                { "name": "v1alpha1", "served": true, "storage": true, "subresources": { "status": {} } },
+                {
+                    "name": "v1alpha1",
+                    "served": true,
+                    "storage": true,
+                    "subresources": { "status": {} },
+                },
             ],
         },
     });
@@ -227,15 +234,15 @@ fn a_definition_makes_its_resource_known() {
             &DEFINITIONS,
             "",
             "machines.machine.sapcloud.io",
-            &Deletion::now(),
+            &DeleteOptions::immediate(),
         )
         .unwrap();
-    assert!(!store.knows(&machines));
+    assert!(!store.has_resource(&machines));
     assert_eq!(store.count(&machines), 0);
 }
 
 #[test]
-fn a_nodes_lease_is_renewed_in_place_and_reads_like_any_other() {
+fn renewed_node_lease_reads_like_others() {
     let store = store();
     let node = store.create(&NODES, "", named("n1")).unwrap();
     let lease = json!({
@@ -263,14 +270,14 @@ fn a_nodes_lease_is_renewed_in_place_and_reads_like_any_other() {
         (before + 1).to_string()
     );
     let mut seen = Vec::new();
-    store.renewals("kube-node-lease", |name, at| {
+    store.for_each_renewal("kube-node-lease", |name, at| {
         seen.push((name.to_owned(), at));
     });
     assert_eq!(seen, [("n1".to_owned(), Some(at))]);
 }
 
 #[test]
-fn a_lease_that_says_more_is_kept_as_it_is() {
+fn lease_with_other_fields_keeps_them() {
     let store = store();
     let lease = json!({
         "metadata": { "name": "leader", "annotations": { "a": "b" } },
@@ -287,7 +294,7 @@ fn a_lease_that_says_more_is_kept_as_it_is() {
 }
 
 #[test]
-fn lists_are_in_order_and_of_what_is_selected() {
+fn lists_are_sorted_and_filtered() {
     let store = store();
     for (namespace, name, app) in [
         ("kube-system", "a", "etcd"),
@@ -297,33 +304,33 @@ fn lists_are_in_order_and_of_what_is_selected() {
         let pod = json!({ "metadata": { "name": name, "labels": { "app": app } } });
         store.create(&PODS, namespace, pod).unwrap();
     }
-    let names = |selection: &Selection| -> Vec<String> {
+    let names = |selection: &ObjectSelector| -> Vec<String> {
         let (pods, version) = store.list(&PODS, selection).unwrap();
         assert_eq!(version, store.version());
         let name = |pod: &serde_json::Value| pod["metadata"]["name"].as_str().unwrap().to_owned();
         pods.iter().map(name).collect()
     };
-    assert_eq!(names(&Selection::all()), ["b", "c", "a"]);
-    assert_eq!(names(&Selection::in_namespace("default")), ["b", "c"]);
+    assert_eq!(names(&ObjectSelector::all()), ["b", "c", "a"]);
+    assert_eq!(names(&ObjectSelector::in_namespace("default")), ["b", "c"]);
     assert_eq!(
-        names(&Selection::all().labelled("app=etcd").unwrap()),
+        names(&ObjectSelector::all().with_labels("app=etcd").unwrap()),
         ["c", "a"]
     );
-    let named = Selection::all()
+    let named = ObjectSelector::all()
         .with_fields(&PODS, "metadata.name=a")
         .unwrap();
     assert_eq!(names(&named), ["a"]);
 }
 
 #[test]
-fn the_same_seed_and_calls_give_the_same_bytes() {
+fn same_rng_seed_gives_same_objects() {
     let run = || {
         let store = store();
         let pod = json!({ "metadata": { "generateName": "p-" } });
         for _ in 0..20 {
             store.create(&PODS, "default", pod.clone()).unwrap();
         }
-        format!("{:?}", store.list(&PODS, &Selection::all()).unwrap())
+        format!("{:?}", store.list(&PODS, &ObjectSelector::all()).unwrap())
     };
     assert_eq!(run(), run());
 }

@@ -1,50 +1,52 @@
-//! Who watches is told everything, in order.
+//! Watches on a store.
 
 use kelpie_core::Time;
 use kelpie_sim::resource::{CONFIG_MAPS, LEASES, PODS};
-use kelpie_sim::{Deletion, Event, Part, Selection, Store};
+use kelpie_sim::{DeleteOptions, ObjectSelector, ObjectStore, StoreEvent, WriteScope};
 use serde_json::{Value, json};
 
 use crate::{named, store};
 
-/// An event in short: what happened to which object at which version.
-fn short(event: &Event) -> String {
-    let told = |sign: &str, object: &Value| {
+/// Summarizes an event as sign, name and version, such as `+a@7`.
+fn summary(event: &StoreEvent) -> String {
+    let describe = |sign: &str, object: &Value| {
         let metadata = &object["metadata"];
         let text = |field: &str| metadata[field].as_str().unwrap_or_default().to_owned();
         format!("{sign}{}@{}", text("name"), text("resourceVersion"))
     };
     match event {
-        Event::Added(object) => told("+", object),
-        Event::Modified(object) => told("~", object),
-        Event::Deleted(object) => told("-", object),
-        Event::Expired => "expired".into(),
+        StoreEvent::Added(object) => describe("+", object),
+        StoreEvent::Modified(object) => describe("~", object),
+        StoreEvent::Deleted(object) => describe("-", object),
+        StoreEvent::Expired => "expired".into(),
     }
 }
 
-fn all(watch: &mut kelpie_sim::Watch) -> Vec<String> {
+fn drain(watch: &mut kelpie_sim::ObjectWatch) -> Vec<String> {
     std::iter::from_fn(|| watch.try_next())
-        .map(|event| short(&event))
+        .map(|event| summary(&event))
         .collect()
 }
 
-fn label(store: &Store, name: &str, app: &str) {
+fn label(store: &ObjectStore, name: &str, app: &str) {
     let change = |object: &mut Value| object["metadata"]["labels"] = json!({ "app": app });
     store
-        .modify(&PODS, "default", name, Part::Object, change)
+        .modify(&PODS, "default", name, WriteScope::Object, change)
         .unwrap();
 }
 
 #[test]
-fn a_watch_goes_on_where_the_list_ended() {
+fn watch_continues_after_list() {
     let store = store();
     store.create(&PODS, "default", named("a")).unwrap();
-    let (_, version) = store.list(&PODS, &Selection::all()).unwrap();
+    let (_, version) = store.list(&PODS, &ObjectSelector::all()).unwrap();
     store.create(&PODS, "default", named("b")).unwrap();
-    let mut watch = store.watch(&PODS, Selection::all(), Some(version)).unwrap();
+    let mut watch = store
+        .watch(&PODS, ObjectSelector::all(), Some(version))
+        .unwrap();
     label(&store, "a", "x");
     store
-        .delete(&PODS, "default", "b", &Deletion::default())
+        .delete(&PODS, "default", "b", &DeleteOptions::default())
         .unwrap();
     let at = |more: u64| (version + more).to_string();
     let expected = [
@@ -52,68 +54,74 @@ fn a_watch_goes_on_where_the_list_ended() {
         format!("~a@{}", at(2)),
         format!("-b@{}", at(3)),
     ];
-    assert_eq!(all(&mut watch), expected);
+    assert_eq!(drain(&mut watch), expected);
 }
 
 #[test]
-fn without_a_version_a_watch_begins_with_what_is_there() {
+fn unversioned_watch_starts_with_existing_objects() {
     let store = store();
     store.create(&PODS, "default", named("a")).unwrap();
-    let mut watch = store.watch(&PODS, Selection::all(), None).unwrap();
+    let mut watch = store.watch(&PODS, ObjectSelector::all(), None).unwrap();
     store.create(&PODS, "default", named("b")).unwrap();
     let version = store.version();
     assert_eq!(
-        all(&mut watch),
+        drain(&mut watch),
         [format!("+a@{}", version - 1), format!("+b@{version}")]
     );
 }
 
 #[test]
-fn what_comes_to_be_selected_is_added_and_what_ceases_to_be_is_deleted() {
+fn selection_changes_are_added_and_deleted() {
     let store = store();
     store.create(&PODS, "default", named("a")).unwrap();
-    let selection = Selection::all().labelled("app=x").unwrap();
+    let selection = ObjectSelector::all().with_labels("app=x").unwrap();
     let mut watch = store.watch(&PODS, selection, None).unwrap();
     label(&store, "a", "x");
     label(&store, "a", "y");
     label(&store, "a", "z");
     let version = store.version();
     assert_eq!(
-        all(&mut watch),
+        drain(&mut watch),
         [format!("+a@{}", version - 2), format!("-a@{}", version - 1)]
     );
 }
 
 #[test]
-fn who_comes_too_late_is_told_so() {
+fn late_watch_expires() {
     let store = store();
     store.create(&CONFIG_MAPS, "default", named("a")).unwrap();
     let version = store.version();
     let change = |n: u32| move |object: &mut Value| object["data"] = json!({ "n": n.to_string() });
     for n in 0..100 {
         store
-            .modify(&CONFIG_MAPS, "default", "a", Part::Object, change(n))
+            .modify(&CONFIG_MAPS, "default", "a", WriteScope::Object, change(n))
             .unwrap();
     }
     let mut watch = store
-        .watch(&CONFIG_MAPS, Selection::all(), Some(version))
+        .watch(&CONFIG_MAPS, ObjectSelector::all(), Some(version))
         .unwrap();
-    assert_eq!(watch.try_next(), Some(Event::Expired));
-    assert_eq!(watch.try_next(), Some(Event::Expired));
+    assert_eq!(watch.try_next(), Some(StoreEvent::Expired));
+    assert_eq!(watch.try_next(), Some(StoreEvent::Expired));
     let late = store.version() - 10;
     let mut watch = store
-        .watch(&CONFIG_MAPS, Selection::all(), Some(late))
+        .watch(&CONFIG_MAPS, ObjectSelector::all(), Some(late))
         .unwrap();
-    assert_eq!(all(&mut watch).len(), 10);
+    assert_eq!(drain(&mut watch).len(), 10);
     store.compact(&CONFIG_MAPS);
     store
-        .modify(&CONFIG_MAPS, "default", "a", Part::Object, change(200))
+        .modify(
+            &CONFIG_MAPS,
+            "default",
+            "a",
+            WriteScope::Object,
+            change(200),
+        )
         .unwrap();
-    assert_eq!(all(&mut watch).len(), 1);
+    assert_eq!(drain(&mut watch).len(), 1);
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_watch_wakes_up_when_something_happens() {
+async fn watch_wakes_on_change() {
     let store = store();
     let lease = json!({
         "metadata": { "name": "n1" },
@@ -121,7 +129,7 @@ async fn a_watch_wakes_up_when_something_happens() {
     });
     store.create(&LEASES, "kube-node-lease", lease).unwrap();
     let mut watch = store
-        .watch(&LEASES, Selection::all(), Some(store.version()))
+        .watch(&LEASES, ObjectSelector::all(), Some(store.version()))
         .unwrap();
     let renewing = async {
         tokio::task::yield_now().await;
@@ -130,7 +138,7 @@ async fn a_watch_wakes_up_when_something_happens() {
             .unwrap();
     };
     let (event, ()) = tokio::join!(watch.next(), renewing);
-    let Event::Modified(lease) = event else {
+    let StoreEvent::Modified(lease) = event else {
         panic!("{event:?}");
     };
     assert_eq!(lease["spec"]["renewTime"], "2027-01-15T08:00:10.000000Z");

@@ -1,139 +1,140 @@
-//! Holds the weeder to what it promises, by what the seed's API server has; never by what the weeder says.
+//! Checks the weeder's invariants by the seed's objects, never by what the weeder reports.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use kelpie_core::Time;
-use kelpie_sim::chaos::{self, Case};
-use kelpie_sim::resource::{ENDPOINT_SLICES, EVENTS, PODS, Resource};
-use kelpie_sim::scenario::{Fault, Site};
-use kelpie_sim::{Event, Happening, Selection, Turn, Watch, What};
+use kelpie_sim::chaos::{self, AuditContext};
+use kelpie_sim::resource::{ENDPOINT_SLICES, EVENTS, GroupResource, PODS};
+use kelpie_sim::scenario::{Fault, FaultSite};
+use kelpie_sim::{ObjectSelector, ObjectWatch, PodTransition, SimEvent, SimEventKind, StoreEvent};
 use serde_json::Value;
 
-use crate::bait::{self, BAIT};
+use crate::decoys::{self, DECOY_PREFIX};
 
-/// How long a window is open, and how late the first of a process may open.
+/// The duration of a watch window, and the delay up to which a process spreads its first windows.
 const WINDOW: Duration = Duration::from_mins(5);
 const SPREAD: Duration = Duration::from_secs(30);
 
-/// How often an owner's only pod is deleted in one.
+/// The largest number of deletions per window for an owner with a single pod.
 const CAP: u32 = 3;
 
-/// What is seen at once is done by then, and a new pod runs.
-const SOON: Duration = Duration::from_secs(20);
+/// The time in which the weeder reacts to a recovery and a new pod starts.
+const REACTION_TIME: Duration = Duration::from_secs(20);
 
-/// No request is under way for so long, unless its sender was stopped.
+/// The longest time in flight of a request whose sender was not paused.
 const LATE: Duration = Duration::from_secs(10);
 
-/// After trouble the weeder is where it would have been by then.
-const SETTLED: Duration = Duration::from_secs(150);
+/// The time after a disturbance in which the weeder catches up.
+const RECOVERY_TIME: Duration = Duration::from_secs(150);
 
-/// A namespace that refuses Events for want of a right is left alone for so long.
-const SHUNNED: Duration = Duration::from_mins(10);
+/// The time for which the weeder leaves a namespace alone after it was denied to create Events
+/// there.
+const EVENT_BACK_OFF: Duration = Duration::from_mins(10);
 
-/// How much there was to look at.
+/// Counters of the situations that were checked.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub(crate) struct Figures {
+pub(crate) struct AuditCounts {
     pub(crate) deletions: usize,
-    /// Those of them in windows that nothing but etcd had a part in.
-    pub(crate) held: usize,
-    /// Pods that came back by a deletion, or in time by themselves.
+    /// The deletions in windows without any fault but etcd outages.
+    pub(crate) undisturbed_deletions: usize,
+    /// The API servers that returned after a recovery of etcd, by a deletion or by themselves.
     pub(crate) returns: usize,
-    /// Windows in which the cap was reached.
+    /// The windows in which the cap was reached.
     pub(crate) capped: usize,
-    /// Deletions by a weeder that was stopped in their midst.
+    /// The deletions that a pause held in flight.
     pub(crate) late: usize,
 }
 
-/// The etcd of a cluster, as its slice shows it.
+/// The etcd Service of a cluster, as its `EndpointSlice` shows it.
 #[derive(Clone, Copy, Debug, Default)]
 struct Service {
     is_ready: bool,
-    /// When it came back the last time; `None`: it was never gone.
+    /// The time of the last recovery. `None` if it was never down.
     recovered: Option<Time>,
-    /// Pods that were deleted since.
+    /// The pods that were deleted since the last recovery.
     deletions: u32,
 }
 
 pub(crate) struct Auditor {
-    case: Case,
-    slices: Watch,
-    pods: Watch,
-    /// By cluster.
+    context: AuditContext,
+    slices: ObjectWatch,
+    pods: ObjectWatch,
+    /// The etcd Service of each cluster.
     services: BTreeMap<String, Service>,
-    /// Replicas, and the pods whose deletion was acknowledged to them.
+    /// Replicas, and the pods whose deletion the server confirmed to them.
     acknowledged: BTreeSet<(String, String)>,
-    /// The deletion that is looked at was under way for long.
+    /// True if the deletion being checked was in flight for long.
     is_late: bool,
-    figures: Figures,
+    counts: AuditCounts,
 }
 
 impl chaos::Auditor for Auditor {
-    type Figures = Figures;
+    type Counts = AuditCounts;
 
-    fn new(case: Case) -> Self {
-        let seed = case.landscape.seed();
-        for row in case.landscape.fleet() {
-            bait::lay(seed.store(), &row.cluster);
+    fn new(context: AuditContext) -> Self {
+        let seed = context.landscape.seed();
+        for snapshot in context.landscape.snapshot() {
+            decoys::create_all(seed.store(), &snapshot.cluster);
         }
-        let start = case.start;
+        let start = context.start;
         let mut auditor = Self {
-            slices: follow(&case, &ENDPOINT_SLICES),
-            pods: follow(&case, &PODS),
-            case,
+            slices: watch_all(&context, &ENDPOINT_SLICES),
+            pods: watch_all(&context, &PODS),
+            context,
             services: BTreeMap::new(),
             acknowledged: BTreeSet::new(),
             is_late: false,
-            figures: Figures::default(),
+            counts: AuditCounts::default(),
         };
         auditor.take_slices(start);
         auditor.take_pods(None, start);
         auditor
     }
 
-    fn case(&mut self) -> &mut Case {
-        &mut self.case
+    fn context(&mut self) -> &mut AuditContext {
+        &mut self.context
     }
 
-    fn figures(&self) -> Figures {
-        self.figures
+    fn counts(&self) -> AuditCounts {
+        self.counts
     }
 
-    fn see(&mut self, happening: &Happening) {
-        let at = happening.at;
+    fn observe(&mut self, event: &SimEvent) {
+        let at = event.at;
         self.take_slices(at);
-        match &happening.what {
-            What::Call {
+        match &event.kind {
+            SimEventKind::Request {
                 user,
-                came,
+                received_at,
                 was_held,
                 verb: "delete",
                 path,
                 status,
                 ..
             } if path.contains("/pods/") => {
-                self.is_late = at.since(*came) > LATE;
-                let is_told = *status == 200 && !was_held;
-                self.check_call(user, path, is_told, at);
-                self.figures.late += usize::from(self.is_late);
+                self.is_late = at.since(*received_at) > LATE;
+                let is_acknowledged = *status == 200 && !was_held;
+                self.check_request(user, path, is_acknowledged, at);
+                self.counts.late += usize::from(self.is_late);
                 self.take_pods(Some(user), at);
             }
-            What::Dependant {
+            SimEventKind::ApiServerPod {
                 cluster,
-                turn: Turn::Started,
+                transition: PodTransition::Started,
             } => self.check_return(cluster, at),
             _ => self.take_pods(None, at),
         }
     }
 
-    /// At the end everything runs.
-    fn close(&mut self) {
-        let now = self.case.landscape.now();
+    /// At the end all API servers run.
+    fn finish(&mut self) {
+        let now = self.context.landscape.now();
         self.take_pods(None, now);
-        for row in self.case.landscape.fleet() {
-            if row.is_down {
-                let text = format!("{}: its API server is not back", row.cluster);
-                self.case.complain(now, &text);
+        for snapshot in self.context.landscape.snapshot() {
+            if snapshot.is_down {
+                let text = format!("{}: API server is not back", snapshot.cluster);
+                self.context.report_violation(now, &text);
             }
         }
     }
@@ -143,14 +144,14 @@ impl Auditor {
     fn take_slices(&mut self, at: Time) {
         while let Some(event) = self.slices.try_next() {
             let slice = match event {
-                Event::Added(slice) | Event::Modified(slice) => slice,
-                Event::Deleted(_) => continue,
-                Event::Expired => {
-                    self.slices = follow(&self.case, &ENDPOINT_SLICES);
+                StoreEvent::Added(slice) | StoreEvent::Modified(slice) => slice,
+                StoreEvent::Deleted(_) => continue,
+                StoreEvent::Expired => {
+                    self.slices = watch_all(&self.context, &ENDPOINT_SLICES);
                     continue;
                 }
             };
-            let (cluster, _) = place(&slice);
+            let (cluster, _) = namespaced_name(&slice);
             let is_ready = slice["endpoints"][0]["conditions"]["ready"] == true;
             let service = self.services.entry(cluster.to_owned()).or_insert(Service {
                 is_ready: true,
@@ -163,155 +164,168 @@ impl Auditor {
         }
     }
 
-    /// Takes in what became of the pods, by the hand of `who`; nobody: not by a weeder.
-    fn take_pods(&mut self, who: Option<&str>, at: Time) {
+    /// Processes the changes of pods since the last call. `user` is `None` if no replica made them.
+    fn take_pods(&mut self, user: Option<&str>, at: Time) {
         while let Some(event) = self.pods.try_next() {
-            match (event, who) {
-                (Event::Deleted(pod), Some(who)) => self.judge(who, &pod, at),
-                (Event::Deleted(pod), None) => {
-                    let (cluster, name) = place(&pod);
-                    let text = format!("{cluster}: nobody knows who deleted {name}");
-                    self.case.complain(at, &text);
+            match (event, user) {
+                (StoreEvent::Deleted(pod), Some(user)) => self.check_deletion(user, &pod, at),
+                (StoreEvent::Deleted(pod), None) => {
+                    let (cluster, name) = namespaced_name(&pod);
+                    let text = format!("{cluster}: {name} was deleted by an unknown client");
+                    self.context.report_violation(at, &text);
                 }
-                (Event::Expired, _) => self.pods = follow(&self.case, &PODS),
-                (Event::Added(_) | Event::Modified(_), _) => {}
+                (StoreEvent::Expired, _) => self.pods = watch_all(&self.context, &PODS),
+                (StoreEvent::Added(_) | StoreEvent::Modified(_), _) => {}
             }
         }
     }
 
-    /// A weeder wants to delete a pod, and is told that it has; or not, whatever comes of it.
-    fn check_call(&mut self, who: &str, path: &str, is_told: bool, at: Time) {
-        if path.contains(BAIT) {
-            self.case
-                .complain(at, &format!("{who} would delete {path}"));
+    /// Checks a replica's request to delete a pod. `is_acknowledged` tells whether it received a
+    /// success.
+    fn check_request(&mut self, user: &str, path: &str, is_acknowledged: bool, at: Time) {
+        if path.contains(DECOY_PREFIX) {
+            self.context
+                .report_violation(at, &format!("{user} tried to delete the decoy {path}"));
         }
-        let key = (who.to_owned(), path.to_owned());
-        // Who is shown the past may take a pod for another one that is still there.
+        let key = (user.to_owned(), path.to_owned());
+        // A stale read may show the replica a deleted pod as another one.
         if self.acknowledged.contains(&key) && !self.is_stale(at) {
-            let text = format!("{who} deletes {path} again after it was told that it is gone");
-            self.case.complain(at, &text);
+            let text = format!("{user} deletes {path} again after the deletion was acknowledged");
+            self.context.report_violation(at, &text);
         }
-        if is_told {
+        if is_acknowledged {
             self.acknowledged.insert(key);
         }
     }
 
-    /// A weeder has deleted a pod.
-    fn judge(&mut self, who: &str, pod: &Value, at: Time) {
-        self.figures.deletions += 1;
-        let (cluster, name) = place(pod);
-        let mut wrong = Vec::new();
-        // Who was stopped in the midst of it may have led when it began.
-        if !self.is_late && !self.case.may_act(who) {
-            wrong.push(format!("{who} deletes {name} and does not lead"));
+    /// Checks a deletion by a replica.
+    fn check_deletion(&mut self, user: &str, pod: &Value, at: Time) {
+        self.counts.deletions += 1;
+        let (cluster, name) = namespaced_name(pod);
+        let mut violations = Vec::new();
+        // A replica that was paused in the middle of the request may have led when it was sent.
+        if !self.is_late && !self.context.may_act(user) {
+            violations.push(format!("{user} deletes {name} but is not the leader"));
         }
         if !is_crashing(pod) {
-            wrong.push(format!(
-                "{name} was deleted and was well: {}",
+            violations.push(format!(
+                "{name} was deleted while healthy: {}",
                 pod["status"]
             ));
         }
-        let is_calm = !self.is_troubled(at, SETTLED) && !self.is_shunned(at);
-        if is_calm && !self.has_evidence(cluster, name) {
-            wrong.push(format!("{name} was deleted without evidence"));
+        let is_undisturbed = !self.was_disturbed(at, RECOVERY_TIME) && !self.are_events_denied(at);
+        if is_undisturbed && !self.has_evidence(cluster, name) {
+            violations.push(format!("{name} was deleted without evidence"));
         }
         let service = self.services.entry(cluster.to_owned()).or_default();
         service.deletions += 1;
         let service = *service;
-        if at > self.closes(service, at) {
-            wrong.push(format!("{name} was deleted when no window was open"));
+        if at > self.last_window_end(service, at) {
+            violations.push(format!("{name} was deleted outside of a window"));
         }
-        let opened = service.recovered.unwrap_or(self.case.start);
-        if !self.is_troubled(at, at.since(opened) + SETTLED) {
-            self.figures.held += 1;
+        let opened = service.recovered.unwrap_or(self.context.start);
+        if !self.was_disturbed(at, at.since(opened) + RECOVERY_TIME) {
+            self.counts.undisturbed_deletions += 1;
             if service.deletions > CAP {
-                wrong.push(format!("{name} was deleted beyond the cap"));
+                violations.push(format!("{name} was deleted beyond the cap"));
             }
-            self.figures.capped += usize::from(service.deletions == CAP);
+            self.counts.capped += usize::from(service.deletions == CAP);
         }
-        for text in wrong {
-            self.case.complain(at, &format!("{cluster}: {text}"));
+        for text in violations {
+            self.context
+                .report_violation(at, &format!("{cluster}: {text}"));
         }
     }
 
-    /// What waited for etcd runs again: not too long after etcd is back.
+    /// Checks that the API server is back soon enough after etcd.
     fn check_return(&mut self, cluster: &str, at: Time) {
         let service = self.services.get(cluster).copied().unwrap_or_default();
         let Some(recovered) = service.recovered.filter(|_| service.is_ready) else {
             return;
         };
-        self.figures.returns += 1;
-        let by = self.expected(recovered);
+        self.counts.returns += 1;
+        let by = self.expected_by(recovered);
         if at > by {
             let late = at.since(by);
-            let text = format!("{cluster}: its API server is back {late:?} later than it could be");
-            self.case.complain(at, &text);
+            let text = format!("{cluster}: API server is back {late:?} too late");
+            self.context.report_violation(at, &text);
         }
     }
 
-    /// When the last window is over that may be open: that of the etcd's return, or one that a weeder
-    /// opens when it begins to act, or when it cannot know what it has missed.
-    fn closes(&self, service: Service, at: Time) -> Time {
+    /// Returns the end of the last window that may be open: that of etcd's recovery, or one that a
+    /// replica opens when it starts to act or may have missed a recovery.
+    fn last_window_end(&self, service: Service, at: Time) -> Time {
         let recovered = service.recovered;
-        let first = self.expected(recovered.unwrap_or(self.case.start.after(SPREAD)));
-        let is_elected = self.case.chaos.watchdogs > 1;
-        let others = self.troubles(|fault| match fault {
+        let first = self.expected_by(recovered.unwrap_or(self.context.start.after(SPREAD)));
+        let is_elected = self.context.chaos.watchdogs > 1;
+        let others = self.disturbances(|fault| match fault {
             Fault::Crash | Fault::Pause | Fault::StaleReads(_) => true,
-            // Who cannot renew the Lease loses it.
+            // A replica that cannot renew the Lease loses it.
             _ => is_elected,
         });
         let others = others.filter(|(begin, _)| *begin <= at);
-        let last = others.fold(first, |last, (_, end)| last.max(end.after(SETTLED)));
+        let last = others.fold(first, |last, (_, end)| last.max(end.after(RECOVERY_TIME)));
         last.after(WINDOW)
     }
 
-    /// When all is well again after etcd has come back then.
-    fn expected(&self, recovered: Time) -> Time {
-        let mut by = recovered.after(SOON);
-        let mut troubles: Vec<(Time, Time)> = self.troubles(|_| true).collect();
-        troubles.sort_unstable();
-        for (begin, end) in troubles {
-            if begin <= by && end.after(SETTLED) >= recovered {
-                by = by.max(end.after(SETTLED));
+    /// Returns the time by which the API server has to be back after a recovery of etcd.
+    fn expected_by(&self, recovered: Time) -> Time {
+        let mut by = recovered.after(REACTION_TIME);
+        let mut disturbances: Vec<(Time, Time)> = self.disturbances(|_| true).collect();
+        disturbances.sort_unstable();
+        for (begin, end) in disturbances {
+            if begin <= by && end.after(RECOVERY_TIME) >= recovered {
+                by = by.max(end.after(RECOVERY_TIME));
             }
         }
         by
     }
 
-    /// Something was wrong with the seed or with a weeder within so long before.
-    fn is_troubled(&self, at: Time, within: Duration) -> bool {
-        let mut troubles = self.troubles(|_| true);
-        troubles.any(|(begin, end)| begin <= at && at.since(end) <= within)
+    /// Returns whether a fault disturbed the seed or a replica up to `within` before.
+    fn was_disturbed(&self, at: Time, within: Duration) -> bool {
+        let mut disturbances = self.disturbances(|_| true);
+        disturbances.any(|(begin, end)| begin <= at && at.since(end) <= within)
     }
 
-    /// Whether the right to post Events may still be taken to be missing.
-    fn is_shunned(&self, at: Time) -> bool {
+    /// Returns whether a replica may still believe that it is not allowed to create Events.
+    fn are_events_denied(&self, at: Time) -> bool {
         let mut denials =
-            self.troubles(|fault| matches!(fault, Fault::Refusal { status: 403, .. }));
-        denials.any(|(begin, end)| begin <= at && at.since(end) <= SHUNNED)
+            self.disturbances(|fault| matches!(fault, Fault::Refusal { status: 403, .. }));
+        denials.any(|(begin, end)| begin <= at && at.since(end) <= EVENT_BACK_OFF)
     }
 
     fn is_stale(&self, at: Time) -> bool {
-        self.case.chaos.scenario.incidents.iter().any(|incident| {
-            let (begin, end) = self.case.times(incident);
-            matches!(incident.fault, Fault::StaleReads(_)) && begin <= at && at <= end.after(SOON)
-        })
+        self.context
+            .chaos
+            .scenario
+            .incidents
+            .iter()
+            .any(|incident| {
+                let (begin, end) = self.context.period(incident);
+                matches!(incident.fault, Fault::StaleReads(_))
+                    && begin <= at
+                    && at <= end.after(REACTION_TIME)
+            })
     }
 
-    /// What is wrong with the seed or with a weeder, from when to when.
-    fn troubles(&self, which: impl Fn(&Fault) -> bool) -> impl Iterator<Item = (Time, Time)> {
-        let incidents = self.case.chaos.scenario.incidents.iter();
-        let troubles = incidents.filter(move |one| is_trouble(&one.fault) && which(&one.fault));
-        troubles.map(|incident| match incident.fault {
-            // It is done at once, whatever length it has.
-            Fault::WatchDrop => (self.case.times(incident).0, self.case.times(incident).0),
-            _ => self.case.times(incident),
+    /// Returns the start and end of all matching faults of the seed or of a replica.
+    fn disturbances(&self, which: impl Fn(&Fault) -> bool) -> impl Iterator<Item = (Time, Time)> {
+        let incidents = self.context.chaos.scenario.incidents.iter();
+        let disturbances = incidents
+            .filter(move |incident| is_disturbance(&incident.fault) && which(&incident.fault));
+        disturbances.map(|incident| match incident.fault {
+            // It takes effect at once, whatever its duration.
+            Fault::WatchDrop => (
+                self.context.period(incident).0,
+                self.context.period(incident).0,
+            ),
+            _ => self.context.period(incident),
         })
     }
 
     fn has_evidence(&self, namespace: &str, pod: &str) -> bool {
-        let seed = self.case.landscape.seed();
-        let events = seed.store().list(&EVENTS, &Selection::all());
+        let seed = self.context.landscape.seed();
+        let events = seed.store().list(&EVENTS, &ObjectSelector::all());
         let is_about = |event: &Value| {
             let about = &event["involvedObject"];
             event["reason"] == "Weeded" && about["name"] == pod && about["namespace"] == namespace
@@ -320,35 +334,35 @@ impl Auditor {
     }
 }
 
-/// Whether a fault is one of the seed or of a weeder; others do not concern it.
-fn is_trouble(fault: &Fault) -> bool {
+/// Returns whether a fault affects the seed or a replica. Other faults do not concern the weeder.
+fn is_disturbance(fault: &Fault) -> bool {
     match fault {
         Fault::Outage(site)
         | Fault::Latency(site, _)
         | Fault::Stall(site)
         | Fault::StaleReads(site)
-        | Fault::Refusal { site, .. } => *site == Site::Seed,
+        | Fault::Refusal { site, .. } => *site == FaultSite::Seed,
         Fault::WatchDrop | Fault::Crash | Fault::Pause => true,
         _ => false,
     }
 }
 
-/// Whether a container waits in the back-off of those that crash.
+/// Returns whether a container is in `CrashLoopBackOff`.
 fn is_crashing(pod: &Value) -> bool {
     let containers = pod["status"]["containerStatuses"].as_array();
     let waits = |container: &Value| container["state"]["waiting"]["reason"] == "CrashLoopBackOff";
     containers.is_some_and(|containers| containers.iter().any(waits))
 }
 
-fn follow(case: &Case, resource: &Resource) -> Watch {
-    let seed = case.landscape.seed();
+fn watch_all(context: &AuditContext, resource: &GroupResource) -> ObjectWatch {
+    let seed = context.landscape.seed();
     seed.store()
-        .watch(resource, Selection::all(), None)
+        .watch(resource, ObjectSelector::all(), None)
         .unwrap()
 }
 
-/// Namespace and name.
-fn place(object: &Value) -> (&str, &str) {
+/// Returns the namespace and name of an object.
+fn namespaced_name(object: &Value) -> (&str, &str) {
     let text = |field: &str| object["metadata"][field].as_str().unwrap_or_default();
     (text("namespace"), text("name"))
 }

@@ -1,6 +1,6 @@
 //! The weeder against a simulated landscape, in virtual time.
 
-// Helpers of tests may fail loudly too.
+// Test helpers may panic too.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,
@@ -9,12 +9,12 @@
 )]
 
 mod auditor;
-mod bait;
-mod culprit;
+mod chaos;
+mod decoys;
+mod faulty_weeder;
 mod fingerprints;
+mod fixture;
 mod recovery;
 mod replica;
-mod seeds;
-mod stage;
+mod seed_faults;
 mod subject;
-mod trouble;

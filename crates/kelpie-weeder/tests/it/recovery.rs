@@ -1,88 +1,98 @@
-//! etcd goes, API servers crash ever more slowly, etcd returns.
+//! Recovery from an etcd outage, during which API servers crash at growing intervals.
 
 use std::time::Duration;
 
 use kelpie_sim::resource::EVENTS;
-use kelpie_sim::scenario::{Clusters, Fault, Incident, Scenario};
-use kelpie_sim::{Plan, Selection};
-use kelpie_weeder::Options;
+use kelpie_sim::scenario::{ClusterSelection, Fault, Incident, Scenario};
+use kelpie_sim::{LandscapePlan, ObjectSelector};
+use kelpie_weeder::WeederOptions;
 use serde_json::Value;
 
-use crate::replica::{alone, weeder};
-use crate::stage::{BACK, Stage, until};
+use crate::fixture::{ETCD_UP_AT, Fixture, advance_to};
+use crate::replica::{single_replica, weeder};
 
 const SECOND: Duration = Duration::from_secs(1);
 
 #[tokio::test(start_paused = true)]
-async fn pods_are_back_in_seconds_where_the_weeder_looks_and_in_minutes_elsewhere() {
-    let stage = Stage::new(2);
-    let start = stage.landscape.now();
-    let looked_after = Plan::default().cluster_name(0);
-    let options = Options {
-        namespace: Some(looked_after),
-        ..alone("weeder-0")
+async fn weeder_cuts_recovery_to_seconds() {
+    let fixture = Fixture::new(2);
+    let start = fixture.landscape.now();
+    let watched_namespace = LandscapePlan::default().cluster_name(0);
+    let options = WeederOptions {
+        namespace: Some(watched_namespace),
+        ..single_replica("weeder-0")
     };
-    let weeder = weeder(&stage.landscape, options);
-    stage.lose_etcd([]);
-    until(&stage, start, BACK + 900 * SECOND).await;
-    let (with, without) = (stage.wait_of(0), stage.wait_of(1));
+    let weeder = weeder(&fixture.landscape, options);
+    fixture.lose_etcd([]);
+    advance_to(&fixture, start, ETCD_UP_AT + 900 * SECOND).await;
+    let (with, without) = (fixture.recovery_seconds(0), fixture.recovery_seconds(1));
     assert!(with < 10.0, "{with} s");
     assert!(without > 120.0, "{without} s");
-    assert_eq!((stage.deletions(0), stage.deletions(1)), (1, 0));
-    assert!(stage.landscape.fleet().iter().all(|row| !row.is_down));
-    let seed = stage.landscape.seed();
-    let (events, _) = seed.store().list(&EVENTS, &Selection::all()).unwrap();
+    assert_eq!((fixture.deletions(0), fixture.deletions(1)), (1, 0));
+    assert!(
+        fixture
+            .landscape
+            .snapshot()
+            .iter()
+            .all(|cluster| !cluster.is_down)
+    );
+    let seed = fixture.landscape.seed();
+    let (events, _) = seed.store().list(&EVENTS, &ObjectSelector::all()).unwrap();
     let has_evidence = |event: &Value| event.to_string().contains("connection refused");
     assert!(events.iter().any(has_evidence), "{events:#?}");
-    weeder.end().await.unwrap();
+    weeder.stop().await.unwrap();
 }
 
 #[tokio::test(start_paused = true)]
-async fn nothing_is_deleted_while_etcd_is_gone_or_nothing_is_wrong() {
-    let stage = Stage::new(3);
-    let start = stage.landscape.now();
-    let weeder = weeder(&stage.landscape, alone("weeder-0"));
-    stage.lose_etcd([]);
-    // The windows of the start are over by then.
-    until(&stage, start, BACK.saturating_sub(SECOND)).await;
-    let early = stage.deleted_at();
-    until(&stage, start, BACK + 3_600 * SECOND).await;
-    let deleted = stage.deleted_at();
-    let late = BACK.as_secs_f64() + 10.0;
-    let amiss = deleted.iter().skip(early.len()).filter(|at| **at > late);
-    assert_eq!(amiss.count(), 0, "{deleted:?}");
-    // What crashes in the window of the weeder's own start may be deleted, up to the cap.
+async fn no_deletions_outside_recovery() {
+    let fixture = Fixture::new(3);
+    let start = fixture.landscape.now();
+    let weeder = weeder(&fixture.landscape, single_replica("weeder-0"));
+    fixture.lose_etcd([]);
+    // The windows of the weeder's start are over by then.
+    advance_to(&fixture, start, ETCD_UP_AT.saturating_sub(SECOND)).await;
+    let early = fixture.deleted_at();
+    advance_to(&fixture, start, ETCD_UP_AT + 3_600 * SECOND).await;
+    let deleted = fixture.deleted_at();
+    let late = ETCD_UP_AT.as_secs_f64() + 10.0;
+    let outside = deleted.iter().skip(early.len()).filter(|at| **at > late);
+    assert_eq!(outside.count(), 0, "{deleted:?}");
+    // A pod that crashes in a window of the weeder's start may be deleted, up to the cap.
     assert!(early.len() <= 9, "{early:?}");
     assert!(early.iter().all(|at| *at < 331.0), "{early:?}");
-    weeder.end().await.unwrap();
+    weeder.stop().await.unwrap();
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_etcd_that_goes_again_at_once_costs_no_more_deletions_than_the_cap() {
-    let stage = Stage::new(1);
-    let start = stage.landscape.now();
-    let weeder = weeder(&stage.landscape, alone("weeder-0"));
-    let again = Incident::new(BACK + 3 * SECOND, Some(1_200 * SECOND), Fault::EtcdOutage);
-    stage.lose_etcd([]);
-    stage.landscape.play(&Scenario {
-        incidents: vec![again.of(Clusters::All)],
+async fn flapping_etcd_stays_within_cap() {
+    let fixture = Fixture::new(1);
+    let start = fixture.landscape.now();
+    let weeder = weeder(&fixture.landscape, single_replica("weeder-0"));
+    let again = Incident::new(
+        ETCD_UP_AT + 3 * SECOND,
+        Some(1_200 * SECOND),
+        Fault::EtcdOutage,
+    );
+    fixture.lose_etcd([]);
+    fixture.landscape.play(&Scenario {
+        incidents: vec![again.in_clusters(ClusterSelection::All)],
         ..Scenario::default()
     });
-    until(&stage, start, BACK + 1_100 * SECOND).await;
-    let deletions = stage.deletions(0);
+    advance_to(&fixture, start, ETCD_UP_AT + 1_100 * SECOND).await;
+    let deletions = fixture.deletions(0);
     assert!((2..=3).contains(&deletions), "{deletions}");
-    weeder.end().await.unwrap();
+    weeder.stop().await.unwrap();
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_hundred_recoveries_at_once_are_done_in_seconds_and_at_a_pace() {
-    let stage = Stage::new(100);
-    let start = stage.landscape.now();
-    let weeder = weeder(&stage.landscape, alone("weeder-0"));
-    stage.lose_etcd([]);
-    until(&stage, start, BACK + 60 * SECOND).await;
-    let back = BACK.as_secs_f64();
-    let mut deleted = stage.deleted_at();
+async fn hundred_recoveries_are_fast_and_rate_limited() {
+    let fixture = Fixture::new(100);
+    let start = fixture.landscape.now();
+    let weeder = weeder(&fixture.landscape, single_replica("weeder-0"));
+    fixture.lose_etcd([]);
+    advance_to(&fixture, start, ETCD_UP_AT + 60 * SECOND).await;
+    let back = ETCD_UP_AT.as_secs_f64();
+    let mut deleted = fixture.deleted_at();
     deleted.retain(|at| *at >= back);
     assert_eq!(deleted.len(), 100);
     let took = deleted[99] - back;
@@ -93,5 +103,5 @@ async fn a_hundred_recoveries_at_once_are_done_in_seconds_and_at_a_pace() {
     };
     let busiest = deleted.iter().map(within_a_second).max();
     assert!(busiest <= Some(51), "{busiest:?}");
-    weeder.end().await.unwrap();
+    weeder.stop().await.unwrap();
 }

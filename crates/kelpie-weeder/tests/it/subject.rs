@@ -1,31 +1,31 @@
-//! The weeder as one who has to endure chaos.
+//! The weeder as the subject of chaos runs.
 
 use std::time::Duration;
 
 use fastrand::Rng;
 use kelpie_kube::leader::ElectionSettings;
 use kelpie_sim::chaos::Subject;
-use kelpie_sim::scenario::{Fault, Site};
-use kelpie_sim::{Landscape, Plan, Process};
-use kelpie_weeder::Options;
+use kelpie_sim::scenario::{Fault, FaultSite};
+use kelpie_sim::{Landscape, LandscapePlan, SimProcess};
+use kelpie_weeder::WeederOptions;
 use prometheus_client::encoding::text::encode;
 use prometheus_client::registry::Registry;
 
 use crate::auditor::Auditor;
-use crate::replica::{alone, weeder};
+use crate::replica::{single_replica, weeder};
 
 pub(crate) struct Weeder;
 
 impl Subject for Weeder {
-    type Shows = Registry;
+    type Exposed = Registry;
     type Auditor = Auditor;
     const NAME: &'static str = "weeder";
     const LEASE: &'static str = "dwd-weeder-leader-election";
-    // Etcds go again while windows are open.
-    const PAUSE: Duration = Duration::from_secs(100);
+    // Short enough for etcd to fail again while windows are open.
+    const FAULT_INTERVAL: Duration = Duration::from_secs(100);
 
-    fn fault(_: &Plan, rng: &mut Rng) -> Fault {
-        let site = Site::Seed;
+    fn random_fault(_: &LandscapePlan, rng: &mut Rng) -> Fault {
+        let site = FaultSite::Seed;
         match rng.u8(0..22) {
             0..=11 => Fault::EtcdOutage,
             12 => Fault::Outage(site),
@@ -44,7 +44,7 @@ impl Subject for Weeder {
         }
     }
 
-    fn start(landscape: &Landscape, name: &str, elected: bool) -> Process<Registry> {
+    fn start(landscape: &Landscape, name: &str, elected: bool) -> SimProcess<Registry> {
         let election = elected.then(|| ElectionSettings {
             namespace: "garden".into(),
             name: Self::LEASE.into(),
@@ -53,9 +53,9 @@ impl Subject for Weeder {
             renew_deadline: Duration::from_secs(10),
             retry_period: Duration::from_secs(2),
         });
-        let options = Options {
+        let options = WeederOptions {
             election,
-            ..alone(name)
+            ..single_replica(name)
         };
         weeder(landscape, options)
     }

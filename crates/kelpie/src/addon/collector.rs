@@ -1,33 +1,33 @@
-//! `kelpie addon collector`.
+//! The `kelpie addon collector` command.
 
 mod allowlist;
+mod flag_values;
 mod forwarding;
-mod pairs;
-mod voice;
+mod status_reporter;
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
 use clap::Args;
-use kelpie_addon::{Reporter, StatusWriter};
-use kelpie_collector::{Collector as Worker, Outcome as Tick, Sample, Settings};
-use kelpie_kube::WallClock;
+use kelpie_addon::{CollectorReporter, StatusWriter};
+use kelpie_collector::{Collector, CollectorSettings, DecodedSample, TickOutcome};
+use kelpie_kube::SystemClock;
 use prometheus_client::registry::Registry;
 use tokio_util::sync::CancellationToken;
 use tracing::info;
 
 use self::forwarding::ForwardingFlags;
-use self::voice::Voice;
-use super::report::Component;
+use self::status_reporter::StatusReporter;
+use super::report::ComponentArg;
 use super::spoke::SpokeFlags;
 use crate::bind::BindAddress;
 use crate::component::{self, Loop, PlainLoggingFlags};
-use crate::exit::Outcome;
+use crate::exit::ExitStatus;
 use crate::{signals, terminal};
 
-/// The loop that must not stop: it beats every few seconds, also within a tick.
-const TURNING: Loop = Loop {
+/// The loop that livez checks. It sends a heartbeat every few seconds, also during a tick.
+const COLLECTOR_LOOP: Loop = Loop {
     name: "loop",
     longest_turn: Duration::from_mins(1),
     ready: "collector",
@@ -35,54 +35,55 @@ const TURNING: Loop = Loop {
 
 const EXAMPLES: &str = "\
 Examples:
-  What would be sent, without a hub:
+  Show what would be sent, without a hub:
     kelpie addon collector --from http://localhost:9090 --match '{job=\"api\"}' --once --dry-run
-  Once, from one Prometheus to another (which runs with --web.enable-remote-write-receiver):
+  Forward once from one Prometheus to another, which has --web.enable-remote-write-receiver:
     kelpie addon collector --from http://localhost:9090 --to http://hub:9090 --match up --once
-  Every minute, with a label that says whose samples they are:
+  Forward every minute, with a label for the cluster:
     kelpie addon collector --from http://localhost:9090 --to http://hub:9090 \\
       --allowlist metrics_list.yaml --label cluster=spoke-1 --interval 1m
 
 Exit codes:
-  0  it was told to end; with --once: the tick succeeded
-  1  it did not; the reason is told
-  2  the command line was wrong";
+  0  it was stopped; with --once, the tick succeeded
+  1  it failed; the reason is printed
+  2  the command line is invalid";
 
-/// Forward metrics: from a Prometheus, by remote write, to a hub
+/// Forward metrics from a Prometheus to a hub by remote write
 ///
-/// At every interval it federates what the selectors match, evaluates the recording rules, injects
-/// labels, renames and elides, and writes to the hub. A sample that the hub has is not sent again.
-/// What is read is streamed: memory depends on the number of series, never on the size of a body.
+/// At every interval it federates the series that the selectors match, evaluates the recording
+/// rules, injects and elides labels, renames metrics, and writes to the hub. A sample that the hub
+/// has is not sent again. Responses are streamed: memory depends on the number of series, not on
+/// the size of a response.
 ///
-/// The operator deploys it with --component; then it also reports in the addon's status whether
+/// The operator deploys it with --component. Then it also reports in the addon's status whether
 /// forwarding works: a success at once, a failure after three in a row and --degrade-after. Without
-/// --component it stands alone, and needs no Kubernetes.
+/// --component it works alone and needs no Kubernetes.
 ///
-/// Federation carries no stale markers and no native histograms: let queries on the hub look back
-/// for two intervals or more. docs/collector.md has the rest.
+/// Federation has no stale markers and no native histograms: let queries on the hub look back
+/// for two intervals or more. docs/concepts/collector.md has the rest.
 #[derive(Args)]
 #[command(verbatim_doc_comment, after_long_help = EXAMPLES)]
-pub(super) struct Collector {
+pub(super) struct CollectorCommand {
     #[command(flatten)]
     forwarding: ForwardingFlags,
 
-    /// One tick, now; nothing is served or reported
+    /// Run one tick now and exit; serve and report nothing
     #[arg(long)]
     once: bool,
 
-    /// Print what would be sent, in the text format; the hub is not asked
+    /// Print what would be sent, in the text format; send nothing to the hub
     #[arg(long)]
     dry_run: bool,
 
-    /// Which collector of the addon this is
+    /// Report as this collector of the addon
     #[arg(long, value_name = "COMPONENT", help_heading = "Status")]
-    component: Option<Component>,
+    component: Option<ComponentArg>,
 
-    /// Touch no condition, for the hub's own cluster
+    /// Write no status conditions, for the hub's own cluster
     #[arg(long, help_heading = "Status")]
     no_status: bool,
 
-    /// The rollout that this collector belongs to
+    /// Rollout that this collector belongs to
     #[arg(
         long,
         value_name = "HASH",
@@ -91,7 +92,7 @@ pub(super) struct Collector {
     )]
     rollout: Option<String>,
 
-    /// The uid of the addon that this collector was deployed for
+    /// UID of the addon that this collector was deployed for
     #[arg(
         long,
         value_name = "UID",
@@ -103,7 +104,7 @@ pub(super) struct Collector {
     #[command(flatten)]
     spoke: SpokeFlags,
 
-    /// Serve /metrics, /livez, /readyz and /debug/state here; 0 for nothing
+    /// Serve /metrics, /livez, /readyz and /debug/state on this address; 0 to disable
     #[arg(
         long,
         value_name = "ADDR",
@@ -116,68 +117,68 @@ pub(super) struct Collector {
     logging: PlainLoggingFlags,
 }
 
-impl Collector {
-    pub(super) fn run(self) -> Result<Outcome> {
-        // The log comes first: reading the flags may have something to say.
+impl CollectorCommand {
+    pub(super) fn run(self) -> Result<ExitStatus> {
+        // Logging starts first, because reading the flags may log warnings.
         self.logging.start();
         let settings = self.forwarding.settings(self.component, self.dry_run)?;
         if self.once {
             component::run(self.once(settings))?;
         } else {
             component::run(self.serve(settings))?;
-            info!("ended");
+            info!("stopped");
         }
-        Ok(Outcome::Success)
+        Ok(ExitStatus::Success)
     }
 
-    fn worker(settings: Settings, registry: &mut Registry) -> Result<Worker> {
-        let wall = WallClock::default();
+    fn collector(settings: CollectorSettings, registry: &mut Registry) -> Result<Collector> {
+        let wall = SystemClock::default();
         let clock = move || wall.now();
-        // Nobody is left to tell if this fails.
-        let show = |sample: &Sample| drop(terminal::stdout(&format!("{sample}\n")));
-        Ok(Worker::new(settings, clock, show, registry)?)
+        // A failure to write to stdout cannot be reported anywhere.
+        let show = |sample: &DecodedSample| drop(terminal::stdout(&format!("{sample}\n")));
+        Ok(Collector::new(settings, clock, show, registry)?)
     }
 
-    async fn once(&self, settings: Settings) -> Result<()> {
-        let mut worker = Self::worker(settings, &mut Registry::default())?;
-        let shutdown = signals::shutdown()?;
-        let Some(tick) = shutdown.run_until_cancelled(worker.tick()).await else {
-            bail!("it was ended before the tick was over");
+    async fn once(&self, settings: CollectorSettings) -> Result<()> {
+        let mut collector = Self::collector(settings, &mut Registry::default())?;
+        let shutdown = signals::shutdown_token()?;
+        let Some(outcome) = shutdown.run_until_cancelled(collector.tick()).await else {
+            bail!("stopped before the end of the tick");
         };
-        match &tick.result {
+        match &outcome.result {
             Ok(_) if self.dry_run => Ok(()),
-            Ok(_) => terminal::stdout(&summary(&tick)).context("cannot write the answer"),
-            Err(why) => bail!("{why}"),
+            Ok(_) => terminal::stdout(&summary(&outcome)).context("cannot write the result"),
+            Err(failure) => bail!("{failure}"),
         }
     }
 
-    async fn serve(&self, settings: Settings) -> Result<()> {
-        let shutdown = signals::shutdown()?;
+    async fn serve(&self, settings: CollectorSettings) -> Result<()> {
+        let shutdown = signals::shutdown_token()?;
         let mut registry = Registry::default();
-        let worker = Self::worker(settings, &mut registry)?;
-        let (health, pulse, ready) = TURNING.checks(&mut registry)?;
-        // Answers are given until the very end.
-        let over = CancellationToken::new();
+        let collector = Self::collector(settings, &mut registry)?;
+        let (health, heartbeat, ready) = COLLECTOR_LOOP.checks(&mut registry)?;
+        // The pages are served until the collector has ended.
+        let served = CancellationToken::new();
         if let Some(listener) = self.listen.listen("--listen").await? {
             let pages = kelpie_health::metrics(Arc::new(registry))
-                .merge(worker.routes())
+                .merge(collector.routes())
                 .merge(kelpie_health::routes(health.clone()))
                 .merge(kelpie_health::healthz(health))
                 .fallback(kelpie_health::not_found);
             info!("listening on http://{}", listener.local_addr()?);
-            let over = over.clone().cancelled_owned();
-            tokio::spawn(kelpie_health::serve(listener, pages, over));
+            let served = served.clone().cancelled_owned();
+            tokio::spawn(kelpie_health::serve(listener, pages, served));
         }
-        if let Some(voice) = self.voice().await? {
-            tokio::spawn(voice.run(worker.words()));
+        if let Some(reporter) = self.status_reporter().await? {
+            tokio::spawn(reporter.run(collector.reports()));
         }
-        worker.run(shutdown, pulse, ready).await;
-        over.cancel();
+        collector.run(shutdown, heartbeat, ready).await;
+        served.cancel();
         Ok(())
     }
 
-    /// Who tells the addon's status, if anybody does.
-    async fn voice(&self) -> Result<Option<Voice>> {
+    /// Returns the reporter for the addon's status, or `None` if nothing is to be reported.
+    async fn status_reporter(&self) -> Result<Option<StatusReporter>> {
         let Some(component) = self.component else {
             return Ok(None);
         };
@@ -186,16 +187,20 @@ impl Collector {
         }
         let spoke = self.spoke.connect("collector").await?;
         let writer = StatusWriter::new(spoke.objects(), self.spoke.addon());
-        let reporter = Reporter::new(writer, self.uid.clone());
+        let reporter = CollectorReporter::new(writer, self.uid.clone());
         let rollout = self.rollout.clone();
-        Ok(Some(Voice::new(reporter, component.into(), rollout)))
+        Ok(Some(StatusReporter::new(
+            reporter,
+            component.into(),
+            rollout,
+        )))
     }
 }
 
-fn summary(tick: &Tick) -> String {
-    let (accepted, refused) = (tick.accepted, tick.refused());
+fn summary(outcome: &TickOutcome) -> String {
+    let (accepted, refused) = (outcome.accepted, outcome.refused());
     match (accepted, refused) {
-        (0, 0) => "nothing matched: there was nothing to send\n".to_owned(),
+        (0, 0) => "nothing matched: nothing to send\n".to_owned(),
         (accepted, 0) => format!("{accepted} samples sent\n"),
         (accepted, refused) => format!("{accepted} samples sent, {refused} refused by the hub\n"),
     }
@@ -208,17 +213,17 @@ mod tests {
     use super::*;
 
     #[derive(Parser)]
-    struct Alone {
+    struct CollectorTestCli {
         #[command(flatten)]
-        collector: Collector,
+        collector: CollectorCommand,
     }
 
-    fn parse(flags: &[&str]) -> Collector {
-        Alone::parse_from([&["kelpie"], flags].concat()).collector
+    fn parse(flags: &[&str]) -> CollectorCommand {
+        CollectorTestCli::parse_from([&["kelpie"], flags].concat()).collector
     }
 
     #[test]
-    fn what_the_operator_writes_is_understood() {
+    fn operator_flags_are_accepted() {
         let collector = parse(&[
             "--component=uwl",
             "--namespace=n",
@@ -249,11 +254,11 @@ mod tests {
         assert_eq!(settings.recording_rules[0].query, "sum(up)");
         let to = settings.to.unwrap();
         assert_eq!(to.url, "https://hub.example/api/v1/receive");
-        assert!(to.identity.is_some() && to.roots.is_some());
+        assert!(to.identity_files.is_some() && to.ca_file.is_some());
     }
 
     #[test]
-    fn a_label_that_is_given_is_not_elided() {
+    fn injected_label_is_not_elided() {
         let flags = ["--from=http://a", "--to=http://b", "--match=up"];
         for more in ["--label=prometheus=p", "--elide-label="] {
             let collector = parse(&[&flags[..], &[more]].concat());

@@ -1,32 +1,32 @@
-//! `kelpie addon hop`.
+//! The `kelpie addon hop` command.
 
 use std::path::PathBuf;
 
 use anyhow::Result;
 use clap::{Args, ValueHint};
-use kelpie_addon::{AddonRef, Hop as Controller};
+use kelpie_addon::{AddonRef, HubStatusController};
 use prometheus_client::registry::Registry;
 
 use super::server::ServerFlags;
 use super::spoke::{NAME, NAMESPACE, connect};
-use crate::exit::Outcome;
+use crate::exit::ExitStatus;
 use crate::signals;
 
-/// The Lease of the leader.
+/// The Lease for leader election.
 pub(super) const LEASE: &str = "kelpie-addon-hop";
 
 /// On the hub: show every cluster's addon in its ManagedClusterAddOn
 ///
-/// Watches the ObservabilityAddons of all clusters and writes Degraded and Progressing, with
-/// reason and message, to the ManagedClusterAddOn observability-controller beside each; Available
-/// only where its status.healthCheck.mode is Customized, since otherwise the hub itself says that.
-/// Disabled and NotSupported show as Degraded.
+/// Watches the ObservabilityAddons of all clusters. For each it writes Degraded and Progressing,
+/// with reason and message, to the ManagedClusterAddOn observability-controller in the same
+/// namespace. Available is written only if its status.healthCheck.mode is Customized; otherwise
+/// the hub itself writes it. Disabled and NotSupported are shown as Degraded.
 ///
 /// The metrics address also serves /debug/state; the health address serves /livez and /readyz.
 #[derive(Args)]
 #[command(verbatim_doc_comment)]
-pub(super) struct Hop {
-    /// The hub's kubeconfig [default: $KUBECONFIG, in-cluster, ~/.kube/config]
+pub(super) struct HopCommand {
+    /// Kubeconfig of the hub [default: $KUBECONFIG, in-cluster, ~/.kube/config]
     #[arg(
         long,
         value_name = "FILE",
@@ -35,7 +35,7 @@ pub(super) struct Hop {
     )]
     kubeconfig: Option<PathBuf>,
 
-    /// The namespace of the Lease
+    /// Namespace of the Lease
     #[arg(
         long,
         value_name = "NAMESPACE",
@@ -44,7 +44,7 @@ pub(super) struct Hop {
     )]
     namespace: String,
 
-    /// The name of the ObservabilityAddons, one in the namespace of each cluster
+    /// Name of the ObservabilityAddons; each cluster's namespace has one
     #[arg(long, value_name = "NAME", default_value = NAME, help_heading = "Hub")]
     name: String,
 
@@ -52,13 +52,13 @@ pub(super) struct Hop {
     server: ServerFlags,
 }
 
-impl Hop {
-    pub(super) fn run(self) -> Result<Outcome> {
+impl HopCommand {
+    pub(super) fn run(self) -> Result<ExitStatus> {
         self.server.run(self.serve())
     }
 
     async fn serve(&self) -> Result<()> {
-        let shutdown = signals::shutdown()?;
+        let shutdown = signals::shutdown_token()?;
         let hub = connect("hub", self.kubeconfig.clone(), "hop").await?;
         let mut registry = Registry::default();
         let addon = AddonRef {
@@ -66,9 +66,9 @@ impl Hop {
             name: self.name.clone(),
         };
         let options = self.server.options(addon, LEASE);
-        let controller = Controller::new(hub, options, &mut registry);
+        let controller = HubStatusController::new(hub, options, &mut registry);
         let pages = controller.routes();
-        let run = |pulse, ready| controller.run(shutdown, pulse, ready);
+        let run = |heartbeat, ready| controller.run(shutdown, heartbeat, ready);
         self.server.during(registry, pages, run).await
     }
 }

@@ -1,4 +1,4 @@
-//! Where the hub is.
+//! Flags for the hub.
 
 use std::path::PathBuf;
 
@@ -7,11 +7,11 @@ use kelpie_addon::HubOptions;
 
 use super::spoke::user_agent;
 
-/// The hub, and this cluster on it.
+/// Flags for the hub, and for this cluster on the hub.
 #[derive(Args, Clone, Debug)]
 #[command(next_help_heading = "Hub")]
 pub(crate) struct HubFlags {
-    /// The hub's kubeconfig; it is read again when it no longer works
+    /// Kubeconfig of the hub; it is read again after a failure
     #[arg(
         long,
         value_name = "FILE",
@@ -20,13 +20,13 @@ pub(crate) struct HubFlags {
     )]
     hub_kubeconfig: Option<PathBuf>,
 
-    /// The namespace of this cluster on the hub: the cluster's name
+    /// Namespace of this cluster on the hub: the cluster's name
     #[arg(long, value_name = "NAMESPACE", requires = "hub_kubeconfig")]
     hub_namespace: Option<String>,
 }
 
 impl HubFlags {
-    /// `None`: there is no hub. `command`: how we introduce ourselves.
+    /// Returns `None` without a hub. `command` becomes part of the `User-Agent` header.
     pub(crate) fn options(&self, command: &str) -> Option<HubOptions> {
         let hub = self.hub_kubeconfig.clone().zip(self.hub_namespace.clone());
         hub.map(|(kubeconfig, namespace)| HubOptions {

@@ -1,44 +1,43 @@
-//! `kelpie addon report`.
+//! The `kelpie addon report` command.
 
 use anyhow::{Context, Result};
 use clap::{Args, ValueEnum};
-use kelpie_addon::{Reporter, StatusWriter, WriteError, Written};
-use kelpie_core::addon::{self, Forward};
+use kelpie_addon::{CollectorReporter, StatusWriter, WriteError, WriteOutcome};
+use kelpie_core::addon::{AddonComponent, CollectorReport, ForwardOutcome};
 
 use super::spoke::{SpokeFlags, runtime};
-use crate::exit::Outcome;
+use crate::exit::ExitStatus;
 use crate::printable::printable;
 use crate::terminal;
 
-/// Report how a collector is, under the rules
+/// Report the state of a collector
 ///
-/// For collectors that cannot do it themselves, and for scripts. A report is refused, and nothing
-/// written, where the rules say that the collector has no word now: while the operator holds the
-/// component at UpdateFailure, DisabledMetrics or NotSupported, or if the report belongs to an
-/// older rollout.
+/// For scripts, and for collectors that cannot report themselves. A report is refused, and nothing
+/// is written, while the operator holds the component at UpdateFailure, DisabledMetrics or
+/// NotSupported, or if the report belongs to another rollout.
 ///
-/// Exits with 0 if the status says so now, with 3 if the report was refused, with 1 if it could not
-/// be delivered: then it has to be made again.
+/// Exits with 0 if the status has the report now, with 3 if the report was refused, and with 1 if
+/// it could not be delivered and should be repeated.
 #[derive(Args)]
 #[command(verbatim_doc_comment)]
-pub(super) struct Report {
-    /// Which collector speaks
+pub(super) struct ReportCommand {
+    /// Collector to report for
     #[arg(long, value_name = "COMPONENT")]
-    component: Component,
+    component: ComponentArg,
 
-    /// How forwarding went
+    /// State of forwarding
     #[arg(long, value_name = "REASON")]
-    reason: Reason,
+    reason: ReasonArg,
 
-    /// What a person should know
+    /// Message of the condition
     #[arg(long, value_name = "TEXT", default_value = "")]
     message: String,
 
-    /// The rollout that the collector belongs to; its pod has it in this variable
+    /// Rollout that the collector belongs to; the operator sets the variable in its pod
     #[arg(long, value_name = "HASH", env = "KELPIE_ADDON_ROLLOUT")]
     rollout: Option<String>,
 
-    /// The uid of the addon that the collector was deployed for
+    /// UID of the addon that the collector was deployed for
     #[arg(long, value_name = "UID", env = "KELPIE_ADDON_UID")]
     uid: Option<String>,
 
@@ -46,8 +45,9 @@ pub(super) struct Report {
     spoke: SpokeFlags,
 }
 
+/// A component as given on the command line.
 #[derive(Clone, Copy, Debug, ValueEnum)]
-pub(super) enum Component {
+pub(super) enum ComponentArg {
     /// The collector of the platform's metrics
     Platform,
     /// The collector of user workloads' metrics
@@ -55,53 +55,56 @@ pub(super) enum Component {
 }
 
 #[derive(Clone, Copy, Debug, ValueEnum)]
-enum Reason {
+enum ReasonArg {
     /// Metrics reach the hub
     #[value(name = "ForwardSuccessful")]
     Successful,
-    /// They have not for a while
+    /// Metrics have not reached the hub for a while
     #[value(name = "ForwardFailure")]
     Failure,
 }
 
-impl Report {
-    pub(super) fn run(self) -> Result<Outcome> {
+impl ReportCommand {
+    pub(super) fn run(self) -> Result<ExitStatus> {
         runtime()?.block_on(self.report())
     }
 
-    async fn report(self) -> Result<Outcome> {
+    async fn report(self) -> Result<ExitStatus> {
         let spoke = self.spoke.connect("report").await?;
         let writer = StatusWriter::new(spoke.objects(), self.spoke.addon());
-        let report = addon::Report {
+        let report = CollectorReport {
             component: self.component.into(),
             forward: match self.reason {
-                Reason::Successful => Forward::Successful,
-                Reason::Failure => Forward::Failure,
+                ReasonArg::Successful => ForwardOutcome::Successful,
+                ReasonArg::Failure => ForwardOutcome::Failure,
             },
             message: self.message,
             rollout: self.rollout,
         };
         let (component, reason) = (report.component, report.forward.reason());
-        let said = match Reporter::new(writer, self.uid).report(report).await {
-            Ok(Written::Changed) => format!("the {component} is {reason} now\n"),
-            Ok(Written::Unchanged) => format!("the {component} was {reason} before\n"),
+        let result = CollectorReporter::new(writer, self.uid)
+            .report(report)
+            .await;
+        let text = match result {
+            Ok(WriteOutcome::Changed) => format!("the {component} is now {reason}\n"),
+            Ok(WriteOutcome::Unchanged) => format!("the {component} was already {reason}\n"),
             Err(refused @ (WriteError::Refused(_) | WriteError::Replaced { .. })) => {
-                let said = printable(&refused.to_string());
-                terminal::stderr(&format!("{said}\n")).context("cannot write the answer")?;
-                return Ok(Outcome::Refused);
+                let text = printable(&refused.to_string());
+                terminal::stderr(&format!("{text}\n")).context("cannot write the result")?;
+                return Ok(ExitStatus::Refused);
             }
             Err(error) => return Err(error.into()),
         };
-        terminal::stdout(&said).context("cannot write the answer")?;
-        Ok(Outcome::Success)
+        terminal::stdout(&text).context("cannot write the result")?;
+        Ok(ExitStatus::Success)
     }
 }
 
-impl From<Component> for addon::Component {
-    fn from(component: Component) -> Self {
+impl From<ComponentArg> for AddonComponent {
+    fn from(component: ComponentArg) -> Self {
         match component {
-            Component::Platform => Self::Platform,
-            Component::Uwl => Self::Uwl,
+            ComponentArg::Platform => Self::Platform,
+            ComponentArg::Uwl => Self::Uwl,
         }
     }
 }

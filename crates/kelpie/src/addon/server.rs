@@ -1,40 +1,40 @@
-//! What the addon's servers have in common.
+//! Flags and defaults that all long-running commands of the addon share.
 
 use std::time::Duration;
 
 use anyhow::Result;
 use axum::Router;
 use clap::Args;
-use kelpie_addon::{AddonRef, Options};
+use kelpie_addon::{AddonOptions, AddonRef};
 use kelpie_config::GoDuration;
-use kelpie_health::{Pulse, ReadyHandle};
-use kelpie_kube::leader::{ElectionSettings, Part};
+use kelpie_health::{LoopHeartbeat, ReadyHandle};
+use kelpie_kube::leader::{ElectionSettings, ReplicaRole};
 use prometheus_client::registry::Registry;
 
 use crate::component::{self, Loop, PlainLoggingFlags, ServingFlags, identity};
-use crate::exit::Outcome;
-use crate::go_flags::boolean;
+use crate::exit::ExitStatus;
+use crate::go_flags::parse_bool;
 
-/// The loop that must not stop.
-const TURNING: Loop = Loop {
+/// The loop that livez checks.
+const CONTROLLER_LOOP: Loop = Loop {
     name: "loop",
-    // A turn writes to a spoke that may be slow; it is well within this.
+    // An iteration may write to a slow spoke, which takes far less than this.
     longest_turn: Duration::from_mins(3),
     ready: "spoke",
 };
-/// As Kubernetes' own controllers have them.
+/// The defaults of Kubernetes' own controllers.
 const LEASE_DURATION: Duration = Duration::from_secs(15);
 const RENEW_DEADLINE: Duration = Duration::from_secs(10);
 const RETRY_PERIOD: Duration = Duration::from_secs(2);
 
-/// How a server runs.
+/// Flags of a long-running command.
 #[derive(Args)]
 pub(super) struct ServerFlags {
-    /// How often everything is looked at, whether anything happened or not
+    /// Interval of full reconciliations, which run even if nothing changed
     #[arg(long, value_name = "DURATION", default_value = "5m")]
     resync: GoDuration,
 
-    /// Decide and tell everything, write nothing
+    /// Decide and log everything, but write nothing
     #[arg(
         long,
         value_name = "BOOL",
@@ -43,11 +43,11 @@ pub(super) struct ServerFlags {
         default_value = "false",
         default_missing_value = "true",
         hide_default_value = true,
-        value_parser = boolean
+        value_parser = parse_bool
     )]
     dry_run: bool,
 
-    /// Act only while leading; the Lease is in the namespace of the addon
+    /// Act only as the elected leader; the Lease is in the namespace of the addon
     #[arg(
         long,
         value_name = "BOOL",
@@ -55,7 +55,7 @@ pub(super) struct ServerFlags {
         require_equals = true,
         default_value = "false",
         default_missing_value = "true",
-        value_parser = boolean,
+        value_parser = parse_bool,
         help_heading = "Leader election"
     )]
     enable_leader_election: bool,
@@ -68,34 +68,36 @@ pub(super) struct ServerFlags {
 }
 
 impl ServerFlags {
-    /// Runs `serve` in a runtime of its own until it ends.
-    pub(super) fn run(&self, serve: impl Future<Output = Result<()>>) -> Result<Outcome> {
+    /// Runs `serve` to its end in a new runtime.
+    pub(super) fn run(&self, serve: impl Future<Output = Result<()>>) -> Result<ExitStatus> {
         if self.resync.0.is_zero() {
             return Err(crate::cli::usage_error("--resync must be longer than 0s"));
         }
         self.logging.start();
         component::run(serve)?;
-        Ok(Outcome::Success)
+        Ok(ExitStatus::Success)
     }
 
-    /// Serves the numbers, `pages` and the health checks while the controller runs.
+    /// Serves metrics, `pages` and the health checks while the controller runs.
     pub(super) async fn during<F: Future<Output = ()>>(
         &self,
         registry: Registry,
         pages: Router,
-        controller: impl FnOnce(Pulse, ReadyHandle) -> F,
+        controller: impl FnOnce(LoopHeartbeat, ReadyHandle) -> F,
     ) -> Result<()> {
-        let served = self.serving.open(registry, pages, &TURNING).await?;
+        let served = self.serving.open(registry, pages, &CONTROLLER_LOOP).await?;
         served.during(controller).await;
         Ok(())
     }
 
-    /// `lease`: where the leader is elected, if it is.
-    pub(super) fn options(&self, addon: AddonRef, lease: &str) -> Options {
-        let election = self.enable_leader_election.then(|| election(&addon, lease));
-        Options {
+    /// Returns the options of a controller. `lease` is the Lease for leader election.
+    pub(super) fn options(&self, addon: AddonRef, lease: &str) -> AddonOptions {
+        let election = self
+            .enable_leader_election
+            .then(|| election_settings(&addon, lease));
+        AddonOptions {
             addon,
-            part: Part::new(election, self.dry_run),
+            role: ReplicaRole::new(election, self.dry_run),
             identity: identity(),
             resync: self.resync.0,
             dry_run: self.dry_run,
@@ -103,8 +105,8 @@ impl ServerFlags {
     }
 }
 
-/// Where the leader is elected.
-pub(super) fn election(addon: &AddonRef, lease: &str) -> ElectionSettings {
+/// Returns the settings of an election with this Lease, in the namespace of the addon.
+pub(super) fn election_settings(addon: &AddonRef, lease: &str) -> ElectionSettings {
     ElectionSettings {
         namespace: addon.namespace.clone(),
         name: lease.to_owned(),

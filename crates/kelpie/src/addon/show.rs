@@ -1,76 +1,69 @@
-//! `kelpie addon show`.
+//! The `kelpie addon show` command.
 
 use std::fmt::Write;
 
 use anyhow::{Context, Result};
-use clap::{Args, ValueEnum};
+use clap::Args;
 use kelpie_addon::StatusWriter;
 use kelpie_core::Time;
-use kelpie_core::addon::{Component, Condition, Status};
+use kelpie_core::addon::{AddonComponent, AddonStatus, Condition, StandardCondition};
 use serde_json::json;
 
 use super::spoke::{SpokeFlags, runtime};
-use crate::exit::Outcome;
+use crate::exit::ExitStatus;
+use crate::output_format::OutputFormat;
 use crate::printable::printable;
 use crate::terminal;
 
-/// Show how the addon is: which condition holds, why, and since when
+/// Show the addon's status: the condition that is True, why, and since when
 #[derive(Args)]
-pub(super) struct Show {
+pub(super) struct ShowCommand {
     #[command(flatten)]
     spoke: SpokeFlags,
 
-    /// How to answer
+    /// Output format
     #[arg(short, long, value_name = "FORMAT", default_value = "text")]
-    output: Output,
+    output: OutputFormat,
 }
 
-#[derive(Clone, Copy, Debug, ValueEnum)]
-enum Output {
-    /// For people
-    Text,
-    /// For scripts
-    Json,
-}
-
-impl Show {
-    pub(super) fn run(self) -> Result<Outcome> {
+impl ShowCommand {
+    pub(super) fn run(self) -> Result<ExitStatus> {
         runtime()?.block_on(self.show())
     }
 
-    async fn show(self) -> Result<Outcome> {
+    async fn show(self) -> Result<ExitStatus> {
         let objects = self.spoke.connect("show").await?.objects();
         let now = objects.now();
         let addon = StatusWriter::new(objects, self.spoke.addon())
             .read()
             .await?;
         let text = match self.output {
-            Output::Text => text(&addon.status, now),
-            Output::Json => json(&addon.status)?,
+            OutputFormat::Text => text(&addon.status, now),
+            OutputFormat::Json => json(&addon.status)?,
         };
-        terminal::stdout(&text).context("cannot write the answer")?;
-        Ok(Outcome::Success)
+        terminal::stdout(&text).context("cannot write the status")?;
+        Ok(ExitStatus::Success)
     }
 }
 
-fn json(status: &Status) -> Result<String> {
+fn json(status: &AddonStatus) -> Result<String> {
     let aggregate = status.aggregate();
     let aggregate = aggregate.map(|aggregate| {
         json!({
-            "type": aggregate.standard.condition(),
+            "type": aggregate.standard.condition_type(),
             "reason": aggregate.reason,
             "message": aggregate.message,
         })
     });
-    let standing = status
-        .standing()
-        .map(kelpie_core::addon::Standard::condition);
-    let answer = json!({ "status": status, "standing": standing, "aggregate": aggregate });
-    Ok(serde_json::to_string_pretty(&answer)? + "\n")
+    let standard = status
+        .standard_condition()
+        .map(StandardCondition::condition_type);
+    let document = json!({ "status": status, "standing": standard, "aggregate": aggregate });
+    Ok(serde_json::to_string_pretty(&document)? + "\n")
 }
 
-fn text(status: &Status, now: Time) -> String {
-    let mut text = verdict(status, now);
+fn text(status: &AddonStatus, now: Time) -> String {
+    let mut text = summary(status, now);
     text.push('\n');
     let rows = status
         .conditions
@@ -78,12 +71,12 @@ fn text(status: &Status, now: Time) -> String {
         .map(|condition| row(condition, now));
     let head = ["TYPE", "STATUS", "REASON", "AGE", "MESSAGE"].map(str::to_owned);
     let rows: Vec<[String; 5]> = [head].into_iter().chain(rows).collect();
-    let wide = |column: usize| rows.iter().map(|row| row[column].chars().count()).max();
-    let wide: Vec<usize> = (0..4).map(|column| wide(column).unwrap_or(0)).collect();
+    let width = |column: usize| rows.iter().map(|row| row[column].chars().count()).max();
+    let widths: Vec<usize> = (0..4).map(|column| width(column).unwrap_or(0)).collect();
     for row in &rows {
-        for (cell, wide) in row.iter().zip(&wide) {
+        for (cell, width) in row.iter().zip(&widths) {
             // Writing to a String cannot fail.
-            let _ = write!(text, "{cell:wide$}  ");
+            let _ = write!(text, "{cell:width$}  ");
         }
         text.push_str(&row[4]);
         text.truncate(text.trim_end().len());
@@ -92,53 +85,53 @@ fn text(status: &Status, now: Time) -> String {
     text
 }
 
-/// Which condition holds and what made it so.
-fn verdict(status: &Status, now: Time) -> String {
+/// Describes the condition that is True, and the components behind it.
+fn summary(status: &AddonStatus, now: Time) -> String {
     let Some(aggregate) = status.aggregate() else {
-        return "nothing is known: no component has a condition yet\n".to_owned();
+        return "no status yet: no component has a condition\n".to_owned();
     };
-    let mut text = match status.standing() {
-        Some(standing) => {
+    let mut text = match status.standard_condition() {
+        Some(standard) => {
             let mut conditions = status.conditions.iter();
-            let condition = conditions.find(|it| it.kind == standing.condition());
+            let condition = conditions.find(|it| it.type_ == standard.condition_type());
             let age = condition.map(|condition| age(condition, now));
             let age = age.unwrap_or_default();
-            format!("{standing} for {age}: {}\n", printable(&aggregate.reason))
+            format!("{standard} for {age}: {}\n", printable(&aggregate.reason))
         }
-        None => "no standard condition holds: is the status controller running?\n".to_owned(),
+        None => "no standard condition is True: is the status controller running?\n".to_owned(),
     };
-    if status.standing() != Some(aggregate.standard) {
+    if status.standard_condition() != Some(aggregate.standard) {
         let _ = writeln!(
             text,
-            "it should be {}: is the status controller running?",
+            "expected {}: is the status controller running?",
             aggregate.standard
         );
     }
-    for component in Component::ALL {
+    for component in AddonComponent::ALL {
         let state = match status.component(component) {
             Some(condition) => format!(
                 "{} for {}",
                 printable(&condition.reason),
                 age(condition, now)
             ),
-            None => "not there".to_owned(),
+            None => "no condition".to_owned(),
         };
-        let decides = status
+        let is_decisive = status
             .component(component)
             .is_some_and(|condition| is_decisive(condition, &aggregate.reason));
-        let mark = if decides { ", which decides" } else { "" };
+        let mark = if is_decisive { " (decisive)" } else { "" };
         let _ = writeln!(text, "  {component}: {state}{mark}");
     }
     text
 }
 
 fn is_decisive(condition: &Condition, reason: &str) -> bool {
-    condition.reason == reason || condition.reason().name() == reason
+    condition.reason == reason || condition.reason().as_str() == reason
 }
 
 fn row(condition: &Condition, now: Time) -> [String; 5] {
     [
-        printable(&condition.kind),
+        printable(&condition.type_),
         printable(&condition.status),
         printable(&condition.reason),
         age(condition, now),
@@ -146,7 +139,7 @@ fn row(condition: &Condition, now: Time) -> [String; 5] {
     ]
 }
 
-/// As kubectl shows it: the two largest units.
+/// Formats the age of a condition in one unit, as kubectl does.
 fn age(condition: &Condition, now: Time) -> String {
     let Some(since) = condition.last_transition_time.time() else {
         return "?".to_owned();
@@ -162,7 +155,7 @@ fn age(condition: &Condition, now: Time) -> String {
 
 #[cfg(test)]
 mod tests {
-    use kelpie_core::addon::{Forward, Reason, Report, Update};
+    use kelpie_core::addon::{CollectorReport, ConditionReason, ForwardOutcome, OperatorUpdate};
 
     use super::*;
 
@@ -170,59 +163,62 @@ mod tests {
         Time::from_unix(1_700_000_000 + seconds, 0)
     }
 
-    fn boot() -> Status {
-        let mut status = Status::default();
-        for component in Component::ALL {
-            let update = Update {
+    /// A status in which the platform collector has reported and the other has not.
+    fn booting() -> AddonStatus {
+        let mut status = AddonStatus::default();
+        for component in AddonComponent::ALL {
+            let update = OperatorUpdate {
                 component,
-                reason: Reason::UpdateSuccessful,
+                reason: ConditionReason::UpdateSuccessful,
                 message: "rolled out".into(),
                 rollout: None,
                 replaced: false,
             };
-            status.update(&update, at(0)).unwrap();
+            status.apply_update(&update, at(0)).unwrap();
         }
-        status.settle(at(1));
-        let report = Report {
-            component: Component::Platform,
-            forward: Forward::Successful,
+        status.set_standard_conditions(at(1));
+        let report = CollectorReport {
+            component: AddonComponent::Platform,
+            forward: ForwardOutcome::Successful,
             message: "sent".into(),
             rollout: None,
         };
-        status.report(&report, at(60)).unwrap();
-        status.settle(at(61));
+        status.apply_report(&report, at(60)).unwrap();
+        status.set_standard_conditions(at(61));
         status
     }
 
     #[test]
-    fn the_verdict_comes_first_with_what_decides_it() {
+    fn summary_names_the_decisive_component() {
         let expected = "\
 Progressing for 5m: UpdateSuccessful
   platform collector: ForwardSuccessful for 4m
-  user-workload collector: UpdateSuccessful for 5m, which decides
+  user-workload collector: UpdateSuccessful for 5m (decisive)
 
 TYPE                       STATUS  REASON             AGE  MESSAGE
 MetricsCollectorStatus     True    ForwardSuccessful  4m   sent
 UwlMetricsCollectorStatus  True    UpdateSuccessful   5m   rolled out
-Progressing                True    UpdateSuccessful   5m   platform collector: ForwardSuccessful (sent); user-workload collector: UpdateSuccessful (rolled out)
+Progressing                True    UpdateSuccessful   5m   \
+    platform collector: ForwardSuccessful (sent); \
+    user-workload collector: UpdateSuccessful (rolled out)
 ";
-        assert_eq!(text(&boot(), at(301)), expected);
+        assert_eq!(text(&booting(), at(301)), expected);
     }
 
     #[test]
-    fn a_status_that_nobody_aggregated_is_told() {
-        let mut status = boot();
+    fn missing_aggregation_is_noticed() {
+        let mut status = booting();
         status.conditions.pop();
-        let told = verdict(&status, at(301));
-        assert!(told.starts_with("no standard condition holds"), "{told}");
-        assert!(told.contains("it should be Progressing"), "{told}");
-        let nothing = verdict(&Status::default(), at(0));
-        assert!(nothing.starts_with("nothing is known"), "{nothing}");
+        let text = summary(&status, at(301));
+        assert!(text.starts_with("no standard condition is True"), "{text}");
+        assert!(text.contains("expected Progressing"), "{text}");
+        let empty = summary(&AddonStatus::default(), at(0));
+        assert!(empty.starts_with("no status yet"), "{empty}");
     }
 
     #[test]
-    fn words_of_others_cannot_move_the_cursor() {
-        let mut status = boot();
+    fn messages_cannot_move_the_cursor() {
+        let mut status = booting();
         status.conditions[0].message = "\u{1b}[2Jgone".into();
         assert!(!text(&status, at(0)).contains('\u{1b}'));
     }

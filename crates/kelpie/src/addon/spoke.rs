@@ -1,34 +1,34 @@
-//! Which addon, and how its cluster is reached.
+//! Flags for the spoke, and the client for it.
 
 use std::path::PathBuf;
 
 use anyhow::{Context, Result};
 use clap::{Args, ValueHint};
 use kelpie_addon::AddonRef;
-use kelpie_kube::seed::{Seed, SeedOptions};
+use kelpie_kube::client::{ClientOptions, ClusterClient};
 use tokio::runtime::{self, Runtime};
 
-/// Enough for every command that is no server: they make a handful of requests.
+/// The client's rate limit. The commands make a handful of requests each.
 const QPS: f32 = 50.0;
 const BURST: u32 = 100;
 
-/// Where the addon is, and what it is called, if nobody says so.
+/// The default namespace and name of the addon.
 pub(super) const NAMESPACE: &str = "open-cluster-management-addon-observability";
 pub(super) const NAME: &str = "observability-addon";
 
-/// The spoke, and the addon on it.
+/// Flags for the spoke, and for the addon on the spoke.
 #[derive(Args, Clone, Debug)]
 #[command(next_help_heading = "Spoke")]
 pub(crate) struct SpokeFlags {
-    /// The spoke's kubeconfig [default: $KUBECONFIG, in-cluster, ~/.kube/config]
+    /// Kubeconfig of the spoke [default: $KUBECONFIG, in-cluster, ~/.kube/config]
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     kubeconfig: Option<PathBuf>,
 
-    /// The namespace of the ObservabilityAddon
+    /// Namespace of the ObservabilityAddon
     #[arg(long, value_name = "NAMESPACE", default_value = NAMESPACE)]
     namespace: String,
 
-    /// The name of the ObservabilityAddon
+    /// Name of the ObservabilityAddon
     #[arg(long, value_name = "NAME", default_value = NAME)]
     name: String,
 }
@@ -41,34 +41,35 @@ impl SpokeFlags {
         }
     }
 
-    /// `command`: how we introduce ourselves.
-    pub(crate) async fn connect(&self, command: &str) -> Result<Seed> {
+    /// Connects to the spoke. `command` becomes part of the `User-Agent` header.
+    pub(crate) async fn connect(&self, command: &str) -> Result<ClusterClient> {
         connect("spoke", self.kubeconfig.clone(), command).await
     }
 }
 
-/// `role`: what the cluster is to us; `command`: how we introduce ourselves.
+/// Connects to a cluster. `role` names it in errors; `command` becomes part of the `User-Agent`
+/// header.
 pub(super) async fn connect(
     role: &'static str,
     kubeconfig: Option<PathBuf>,
     command: &str,
-) -> Result<Seed> {
-    let options = SeedOptions {
+) -> Result<ClusterClient> {
+    let options = ClientOptions {
         kubeconfig,
         qps: QPS,
         burst: BURST,
         user_agent: user_agent(command),
     };
-    Ok(Seed::connect_as(role, &options).await?)
+    Ok(ClusterClient::connect_as(role, &options).await?)
 }
 
 pub(super) fn user_agent(command: &str) -> String {
     format!("kelpie/{} (addon {command})", env!("CARGO_PKG_VERSION"))
 }
 
-/// For a command that asks and answers.
+/// Creates the runtime of a command that ends after a few requests.
 pub(super) fn runtime() -> Result<Runtime> {
     kelpie_net::install_crypto();
     let runtime = runtime::Builder::new_current_thread().enable_all().build();
-    runtime.context("cannot start the runtime")
+    runtime.context("cannot create the runtime")
 }

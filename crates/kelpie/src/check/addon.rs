@@ -1,37 +1,40 @@
-//! `kelpie check addon`.
+//! The `kelpie check addon` command.
 
 use anyhow::Result;
 use clap::Args;
-use kelpie_addon::{ADDON, AddonRef, HubOptions, StatusWriter, WriteError, hub_needs};
-use kelpie_kube::seed::{Seed, SeedOptions};
+use kelpie_addon::{ADDON, AddonRef, HubOptions, StatusWriter, WriteError, hub_rules};
+use kelpie_core::addon::StandardCondition;
+use kelpie_kube::client::{ClientOptions, ClusterClient};
 
-use super::frame::{self, Output};
-use super::question;
-use super::row::{Row, Table};
-use crate::addon::{CollectorFlags, HubFlags, Part, SpokeFlags};
-use crate::exit::Outcome;
+use super::api_server;
+use super::runner;
+use super::table::{CheckRow, CheckTable};
+use crate::addon::{AddonProcess, CollectorDeploymentFlags, HubFlags, SpokeFlags};
+use crate::exit::ExitStatus;
+use crate::output_format::OutputFormat;
 
-/// Where the rights on the hub come from.
+/// The file that grants the permissions on the hub.
 const HUB_RBAC: &str = "deploy/rbac/addon-hub.yaml";
 
-/// Would a part of the observability addon work here?
+/// Check that a process of the observability addon can run here
 ///
-/// Looks at the spoke: its version, the kind ObservabilityAddon, the addon itself and every
-/// permission that this part uses; with a hub, the same there. Run it with the part's own
-/// credentials, or what it says about permissions is about you. Nothing is written.
+/// Checks the spoke: its version, the kind ObservabilityAddon, the addon itself and every
+/// permission that the process uses. With --hub-kubeconfig it checks the hub as well. Run it with
+/// the process' own credentials; otherwise the permissions shown are yours. It only reads: nothing
+/// is written.
 ///
-/// Exits with 0 if nothing failed, else with 1; every failed row says what to do.
+/// Exits with 0 if no row failed, otherwise with 1. Every warning and failure has a remedy.
 #[derive(Args)]
 #[command(verbatim_doc_comment)]
-pub(super) struct Addon {
-    /// Which part
-    part: Part,
+pub(super) struct CheckAddon {
+    /// Process to check
+    process: AddonProcess,
 
-    /// How to answer
+    /// Output format
     #[arg(short, long, value_name = "FORMAT", default_value = "text")]
-    output: Output,
+    output: OutputFormat,
 
-    /// It takes part in an election
+    /// Check the permissions for leader election too
     #[arg(long)]
     enable_leader_election: bool,
 
@@ -42,90 +45,92 @@ pub(super) struct Addon {
     hub: HubFlags,
 
     #[command(flatten)]
-    collectors: CollectorFlags,
+    collectors: CollectorDeploymentFlags,
 }
 
-impl Addon {
-    pub(super) fn run(self) -> Result<Outcome> {
+impl CheckAddon {
+    pub(super) fn run(self) -> Result<ExitStatus> {
         let options = self.collectors.options()?;
         let addon = self.spoke.addon();
-        let needs = self
-            .part
-            .needs(&addon, &options, self.enable_leader_election);
-        frame::answer(Table::default(), self.output, async |table| {
+        let rules = self
+            .process
+            .policy_rules(&addon, &options, self.enable_leader_election);
+        runner::run(CheckTable::default(), self.output, async |table| {
             match self.spoke.connect("check").await {
                 Ok(spoke) => {
-                    if look(&spoke, &addon, table).await {
-                        let rbac = self.part.rbac();
-                        question::permissions(&spoke, &needs, rbac, table).await;
+                    if check_cluster(&spoke, &addon, table).await {
+                        let rbac = self.process.rbac_file();
+                        api_server::check_permissions(&spoke, &rules, rbac, table).await;
                     }
                 }
                 Err(error) => table.add(unreachable("spoke", &format!("{error:#}"))),
             }
             if let Some(hub) = self.hub.options("check") {
-                look_at_hub(&hub, &addon.name, table).await;
+                check_hub(&hub, &addon.name, table).await;
             }
         })
     }
 }
 
-async fn look_at_hub(hub: &HubOptions, name: &str, table: &mut Table) {
-    let options = SeedOptions {
+async fn check_hub(hub: &HubOptions, name: &str, table: &mut CheckTable) {
+    let options = ClientOptions {
         kubeconfig: Some(hub.kubeconfig.clone()),
         qps: 0.0,
         burst: 0,
         user_agent: hub.user_agent.clone(),
     };
-    let there = AddonRef {
+    let hub_addon = AddonRef {
         namespace: hub.namespace.clone(),
         name: name.to_owned(),
     };
-    match Seed::connect_as("hub", &options).await {
+    match ClusterClient::connect_as("hub", &options).await {
         Ok(hub) => {
-            if look(&hub, &there, table).await {
-                question::permissions(&hub, &hub_needs(&there), HUB_RBAC, table).await;
+            if check_cluster(&hub, &hub_addon, table).await {
+                let rules = hub_rules(&hub_addon);
+                api_server::check_permissions(&hub, &rules, HUB_RBAC, table).await;
             }
         }
         Err(error) => table.add(unreachable("hub", &error.to_string())),
     }
 }
 
-fn unreachable(role: &str, why: &str) -> Row {
-    Row::fail(role, why, "name a kubeconfig that works")
+fn unreachable(role: &str, error: &str) -> CheckRow {
+    CheckRow::fail(role, error, "check the kubeconfig")
 }
 
-/// Version, kind and addon. False: there is no point in going on.
-async fn look(cluster: &Seed, addon: &AddonRef, table: &mut Table) -> bool {
+/// Checks the version, the kind and the addon. Returns false if further checks are pointless.
+async fn check_cluster(cluster: &ClusterClient, addon: &AddonRef, table: &mut CheckTable) -> bool {
     let role = cluster.role();
-    if !question::version(cluster, table).await {
+    if !api_server::check_version(cluster, table).await {
         return false;
     }
     let objects = cluster.objects();
     table.add(match objects.serves(ADDON).await {
-        Ok(true) => Row::ok(role, format!("knows {ADDON}")),
-        Ok(false) => Row::fail(
+        Ok(true) => CheckRow::ok(role, format!("serves {ADDON}")),
+        Ok(false) => CheckRow::fail(
             role,
-            format!("does not know {ADDON}"),
+            format!("does not serve {ADDON}"),
             "kelpie crd | kubectl apply -f -",
         ),
-        Err(error) => Row::fail(role, error.to_string(), "is its API server well?"),
+        Err(error) => CheckRow::fail(role, error.to_string(), "check the API server"),
     });
     table.add(
         match StatusWriter::new(objects, addon.clone()).read().await {
             Ok(found) => {
-                let standing = found.status.standing();
-                let standing =
-                    standing.map_or("without a status yet", |standing| standing.condition());
+                let standard = found.status.standard_condition();
+                let standard = standard.map_or("no status yet", StandardCondition::condition_type);
                 let (name, namespace) = (&addon.name, &addon.namespace);
-                Row::ok(
+                CheckRow::ok(
                     role,
-                    format!("has the addon {name} in {namespace}: {standing}"),
+                    format!("has the addon {name} in {namespace}: {standard}"),
                 )
             }
-            Err(error @ WriteError::Absent { .. }) => {
-                Row::warn(role, error.to_string(), "nothing is done until it is there")
-            }
-            Err(error) => Row::fail(role, error.to_string(), "grant get on it"),
+            Err(error @ WriteError::Absent { .. }) => CheckRow::warn(
+                role,
+                error.to_string(),
+                "the addon does nothing until it exists",
+            ),
+            Err(error) => CheckRow::fail(role, error.to_string(), "grant get on the addon"),
         },
     );
     true

@@ -1,123 +1,148 @@
-//! Could this cluster be probed?
+//! Checks of one cluster: its kubeconfig, API server, leases and nodes.
 
 use std::collections::BTreeMap;
 
 use kelpie_config::ProberConfig;
-use kelpie_kube::kubeconfig::Access;
-use kelpie_kube::seed::KubeconfigSecret;
-use kelpie_kube::tenant::{Haste, Keeping, Tenant, TenantError};
+use kelpie_kube::kubeconfig::TenantConfig;
+use kelpie_kube::tenant::{ConnectionReuse, Tenant, TenantError, Urgency};
+use kelpie_prober::source::{ClusterKubeconfig, cluster_source};
 use secrecy::ExposeSecret;
 use tokio::time::Instant;
 
-use super::row::Row;
-use super::seed::Landscape;
-use crate::summary::counted;
+use super::seed::SeedInventory;
+use super::table::CheckRow;
+use crate::summary::pluralize;
 
-/// A row for the way inside, and one for the external path if that is probed.
-pub(super) async fn look(config: &ProberConfig, landscape: &Landscape, cluster: &str) -> Vec<Row> {
-    let name = &config.kubeconfig_secret;
-    let mut rows = match open(&landscape.internal, cluster, name, cluster) {
-        Ok(tenant) => vec![inside(config, cluster, tenant).await],
+/// A kubeconfig Secret as it is configured.
+#[derive(Clone, Copy)]
+struct SecretSetting<'a> {
+    name: &'a str,
+    /// The configuration key that sets the name.
+    key: &'a str,
+}
+
+/// Returns a row for the internal path, and one for the external path if that is probed.
+pub(super) async fn check(
+    config: &ProberConfig,
+    inventory: &SeedInventory,
+    cluster: &str,
+) -> Vec<CheckRow> {
+    let secret = SecretSetting {
+        name: &config.kubeconfig_secret,
+        key: "kubeConfigSecretName",
+    };
+    let mut rows = match open_tenant(&inventory.internal, cluster, secret, cluster) {
+        Ok(tenant) => vec![check_internal(config, cluster, tenant).await],
         Err(row) => vec![row],
     };
     let external = config.external_kubeconfig_secret.as_ref();
-    if let (Some(name), Some(secrets)) = (external, &landscape.external) {
-        let about = format!("{cluster} (external)");
-        rows.push(match open(secrets, cluster, name, &about) {
-            Ok(tenant) => outside(config, &about, tenant).await,
+    if let (Some(name), Some(kubeconfigs)) = (external, &inventory.external) {
+        let subject = format!("{cluster} (external)");
+        let secret = SecretSetting {
+            name,
+            key: "externalKubeConfigSecretName",
+        };
+        rows.push(match open_tenant(kubeconfigs, cluster, secret, &subject) {
+            Ok(tenant) => check_external(config, &subject, tenant).await,
             Err(row) => row,
         });
     }
     rows
 }
 
-/// The client that the kubeconfig in the Secret describes.
-fn open(
-    secrets: &BTreeMap<String, KubeconfigSecret>,
+/// Creates the client that the kubeconfig in the Secret describes, or a row with the failure.
+fn open_tenant(
+    kubeconfigs: &BTreeMap<String, ClusterKubeconfig>,
     cluster: &str,
-    name: &str,
-    about: &str,
-) -> Result<Tenant, Row> {
-    let Some(secret) = secrets.get(cluster) else {
-        return Err(Row::fail(
-            about,
+    SecretSetting { name, key }: SecretSetting<'_>,
+    subject: &str,
+) -> Result<Tenant, CheckRow> {
+    let Some(kubeconfig) = kubeconfigs.get(cluster) else {
+        return Err(CheckRow::fail(
+            subject,
             format!("no Secret {name} in namespace {cluster}"),
-            "Gardener makes it when it reconciles the shoot; is the name the configured one?",
+            format!("Gardener creates it when it reconciles the Shoot; check {key}"),
         ));
     };
-    let unusable = |why: String| {
-        Row::fail(
-            about,
-            format!("the kubeconfig in Secret {name} cannot be used: {why}"),
-            "it needs a server, its certificate authority and a token or client certificate",
+    let unusable = |reason: String| {
+        CheckRow::fail(
+            subject,
+            format!("the kubeconfig in Secret {name} cannot be used: {reason}"),
+            "it needs a server, its certificate authority, and a token or client certificate",
         )
     };
-    let Some(kubeconfig) = &secret.kubeconfig else {
-        return Err(unusable(secret.problem.unwrap_or("it is empty").to_owned()));
-    };
-    let access = Access::from_kubeconfig(kubeconfig.expose_secret());
+    let text = kubeconfig.text.as_ref();
+    let text = text.map_err(|reason| unusable((*reason).to_owned()))?;
+    let access = TenantConfig::from_kubeconfig(text.expose_secret());
     let access = access.map_err(|error| unusable(error.to_string()))?;
-    Ok(Tenant::new(access, Keeping::Kept))
+    Ok(Tenant::new(access, ConnectionReuse::Keep))
 }
 
-async fn inside(config: &ProberConfig, cluster: &str, mut tenant: Tenant) -> Row {
+async fn check_internal(config: &ProberConfig, cluster: &str, mut tenant: Tenant) -> CheckRow {
     let deadline = Instant::now() + config.probe.probe_timeout;
-    let probed = tenant.probe(Haste::Routine, deadline).await;
+    let probed = tenant.probe(Urgency::Routine, deadline).await;
     if let Err(error) = probed.version {
-        return refused(cluster, "/version", &error);
+        return request_failure(cluster, "GET /version", &error);
     }
     let leases = match probed.leases {
         Some(Ok(leases)) => leases.leases.len(),
-        Some(Err(error)) => return refused(cluster, "the node leases", &error),
-        None => return Row::fail(cluster, "the leases were not listed", "run this again"),
+        Some(Err(error)) => return request_failure(cluster, "listing node leases", &error),
+        None => {
+            let remedy = "run the check again";
+            return CheckRow::fail(cluster, "node leases were not listed", remedy);
+        }
     };
-    let nodes = match tenant.nodes(deadline).await {
+    let conventions = cluster_source(config).node_conventions();
+    let nodes = match tenant.nodes(conventions, deadline).await {
         Ok(nodes) => nodes.len(),
-        Err(error) => return refused(cluster, "the nodes", &error),
+        Err(error) => return request_failure(cluster, "listing nodes", &error),
     };
-    found(cluster, nodes, leases, config.probe.min_candidates)
+    node_counts(cluster, nodes, leases, config.probe.min_candidates)
 }
 
-fn found(cluster: &str, nodes: usize, leases: usize, required: u32) -> Row {
+fn node_counts(cluster: &str, nodes: usize, leases: usize, required: u32) -> CheckRow {
     let count =
-        |number: usize, one, many| counted(u32::try_from(number).unwrap_or(u32::MAX), one, many);
-    let seen = format!(
+        |number: usize, one, many| pluralize(u32::try_from(number).unwrap_or(u32::MAX), one, many);
+    let finding = format!(
         "{}, {}",
         count(nodes, "node", "nodes"),
         count(leases, "lease", "leases")
     );
     if nodes < required as usize {
-        let remedy = format!("nothing: it takes {required} nodes (minCandidateNodes) to fence");
-        Row::warn(cluster, seen, remedy)
+        let remedy = format!(
+            "no action needed; a cluster is fenced only if it has at least {required} nodes \
+             (minCandidateNodes)"
+        );
+        CheckRow::warn(cluster, finding, remedy)
     } else if leases < nodes {
-        let remedy = "nodes without a lease do not count; do their kubelets run?";
-        Row::warn(cluster, seen, remedy)
+        let remedy = "nodes without a lease do not count; check their kubelets";
+        CheckRow::warn(cluster, finding, remedy)
     } else {
-        Row::ok(cluster, seen)
+        CheckRow::ok(cluster, finding)
     }
 }
 
-async fn outside(config: &ProberConfig, about: &str, mut tenant: Tenant) -> Row {
+async fn check_external(config: &ProberConfig, subject: &str, mut tenant: Tenant) -> CheckRow {
     let deadline = Instant::now() + config.probe.probe_timeout;
     match tenant.version(deadline).await {
-        Ok(()) => Row::ok(about, "answers"),
-        Err(error) => refused(about, "/version", &error),
+        Ok(()) => CheckRow::ok(subject, "API server reachable"),
+        Err(error) => request_failure(subject, "GET /version", &error),
     }
 }
 
-fn refused(about: &str, what: &str, error: &TenantError) -> Row {
-    let found = format!("{what}: {error}");
+fn request_failure(subject: &str, request: &str, error: &TenantError) -> CheckRow {
+    let finding = format!("{request}: {error}");
     let remedy = match error.status() {
-        Some(401) => "its API server does not know the credentials: was the Secret renewed?",
-        Some(403) => "deploy/rbac/prober-shoot.yaml has what is needed there",
-        Some(429) => "it has too much to do: run this again later",
-        Some(_) => "its API server is not well: look at its pods in the control namespace",
-        None => "is its API server up, and may pods here reach it (network policies)?",
+        Some(401) => "the credentials were rejected; renew the Secret",
+        Some(403) => "apply deploy/rbac/prober-shoot.yaml in the cluster",
+        Some(429) => "the API server is overloaded; run the check again later",
+        Some(_) => "check the pods of the API server in the control plane namespace",
+        None => "check that the API server runs, and that network policies allow the connection",
     };
     if error.is_transient() && error.status() == Some(429) {
-        return Row::warn(about, found, remedy);
+        return CheckRow::warn(subject, finding, remedy);
     }
-    Row::fail(about, found, remedy)
+    CheckRow::fail(subject, finding, remedy)
 }
 
 #[cfg(test)]
@@ -125,31 +150,33 @@ mod tests {
     use super::*;
 
     #[test]
-    fn too_few_nodes_and_missing_leases_are_worth_knowing() {
-        let row = |nodes, leases| format!("{:?}", found("a", nodes, leases, 2));
-        assert!(row(3, 3).contains("grade: Ok"));
+    fn few_nodes_or_leases_warn() {
+        let row = |nodes, leases| format!("{:?}", node_counts("a", nodes, leases, 2));
+        assert!(row(3, 3).contains("status: Ok"));
         assert!(row(1, 1).contains("minCandidateNodes"));
         assert!(row(0, 0).contains("0 nodes, 0 leases"));
-        assert!(row(3, 2).contains("grade: Warn"));
+        assert!(row(3, 2).contains("status: Warn"));
     }
 
     #[test]
-    fn what_stands_in_the_secret_is_told_without_its_content() {
-        let secret = |kubeconfig: Option<&[u8]>, problem| KubeconfigSecret {
-            namespace: "a".into(),
-            name: "probe".into(),
-            kubeconfig: kubeconfig.map(|bytes| bytes.to_vec().into()),
-            problem,
+    fn secret_content_is_not_revealed() {
+        let setting = SecretSetting {
+            name: "probe",
+            key: "kubeConfigSecretName",
         };
-        let row = |secret| {
-            let secrets = BTreeMap::from([("a".to_owned(), secret)]);
-            format!("{:?}", open(&secrets, "a", "probe", "a").err())
+        let kubeconfig = |text: Result<&[u8], &'static str>| ClusterKubeconfig {
+            cluster: "a".into(),
+            text: text.map(|bytes| bytes.to_vec().into()),
         };
-        let missing = open(&BTreeMap::new(), "a", "probe", "a").err();
+        let row = |kubeconfig| {
+            let kubeconfigs = BTreeMap::from([("a".to_owned(), kubeconfig)]);
+            format!("{:?}", open_tenant(&kubeconfigs, "a", setting, "a").err())
+        };
+        let missing = open_tenant(&BTreeMap::new(), "a", setting, "a").err();
         assert!(format!("{missing:?}").contains("no Secret probe in namespace a"));
-        let empty = row(secret(None, Some("it has no key `kubeconfig`")));
+        let empty = row(kubeconfig(Err("it has no key `kubeconfig`")));
         assert!(empty.contains("it has no key `kubeconfig`"), "{empty}");
-        let bad = row(secret(Some(b"token: hunter2"), None));
+        let bad = row(kubeconfig(Ok(b"token: hunter2")));
         assert!(bad.contains("cannot be used"), "{bad}");
         assert!(!bad.contains("hunter2"), "{bad}");
     }

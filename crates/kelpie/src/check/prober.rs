@@ -8,30 +8,32 @@ use futures_util::{StreamExt, stream};
 use kelpie_config::{ProberConfig, prober};
 use kelpie_kube::leader::ElectionSettings;
 
-use super::frame::{self, File, Output};
 use super::progress::Progress;
-use super::row::Table;
+use super::runner::{self, ConfigFile};
+use super::seed::SeedInventory;
+use super::table::CheckTable;
 use super::{cluster, seed};
-use crate::cli::Guise;
+use crate::cli::Invocation;
 use crate::component::ElectionFlags;
-use crate::exit::Outcome;
+use crate::exit::ExitStatus;
+use crate::output_format::OutputFormat;
 use crate::prober::LEASE;
-use crate::summary::counted;
+use crate::summary::pluralize;
 
-/// Clusters that are looked at together.
-const AT_ONCE: usize = 16;
+/// The number of clusters that are checked at the same time.
+const CONCURRENCY: usize = 16;
 
-/// Would the prober work here?
+/// Check that the prober can run here
 ///
-/// Looks at the configuration, the seed (version, custom resources, every permission that the
-/// prober uses) and every cluster that would be probed: its kubeconfig, its API server, its
-/// leases and nodes. Run it with the prober's own credentials, or what it says about
-/// permissions is about you. Nothing is written, nothing is scaled.
+/// Checks the configuration, the seed (version, custom resources, every permission that the
+/// prober uses) and every cluster that would be probed: its kubeconfig, API server, leases and
+/// nodes. Run it with the prober's own credentials; otherwise the permissions shown are yours.
+/// It only reads: nothing is written or scaled.
 ///
-/// Exits with 0 if nothing failed, else with 1; every failed row says what to do.
+/// Exits with 0 if no row failed, otherwise with 1. Every warning and failure has a remedy.
 #[derive(Args)]
 #[command(verbatim_doc_comment)]
-pub(super) struct Prober {
+pub(super) struct CheckProber {
     /// The prober's configuration file
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     config_file: PathBuf,
@@ -40,65 +42,65 @@ pub(super) struct Prober {
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     kubeconfig: Option<PathBuf>,
 
-    /// Look at this cluster only
+    /// Check this cluster only
     #[arg(long, value_name = "NAME")]
     cluster: Option<String>,
 
-    /// How to answer
+    /// Output format
     #[arg(short, long, value_name = "FORMAT", default_value = "text")]
-    output: Output,
+    output: OutputFormat,
 
     #[command(flatten)]
     election: ElectionFlags,
 }
 
-impl Prober {
-    pub(super) fn run(self, started_as: Guise) -> Result<Outcome> {
+impl CheckProber {
+    pub(super) fn run(self, started_as: Invocation) -> Result<ExitStatus> {
         let election = self.election.check(LEASE)?;
-        let file = File {
+        let file = ConfigFile {
             path: &self.config_file,
-            guise: started_as,
+            invocation: started_as,
             parse: prober::parse,
-            sum,
+            summarize,
         };
-        frame::run(&file, self.output, async |config, table| {
-            self.look(config, election.as_ref(), table).await;
+        runner::run_with_config(&file, self.output, async |config, table| {
+            self.check(config, election.as_ref(), table).await;
         })
     }
 
-    async fn look(
+    async fn check(
         &self,
         config: &ProberConfig,
         election: Option<&ElectionSettings>,
-        table: &mut Table,
+        table: &mut CheckTable,
     ) {
-        let Some(seed) = frame::connect(self.kubeconfig.as_deref(), table).await else {
+        let Some(seed) = runner::connect(self.kubeconfig.as_deref(), table).await else {
             return;
         };
-        if !seed::look(&seed, config, election, table).await {
+        if !seed::check(&seed, config, election, table).await {
             return;
         }
-        let landscape = seed::list(&seed, config, table).await;
-        let Some(landscape) = landscape else { return };
-        let (to_probe, mut rows) = landscape.to_probe(self.cluster.as_deref(), table);
+        let inventory = SeedInventory::list(&seed, config, table).await;
+        let Some(inventory) = inventory else { return };
+        let (to_probe, mut rows) = inventory.clusters_to_probe(self.cluster.as_deref(), table);
         let mut progress = Progress::new(to_probe.len());
-        let looks = to_probe.into_iter();
-        let looks = looks.map(|cluster| cluster::look(config, &landscape, cluster));
-        let mut looks = stream::iter(looks).buffer_unordered(AT_ONCE);
-        while let Some(found) = looks.next().await {
-            rows.extend(found);
+        let checks = to_probe.into_iter();
+        let checks = checks.map(|cluster| cluster::check(config, &inventory, cluster));
+        let mut checks = stream::iter(checks).buffer_unordered(CONCURRENCY);
+        while let Some(results) = checks.next().await {
+            rows.extend(results);
             progress.advance();
         }
         drop(progress);
-        rows.sort_by(|a, b| a.about().cmp(b.about()));
+        rows.sort_by(|a, b| a.subject().cmp(b.subject()));
         for row in rows {
             table.add(row);
         }
     }
 }
 
-fn sum(config: &ProberConfig) -> String {
+fn summarize(config: &ProberConfig) -> String {
     let clusters = config.namespace.as_deref().unwrap_or("all clusters");
     let targets = u32::try_from(config.targets.len()).unwrap_or(u32::MAX);
-    format!("{clusters}, {}", counted(targets, "target", "targets"))
+    format!("{clusters}, {}", pluralize(targets, "target", "targets"))
 }

@@ -1,10 +1,10 @@
-//! How far a long check is, on a terminal only.
+//! A progress line for long checks, on terminals only.
 
 use std::io::{self, IsTerminal};
 
 use crate::terminal;
 
-/// A line that is written over, and gone at the end.
+/// A line on standard error that is overwritten in place and erased on drop.
 pub(super) struct Progress {
     all: usize,
     done: usize,
@@ -12,7 +12,7 @@ pub(super) struct Progress {
 }
 
 impl Progress {
-    /// Few are over before anybody has read the line.
+    /// Up to this number of clusters no line is shown: the check ends before it could be read.
     const FEW: usize = 16;
 
     pub(super) fn new(all: usize) -> Self {
@@ -23,7 +23,7 @@ impl Progress {
         }
     }
 
-    /// One more is done.
+    /// Counts one more cluster as checked.
     pub(super) fn advance(&mut self) {
         self.done += 1;
         let Self { all, done, .. } = *self;
@@ -32,7 +32,7 @@ impl Progress {
 
     fn show(&self, text: &str) {
         if self.is_shown {
-            // The answer matters, not this.
+            // A check must not fail because its progress cannot be shown.
             let _ = terminal::stderr(&format!("\r\u{1b}[2K{text}"));
         }
     }

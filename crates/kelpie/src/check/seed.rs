@@ -1,27 +1,28 @@
-//! Is the seed there, and may we do what the prober does?
+//! Checks of the seed, and the clusters that it has.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use kelpie_config::ProberConfig;
-use kelpie_core::{Eligibility, eligibility};
+use kelpie_kube::client::ClusterClient;
 use kelpie_kube::leader::ElectionSettings;
-use kelpie_kube::seed::{ClusterFacts, KubeconfigSecret, Seed};
-use kelpie_prober::seed_needs;
+use kelpie_prober::seed_rules;
+use kelpie_prober::source::{ClusterKubeconfig, ClusterObject, ProbePath, cluster_source};
 
-use super::question::{self, all};
-use super::row::{Row, Table};
+use super::api_server::{self, list_all};
+use super::table::{CheckRow, CheckTable};
 
-/// Where the permissions come from.
+/// The file that grants the prober's permissions on the seed.
 const RBAC: &str = "deploy/rbac/prober-seed.yaml";
 
-/// Version, kinds and permissions. False: there is no point in going on.
-pub(super) async fn look(
-    seed: &Seed,
+/// Checks the seed's version, the kinds of the targets and the prober's permissions. Returns false
+/// if there is no point in further checks.
+pub(super) async fn check(
+    seed: &ClusterClient,
     config: &ProberConfig,
     election: Option<&ElectionSettings>,
-    table: &mut Table,
+    table: &mut CheckTable,
 ) -> bool {
-    if !question::version(seed, table).await {
+    if !api_server::check_version(seed, table).await {
         return false;
     }
     let mut kinds = BTreeSet::new();
@@ -31,99 +32,101 @@ pub(super) async fn look(
             continue;
         }
         let kind = format!("{} {}", resource.api_version, resource.kind);
-        table.add(match seed.routine_targets().resolve(resource).await {
-            Ok(_) => Row::ok("targets", format!("{kind} can be scaled")),
-            Err(error) => Row::fail(
+        table.add(match seed.routine_actuators().check_kind(target).await {
+            Ok(()) => CheckRow::ok("targets", format!("{kind} can be scaled")),
+            Err(error) => CheckRow::fail(
                 "targets",
                 error.to_string(),
-                "correct apiVersion and kind in dependentResourceInfos, or install the kind",
+                "fix apiVersion and kind in dependentResourceInfos, or install the kind",
             ),
         });
     }
-    question::permissions(seed, &seed_needs(config, election), RBAC, table).await
+    api_server::check_permissions(seed, &seed_rules(config, election), RBAC, table).await
 }
 
-/// What the seed has.
-pub(super) struct Landscape {
-    clusters: Vec<ClusterFacts>,
-    /// By namespace.
-    pub(super) internal: BTreeMap<String, KubeconfigSecret>,
-    /// By namespace; `None`: there is no external probe.
-    pub(super) external: Option<BTreeMap<String, KubeconfigSecret>>,
+/// The clusters of a seed and the kubeconfigs for them.
+pub(super) struct SeedInventory {
+    clusters: Vec<ClusterObject>,
+    /// The kubeconfigs of the internal path, by cluster.
+    pub(super) internal: BTreeMap<String, ClusterKubeconfig>,
+    /// The kubeconfigs of the external path, by cluster. `None` if the external probe is off.
+    pub(super) external: Option<BTreeMap<String, ClusterKubeconfig>>,
 }
 
-/// Lists Clusters and their Secrets; `None` if that cannot be done.
-pub(super) async fn list(
-    seed: &Seed,
-    config: &ProberConfig,
-    table: &mut Table,
-) -> Option<Landscape> {
-    let only = config.namespace.as_deref();
-    let clusters = all("Clusters", RBAC, seed.clusters(only), table).await;
-    let internal = seed.secrets(&config.kubeconfig_secret, only);
-    let internal = all("Secrets", RBAC, internal, table).await;
-    let external = match &config.external_kubeconfig_secret {
-        Some(name) => Some(all("Secrets", RBAC, seed.secrets(name, only), table).await?),
-        None => None,
-    };
-    let by_namespace = |secrets: Vec<KubeconfigSecret>| {
-        let pair = |secret: KubeconfigSecret| (secret.namespace.clone(), secret);
-        secrets.into_iter().map(pair).collect()
-    };
-    Some(Landscape {
-        clusters: clusters?,
-        internal: by_namespace(internal?),
-        external: external.map(by_namespace),
-    })
-}
+impl SeedInventory {
+    /// Lists the clusters and their kubeconfigs. If a list fails, adds a row and returns `None`.
+    pub(super) async fn list(
+        seed: &ClusterClient,
+        config: &ProberConfig,
+        table: &mut CheckTable,
+    ) -> Option<Self> {
+        let source = cluster_source(config);
+        let clusters = list_all("Clusters", RBAC, source.clusters(seed), table).await;
+        let internal = source.kubeconfigs(seed, ProbePath::Internal)?;
+        let internal = list_all("Secrets", RBAC, internal, table).await;
+        let external = match source.kubeconfigs(seed, ProbePath::External) {
+            Some(external) => Some(list_all("Secrets", RBAC, external, table).await?),
+            None => None,
+        };
+        let by_cluster = |kubeconfigs: Vec<ClusterKubeconfig>| {
+            let pair = |kubeconfig: ClusterKubeconfig| (kubeconfig.cluster.clone(), kubeconfig);
+            kubeconfigs.into_iter().map(pair).collect()
+        };
+        Some(Self {
+            clusters: clusters?,
+            internal: by_cluster(internal?),
+            external: external.map(by_cluster),
+        })
+    }
 
-impl Landscape {
-    /// The clusters that the prober would probe, or the one asked for, and rows about the others.
-    pub(super) fn to_probe(&self, only: Option<&str>, table: &mut Table) -> (Vec<&str>, Vec<Row>) {
+    /// Returns the clusters that the prober would probe, and rows about clusters that it would
+    /// not. With `only`, both are limited to that cluster. The row with the counts of all clusters
+    /// goes to `table`.
+    pub(super) fn clusters_to_probe(
+        &self,
+        only: Option<&str>,
+        table: &mut CheckTable,
+    ) -> (Vec<&str>, Vec<CheckRow>) {
         let (mut to_probe, mut rows) = (Vec::new(), Vec::new());
-        let (mut probed, mut left_out) = (0, 0);
+        let (mut probed, mut excluded) = (0, 0);
         for cluster in &self.clusters {
             let name = cluster.name.as_str();
-            let is_wanted = only.is_none_or(|only| only == name);
-            match cluster.shoot.as_ref().map(eligibility) {
-                Ok(Eligibility::Run) => {
+            let is_selected = only.is_none_or(|only| only == name);
+            match cluster.spec.as_ref().map(|spec| spec.eligibility.reason()) {
+                Ok(None) => {
                     probed += 1;
-                    to_probe.extend(is_wanted.then_some(name));
+                    to_probe.extend(is_selected.then_some(name));
                 }
-                Ok(other) => {
-                    left_out += 1;
+                Ok(Some(reason)) => {
+                    excluded += 1;
                     if only == Some(name) {
-                        let remedy = "nothing; it gets a probe when that has changed";
-                        rows.push(Row::warn(name, format!("no probe: {}", why(other)), remedy));
+                        let remedy = "no action needed; the probe starts when this changes";
+                        rows.push(CheckRow::warn(
+                            name,
+                            format!("not probed: {reason}"),
+                            remedy,
+                        ));
                     }
                 }
-                Err(problem) if is_wanted => rows.push(Row::fail(
+                Err(problem) if is_selected => rows.push(CheckRow::fail(
                     name,
-                    format!("its Shoot cannot be read: {problem}"),
-                    "it keeps the probe it has; Gardener's next reconciliation writes it anew",
+                    format!("its object cannot be read: {problem}"),
+                    "its current probe continues; fix the object, or wait until its owner does",
                 )),
                 Err(_) => {}
             }
         }
         let all = self.clusters.len();
-        table.add(Row::ok(
+        table.add(CheckRow::ok(
             "clusters",
-            format!("{all} in the seed, {probed} to be probed, {left_out} left out"),
+            format!("{all} on the seed, {probed} to be probed, {excluded} excluded"),
         ));
         if let Some(only) = only
             && !self.clusters.iter().any(|cluster| cluster.name == only)
         {
-            let remedy = "`kubectl get clusters` lists them";
-            rows.push(Row::fail(only, "there is no such Cluster", remedy));
+            let remedy = "list the clusters with `kubectl get clusters`";
+            rows.push(CheckRow::fail(only, "no such Cluster", remedy));
         }
         (to_probe, rows)
-    }
-}
-
-fn why(eligibility: Eligibility) -> String {
-    match eligibility {
-        Eligibility::Run => String::new(),
-        Eligibility::NotYet(why) => why.to_string(),
-        Eligibility::Remove(why) => why.to_string(),
     }
 }

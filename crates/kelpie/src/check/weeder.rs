@@ -8,31 +8,32 @@ use clap::{Args, ValueHint};
 use kelpie_config::{WeederConfig, weeder};
 use kelpie_core::weeder::Services;
 use kelpie_kube::leader::ElectionSettings;
-use kelpie_weeder::needs;
+use kelpie_weeder::policy_rules;
 
-use super::frame::{self, File, Output};
-use super::question::{self, all};
-use super::row::{Row, Table};
-use crate::cli::Guise;
+use super::api_server::{self, list_all};
+use super::runner::{self, ConfigFile};
+use super::table::{CheckRow, CheckTable};
+use crate::cli::Invocation;
 use crate::component::ElectionFlags;
-use crate::exit::Outcome;
-use crate::summary::counted;
+use crate::exit::ExitStatus;
+use crate::output_format::OutputFormat;
+use crate::summary::pluralize;
 use crate::weeder::LEASE;
 
-/// Where the permissions come from.
+/// The file that grants the weeder's permissions.
 const RBAC: &str = "deploy/rbac/weeder.yaml";
 
-/// Would the weeder work here?
+/// Check that the weeder can run here
 ///
-/// Looks at the configuration, the seed (version, every permission that the weeder uses) and the
-/// services that would be watched: in how many namespaces each is, and in how many it is ready.
-/// Run it with the weeder's own credentials, or what it says about permissions is about you.
-/// Nothing is written, nothing is deleted.
+/// Checks the configuration, the seed (version, every permission that the weeder uses) and the
+/// services that would be watched: the namespaces that have each service, and those in which it
+/// is not ready. Run it with the weeder's own credentials; otherwise the permissions shown are
+/// yours. It only reads: nothing is written or deleted.
 ///
-/// Exits with 0 if nothing failed, else with 1; every failed row says what to do.
+/// Exits with 0 if no row failed, otherwise with 1. Every warning and failure has a remedy.
 #[derive(Args)]
 #[command(verbatim_doc_comment)]
-pub(super) struct Weeder {
+pub(super) struct CheckWeeder {
     /// The weeder's configuration file
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     config_file: PathBuf,
@@ -41,53 +42,54 @@ pub(super) struct Weeder {
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     kubeconfig: Option<PathBuf>,
 
-    /// Only the services of this namespace
+    /// Check the services of this namespace only
     #[arg(long, value_name = "NAMESPACE")]
     namespace: Option<String>,
 
-    /// How to answer
+    /// Output format
     #[arg(short, long, value_name = "FORMAT", default_value = "text")]
-    output: Output,
+    output: OutputFormat,
 
     #[command(flatten)]
     election: ElectionFlags,
 }
 
-impl Weeder {
-    pub(super) fn run(self, started_as: Guise) -> Result<Outcome> {
+impl CheckWeeder {
+    pub(super) fn run(self, started_as: Invocation) -> Result<ExitStatus> {
         let election = self.election.check(LEASE)?;
-        let file = File {
+        let file = ConfigFile {
             path: &self.config_file,
-            guise: started_as,
+            invocation: started_as,
             parse: weeder::parse,
-            sum: |config| {
+            summarize: |config| {
                 let services = u32::try_from(config.services.len()).unwrap_or(u32::MAX);
-                counted(services, "service", "services")
+                pluralize(services, "service", "services")
             },
         };
-        frame::run(&file, self.output, async |config, table| {
-            self.look(config, election.as_ref(), table).await;
+        runner::run_with_config(&file, self.output, async |config, table| {
+            self.check(config, election.as_ref(), table).await;
         })
     }
 
-    async fn look(
+    async fn check(
         &self,
         config: &WeederConfig,
         election: Option<&ElectionSettings>,
-        table: &mut Table,
+        table: &mut CheckTable,
     ) {
-        let Some(seed) = frame::connect(self.kubeconfig.as_deref(), table).await else {
+        let Some(seed) = runner::connect(self.kubeconfig.as_deref(), table).await else {
             return;
         };
         let only = self.namespace.as_deref();
-        if !question::version(&seed, table).await
-            || !question::permissions(&seed, &needs(only, election), RBAC, table).await
+        let rules = policy_rules(only, election);
+        if !api_server::check_version(&seed, table).await
+            || !api_server::check_permissions(&seed, &rules, RBAC, table).await
         {
             return;
         }
         let names: Vec<&str> = config.services.keys().map(String::as_str).collect();
-        let slices = seed.slices(&names, only);
-        let Some(slices) = all("services", RBAC, slices, table).await else {
+        let slices = seed.endpoint_slices(&names, only);
+        let Some(slices) = list_all("services", RBAC, slices, table).await else {
             return;
         };
         let mut services = Services::new(config.readiness);
@@ -97,32 +99,33 @@ impl Weeder {
         }
         services.end_list();
         for name in names {
-            table.add(row(name, &services));
+            table.add(service_row(name, &services));
         }
     }
 }
 
-fn row(name: &str, services: &Services) -> Row {
-    let such = services.iter().filter(|(service, _)| service.name == name);
-    let (mut found, mut away) = (0, BTreeSet::new());
-    for (service, is_ready) in such {
+fn service_row(name: &str, services: &Services) -> CheckRow {
+    let with_name = services.iter().filter(|(service, _)| service.name == name);
+    let (mut found, mut not_ready) = (0, BTreeSet::new());
+    for (service, is_ready) in with_name {
         found += 1;
         if !is_ready {
-            away.insert(service.namespace.as_str());
+            not_ready.insert(service.namespace.as_str());
         }
     }
-    let namespaces = counted(found, "namespace", "namespaces");
-    match (found, away.len()) {
-        (0, _) => Row::warn(
+    let namespaces = pluralize(found, "namespace", "namespaces");
+    match (found, not_ready.len()) {
+        (0, _) => CheckRow::warn(
             name,
             "no namespace has EndpointSlices of this service",
-            "is the name the configured one, and are there clusters?",
+            "check the name in the configuration, and that the seed has clusters",
         ),
-        (_, 0) => Row::ok(name, format!("in {namespaces}, ready in all")),
-        (_, away_in) => {
-            let first = away.first().copied().unwrap_or_default();
-            let found = format!("in {namespaces}, not ready in {away_in}, such as {first}");
-            Row::warn(name, found, "its dependants are seen to when it is back")
+        (_, 0) => CheckRow::ok(name, format!("in {namespaces}, ready in all")),
+        (_, count) => {
+            let first = not_ready.first().copied().unwrap_or_default();
+            let finding = format!("in {namespaces}, not ready in {count}, such as {first}");
+            let remedy = "once it is ready again, its crash-looping dependants are deleted";
+            CheckRow::warn(name, finding, remedy)
         }
     }
 }

@@ -1,4 +1,4 @@
-//! Who acts, of several replicas.
+//! Flags of the leader election.
 
 use std::hash::{BuildHasher, RandomState};
 use std::sync::LazyLock;
@@ -8,13 +8,13 @@ use clap::Args;
 use kelpie_config::GoDuration;
 use kelpie_kube::leader::ElectionSettings;
 
-use crate::go_flags::boolean;
+use crate::go_flags::parse_bool;
 
-/// Who acts.
+/// Flags of the leader election.
 #[derive(Args)]
 #[command(next_help_heading = "Leader election")]
 pub(crate) struct ElectionFlags {
-    /// Act only while leading; a replica that does not lead observes, and takes over without a gap
+    /// Act only as the elected leader; a standby observes and takes over without a gap
     #[arg(
         long,
         value_name = "BOOL",
@@ -22,29 +22,30 @@ pub(crate) struct ElectionFlags {
         require_equals = true,
         default_value = "false",
         default_missing_value = "true",
-        value_parser = boolean
+        value_parser = parse_bool
     )]
     enable_leader_election: bool,
 
-    /// The namespace of the Lease, and of Events about objects that are in none
+    /// Namespace for the Lease and for Events on cluster-scoped objects
     #[arg(long, value_name = "NAMESPACE", default_value = "garden")]
     leader_election_namespace: String,
 
-    /// How long the others wait after the last renewal they saw
+    /// Time that standbys wait after the last renewal they saw
     #[arg(long, value_name = "DURATION", default_value = "15s")]
     leader_elect_lease_duration: GoDuration,
 
-    /// How long the leader acts after its last renewal
+    /// Time that the leader acts after its last renewal
     #[arg(long, value_name = "DURATION", default_value = "10s")]
     leader_elect_renew_deadline: GoDuration,
 
-    /// How often it renews, and the others look
+    /// Time between renewals of the leader, and between reads of the standbys
     #[arg(long, value_name = "DURATION", default_value = "2s")]
     leader_elect_retry_period: GoDuration,
 }
 
 impl ElectionFlags {
-    /// Where the leader is elected, if it is; `lease`: the name of the Lease.
+    /// Validates the flags. Returns `None` if there is no election. `lease` is the name of the
+    /// Lease.
     pub(crate) fn check(&self, lease: &str) -> Result<Option<ElectionSettings>> {
         let settings = ElectionSettings {
             namespace: self.leader_election_namespace.clone(),
@@ -69,13 +70,13 @@ impl ElectionFlags {
         Ok(self.enable_leader_election.then_some(settings))
     }
 
-    /// The namespace of the Lease.
+    /// Returns the namespace of the Lease.
     pub(crate) fn namespace(&self) -> &str {
         &self.leader_election_namespace
     }
 }
 
-/// A name that no other replica has, and no other process before this one: the same whenever asked.
+/// Returns the identity of this process, which no other replica and no earlier process has.
 pub(crate) fn identity() -> String {
     static SUFFIX: LazyLock<String> = LazyLock::new(suffix);
     let host = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
@@ -86,8 +87,9 @@ pub(crate) fn identity() -> String {
     format!("{host}_{}", *SUFFIX)
 }
 
-/// Chance, for host and process id are not enough: replicas in the network of one host share its name,
-/// and each of them is process 1. From the system, for they may also start at the same moment.
+/// Returns a random suffix. Host name and process id are not enough: replicas on the host network
+/// share its name, and each of them is process 1. The system provides the randomness, because
+/// replicas may start at the same moment.
 fn suffix() -> String {
     format!("{:016x}", RandomState::new().hash_one(()))
 }
@@ -97,7 +99,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn replicas_of_one_host_and_process_id_have_names_of_their_own() {
+    fn identity_is_unique_per_process() {
         let identity = identity();
         let (_, own) = identity.rsplit_once('_').unwrap();
         assert_ne!(own, std::process::id().to_string());
@@ -106,7 +108,7 @@ mod tests {
     }
 
     #[test]
-    fn a_process_has_one_name() {
+    fn identity_is_stable() {
         assert_eq!(identity(), identity());
     }
 }

@@ -1,14 +1,14 @@
-//! What is logged, and how.
+//! Flags of the log.
 
 use clap::Args;
 
-use crate::go_flags::{boolean, zap_level};
+use crate::go_flags::{parse_bool, parse_zap_level};
 use crate::log::{self, LogFormat, LogLevel};
 
-/// What is logged, and how.
+/// Flags of the log.
 #[derive(Args)]
 pub(crate) struct PlainLoggingFlags {
-    /// How a line looks
+    /// Format of a log line
     #[arg(
         long,
         value_name = "FORMAT",
@@ -17,7 +17,7 @@ pub(crate) struct PlainLoggingFlags {
     )]
     log_format: LogFormat,
 
-    /// What is worth a line
+    /// Lowest level that is logged
     #[arg(
         long,
         value_name = "LEVEL",
@@ -28,50 +28,50 @@ pub(crate) struct PlainLoggingFlags {
 }
 
 impl PlainLoggingFlags {
-    /// From now on.
+    /// Starts logging to standard error.
     pub(crate) fn start(&self) {
         log::start(self.log_format, self.log_level);
     }
 }
 
-/// What is logged, and how; zap's flags are understood too.
+/// Flags of the log, with zap's flags.
 #[derive(Args)]
 #[command(next_help_heading = "Logging")]
 pub(crate) struct LoggingFlags {
-    /// How a line looks [default: text]
+    /// Format of a log line [default: text]
     #[arg(long, value_name = "FORMAT")]
     log_format: Option<LogFormat>,
 
-    /// What is worth a line: error, warn, info, debug, or zap's number
-    #[arg(long, value_name = "LEVEL", default_value = "info", value_parser = zap_level)]
+    /// Lowest level that is logged: error, warn, info, debug, or zap's number
+    #[arg(long, value_name = "LEVEL", default_value = "info", value_parser = parse_zap_level)]
     zap_log_level: LogLevel,
 
     /// The same as --log-format: json, or console for text
     #[arg(long, value_name = "ENCODER")]
     zap_encoder: Option<String>,
 
-    /// Accepted for dependency-watchdog's sake
+    /// Ignored; accepted for compatibility with dependency-watchdog
     #[arg(
         long,
         value_name = "BOOL",
         num_args = 0..=1,
         require_equals = true,
         default_missing_value = "true",
-        value_parser = boolean
+        value_parser = parse_bool
     )]
     zap_devel: Option<bool>,
 
-    /// Accepted for dependency-watchdog's sake
+    /// Ignored; accepted for compatibility with dependency-watchdog
     #[arg(long, value_name = "LEVEL")]
     zap_stacktrace_level: Option<String>,
 
-    /// Accepted for dependency-watchdog's sake: times are RFC 3339
+    /// Ignored; accepted for compatibility with dependency-watchdog. Times are RFC 3339
     #[arg(long, value_name = "ENCODING")]
     zap_time_encoding: Option<String>,
 }
 
 impl LoggingFlags {
-    /// From now on.
+    /// Starts logging to standard error.
     pub(crate) fn start(&self) {
         let by_zap = match self.zap_encoder.as_deref() {
             Some("json") => Some(LogFormat::Json),

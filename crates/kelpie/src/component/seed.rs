@@ -1,20 +1,20 @@
-//! How the seed is reached.
+//! Flags of the connection to the seed.
 
 use std::path::PathBuf;
 
 use clap::{Args, ValueHint};
-use kelpie_kube::seed::SeedOptions;
+use kelpie_kube::client::ClientOptions;
 
-/// How the seed is reached.
+/// Flags of the connection to the seed.
 #[derive(Args)]
 #[command(next_help_heading = "Seed")]
 pub(crate) struct SeedFlags {
-    /// The seed's kubeconfig [default: $KUBECONFIG, in-cluster, ~/.kube/config]
+    /// Kubeconfig of the seed [default: $KUBECONFIG, in-cluster, ~/.kube/config]
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     kubeconfig: Option<PathBuf>,
 
-    /// Routine requests to the seed per second; -1 for no limit, 0 for the default. What is urgent is
-    /// never held back
+    /// Routine requests to the seed per second; -1 for no limit, 0 for the default. Fencing
+    /// requests are never limited
     #[arg(
         long,
         value_name = "QPS",
@@ -23,18 +23,18 @@ pub(crate) struct SeedFlags {
     )]
     kube_api_qps: f32,
 
-    /// Routine requests to the seed that may come at once; 0 for the default
+    /// Routine requests to the seed that may be sent at once; 0 for the default
     #[arg(long, value_name = "N", default_value_t = 10)]
     kube_api_burst: u32,
 
-    /// Accepted for dependency-watchdog's sake: every cluster has its own task
+    /// Ignored; accepted for compatibility with dependency-watchdog. Every cluster has its own task
     #[arg(long, value_name = "N", default_value_t = 1, hide_default_value = true)]
     concurrent_reconciles: u32,
 }
 
 impl SeedFlags {
-    pub(crate) fn options(&self, component: &str) -> SeedOptions {
-        SeedOptions {
+    pub(crate) fn options(&self, component: &str) -> ClientOptions {
+        ClientOptions {
             kubeconfig: self.kubeconfig.clone(),
             qps: self.kube_api_qps,
             burst: self.kube_api_burst,

@@ -1,4 +1,4 @@
-//! What is served: numbers, state, health.
+//! Servers of a component: metrics, state page, health checks.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -6,7 +6,7 @@ use std::time::Duration;
 use anyhow::Result;
 use axum::Router;
 use clap::Args;
-use kelpie_health::{Health, Pulse, Readiness, ReadyHandle, Settings};
+use kelpie_health::{Health, HealthSettings, LoopHeartbeat, Readiness, ReadyHandle};
 use prometheus_client::registry::Registry;
 use tokio_util::sync::CancellationToken;
 use tracing::info;
@@ -16,11 +16,11 @@ use crate::bind::BindAddress;
 /// The loop that follows the seed turns at least every 5 s.
 const LONGEST_TURN: Duration = Duration::from_mins(1);
 
-/// What is served, and where.
+/// Flags of the servers.
 #[derive(Args)]
 #[command(next_help_heading = "Serving (HOST:PORT; :PORT for all interfaces; 0 for nothing)")]
 pub(crate) struct ServingFlags {
-    /// Where /metrics and /debug/state are
+    /// Address of /metrics and /debug/state
     #[arg(
         long = "metrics-bind-addr",
         value_name = "ADDR",
@@ -28,7 +28,7 @@ pub(crate) struct ServingFlags {
     )]
     metrics: BindAddress,
 
-    /// Where /livez, /readyz and /healthz are
+    /// Address of /livez, /readyz and /healthz
     #[arg(
         long = "health-bind-addr",
         value_name = "ADDR",
@@ -36,59 +36,63 @@ pub(crate) struct ServingFlags {
     )]
     health: BindAddress,
 
-    /// Accepted for dependency-watchdog's sake: nothing is served there
+    /// Ignored; accepted for compatibility with dependency-watchdog
     #[arg(long = "pprof-bind-addr", value_name = "ADDR")]
     _pprof: Option<String>,
 }
 
-/// The loop of a component that must not stop, and what must be there before it is of use.
+/// The main loop of a component, and the condition for its readiness.
 pub(crate) struct Loop {
-    /// As livez calls it.
+    /// The name of the livez check.
     pub(crate) name: &'static str,
     pub(crate) longest_turn: Duration,
-    /// As readyz calls what must be there: the cluster that it has to know, most often.
+    /// The name of the readyz component, usually the cluster that has to be known.
     pub(crate) ready: &'static str,
 }
 
-/// A component that is served, before it runs.
+/// The servers of a component that does not run yet.
 pub(crate) struct Served {
-    pulse: Pulse,
+    heartbeat: LoopHeartbeat,
     ready: ReadyHandle,
     over: CancellationToken,
 }
 
 impl ServingFlags {
-    /// Serves in the background: metrics and `state`, and the health checks.
+    /// Starts to serve metrics, `state` and the health checks in the background.
     pub(crate) async fn open(
         &self,
         mut registry: Registry,
         state: Router,
         turning: &Loop,
     ) -> Result<Served> {
-        let (health, pulse, ready) = turning.checks(&mut registry)?;
+        let (health, heartbeat, ready) = turning.checks(&mut registry)?;
         let numbers = kelpie_health::metrics(Arc::new(registry)).merge(state);
         let checks = kelpie_health::routes(health.clone()).merge(kelpie_health::healthz(health));
         let over = CancellationToken::new();
         serve(&self.metrics, "metrics", numbers, &over).await?;
         serve(&self.health, "health", checks, &over).await?;
-        Ok(Served { pulse, ready, over })
+        Ok(Served {
+            heartbeat,
+            ready,
+            over,
+        })
     }
 }
 
 impl Served {
-    /// Runs the component to its end: answers are given until then.
+    /// Runs the component to its end. The servers answer until then.
     pub(crate) async fn during<F: Future<Output = ()>>(
         self,
-        component: impl FnOnce(Pulse, ReadyHandle) -> F,
+        component: impl FnOnce(LoopHeartbeat, ReadyHandle) -> F,
     ) {
-        component(self.pulse, self.ready).await;
+        component(self.heartbeat, self.ready).await;
         self.over.cancel();
-        info!("ended");
+        info!("stopped");
     }
 }
 
 impl Loop {
-    /// One that follows the seed.
+    /// The loop of a component that follows the seed.
     pub(crate) const fn of_seed(name: &'static str) -> Self {
         Self {
             name,
@@ -97,19 +101,22 @@ impl Loop {
         }
     }
 
-    /// The checks of livez and readyz, with their handles.
-    pub(crate) fn checks(&self, registry: &mut Registry) -> Result<(Health, Pulse, ReadyHandle)> {
-        let mut checks = Health::builder(Settings::default(), registry);
-        let pulse = Pulse::new(self.longest_turn);
+    /// Creates the checks of livez and readyz, with their handles.
+    pub(crate) fn checks(
+        &self,
+        registry: &mut Registry,
+    ) -> Result<(Health, LoopHeartbeat, ReadyHandle)> {
+        let mut checks = Health::builder(HealthSettings::default(), registry);
+        let heartbeat = LoopHeartbeat::new(self.longest_turn);
         let readiness = Readiness::new();
         let ready = readiness.handle(self.ready);
-        checks.livez(self.name, pulse.clone());
+        checks.livez(self.name, heartbeat.clone());
         checks.readyz("components", readiness);
-        Ok((checks.build()?, pulse, ready))
+        Ok((checks.build()?, heartbeat, ready))
     }
 }
 
-/// Serves pages in the background until `over`, if they are to be served at all.
+/// Serves pages in the background until `over`, unless the address is disabled.
 async fn serve(
     address: &BindAddress,
     what: &str,

@@ -1,4 +1,4 @@
-//! Ctrl-C, for who does not wait in a runtime.
+//! Ctrl-C, for code that does not wait in a runtime.
 
 use std::sync::mpsc::{self, Receiver};
 use std::time::Duration;
@@ -9,11 +9,11 @@ use tokio_util::sync::CancellationToken;
 
 use crate::signals;
 
-/// Tells when somebody wants it to end.
+/// Listens for the signals that end the demo.
 pub(super) struct Interrupt {
-    told: Receiver<()>,
+    interrupted: Receiver<()>,
     token: CancellationToken,
-    /// Listens on a thread of its own: the stage's runtime lives in another time.
+    /// Listens on its own thread, because the simulation's runtime has virtual time.
     _listener: Runtime,
 }
 
@@ -24,34 +24,34 @@ impl Interrupt {
             .enable_io()
             .build()
             .context("cannot start the runtime")?;
-        let (tell, told) = mpsc::channel();
+        let (sender, interrupted) = mpsc::channel();
         let token = listener.block_on(async {
-            let shutdown = signals::shutdown()?;
+            let shutdown = signals::shutdown_token()?;
             let token = shutdown.clone();
             tokio::spawn(async move {
                 shutdown.cancelled().await;
-                // Nobody is left to be told at the end.
-                let _ = tell.send(());
+                // Fails only if the demo has ended and dropped the receiver.
+                let _ = sender.send(());
             });
             anyhow::Ok(token)
         })?;
         Ok(Self {
-            told,
+            interrupted,
             token,
             _listener: listener,
         })
     }
 
-    /// Waits for it, so long at most.
-    pub(super) fn is_told_within(&self, time: Duration) -> bool {
-        self.told.recv_timeout(time).is_ok()
+    /// Waits for a signal, at most for `timeout`. Returns true if one arrived.
+    pub(super) fn wait(&self, timeout: Duration) -> bool {
+        self.interrupted.recv_timeout(timeout).is_ok()
     }
 
-    pub(super) fn is_told(&self) -> bool {
+    pub(super) fn is_interrupted(&self) -> bool {
         self.token.is_cancelled()
     }
 
-    /// Cancelled when it is told, for who does wait in a runtime.
+    /// Returns a token that a signal cancels, for code that waits in a runtime.
     pub(super) fn token(&self) -> &CancellationToken {
         &self.token
     }

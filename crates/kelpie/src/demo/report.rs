@@ -1,4 +1,4 @@
-//! What it came to, with Kelpie and without.
+//! The report at the end: the damage with and without Kelpie.
 
 use std::fmt::Write;
 
@@ -7,35 +7,40 @@ use anyhow::Result;
 use kelpie_sim::Damage;
 use serde::Serialize;
 
-use super::plot::Plot;
-use super::story::Deeds;
-use crate::summary::counted;
+use super::setup::DemoSetup;
+use super::timeline::ActionCounts;
+use crate::summary::pluralize;
 
-/// The damage of the same scenario and seed, twice.
+/// The damage of two simulations with the same setup.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
-pub(super) struct Report<'a> {
+pub(super) struct DamageReport<'a> {
     scenario: &'a str,
-    seed: u64,
+    #[serde(rename = "seed")]
+    rng_seed: u64,
     clusters: usize,
     nodes: usize,
     with: Damage,
     without: Damage,
     #[serde(skip)]
-    deeds: Deeds,
+    actions: ActionCounts,
 }
 
-impl<'a> Report<'a> {
-    /// With Kelpie, who did these deeds, and without.
-    pub(super) fn new(plot: &'a Plot, deeds: Deeds, (with, without): (Damage, Damage)) -> Self {
+impl<'a> DamageReport<'a> {
+    /// Takes the damage with Kelpie, which did `actions`, and the damage without.
+    pub(super) fn new(
+        setup: &'a DemoSetup,
+        actions: ActionCounts,
+        (with, without): (Damage, Damage),
+    ) -> Self {
         Self {
-            scenario: &plot.scenario.name,
-            seed: plot.plan.seed,
-            clusters: plot.plan.clusters,
-            nodes: plot.plan.nodes,
+            scenario: &setup.scenario.name,
+            rng_seed: setup.plan.rng_seed,
+            clusters: setup.plan.clusters,
+            nodes: setup.plan.nodes,
             with,
             without,
-            deeds,
+            actions,
         }
     }
 
@@ -47,13 +52,13 @@ impl<'a> Report<'a> {
         let bold = Style::new().bold();
         let mut text = format!(
             "\n{bold}{:<24}{:>14}{:>16}{bold:#}\n",
-            "what it came to", "with Kelpie", "without"
+            "result", "with Kelpie", "without"
         );
         let count = |number: u64| number.to_string();
         let Self { with, without, .. } = self;
         let mut rows = vec![
             (
-                "nodes gone Unknown",
+                "nodes turned Unknown",
                 count(with.nodes_unknown),
                 count(without.nodes_unknown),
             ),
@@ -68,46 +73,54 @@ impl<'a> Report<'a> {
                 count(without.pods_evicted),
             ),
         ];
-        let lost = [with, without].map(|damage| damage.api_seconds_lost);
-        if lost.into_iter().any(|lost| lost > 0.0) {
-            let [with, without] = lost.map(minutes);
-            rows.push(("API server minutes lost", with, without));
+        let downtime = [with, without].map(|damage| damage.api_seconds_lost);
+        if downtime.into_iter().any(|seconds| seconds > 0.0) {
+            let [with, without] = downtime.map(minutes);
+            rows.push(("API server downtime, min", with, without));
         }
         let [with, without] = [with, without].map(|damage| damage.seconds_to_normal.map(minutes));
         let never = || "never".to_owned();
         rows.push((
-            "minutes to normal",
+            "recovery time, min",
             with.unwrap_or_else(never),
             without.unwrap_or_else(never),
         ));
-        for (words, with, without) in rows {
-            let _ = writeln!(text, "{words:<24}{with:>14}{without:>16}");
+        for (label, with, without) in rows {
+            let _ = writeln!(text, "{label:<24}{with:>14}{without:>16}");
         }
-        let _ = writeln!(text, "\n{}", self.closeness());
-        if self.deeds.weeded > 0 {
-            let pods = counted(self.deeds.weeded, "crashing pod", "crashing pods");
-            let _ = writeln!(
-                text,
-                "{pods} deleted when etcd was back, and made anew at once."
+        let _ = writeln!(text, "\n{}", self.fence_summary());
+        if self.actions.weeded > 0 {
+            let pods = pluralize(
+                self.actions.weeded,
+                "crash-looping pod",
+                "crash-looping pods",
             );
+            let _ = writeln!(text, "{pods} deleted and recreated once etcd was back.");
         }
         text
     }
 
-    /// How close it was.
-    fn closeness(&self) -> String {
-        let Deeds { fences, late, .. } = self.deeds;
+    /// Describes the fences with their smallest margin.
+    fn fence_summary(&self) -> String {
+        let ActionCounts { fences, late, .. } = self.actions;
         if fences == 0 {
             return "Nothing was fenced.".to_owned();
         }
-        let fences = counted(fences, "fence", "fences");
+        let fence_count = pluralize(fences, "fence", "fences");
         if late > 0 {
-            return format!("{fences}, {late} of them too late.");
+            return format!("{fence_count}, {late} too late.");
         }
         let margins = self.with.margins.iter().copied();
         match margins.reduce(f64::min) {
-            Some(least) => format!("{fences}, each in time: {least:.1} s or more to spare."),
-            None => format!("{fences}, none too late."),
+            Some(margin) if fences == 1 => {
+                format!("{fence_count}, in time: {margin:.1} s before its deadline.")
+            }
+            Some(margin) => {
+                format!(
+                    "{fence_count}, all in time: at least {margin:.1} s before their deadlines."
+                )
+            }
+            None => format!("{fence_count}, none too late."),
         }
     }
 }

@@ -5,67 +5,67 @@ use std::time::Duration;
 
 use anyhow::Result;
 use axum::Router;
-use kelpie_health::{Pulse, Readiness};
-use kelpie_kube::WallClock;
-use kelpie_kube::seed::Seed;
+use kelpie_health::{LoopHeartbeat, Readiness};
+use kelpie_kube::SystemClock;
+use kelpie_kube::client::ClusterClient;
 use kelpie_prober::Prober;
-use kelpie_sim::{Landscape, Link, Order, Process};
+use kelpie_sim::{Landscape, ProcessLink, ReplicaCommand, SimProcess};
 use kelpie_weeder::Weeder;
 use prometheus_client::registry::Registry;
 use tokio_util::sync::CancellationToken;
 
-use crate::cli::Guise;
+use crate::cli::Invocation;
 use crate::config_file;
 
-/// How they are known.
+/// The names under which the seed knows the components.
 const PROBER: &str = "kelpie-prober";
 const WEEDER: &str = "kelpie-weeder";
 
-/// Both; the prober does what the script says happens to it.
+/// The prober and the weeder. Faults of the scenario can crash and pause the prober.
 pub(super) struct Watchdog {
     landscape: Landscape,
-    /// `None`: it has crashed.
-    prober: Option<Replica>,
-    weeder: Replica,
+    /// `None` after a crash.
+    prober: Option<ComponentProcess>,
+    weeder: ComponentProcess,
 }
 
-/// It shows what it would serve: its numbers and its state.
-type Replica = Process<Router>;
+/// A component with its HTTP routes: metrics and state page.
+type ComponentProcess = SimProcess<Router>;
 
 impl Watchdog {
-    /// To be called in the stage's runtime.
+    /// Starts both components. Must be called in the simulation's runtime.
     pub(super) fn start(landscape: &Landscape) -> Result<Self> {
         Ok(Self {
             landscape: landscape.clone(),
-            prober: Some(prober(landscape)?),
-            weeder: weeder(landscape)?,
+            prober: Some(start_prober(landscape)?),
+            weeder: start_weeder(landscape)?,
         })
     }
 
-    /// Does what the script says.
-    pub(super) fn follow_orders(&mut self) -> Result<()> {
-        for order in self.landscape.take_orders() {
-            match order {
-                Order::Start if self.prober.is_some() => {}
-                Order::Start => self.prober = Some(prober(&self.landscape)?),
-                Order::Crash => self.prober.take().into_iter().for_each(Process::crash),
-                Order::Pause => self.prober.iter().for_each(Process::pause),
-                Order::Resume => self.prober.iter().for_each(Process::resume),
+    /// Applies the commands of the scenario's faults to the prober.
+    pub(super) fn apply_commands(&mut self) -> Result<()> {
+        for command in self.landscape.take_commands() {
+            match command {
+                ReplicaCommand::Start if self.prober.is_some() => {}
+                ReplicaCommand::Start => self.prober = Some(start_prober(&self.landscape)?),
+                ReplicaCommand::Crash => self.prober.take().into_iter().for_each(SimProcess::crash),
+                ReplicaCommand::Pause => self.prober.iter().for_each(SimProcess::pause),
+                ReplicaCommand::Resume => self.prober.iter().for_each(SimProcess::resume),
             }
         }
         Ok(())
     }
 
-    /// What the prober, if it is there, and the weeder have to show.
-    pub(super) fn pages(&self) -> (Option<Router>, Router) {
-        let prober = self.prober.as_ref().map(|prober| prober.shows.clone());
-        (prober, self.weeder.shows.clone())
+    /// Returns the HTTP routes of the prober, if it runs, and of the weeder.
+    pub(super) fn routes(&self) -> (Option<Router>, Router) {
+        let prober = self.prober.as_ref().map(|prober| prober.exposed.clone());
+        (prober, self.weeder.exposed.clone())
     }
 }
 
-fn prober(landscape: &Landscape) -> Result<Replica> {
-    let config = config_file::gardeners_prober(Guise::Kelpie)?;
-    let options = kelpie_prober::Options {
+fn start_prober(landscape: &Landscape) -> Result<ComponentProcess> {
+    let config = config_file::gardener_prober(Invocation::Kelpie)?;
+    let options = kelpie_prober::ProberOptions {
         dry_run: false,
         fresh_connections: false,
         election: None,
@@ -75,15 +75,19 @@ fn prober(landscape: &Landscape) -> Result<Replica> {
     let (link, seed) = connect(landscape, PROBER)?;
     let mut registry = Registry::default();
     let prober = Prober::new(config, options, seed, &mut registry);
-    let pages = kelpie_health::metrics(Arc::new(registry)).merge(prober.routes());
-    let over = CancellationToken::new();
-    let work = prober.run(over.clone(), pulse(), Readiness::new().handle("seed"));
-    Ok(Process::start(link, over, pages, work))
+    let routes = kelpie_health::metrics(Arc::new(registry)).merge(prober.routes());
+    let shutdown = CancellationToken::new();
+    let run = prober.run(
+        shutdown.clone(),
+        heartbeat(),
+        Readiness::new().handle("seed"),
+    );
+    Ok(SimProcess::start(link, shutdown, routes, run))
 }
 
-fn weeder(landscape: &Landscape) -> Result<Replica> {
-    let config = config_file::gardeners_weeder(Guise::Kelpie)?;
-    let options = kelpie_weeder::Options {
+fn start_weeder(landscape: &Landscape) -> Result<ComponentProcess> {
+    let config = config_file::gardener_weeder(Invocation::Kelpie)?;
+    let options = kelpie_weeder::WeederOptions {
         dry_run: false,
         namespace: None,
         election: None,
@@ -91,20 +95,20 @@ fn weeder(landscape: &Landscape) -> Result<Replica> {
     };
     let (link, seed) = connect(landscape, WEEDER)?;
     let mut registry = Registry::default();
-    let over = CancellationToken::new();
-    let weeder = Weeder::new(config, options, seed, &mut registry, over.clone());
-    let pages = kelpie_health::metrics(Arc::new(registry)).merge(weeder.routes());
-    let work = weeder.run(pulse(), Readiness::new().handle("seed"));
-    Ok(Process::start(link, over, pages, work))
+    let shutdown = CancellationToken::new();
+    let weeder = Weeder::new(config, options, seed, &mut registry, shutdown.clone());
+    let routes = kelpie_health::metrics(Arc::new(registry)).merge(weeder.routes());
+    let run = weeder.run(heartbeat(), Readiness::new().handle("seed"));
+    Ok(SimProcess::start(link, shutdown, routes, run))
 }
 
-fn pulse() -> Pulse {
-    Pulse::new(Duration::from_mins(1))
+fn heartbeat() -> LoopHeartbeat {
+    LoopHeartbeat::new(Duration::from_mins(1))
 }
 
-fn connect(landscape: &Landscape, name: &str) -> Result<(Link, Seed)> {
+fn connect(landscape: &Landscape, name: &str) -> Result<(ProcessLink, ClusterClient)> {
     let link = landscape.link(name);
-    let wall = WallClock::new(landscape.watchdog_clock());
-    let seed = Seed::inside(&link.network(), wall, &landscape.seed_url(), name)?;
+    let clock = SystemClock::new(landscape.watchdog_clock());
+    let seed = ClusterClient::in_process(&link.network(), clock, &landscape.seed_url(), name)?;
     Ok((link, seed))
 }

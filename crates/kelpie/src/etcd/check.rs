@@ -1,148 +1,145 @@
-//! `kelpie etcd check`.
+//! The subcommand `kelpie etcd check`.
 
 use std::fmt::Write;
 use std::time::Duration;
 
 use anstyle::{AnsiColor, Style};
 use anyhow::{Context, Result};
-use clap::{Args, ValueEnum};
-use kelpie_health::{Finding, Group, Health, Report};
+use clap::Args;
+use kelpie_health::{CheckGroup, CheckReport, Health, HealthReport};
 use prometheus_client::registry::Registry;
 use serde::Serialize;
 use tokio::runtime;
 use tokio::time::timeout;
 
 use super::member::MemberFlags;
-use crate::exit::Outcome;
+use crate::exit::ExitStatus;
+use crate::output_format::OutputFormat;
 use crate::terminal;
 
-/// The first call connects, and logs in where there is a user.
+/// Time limit of the first call, which connects and, with a user, logs in.
 const WARM_UP: Duration = Duration::from_secs(1);
 
-/// Run every check once and show what each says
+/// Run every check once and show the results
 ///
-/// Exits with 0 if every check of livez and readyz is ok, with 1 if not.
+/// Exits with 0 if every check of livez and readyz passes, and with 1 otherwise.
 #[derive(Args)]
-pub(crate) struct Check {
+pub(crate) struct EtcdCheck {
     #[command(flatten)]
     member: MemberFlags,
 
-    /// How to answer
+    /// Output format
     #[arg(short, long, value_name = "FORMAT", default_value = "text")]
-    output: Output,
+    output: OutputFormat,
 }
 
-#[derive(Clone, Copy, Debug, ValueEnum)]
-enum Output {
-    /// A table
-    Text,
-    /// One JSON object
-    Json,
-}
-
-/// One line of the answer.
+/// The result of one check.
 #[derive(Serialize)]
-struct Line {
+struct EtcdCheckRow {
     group: &'static str,
     name: String,
     ok: bool,
-    /// How long it took.
+    /// The duration of the check.
     milliseconds: f64,
+    /// `null` if the check passed.
     reason: Option<String>,
 }
 
 #[derive(Serialize)]
-struct Answer {
+struct EtcdCheckResult {
     endpoint: String,
     ok: bool,
-    checks: Vec<Line>,
+    checks: Vec<EtcdCheckRow>,
 }
 
-impl Check {
-    pub(crate) fn run(&self) -> Result<Outcome> {
+impl EtcdCheck {
+    pub(crate) fn run(&self) -> Result<ExitStatus> {
         let options = self.member.options(false)?;
-        let endpoint = self.member.target()?.endpoint.to_string();
+        let endpoint = self.member.config()?.endpoint.to_string();
         let runtime = runtime::Builder::new_current_thread().enable_all().build();
         let runtime = runtime.context("cannot start the runtime")?;
         let (livez, readyz) = runtime.block_on(async {
             let member = self.member.member()?;
-            // Connection and log-in belong to no check.
+            // Connecting and logging in must not count against the first check.
             let _ = timeout(WARM_UP, member.status()).await;
-            let health = kelpie_etcd::checks(&member, &options, &mut Registry::default())?;
-            anyhow::Ok(both(&health).await)
+            let health = kelpie_etcd::member_health(&member, &options, &mut Registry::default())?;
+            anyhow::Ok(probe_both(&health).await)
         })?;
-        let line = |report: &Report, found: &Finding| {
+        let row = |report: &HealthReport, check: &CheckReport| {
             let deadline = options.health.deadline(report.group);
-            let reason = found
-                .verdict
+            let reason = check
+                .result
                 .as_ref()
                 .err()
                 .map(|reason| match reason.as_str() {
-                    // There is no earlier run to go by.
+                    // Every check runs for the first time, so this always means a timeout.
                     "not known yet" => format!("no answer within {deadline:?}"),
                     reason => reason.to_owned(),
                 });
-            Line {
+            EtcdCheckRow {
                 group: report.group.as_str(),
-                name: found.name.to_string(),
+                name: check.name.to_string(),
                 ok: reason.is_none(),
-                milliseconds: (found.took.as_secs_f64() * 10_000.0).round() / 10.0,
+                milliseconds: (check.took.as_secs_f64() * 10_000.0).round() / 10.0,
                 reason,
             }
         };
         let reports = [&livez, &readyz];
-        let lines = reports
+        let rows = reports
             .iter()
-            .flat_map(|report| report.findings.iter().map(|found| line(report, found)));
-        let answer = Answer {
+            .flat_map(|report| report.checks.iter().map(|check| row(report, check)));
+        let result = EtcdCheckResult {
             endpoint,
             ok: livez.is_ok() && readyz.is_ok(),
-            checks: lines.collect(),
+            checks: rows.collect(),
         };
         let text = match self.output {
-            Output::Text => table(&answer),
-            Output::Json => format!("{}\n", serde_json::to_string_pretty(&answer)?),
+            OutputFormat::Text => table(&result),
+            OutputFormat::Json => format!("{}\n", serde_json::to_string_pretty(&result)?),
         };
-        terminal::stdout(&text).context("cannot write the answer")?;
-        Ok(if answer.ok {
-            Outcome::Success
+        terminal::stdout(&text).context("cannot write the result")?;
+        Ok(if result.ok {
+            ExitStatus::Success
         } else {
-            Outcome::Failure
+            ExitStatus::Failure
         })
     }
 }
 
-/// At the same time, so that calls are shared.
-async fn both(health: &Health) -> (Report, Report) {
-    tokio::join!(health.probe(Group::Livez), health.probe(Group::Readyz))
+/// Probes both groups concurrently, so that they share their calls.
+async fn probe_both(health: &Health) -> (HealthReport, HealthReport) {
+    tokio::join!(
+        health.probe(CheckGroup::Livez),
+        health.probe(CheckGroup::Readyz)
+    )
 }
 
-fn table(answer: &Answer) -> String {
+fn table(result: &EtcdCheckResult) -> String {
     let (good, bad) = (
         Style::new().fg_color(Some(AnsiColor::Green.into())),
         Style::new().bold().fg_color(Some(AnsiColor::Red.into())),
     );
     let bold = Style::new().bold();
-    let names = answer.checks.iter().map(|line| line.name.len());
+    let names = result.checks.iter().map(|row| row.name.len());
     let width = names.max().unwrap_or_default();
     let mut text = format!(
         "{bold}GROUP   {:<width$}  STATE   TOOK       WHY{bold:#}\n",
         "CHECK"
     );
-    for line in &answer.checks {
-        let (style, state) = if line.ok {
+    for row in &result.checks {
+        let (style, state) = if row.ok {
             (good, "ok")
         } else {
             (bad, "failed")
         };
-        let took = format!("{:.1}ms", line.milliseconds);
-        let why = line.reason.as_deref().unwrap_or_default();
-        let row = format!(
-            "{:<6}  {:<width$}  {style}{state:<6}{style:#}  {took:<9}  {why}",
-            line.group, line.name
+        let took = format!("{:.1}ms", row.milliseconds);
+        let reason = row.reason.as_deref().unwrap_or_default();
+        let line = format!(
+            "{:<6}  {:<width$}  {style}{state:<6}{style:#}  {took:<9}  {reason}",
+            row.group, row.name
         );
         // Writing to a String cannot fail.
-        let _ = writeln!(text, "{}", row.trim_end());
+        let _ = writeln!(text, "{}", line.trim_end());
     }
     text
 }
@@ -152,23 +149,23 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_table_has_a_row_per_check() {
-        let line = |check: &str, reason: Option<&str>| Line {
+    fn table_has_a_row_per_check() {
+        let row = |check: &str, reason: Option<&str>| EtcdCheckRow {
             group: "readyz",
             name: check.to_owned(),
             ok: reason.is_none(),
             milliseconds: 1.25,
             reason: reason.map(str::to_owned),
         };
-        let answer = Answer {
+        let result = EtcdCheckResult {
             endpoint: "http://127.0.0.1:2379".to_owned(),
             ok: false,
             checks: vec![
-                line("data_corruption", None),
-                line("read_index", Some("no leader")),
+                row("data_corruption", None),
+                row("read_index", Some("no leader")),
             ],
         };
-        let text = anstream::adapter::strip_str(&table(&answer)).to_string();
+        let text = anstream::adapter::strip_str(&table(&result)).to_string();
         assert_eq!(
             text,
             "GROUP   CHECK            STATE   TOOK       WHY\n\

@@ -1,4 +1,4 @@
-//! The flags that say which member, and how it is asked.
+//! The flags that name the member and choose the checks.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -7,21 +7,24 @@ use std::time::Duration;
 use anyhow::Result;
 use clap::{ArgAction, Args};
 use kelpie_config::GoDuration;
-use kelpie_etcd::{Access, Address, Member, Options, Remote, Selection, Target, User};
-use kelpie_health::Settings;
-use kelpie_net::FilePaths;
+use kelpie_etcd::{
+    EnabledChecks, EtcdOptions, EtcdUser, Member, MemberConfig, MemberUrl, RemoteMember,
+    TlsCredentials,
+};
+use kelpie_health::HealthSettings;
+use kelpie_net::TlsFilePaths;
 use secrecy::SecretString;
 
 use super::usage;
 
 const DEFAULT_ENDPOINT: &str = "127.0.0.1:2379";
 
-/// Which member, and how it is asked.
+/// The flags that name the member and choose the checks.
 #[derive(Args)]
 pub(crate) struct MemberFlags {
-    /// The client URL of the member: exactly one
+    /// Client URL of the member (exactly one)
     ///
-    /// Without a scheme it is https if certificates are given, http if not.
+    /// The default scheme is https if certificates are given, and http otherwise.
     #[arg(
         long,
         value_name = "URL",
@@ -32,7 +35,7 @@ pub(crate) struct MemberFlags {
     )]
     endpoints: Vec<String>,
 
-    /// Certificate authority that vouches for the member; needed for https
+    /// Certificate authority that signed the member's certificate; required for https
     #[arg(
         long,
         value_name = "FILE",
@@ -41,7 +44,7 @@ pub(crate) struct MemberFlags {
     )]
     cacert: Option<String>,
 
-    /// Client certificate; it and the key are read again when the files change
+    /// Client certificate; reloaded with its key when the files change
     #[arg(
         long,
         value_name = "FILE",
@@ -50,7 +53,7 @@ pub(crate) struct MemberFlags {
     )]
     cert: Option<String>,
 
-    /// Key of the client certificate
+    /// Private key of the client certificate
     #[arg(
         long,
         value_name = "FILE",
@@ -59,7 +62,7 @@ pub(crate) struct MemberFlags {
     )]
     key: Option<String>,
 
-    /// User to log in as; the password is never asked for
+    /// User to log in as; there is no password prompt
     #[arg(
         long,
         value_name = "NAME[:PASSWORD]",
@@ -69,7 +72,7 @@ pub(crate) struct MemberFlags {
     )]
     user: Option<String>,
 
-    /// Password of the user; better given by the environment
+    /// Password of the user; prefer the environment variable
     #[arg(
         long,
         value_name = "PASSWORD",
@@ -79,15 +82,16 @@ pub(crate) struct MemberFlags {
     )]
     password: Option<String>,
 
-    /// Metrics page of the member, from which it is known whether a defragmentation runs
+    /// Metrics page of the member, which shows running defragmentations
     /// [default: /metrics of the endpoint]
     ///
-    /// With a listener of its own (etcd's --listen-metrics-urls) a member that waits for its peers
-    /// is told from one that hangs.
+    /// A separate listener (etcd's --listen-metrics-urls) also distinguishes a member that waits
+    /// for its peers from one that hangs.
     #[arg(long, value_name = "URL", help_heading = "Member")]
     metrics_url: Option<String>,
 
-    /// Process of the member, if it can be seen from here: tells booting and stopped from hung
+    /// Process ID of the member, if visible from here; distinguishes a booting or stopped member
+    /// from a hung one
     #[arg(
         long,
         value_name = "PID",
@@ -96,7 +100,7 @@ pub(crate) struct MemberFlags {
     )]
     pid: Option<u32>,
 
-    /// etcd's own --election-timeout, as a duration
+    /// The value of etcd's own --election-timeout, as a duration
     #[arg(
         long,
         value_name = "DURATION",
@@ -105,7 +109,7 @@ pub(crate) struct MemberFlags {
     )]
     election_timeout: GoDuration,
 
-    /// A livez answer takes no longer
+    /// Maximum duration of a livez response
     #[arg(
         long,
         value_name = "DURATION",
@@ -114,7 +118,7 @@ pub(crate) struct MemberFlags {
     )]
     livez_deadline: GoDuration,
 
-    /// A readyz answer takes no longer
+    /// Maximum duration of a readyz response
     #[arg(
         long,
         value_name = "DURATION",
@@ -123,8 +127,8 @@ pub(crate) struct MemberFlags {
     )]
     readyz_deadline: GoDuration,
 
-    /// A silent member may be booting for this long, where neither its own metrics listener nor
-    /// its process tells
+    /// Maximum time that a silent member counts as booting, if neither a separate metrics listener
+    /// nor --pid confirms it
     #[arg(
         long,
         value_name = "DURATION",
@@ -133,7 +137,7 @@ pub(crate) struct MemberFlags {
     )]
     boot_grace: GoDuration,
 
-    /// Add a check: `linearizable_read`, `raft_propose` or `livez/raft_loop`
+    /// Enable a check: `linearizable_read`, `raft_propose` or `livez/raft_loop`
     #[arg(
         long,
         value_name = "CHECK",
@@ -142,7 +146,7 @@ pub(crate) struct MemberFlags {
     )]
     enable: Vec<String>,
 
-    /// Leave out a check: NAME, livez/NAME or readyz/NAME
+    /// Disable a check: NAME, livez/NAME or readyz/NAME
     #[arg(
         long,
         value_name = "CHECK",
@@ -151,7 +155,7 @@ pub(crate) struct MemberFlags {
     )]
     disable: Vec<String>,
 
-    /// Off to see what happens without it
+    /// Detect defragmentations; disable it only to see the effect
     #[arg(
         long,
         hide = true,
@@ -165,20 +169,20 @@ pub(crate) struct MemberFlags {
 }
 
 impl MemberFlags {
-    /// The member, which is connected to when it is used. Call it inside a runtime.
+    /// Creates the client of the member, which connects on first use. Call it inside a runtime.
     pub(crate) fn member(&self) -> Result<Arc<dyn Member>> {
         kelpie_net::install_crypto();
-        Ok(Arc::new(Remote::new(self.target()?)))
+        Ok(Arc::new(RemoteMember::new(self.config()?)))
     }
 
-    pub(crate) fn target(&self) -> Result<Target> {
+    pub(crate) fn config(&self) -> Result<MemberConfig> {
         let cacert = given(self.cacert.as_deref(), "cacert")?.map(PathBuf::from);
         let cert = given(self.cert.as_deref(), "cert")?;
         let identity = match (cert, given(self.key.as_deref(), "key")?) {
             (Some(cert), Some(key)) => Some((PathBuf::from(cert), PathBuf::from(key))),
             (None, None) => None,
-            (Some(_), None) => return Err(usage("--cert needs --key: give both or neither")),
-            (None, Some(_)) => return Err(usage("--key needs --cert: give both or neither")),
+            (Some(_), None) => return Err(usage("--cert needs --key: set both or neither")),
+            (None, Some(_)) => return Err(usage("--key needs --cert: set both or neither")),
         };
         let has_certificates = cacert.is_some() || identity.is_some();
         let endpoint = self.endpoint(has_certificates)?;
@@ -190,33 +194,33 @@ impl MemberFlags {
         }
         if !endpoint.is_https() && has_certificates {
             return Err(usage(format_args!(
-                "--endpoints {endpoint} would not use the certificates: write https://{}",
+                "--endpoints {endpoint} does not use the certificates: write https://{}",
                 endpoint.authority()
             )));
         }
-        let metrics = match &self.metrics_url {
+        let metrics_url = match &self.metrics_url {
             None => None,
-            Some(url) => Some(address("--metrics-url", url, endpoint.is_https())?),
+            Some(url) => Some(parse_url("--metrics-url", url, endpoint.is_https())?),
         };
-        if metrics.as_ref().is_some_and(Address::is_https) && cacert.is_none() {
+        if metrics_url.as_ref().is_some_and(MemberUrl::is_https) && cacert.is_none() {
             return Err(usage("--metrics-url with https needs --cacert"));
         }
-        Ok(Target {
+        Ok(MemberConfig {
             endpoint,
-            metrics,
-            access: Access::new(FilePaths {
+            metrics_url,
+            tls: TlsCredentials::new(TlsFilePaths {
                 identity,
                 roots: cacert,
             }),
             user: self.user()?,
-            log_in_wait: self.livez_deadline.0.min(self.readyz_deadline.0) * 2 / 3,
+            login_timeout: self.livez_deadline.0.min(self.readyz_deadline.0) * 2 / 3,
             pid: self.pid,
         })
     }
 
-    /// What is asked and how long it may take.
-    pub(crate) fn options(&self, allow_head: bool) -> Result<Options> {
-        let mut checks = Selection::default();
+    /// Returns the enabled checks with their deadlines.
+    pub(crate) fn options(&self, allow_head: bool) -> Result<EtcdOptions> {
+        let mut checks = EnabledChecks::default();
         for name in &self.enable {
             let known = checks.enable(name);
             known.map_err(|error| usage(format_args!("--enable: {error}")))?;
@@ -225,9 +229,9 @@ impl MemberFlags {
             let known = checks.disable(name);
             known.map_err(|error| usage(format_args!("--disable: {error}")))?;
         }
-        let defaults = Options::default();
-        Ok(Options {
-            health: Settings {
+        let defaults = EtcdOptions::default();
+        Ok(EtcdOptions {
+            health: HealthSettings {
                 livez_deadline: deadline("--livez-deadline", self.livez_deadline)?,
                 readyz_deadline: deadline("--readyz-deadline", self.readyz_deadline)?,
                 allow_head,
@@ -240,32 +244,32 @@ impl MemberFlags {
         })
     }
 
-    /// Where the member is, for messages.
-    pub(crate) fn endpoint(&self, has_certificates: bool) -> Result<Address> {
+    /// Returns the client URL. Its default scheme is https if there are certificates.
+    pub(crate) fn endpoint(&self, has_certificates: bool) -> Result<MemberUrl> {
         match self.endpoints.as_slice() {
             [empty] if given(Some(empty), "endpoints")?.is_none() => {
-                address("--endpoints", DEFAULT_ENDPOINT, has_certificates)
+                parse_url("--endpoints", DEFAULT_ENDPOINT, has_certificates)
             }
-            [one] => address("--endpoints", one, has_certificates),
+            [one] => parse_url("--endpoints", one, has_certificates),
             several => Err(usage(format_args!(
-                "--endpoints has {} addresses: kelpie etcd answers for exactly one member; run one \
-                 beside each",
+                "--endpoints has {} addresses: kelpie etcd serves exactly one member; run one per \
+                 member",
                 several.len()
             ))),
         }
     }
 
-    fn user(&self) -> Result<Option<User>> {
+    fn user(&self) -> Result<Option<EtcdUser>> {
         let user = given(self.user.as_deref(), "user")?;
         let password = given(self.password.as_deref(), "password")?;
         let (name, password) = match (user, password) {
             (None, None) => return Ok(None),
             (None, Some(_)) => return Err(usage("--password needs --user")),
-            // Its end is a password, which would be shown as part of the name.
+            // Treating `name:password` as a name would print the password.
             (Some(user), Some(_)) if user.contains(':') => {
                 return Err(usage(
-                    "--user has a password, and --password (or ETCDCTL_PASSWORD) gives another: \
-                     write --user NAME, or leave out --password",
+                    "--user contains a password, and --password (or ETCDCTL_PASSWORD) is set too: \
+                     write --user NAME, or unset --password",
                 ));
             }
             (Some(name), Some(password)) => (name, password),
@@ -275,20 +279,20 @@ impl MemberFlags {
                 }
                 _ => {
                     return Err(usage(
-                        "--user needs a password, which is never asked for: write NAME:PASSWORD, \
-                         or give --password or ETCDCTL_PASSWORD",
+                        "--user needs a password, and there is no prompt: write NAME:PASSWORD, or \
+                         set --password or ETCDCTL_PASSWORD",
                     ));
                 }
             },
         };
-        Ok(Some(User {
+        Ok(Some(EtcdUser {
             name: name.to_owned(),
             password: SecretString::from(password),
         }))
     }
 }
 
-/// An empty environment variable is as good as none, as for etcdctl; an empty flag is a mistake.
+/// Treats an empty environment variable as unset, as etcdctl does. An empty flag is an error.
 fn given<'a>(value: Option<&'a str>, flag: &str) -> Result<Option<&'a str>> {
     if value != Some("") {
         return Ok(value);
@@ -298,25 +302,25 @@ fn given<'a>(value: Option<&'a str>, flag: &str) -> Result<Option<&'a str>> {
         return Ok(None);
     }
     Err(usage(format_args!(
-        "--{flag} is empty: give a value or leave it out"
+        "--{flag} is empty: set a value or omit the flag"
     )))
 }
 
-fn address(flag: &str, text: &str, https_if_bare: bool) -> Result<Address> {
-    let parsed = Address::parse(text, https_if_bare);
+fn parse_url(flag: &str, text: &str, https_if_bare: bool) -> Result<MemberUrl> {
+    let parsed = MemberUrl::parse(text, https_if_bare);
     parsed.map_err(|error| usage(format_args!("{flag} {error}")))
 }
 
 fn deadline(flag: &str, GoDuration(given): GoDuration) -> Result<Duration> {
-    let longest = Settings::LONGEST_DEADLINE;
-    let shortest = Duration::from_millis(50);
-    if (shortest..=longest).contains(&given) {
+    let max = HealthSettings::MAX_DEADLINE;
+    let min = Duration::from_millis(50);
+    if (min..=max).contains(&given) {
         return Ok(given);
     }
     Err(usage(format_args!(
-        "{flag} is {}: choose one from {} to {}",
+        "{flag} is {}: choose a value from {} to {}",
         GoDuration(given),
-        GoDuration(shortest),
-        GoDuration(longest)
+        GoDuration(min),
+        GoDuration(max)
     )))
 }

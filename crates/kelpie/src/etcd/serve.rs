@@ -1,4 +1,4 @@
-//! Serving until told to stop.
+//! Serves the health of a member until SIGTERM.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -7,7 +7,8 @@ use std::time::Duration;
 use anyhow::{Context, Result};
 use clap::Args;
 use kelpie_etcd::Member;
-use kelpie_net::{FilePaths, Files, TlsListener, TlsServer};
+use kelpie_health::serve_with_grace;
+use kelpie_net::{TlsFilePaths, TlsFiles, TlsListener, TlsServer};
 use prometheus_client::registry::Registry;
 use tokio::runtime;
 use tokio::time::{sleep, timeout};
@@ -16,29 +17,29 @@ use tracing::{error, info, warn};
 use super::member::MemberFlags;
 use super::usage;
 use crate::bind::BindAddress;
-use crate::exit::Outcome;
+use crate::exit::ExitStatus;
 use crate::log::{self, LogFormat, LogLevel};
 use crate::signals;
 
-/// Answers under way may take this long once the end is asked for.
-const DRAIN: Duration = Duration::from_millis(2_500);
+/// Maximum time for requests in flight to complete after the shutdown began.
+const SHUTDOWN_GRACE: Duration = Duration::from_millis(2_500);
 
-/// Between two looks at the files of our own certificate.
-const LOOK_AGAIN: Duration = Duration::from_secs(5);
+/// Interval at which the files of the serving certificate are checked for changes.
+const RELOAD_INTERVAL: Duration = Duration::from_secs(5);
 
-/// The first call to etcd is only for the log.
-const GREETING: Duration = Duration::from_secs(5);
+/// Time limit of the first call to etcd, whose result is only logged.
+const FIRST_CALL_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// Where and how to serve.
+/// The flags of the server.
 #[derive(Args)]
-pub(crate) struct Serve {
+pub(crate) struct EtcdServe {
     #[command(flatten)]
     member: MemberFlags,
 
-    /// Serve here; port 0 takes a free one, which the log names
+    /// Address to listen on; port 0 takes a free port, which is logged
     ///
-    /// On loopback by default, where the kubelet reaches members on the host's network. Elsewhere
-    /// write :2378, so that it serves on the pod's own address.
+    /// The default is loopback, where the kubelet reaches members on the host network. Otherwise
+    /// use :2378 to listen on the pod's own address.
     #[arg(
         long,
         value_name = "ADDRESS",
@@ -47,7 +48,7 @@ pub(crate) struct Serve {
     )]
     listen: BindAddress,
 
-    /// Serve over TLS with this certificate; it and the key are read again when the files change
+    /// Certificate to serve over TLS with; reloaded with its key when the files change
     #[arg(
         long,
         value_name = "FILE",
@@ -56,7 +57,7 @@ pub(crate) struct Serve {
     )]
     listen_cert: Option<PathBuf>,
 
-    /// Key of the certificate to serve with
+    /// Private key of the certificate to serve with
     #[arg(
         long,
         value_name = "FILE",
@@ -65,11 +66,11 @@ pub(crate) struct Serve {
     )]
     listen_key: Option<PathBuf>,
 
-    /// Answer HEAD as well, for load balancers that cannot do otherwise
+    /// Answer HEAD as well as GET, for load balancers that send nothing else
     #[arg(long, help_heading = "Serving")]
     allow_head: bool,
 
-    /// How a line of the log looks
+    /// Log format
     #[arg(
         long,
         value_name = "FORMAT",
@@ -78,7 +79,7 @@ pub(crate) struct Serve {
     )]
     log_format: LogFormat,
 
-    /// What is worth a line
+    /// Log level: less severe messages are dropped
     #[arg(
         long,
         value_name = "LEVEL",
@@ -88,12 +89,12 @@ pub(crate) struct Serve {
     log_level: LogLevel,
 }
 
-impl Serve {
-    pub(crate) fn run(&self) -> Result<Outcome> {
-        // Mistakes on the command line before anything else.
+impl EtcdServe {
+    pub(crate) fn run(&self) -> Result<ExitStatus> {
+        // Errors on the command line are reported before anything else.
         let options = self.member.options(self.allow_head)?;
-        let target = self.member.target()?;
-        if self.listen == BindAddress::Nowhere {
+        let config = self.member.config()?;
+        if self.listen == BindAddress::Disabled {
             return Err(usage(
                 "--listen 0 would serve nothing: write HOST:PORT or :PORT",
             ));
@@ -103,11 +104,11 @@ impl Serve {
         let runtime = runtime.context("cannot start the runtime")?;
         runtime.block_on(async {
             let Some(tcp) = self.listen.listen("--listen").await? else {
-                return Ok(Outcome::Failure);
+                return Ok(ExitStatus::Failure);
             };
             let member = self.member.member()?;
             let mut registry = Registry::default();
-            let health = kelpie_etcd::checks(&member, &options, &mut registry)?;
+            let health = kelpie_etcd::member_health(&member, &options, &mut registry)?;
             let router = kelpie_health::routes(health)
                 .merge(kelpie_health::metrics(Arc::new(registry)))
                 .fallback(kelpie_health::not_found);
@@ -117,60 +118,67 @@ impl Serve {
             } else {
                 "http"
             };
-            let address = tcp.local_addr().context("cannot tell the address")?;
-            info!(etcd = %target.endpoint, "listening on {scheme}://{address}");
-            tokio::spawn(greet(Arc::clone(&member)));
+            let address = tcp.local_addr().context("cannot read the listen address")?;
+            info!(etcd = %config.endpoint, "listening on {scheme}://{address}");
+            tokio::spawn(log_first_status(Arc::clone(&member)));
 
-            let shutdown = signals::shutdown()?;
+            let shutdown = signals::shutdown_token()?;
             let stopping = shutdown.clone().cancelled_owned();
             let served = match self.identity_files() {
-                None => kelpie_health::serve_within(DRAIN, tcp, router, stopping).await,
+                None => serve_with_grace(SHUTDOWN_GRACE, tcp, router, stopping).await,
                 Some(paths) => {
-                    // Files that are not there yet must not hold up the end.
-                    match shutdown.run_until_cancelled(own_certificate(paths)).await {
+                    // Waiting for missing files must not delay the shutdown.
+                    let loading = load_and_watch(paths);
+                    match shutdown.run_until_cancelled(loading).await {
                         None => Ok(()),
                         Some(server) => {
                             let listener = TlsListener::new(tcp, server);
-                            kelpie_health::serve_within(DRAIN, listener, router, stopping).await
+                            serve_with_grace(SHUTDOWN_GRACE, listener, router, stopping).await
                         }
                     }
                 }
             };
-            served.context("serving ended")?;
+            served.context("the server failed")?;
             info!("stopped");
-            Ok(Outcome::Success)
+            Ok(ExitStatus::Success)
         })
     }
 
-    fn identity_files(&self) -> Option<FilePaths> {
+    fn identity_files(&self) -> Option<TlsFilePaths> {
         let pair = self.listen_cert.clone().zip(self.listen_key.clone());
-        pair.map(|identity| FilePaths {
+        pair.map(|identity| TlsFilePaths {
             identity: Some(identity),
             roots: None,
         })
     }
 }
 
-/// Says once how it stands, so that a wrong flag is seen at the start and not at the first probe.
-async fn greet(member: Arc<dyn Member>) {
-    match timeout(GREETING, member.status()).await {
+/// Calls etcd once and logs the result, so that a wrong flag shows at the start and not only at
+/// the first probe.
+async fn log_first_status(member: Arc<dyn Member>) {
+    match timeout(FIRST_CALL_TIMEOUT, member.status()).await {
         Ok(Ok(_)) => info!("etcd answers"),
-        Ok(Err(fault)) => warn!(reason = %fault, "etcd cannot be asked yet; readyz will say why"),
-        Err(_) => warn!("etcd does not answer yet; readyz will say when it does"),
+        Ok(Err(error)) => {
+            warn!(reason = %error, "cannot call etcd yet; /readyz shows the current state");
+        }
+        Err(_) => warn!("etcd does not answer yet; /readyz shows the current state"),
     }
 }
 
-/// Our certificate; waits for files that are not there yet, and follows their changes.
-async fn own_certificate(paths: FilePaths) -> TlsServer {
-    let mut told = None;
+/// Loads the serving certificate and reloads it when its files change. Waits for missing files.
+async fn load_and_watch(paths: TlsFilePaths) -> TlsServer {
+    let mut logged = None;
     let (mut files, server) = loop {
         match load(paths.clone()) {
             Ok(loaded) => break loaded,
             Err(problem) => {
                 let problem = format!("{problem:#}");
-                if told.as_ref() != Some(&problem) {
-                    error!(%problem, "cannot serve over TLS yet; mend the files of --listen-cert and --listen-key");
-                    told = Some(problem);
+                if logged.as_ref() != Some(&problem) {
+                    error!(
+                        %problem,
+                        "cannot serve over TLS yet; fix the files of --listen-cert and --listen-key"
+                    );
+                    logged = Some(problem);
                 }
                 sleep(Duration::from_secs(1)).await;
             }
@@ -180,18 +188,21 @@ async fn own_certificate(paths: FilePaths) -> TlsServer {
     tokio::spawn(async move {
         let mut failing = false;
         loop {
-            sleep(LOOK_AGAIN).await;
+            sleep(RELOAD_INTERVAL).await;
             match files.refresh() {
                 Ok(changed) => {
                     if let Some(identity) = files.identity().filter(|_| changed) {
                         current.replace(identity);
-                        info!("serving with the new certificate");
+                        info!("serving certificate reloaded");
                     }
                     failing = false;
                 }
                 Err(problem) => {
                     if !std::mem::replace(&mut failing, true) {
-                        warn!(%problem, "the new certificate cannot be read; the former stays in use");
+                        warn!(
+                            %problem,
+                            "cannot reload the serving certificate; still using the previous one"
+                        );
                     }
                 }
             }
@@ -200,8 +211,8 @@ async fn own_certificate(paths: FilePaths) -> TlsServer {
     server
 }
 
-fn load(paths: FilePaths) -> Result<(Files, TlsServer)> {
-    let files = Files::load(paths)?;
+fn load(paths: TlsFilePaths) -> Result<(TlsFiles, TlsServer)> {
+    let files = TlsFiles::load(paths)?;
     let identity = files.identity().context("no certificate")?;
     let server = TlsServer::new(identity)?;
     Ok((files, server))

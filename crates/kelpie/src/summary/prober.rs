@@ -1,122 +1,125 @@
-//! The prober's configuration in plain words.
+//! Summarizes the prober's configuration.
 
 use std::collections::BTreeMap;
 
 use kelpie_config::{GoDuration, ProberConfig};
-use kelpie_core::{Fraction, ScaleRule, Target};
+use kelpie_core::Fraction;
+use kelpie_core::prober::{FlowRule, Target};
 
-use super::{Sheet, counted};
+use super::{KeyValueTable, pluralize};
 
-/// What the prober will do.
+/// Summarizes what the prober will do.
 pub(crate) fn prober(config: &ProberConfig) -> String {
     let probe = &config.probe;
-    let mut sheet = Sheet::default();
+    let mut table = KeyValueTable::default();
     if !config.name.is_empty() {
-        sheet.row("name", &config.name);
+        table.row("name", &config.name);
     }
     match &config.namespace {
-        Some(namespace) => sheet.row("clusters", format!("only {namespace}")),
-        None => sheet.row("clusters", "all"),
+        Some(namespace) => table.row("clusters", format!("only {namespace}")),
+        None => table.row("clusters", "all"),
     }
-    sheet.row(
+    table.row(
         "rounds",
         format!(
-            "every {}{}; one may take {}; the first judgement comes after {}",
+            "every {}{}; timeout {}; the first verdict comes after {}",
             GoDuration(probe.probe_interval),
-            later(probe.jitter),
+            jitter(probe.jitter),
             GoDuration(probe.probe_timeout),
             GoDuration(probe.initial_delay),
         ),
     );
-    sheet.row(
+    table.row(
         "API server",
         format!(
             "kubeconfig in Secret {}; unhealthy after {}, then a pause of {}; healthy after {}",
             config.kubeconfig_secret,
-            counted(probe.api_thresholds.failure, "failure", "failures"),
+            pluralize(probe.api_thresholds.failure, "failure", "failures"),
             GoDuration(probe.api_failure_pause),
-            counted(probe.api_thresholds.success, "success", "successes"),
+            pluralize(probe.api_thresholds.success, "success", "successes"),
         ),
     );
     match &config.external_kubeconfig_secret {
-        Some(secret) => sheet.row("external path", format!("kubeconfig in Secret {secret}")),
-        None => sheet.row("external path", "not probed"),
+        Some(secret) => table.row("external path", format!("kubeconfig in Secret {secret}")),
+        None => table.row("external path", "not probed"),
     }
-    judgement(&mut sheet, config);
-    sheet.rows("fence", levels(&config.targets, |target| target.down));
-    sheet.rows("restore", levels(&config.targets, |target| target.up));
-    sheet.text
+    verdict(&mut table, config);
+    table.rows("fence", levels(&config.targets, |target| target.down));
+    table.rows("restore", levels(&config.targets, |target| target.up));
+    table.text
 }
 
-fn judgement(sheet: &mut Sheet, config: &ProberConfig) {
+fn verdict(table: &mut KeyValueTable, config: &ProberConfig) {
     let probe = &config.probe;
-    let budget = config.budget();
-    sheet.row(
+    let budget = config.fence_budget();
+    table.row(
         "grace period",
-        format!("{}, unless a cluster has its own", GoDuration(probe.grace)),
+        format!("{}, unless a cluster sets its own", GoDuration(probe.grace)),
     );
-    sheet.row(
+    table.row(
         "trips",
         format!(
-            "when {} of at least {} have not renewed their lease for {}, seen {}",
+            "when {} of at least {} have not renewed their leases for {}, in {}",
             probe.failure_fraction,
-            counted(probe.min_candidates, "node", "nodes"),
+            pluralize(probe.min_candidates, "node", "nodes"),
             GoDuration(probe.grace * 3 / 4),
-            times(probe.lease_thresholds.failure),
+            rounds(probe.lease_thresholds.failure),
         ),
     );
-    sheet.row(
-        "lifts",
+    table.row(
+        "recovers",
         format!(
-            "when fewer than {} have still not renewed, seen {}",
+            "when fewer than {} have not renewed their leases, in {}",
             probe.recovery_fraction,
-            times(probe.lease_thresholds.success),
+            rounds(probe.lease_thresholds.success),
         ),
     );
-    sheet.row(
+    table.row(
         "time to fence",
         format!(
             "{} from the trip to the first node turning Unknown ({budget})",
-            GoDuration(budget.left())
+            GoDuration(budget.remaining())
         ),
     );
     let reserve = GoDuration(probe.fence_reserve);
     if probe.fence_reserve.is_zero() {
-        sheet.row("last call", "off");
-    } else if probe.fence_reserve >= budget.left() {
-        sheet.row(
+        table.row("last call", "off");
+    } else if probe.fence_reserve >= budget.remaining() {
+        table.row(
             "last call",
-            format!("{reserve} before that, so at the trip: levels never wait for each other"),
+            format!(
+                "{reserve} before that, which is at the trip: levels never wait for each other"
+            ),
         );
     } else {
-        sheet.row(
+        table.row(
             "last call",
-            format!("{reserve} before that: levels no longer wait for each other"),
+            format!("{reserve} before that: levels stop waiting for each other"),
         );
     }
 }
 
-fn times(number: u32) -> String {
+fn rounds(number: u32) -> String {
     match number {
-        1 => "once".to_owned(),
-        _ => format!("{number} times in a row"),
+        1 => "one round".to_owned(),
+        _ => format!("{number} consecutive rounds"),
     }
 }
 
-fn later(jitter: f64) -> String {
-    Fraction::new(jitter)
-        .map(|share| format!(", up to {share} later"))
+fn jitter(factor: f64) -> String {
+    Fraction::new(factor)
+        .map(|factor| format!(" plus up to {factor} jitter"))
         .unwrap_or_default()
 }
 
-/// One line per level, in the order in which they run.
-fn levels(targets: &[Target], rule: impl Fn(&Target) -> ScaleRule) -> Vec<String> {
+/// Formats one line per level, in the order in which they run.
+fn levels(targets: &[Target], rule: impl Fn(&Target) -> FlowRule) -> Vec<String> {
     let mut levels = BTreeMap::<u32, Vec<String>>::new();
     for target in targets {
         levels
             .entry(rule(target).level)
             .or_default()
-            .push(one(target, rule(target)));
+            .push(describe(target, rule(target)));
     }
     levels
         .into_iter()
@@ -124,7 +127,7 @@ fn levels(targets: &[Target], rule: impl Fn(&Target) -> ScaleRule) -> Vec<String
         .collect()
 }
 
-fn one(target: &Target, rule: ScaleRule) -> String {
+fn describe(target: &Target, rule: FlowRule) -> String {
     let mut notes = Vec::new();
     if target.optional {
         notes.push("optional".to_owned());
@@ -132,7 +135,7 @@ fn one(target: &Target, rule: ScaleRule) -> String {
     if !rule.initial_delay.is_zero() {
         notes.push(format!("after {}", GoDuration(rule.initial_delay)));
     }
-    if let Some(replicas) = rule.replicas {
+    if let Some(replicas) = rule.setting {
         notes.push(format!("to {replicas}"));
     }
     if notes.is_empty() {

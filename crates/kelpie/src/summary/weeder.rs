@@ -1,31 +1,31 @@
-//! The weeder's configuration in plain words.
+//! Summarizes the weeder's configuration.
 
-use kelpie_config::{GoDuration, LabelSelector, Readiness, WeederConfig};
+use kelpie_config::{GoDuration, LabelSelector, ReadinessRule, WeederConfig};
 
-use super::{Sheet, counted};
+use super::{KeyValueTable, pluralize};
 
-/// What the weeder will do.
+/// Summarizes what the weeder will do.
 pub(crate) fn weeder(config: &WeederConfig) -> String {
-    let mut sheet = Sheet::default();
+    let mut table = KeyValueTable::default();
     let ready = match config.readiness {
-        Readiness::Any => "one ready endpoint is enough",
-        Readiness::All => "every endpoint must be ready",
+        ReadinessRule::Any => "one ready endpoint is enough",
+        ReadinessRule::All => "every endpoint must be ready",
     };
-    sheet.row(
+    table.row(
         "window",
         format!(
-            "{} after a service has come back; {ready}",
+            "{} after a service has recovered; {ready}",
             GoDuration(config.watch_duration)
         ),
     );
-    sheet.row(
+    table.row(
         "deletions",
         format!(
-            "at most {} for each pod of an owner and window",
-            counted(config.max_deletions_per_pod, "deletion", "deletions")
+            "at most {} per window for each pod of an owner",
+            pluralize(config.max_deletions_per_pod, "deletion", "deletions")
         ),
     );
-    sheet.row(
+    table.row(
         "dry run",
         if config.dry_run {
             "yes: nothing is deleted"
@@ -33,14 +33,14 @@ pub(crate) fn weeder(config: &WeederConfig) -> String {
             "no"
         },
     );
-    sheet.rows(
+    table.rows(
         "services",
         config
             .services
             .iter()
             .flat_map(|(service, selectors)| dependants(service, selectors)),
     );
-    sheet.text
+    table.text
 }
 
 fn dependants(service: &str, selectors: &[LabelSelector]) -> Vec<String> {

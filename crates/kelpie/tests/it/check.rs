@@ -1,9 +1,9 @@
-//! `kelpie check prober`, against a seed that is a few canned answers.
+//! Tests of `kelpie check prober`, on a seed with canned responses.
 
 use serde_json::{Value, json};
 
 use crate::program::Program;
-use crate::server::{Question, serve};
+use crate::server::{FakeServerRequest, serve};
 
 const CONFIG: &str = "\
 kubeConfigSecretName: probe
@@ -31,42 +31,49 @@ fn list(kind: &str, version: &str, items: &Value) -> (u16, String) {
     (200, list.to_string())
 }
 
-/// What may be done: everything but what `denied` says about verb and resource.
-fn review(question: &Question, denied: fn(&str, &str) -> bool) -> (u16, String) {
-    let mut review: Value = serde_json::from_str(&question.body).unwrap();
-    let asked = &review["spec"]["resourceAttributes"];
-    let text = |name: &str| asked[name].as_str().unwrap_or_default().to_owned();
+/// Returns true for a verb and a resource that the seed denies.
+type Denied = fn(&str, &str) -> bool;
+
+/// Answers a `SelfSubjectAccessReview`.
+fn review(request: &FakeServerRequest, denied: Denied) -> (u16, String) {
+    let mut review: Value = serde_json::from_str(&request.body).unwrap();
+    let attributes = &review["spec"]["resourceAttributes"];
+    let text = |name: &str| attributes[name].as_str().unwrap_or_default().to_owned();
     let is_denied = denied(&text("verb"), &text("resource"));
     review["status"] = json!({"allowed": !is_denied});
     (201, review.to_string())
 }
 
-fn answer(question: &Question, denied: fn(&str, &str) -> bool) -> (u16, String) {
-    let path = question.path.split('?').next().unwrap();
+fn respond(request: &FakeServerRequest, denied: Denied) -> (u16, String) {
+    let path = request.path.split('?').next().unwrap();
     match path {
         "/version" => {
             let version = json!({
                 "major": "1", "minor": "36", "gitVersion": "v1.36.4", "gitCommit": "",
-                "gitTreeState": "", "buildDate": "", "goVersion": "", "compiler": "", "platform": "",
+                "gitTreeState": "", "buildDate": "", "goVersion": "", "compiler": "",
+                "platform": "",
             });
             (200, version.to_string())
         }
-        "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews" => review(question, denied),
+        "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews" => review(request, denied),
         "/apis/extensions.gardener.cloud/v1alpha1/clusters" => {
-            let cluster = |name: &str, shoot: Value| json!({"metadata": {"name": name, "resourceVersion": "1"}, "spec": {"shoot": shoot}});
+            let cluster = |name: &str, shoot: Value| {
+                let metadata = json!({"name": name, "resourceVersion": "1"});
+                json!({"metadata": metadata, "spec": {"shoot": shoot}})
+            };
             let clusters = json!([
                 cluster("shoot--a", shoot(false)),
-                cluster("shoot--asleep", shoot(true)),
+                cluster("shoot--hibernated", shoot(true)),
                 cluster("shoot--b", shoot(false)),
-                cluster("shoot--odd", json!({"spec": 1})),
+                cluster("shoot--unreadable", json!({"spec": 1})),
             ]);
             list("Cluster", "extensions.gardener.cloud/v1alpha1", &clusters)
         }
         "/api/v1/secrets" => {
             assert!(
-                question.path.contains("metadata.name%3Dprobe"),
+                request.path.contains("metadata.name%3Dprobe"),
                 "{}",
-                question.path
+                request.path
             );
             let secrets = json!([{
                 "metadata": {"name": "probe", "namespace": "shoot--a", "resourceVersion": "1"},
@@ -90,62 +97,63 @@ fn kubeconfig(server: &str) -> String {
     )
 }
 
-fn said(test: &str, denied: fn(&str, &str) -> bool, arguments: &[&str]) -> String {
-    let address = serve(move |question| answer(question, denied));
+/// Runs the check and returns its transcript.
+fn check(test: &str, denied: Denied, arguments: &[&str]) -> String {
+    let address = serve(move |request| respond(request, denied));
     let program = Program::new(test)
         .with_file("prober.yaml", CONFIG)
         .with_file("seed", kubeconfig(&format!("http://{address}")));
-    let given = [
+    let command = [
         "check",
         "prober",
         "--config-file=prober.yaml",
         "--kubeconfig=seed",
     ];
-    program.run(&[&given, arguments].concat())
+    program.run(&[&command, arguments].concat())
 }
 
-fn nothing(_: &str, _: &str) -> bool {
+fn nothing_denied(_: &str, _: &str) -> bool {
     false
 }
 
 #[test]
-fn every_row_says_how_it_stands_and_every_failure_what_to_do() {
-    insta::assert_snapshot!(said("check", nothing, &["--enable-leader-election"]));
+fn rows_have_findings_and_remedies() {
+    let transcript = check("check", nothing_denied, &["--enable-leader-election"]);
+    insta::assert_snapshot!(transcript);
 }
 
 #[test]
-fn one_cluster_can_be_asked_for() {
-    let asleep = said("check-asleep", nothing, &["--cluster=shoot--asleep"]);
-    assert!(asleep.contains("no probe: "), "{asleep}");
-    assert!(!asleep.contains("shoot--b "), "{asleep}");
-    let missing = said("check-missing", nothing, &["--cluster=shoot--c"]);
+fn one_cluster_can_be_selected() {
+    let arguments = ["--cluster=shoot--hibernated"];
+    let hibernated = check("check-hibernated", nothing_denied, &arguments);
+    assert!(hibernated.contains("not probed: "), "{hibernated}");
+    assert!(!hibernated.contains("shoot--b "), "{hibernated}");
+    let missing = check("check-missing", nothing_denied, &["--cluster=shoot--c"]);
     assert!(missing.starts_with("exit code: 1\n"), "{missing}");
-    assert!(missing.contains("there is no such Cluster"), "{missing}");
+    assert!(missing.contains("no such Cluster"), "{missing}");
 }
 
 #[test]
-fn a_permission_that_is_missing_fails_unless_it_is_optional() {
-    let said = said(
+fn missing_permission_fails_unless_optional() {
+    let transcript = check(
         "check-denied",
         |verb, resource| verb == "patch" || resource == "events",
-        &["--cluster=shoot--asleep"],
+        &["--cluster=shoot--hibernated"],
     );
-    assert!(said.contains("FAIL  permission"), "{said}");
-    assert!(
-        said.contains("may not patch deployments/scale.apps"),
-        "{said}"
-    );
-    assert!(said.contains("warn  permission"), "{said}");
-    assert!(
-        said.contains("may not create events, nor patch events"),
-        "{said}"
-    );
+    for expected in [
+        "FAIL  permission",
+        "may not patch deployments/scale.apps",
+        "warn  permission",
+        "may not create events or patch events",
+    ] {
+        assert!(transcript.contains(expected), "{transcript}");
+    }
 }
 
 #[test]
-fn scripts_get_an_object() {
-    let said = said("check-json", nothing, &["-o", "json"]);
-    let json = said.split("----- stdout -----\n").nth(1).unwrap();
+fn json_output_is_one_object() {
+    let transcript = check("check-json", nothing_denied, &["-o", "json"]);
+    let json = transcript.split("----- stdout -----\n").nth(1).unwrap();
     let json: Value = serde_json::from_str(json).unwrap();
     assert_eq!(json["ok"], false);
     let rows = json["rows"].as_array().unwrap();
@@ -156,23 +164,23 @@ fn scripts_get_an_object() {
 }
 
 #[test]
-fn a_seed_that_is_not_there_is_told_at_once() {
-    let program = Program::new("check-nobody")
+fn unreachable_seed_is_reported() {
+    let program = Program::new("check-unreachable")
         .with_file("prober.yaml", CONFIG)
         .with_file("seed", kubeconfig("http://127.0.0.1:1"));
-    let said = program.run(&[
+    let transcript = program.run(&[
         "check",
         "prober",
         "--config-file=prober.yaml",
         "--kubeconfig=seed",
     ]);
-    insta::assert_snapshot!(said);
+    insta::assert_snapshot!(transcript);
 }
 
 #[test]
-fn a_file_that_cannot_be_used_is_all_that_is_told() {
+fn invalid_file_ends_the_check() {
     let program = Program::new("check-config-broken")
         .with_file("prober.yaml", CONFIG.replace("kubeConfigSecretName", "x"));
-    let said = program.run(&["check", "prober", "--config-file=prober.yaml"]);
-    insta::assert_snapshot!(said);
+    let transcript = program.run(&["check", "prober", "--config-file=prober.yaml"]);
+    insta::assert_snapshot!(transcript);
 }

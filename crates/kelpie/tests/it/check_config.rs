@@ -1,4 +1,4 @@
-//! `kelpie check-config`.
+//! Tests of `kelpie check-config`.
 
 use crate::program::Program;
 
@@ -42,13 +42,13 @@ servicesAndDependantSelectors:
 ";
 
 #[test]
-fn a_file_that_can_be_used_is_summed_up() {
+fn valid_file_is_summarized() {
     let program = Program::new("good").with_file("prober.yaml", PROBER);
     insta::assert_snapshot!(program.run(&["check-config", "prober", "prober.yaml"]));
 }
 
 #[test]
-fn every_setting_shows_in_the_summary() {
+fn summary_shows_every_setting() {
     let file = format!(
         "name: shoots\nnamespace: shoot--dev--one\nexternalKubeConfigSecretName: outside\n\
          probeInterval: 20s\nbackoffJitterFactor: 0\nsuccessThreshold: 2\nfailureThreshold: 1\n\
@@ -61,21 +61,21 @@ fn every_setting_shows_in_the_summary() {
 }
 
 #[test]
-fn the_summary_says_when_levels_never_wait_for_each_other() {
+fn summary_says_when_levels_never_wait() {
     let program = Program::new("reserve");
     for (reserve, never) in [("3s", false), ("4s", true), ("10s", true), ("15s", true)] {
         let file = format!("fenceReserve: {reserve}\n{PROBER}");
-        let said = program.run_with_input(&["check-config", "prober", "-"], file.as_bytes());
+        let output = program.run_with_input(&["check-config", "prober", "-"], file.as_bytes());
         assert_eq!(
-            said.contains("levels never wait for each other"),
+            output.contains("levels never wait for each other"),
             never,
-            "{said}"
+            "{output}"
         );
     }
 }
 
 #[test]
-fn everything_wrong_is_listed() {
+fn all_problems_are_listed() {
     let program = Program::new("broken").with_file("prober.yaml", BROKEN);
     insta::assert_snapshot!(program.run(&["check-config", "prober", "prober.yaml"]));
 }
@@ -106,14 +106,14 @@ fn json_has_the_problems() {
 }
 
 #[test]
-fn the_weeders_file_is_summed_up_from_standard_input() {
+fn weeder_file_is_read_from_stdin() {
     let transcript =
         Program::new("weeder").run_with_input(&["check-config", "weeder", "-"], WEEDER.as_bytes());
     insta::assert_snapshot!(transcript);
 }
 
 #[test]
-fn the_weeders_other_settings_show_in_the_summary() {
+fn summary_shows_every_weeder_setting() {
     let file =
         format!("watchDuration: 2m\nreadiness: all\ndryRun: true\nmaxDeletionsPerPod: 1\n{WEEDER}");
     let program = Program::new("weeder-settings").with_file("weeder.yaml", file);
@@ -122,37 +122,38 @@ fn the_weeders_other_settings_show_in_the_summary() {
 }
 
 #[test]
-fn problems_on_standard_input_name_it() {
+fn problems_name_standard_input() {
     let transcript = Program::new("stdin")
         .run_with_input(&["check-config", "weeder", "-"], b"watchDuration: soon\n");
     insta::assert_snapshot!(transcript);
 }
 
 #[test]
-fn a_file_that_cannot_be_read_is_named_with_the_reason() {
+fn unreadable_file_has_a_reason() {
     let program = Program::new("unreadable");
     insta::assert_snapshot!(program.run(&["check-config", "prober", "missing.yaml"]));
     insta::assert_snapshot!(program.run(&["check-config", "prober", "."]));
 }
 
 #[test]
-fn a_file_that_cannot_be_read_is_one_object_for_scripts_too() {
+fn unreadable_file_is_reported_as_json() {
     let program = Program::new("unreadable");
     insta::assert_snapshot!(program.run(&["check-config", "prober", "missing.yaml", "-o", "json"]));
 }
 
 #[test]
-fn a_file_without_end_is_refused() {
+fn endless_file_is_rejected() {
     let transcript = Program::new("endless").run(&["check-config", "prober", "/dev/zero"]);
     insta::assert_snapshot!(transcript);
 }
 
-const FOREIGN: &str = "ShardCount: 4\nKubeConfigSecretname: probe\n";
+const UNKNOWN_KEYS: &str = "ShardCount: 4\nKubeConfigSecretname: probe\n";
 
 #[test]
 fn unknown_keys_are_errors_for_kelpie() {
     let targets = PROBER.lines().skip(1).collect::<Vec<_>>().join("\n");
-    let program = Program::new("foreign").with_file("prober.yaml", format!("{FOREIGN}{targets}"));
+    let program =
+        Program::new("unknown-keys").with_file("prober.yaml", format!("{UNKNOWN_KEYS}{targets}"));
     insta::assert_snapshot!(program.run(&["check-config", "prober", "prober.yaml"]));
     let strict = program.named("dependency-watchdog");
     let transcript = strict.run(&["check-config", "prober", "prober.yaml", "--as", "kelpie"]);
@@ -160,32 +161,32 @@ fn unknown_keys_are_errors_for_kelpie() {
 }
 
 #[test]
-fn unknown_keys_only_warn_for_dependency_watchdog() {
+fn unknown_keys_are_warnings_for_dependency_watchdog() {
     let targets = PROBER.lines().skip(1).collect::<Vec<_>>().join("\n");
-    let program = Program::new("dwd").with_file("prober.yaml", format!("{FOREIGN}{targets}"));
-    let asked = program.run(&[
+    let program = Program::new("dwd").with_file("prober.yaml", format!("{UNKNOWN_KEYS}{targets}"));
+    let flagged = program.run(&[
         "check-config",
         "prober",
         "prober.yaml",
         "--as",
         "dependency-watchdog",
     ]);
-    insta::assert_snapshot!(asked);
+    insta::assert_snapshot!(flagged);
     let started = program.named("/usr/local/bin/dependency-watchdog");
     assert_eq!(
         started.run(&["check-config", "prober", "prober.yaml"]),
-        asked
+        flagged
     );
 }
 
 #[test]
-fn colours_only_where_they_are_wanted() {
+fn colours_only_on_request() {
     let program = Program::new("colours").with_file("prober.yaml", BROKEN);
     let mut command = program.command(&["check-config", "prober", "prober.yaml"]);
     let output = command.env("CLICOLOR_FORCE", "1").output().unwrap();
     assert!(
         output.stderr.contains(&0x1b),
-        "no colours although they were asked for"
+        "no colours although they were requested"
     );
     assert!(
         !program
@@ -195,8 +196,8 @@ fn colours_only_where_they_are_wanted() {
 }
 
 #[test]
-fn the_reference_shows_the_real_output() {
-    let page = include_str!("../../../../docs/config.md");
+fn reference_quotes_the_real_output() {
+    let page = include_str!("../../../../docs/reference/config.md");
     let (_, section) = page.split_once("## A bad file").unwrap();
     let block = |fence: &str| {
         let (_, rest) = section.split_once(fence).unwrap();
@@ -212,13 +213,13 @@ fn the_reference_shows_the_real_output() {
 }
 
 #[test]
-fn the_examples_of_the_documentation_can_be_used_without_a_warning() {
+fn documented_examples_have_no_warnings() {
     let examples = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/examples");
     let program = Program::new("examples");
     for component in ["prober", "weeder"] {
         let file = format!("{examples}/{component}.yaml");
-        let said = program.run(&["check-config", component, &file]);
-        assert!(said.starts_with("exit code: 0\n"), "{said}");
-        assert!(!said.contains("stderr"), "{said}");
+        let output = program.run(&["check-config", component, &file]);
+        assert!(output.starts_with("exit code: 0\n"), "{output}");
+        assert!(!output.contains("stderr"), "{output}");
     }
 }

@@ -1,4 +1,4 @@
-//! `kelpie demo`: the story, the report, and what cannot be played.
+//! Tests of `kelpie demo`: the timeline, the report, and invalid scenarios.
 
 use std::io::{BufRead, BufReader};
 use std::process::{Child, Command};
@@ -10,7 +10,7 @@ use crate::program::Program;
 
 const SMALL: [&str; 5] = ["demo", "--clusters", "3", "--nodes", "3"];
 
-/// What a script gets to see of a small fleet.
+/// Runs a scenario on a small fleet and returns the JSON report.
 fn report(test: &str, scenario: &str) -> Value {
     let mut command = Program::new(test).command(&SMALL);
     let command = command.args(["--once", "--output", "json", "--scenario", scenario]);
@@ -20,20 +20,17 @@ fn report(test: &str, scenario: &str) -> Value {
     serde_json::from_slice(&output.stdout).unwrap()
 }
 
-fn count(report: &Value, side: &str, what: &str) -> u64 {
-    let count = report[side][what].as_u64();
-    count.unwrap_or_else(|| panic!("no {what} in {report}"))
+fn count(report: &Value, side: &str, key: &str) -> u64 {
+    let count = report[side][key].as_u64();
+    count.unwrap_or_else(|| panic!("no {key} in {report}"))
 }
 
 #[test]
-fn no_scenario_breaks_more_with_kelpie_than_without() {
+fn kelpie_adds_no_damage_in_any_scenario() {
     for name in Scenario::built_in_names() {
         let report = report("demo-scenarios", name);
-        for what in ["nodesUnknown", "machinesReplaced", "podsEvicted"] {
-            let (with, without) = (
-                count(&report, "with", what),
-                count(&report, "without", what),
-            );
+        for key in ["nodesUnknown", "machinesReplaced", "podsEvicted"] {
+            let (with, without) = (count(&report, "with", key), count(&report, "without", key));
             assert!(with <= without, "{name}: {report}");
         }
         for side in ["with", "without"] {
@@ -47,64 +44,60 @@ fn no_scenario_breaks_more_with_kelpie_than_without() {
 }
 
 #[test]
-fn a_partition_costs_nothing_with_kelpie_and_machines_without() {
+fn partition_causes_damage_only_without_kelpie() {
     let report = report("demo-partition", "partition");
-    for what in ["nodesUnknown", "machinesReplaced", "podsEvicted"] {
-        assert_eq!(count(&report, "with", what), 0, "{report}");
-        assert!(count(&report, "without", what) > 0, "{report}");
+    for key in ["nodesUnknown", "machinesReplaced", "podsEvicted"] {
+        assert_eq!(count(&report, "with", key), 0, "{report}");
+        assert!(count(&report, "without", key) > 0, "{report}");
     }
     let margins = report["with"]["margins"].as_array().unwrap();
-    // A third of three clusters.
+    // The scenario cuts off a third of the three clusters.
     assert_eq!(margins.len(), 1, "{report}");
     let in_time = |margin: &Value| margin.as_f64().unwrap() > 0.0;
     assert!(margins.iter().all(in_time), "{report}");
 }
 
 #[test]
-fn an_outage_of_api_servers_fences_nothing() {
+fn api_server_outage_fences_nothing() {
     let report = report("demo-outage", "api-outage");
     assert_eq!(report["with"]["margins"].as_array().unwrap().len(), 0);
 }
 
 #[test]
-fn after_an_outage_of_etcd_the_weeder_gets_api_servers_back_minutes_earlier() {
+fn weeder_shortens_downtime_after_etcd_outage() {
     let report = report("demo-etcd", "etcd-outage");
-    let lost = |side: &str| report[side]["apiSecondsLost"].as_f64().unwrap();
-    assert!(lost("with") + 120.0 < lost("without"), "{report}");
-    insta::assert_snapshot!(Program::new("demo").run(&[
-        "demo",
-        "--once",
-        "--scenario",
-        "etcd-outage"
-    ]));
+    let downtime = |side: &str| report[side]["apiSecondsLost"].as_f64().unwrap();
+    assert!(downtime("with") + 120.0 < downtime("without"), "{report}");
+    let arguments = ["demo", "--once", "--scenario", "etcd-outage"];
+    insta::assert_snapshot!(Program::new("demo").run(&arguments));
 }
 
 #[test]
-fn the_story_is_told_line_by_line_and_ends_with_the_damage() {
+fn output_is_a_timeline_and_a_report() {
     insta::assert_snapshot!(Program::new("demo").run(&["demo", "--once"]));
 }
 
 #[test]
-fn the_readme_shows_what_is_told() {
+fn readme_quotes_the_real_output() {
     let readme = include_str!("../../../../README.md");
     let output = Program::new("demo").command(&["demo", "--once"]).output();
-    let story = String::from_utf8(output.unwrap().stdout).unwrap();
-    assert!(readme.contains(&story), "README.md has not:\n{story}");
+    let output = String::from_utf8(output.unwrap().stdout).unwrap();
+    assert!(readme.contains(&output), "not in README.md:\n{output}");
 }
 
 #[test]
-fn the_story_depends_on_the_seed_and_not_on_the_speed() {
-    let told = |arguments: &[&str]| Program::new("demo").run(&[&SMALL[..], arguments].concat());
-    let quick = told(&["--once"]);
-    assert_eq!(told(&["--speed", "10000"]), quick);
-    assert_ne!(told(&["--once", "--seed", "7"]), quick);
+fn output_depends_on_seed_not_on_speed() {
+    let run = |arguments: &[&str]| Program::new("demo").run(&[&SMALL[..], arguments].concat());
+    let once = run(&["--once"]);
+    assert_eq!(run(&["--speed", "10000"]), once);
+    assert_ne!(run(&["--once", "--seed", "7"]), once);
 }
 
 #[test]
-fn a_scenario_of_ones_own_is_played() {
+fn scenario_file_is_played() {
     let program = Program::new("demo-file").with_file(
         "own.yaml",
-        "summary: the watchdog dies, and its successor does what has to be done
+        "summary: the watchdog crashes, and the next one fences in time
 length: 10m
 incidents:
 - {at: 1m, lasts: 4m, only: [0], fault: partition}
@@ -116,7 +109,7 @@ incidents:
     insta::assert_snapshot!(program.run(&[&SMALL[..], &arguments].concat()));
 }
 
-/// Margins, with Kelpie, of a scenario of one's own.
+/// Runs a scenario with these incidents and returns the margins with Kelpie.
 fn margins(test: &str, incidents: &str) -> Vec<f64> {
     let scenario = format!("length: 12m\nincidents:\n{incidents}");
     let program = Program::new(test).with_file("own.yaml", &scenario);
@@ -129,16 +122,16 @@ fn margins(test: &str, incidents: &str) -> Vec<f64> {
 }
 
 #[test]
-fn what_somebody_else_stops_is_no_fence_of_kelpies() {
+fn controller_stopped_by_another_client_is_no_fence() {
     let stopped = "- {at: 1m, lasts: 5m, only: [0], fault: partition}
 - {at: 65s, only: [0], fault: scale, controller: kube-controller-manager, replicas: 0}
 - {at: 7m, only: [0], fault: scale, controller: kube-controller-manager, replicas: 1}
 ";
-    assert_eq!(margins("demo-somebody", stopped), [0.0; 0]);
+    assert_eq!(margins("demo-stopped", stopped), [0.0; 0]);
 }
 
 #[test]
-fn a_partition_that_begins_in_an_outage_counts_from_its_end() {
+fn partition_during_outage_is_fenced_in_time() {
     let both = "- {at: 1m, lasts: 2m, only: [0], fault: outage}
 - {at: 150s, lasts: 5m, only: [0], fault: partition}
 ";
@@ -147,29 +140,31 @@ fn a_partition_that_begins_in_an_outage_counts_from_its_end() {
 }
 
 #[test]
-fn what_cannot_be_played_is_told_with_what_can() {
+fn invalid_scenarios_are_rejected() {
     let program = Program::new("demo-wrong").with_file(
         "wrong.yaml",
-        "length: 10m\nincidents:\n- {at: 1m, fault: earthquake}\n- {at: 11m, fault: partition, zone: first}\n- {at: 1m, fault: scale, controller: kcm, replicas: 0}\n",
+        "length: 10m\nincidents:\n- {at: 1m, fault: earthquake}\n\
+         - {at: 11m, fault: partition, zone: first}\n\
+         - {at: 1m, fault: scale, controller: kcm, replicas: 0}\n",
     );
     let program = program.with_file(
         "eternal.yaml",
         "length: 1000h\nincidents: [{at: 1m, fault: crash}]\n",
     );
     let program = program.with_file(
-        "nobody.yaml",
+        "no-cluster.yaml",
         "length: 10m\nincidents: [{at: 1m, only: [1, 12], fault: outage}]\n",
     );
     let program = program.with_file(
-        "nowhere.yaml",
+        "no-zone.yaml",
         "length: 10m\nincidents: [{at: 1m, fault: partition, zone: 3}]\n",
     );
-    let told = [
+    let transcripts = [
         &["demo", "--scenario", "earthquake"][..],
         &["demo", "--scenario", "wrong.yaml"],
         &["demo", "--scenario", "eternal.yaml"],
-        &["demo", "--scenario", "nobody.yaml"],
-        &["demo", "--scenario", "nowhere.yaml"],
+        &["demo", "--scenario", "no-cluster.yaml"],
+        &["demo", "--scenario", "no-zone.yaml"],
         &["demo", "--scenario", "."],
         &["demo", "--speed", "fast"],
         &["demo", "--clusters", "0"],
@@ -179,18 +174,18 @@ fn what_cannot_be_played_is_told_with_what_can() {
         let transcript = program.run(arguments);
         format!("$ kelpie {}\n{transcript}", arguments.join(" "))
     });
-    insta::assert_snapshot!(told.join("\n"));
+    insta::assert_snapshot!(transcripts.join("\n"));
 }
 
 #[test]
-fn it_ends_quietly_when_nobody_reads_it_any_more() {
-    let mut child = Program::new("demo-unread")
+fn closed_pipe_ends_the_demo() {
+    let mut child = Program::new("demo-pipe")
         .command(&[&SMALL[..], &["--speed", "30"]].concat())
         .spawn()
         .unwrap();
     let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
     assert!(lines.next().unwrap().unwrap().starts_with("kelpie demo"));
-    // As `head` does. At this speed the story would go on for most of a minute.
+    // As `head` does. At this speed the demo would run for most of a minute.
     drop(lines);
     let output = child.wait_with_output().unwrap();
     assert!(output.status.success(), "{output:?}");
@@ -198,7 +193,7 @@ fn it_ends_quietly_when_nobody_reads_it_any_more() {
 }
 
 #[test]
-fn it_stays_up_until_ctrl_c_if_it_is_to_be_kept() {
+fn keep_runs_until_ctrl_c() {
     let mut child = Program::new("demo-kept")
         .command(&[&SMALL[..], &["--once", "--keep"]].concat())
         .spawn()
@@ -226,16 +221,16 @@ fn interrupt(child: &Child) {
 }
 
 #[test]
-fn ctrl_c_ends_it_at_once() {
+fn ctrl_c_ends_the_demo() {
     let mut child = Program::new("demo-interrupted")
         .command(&["demo", "--speed", "0.1"])
         .spawn()
         .unwrap();
     let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
-    // It listens before it says anything.
+    // The demo handles signals before it prints anything.
     let title = lines.next().unwrap().unwrap();
     assert!(title.starts_with("kelpie demo: partition"), "{title}");
     interrupt(&child);
-    // At this speed the story takes hours.
+    // At this speed the demo would run for hours.
     assert_eq!(child.wait().unwrap().code(), Some(130));
 }

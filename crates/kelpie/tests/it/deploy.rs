@@ -1,4 +1,4 @@
-//! The files under `deploy/`: they name only what is there.
+//! Tests of the files under `deploy/`: everything they refer to exists.
 
 use std::collections::BTreeSet;
 
@@ -7,47 +7,47 @@ use serde_json::Value;
 use crate::program::Program;
 use crate::promql;
 
-const BOARDS: [&str; 2] = [
+const DASHBOARDS: [&str; 2] = [
     include_str!("../../../../deploy/grafana/collector.json"),
     include_str!("../../../../deploy/grafana/prober.json"),
 ];
 
-/// A file of alerts and the page that says what to do about each.
-struct Rules {
+/// A file of alerts with the runbook that describes them.
+struct AlertFile {
     alerts: &'static str,
     runbook: &'static str,
     page: &'static str,
 }
 
-const RULES: [Rules; 5] = [
-    Rules {
+const ALERT_FILES: [AlertFile; 5] = [
+    AlertFile {
         alerts: include_str!("../../../../deploy/alerts/addon.yaml"),
-        runbook: include_str!("../../../../docs/addon.md"),
-        page: "docs/addon.md",
+        runbook: include_str!("../../../../docs/operate/runbooks/addon.md"),
+        page: "docs/operate/runbooks/addon.md",
     },
-    Rules {
+    AlertFile {
         alerts: include_str!("../../../../deploy/alerts/collector.yaml"),
-        runbook: include_str!("../../../../docs/collector.md"),
-        page: "docs/collector.md",
+        runbook: include_str!("../../../../docs/operate/runbooks/collector.md"),
+        page: "docs/operate/runbooks/collector.md",
     },
-    Rules {
+    AlertFile {
         alerts: include_str!("../../../../deploy/alerts/etcd.yaml"),
-        runbook: include_str!("../../../../docs/etcd.md"),
-        page: "docs/etcd.md",
+        runbook: include_str!("../../../../docs/operate/runbooks/etcd.md"),
+        page: "docs/operate/runbooks/etcd.md",
     },
-    Rules {
+    AlertFile {
         alerts: include_str!("../../../../deploy/alerts/prober.yaml"),
-        runbook: include_str!("../../../../docs/operate.md"),
-        page: "docs/operate.md",
+        runbook: include_str!("../../../../docs/operate/runbooks/prober.md"),
+        page: "docs/operate/runbooks/prober.md",
     },
-    Rules {
+    AlertFile {
         alerts: include_str!("../../../../deploy/alerts/weeder.yaml"),
-        runbook: include_str!("../../../../docs/weeder.md"),
-        page: "docs/weeder.md",
+        runbook: include_str!("../../../../docs/operate/runbooks/weeder.md"),
+        page: "docs/operate/runbooks/weeder.md",
     },
 ];
 
-/// Every series that is served, from the reference that is made from it.
+/// Returns every series that Kelpie serves, read from the generated metrics reference.
 fn series() -> BTreeSet<String> {
     let page = Program::new("deploy").run(&["generate", "metrics"]);
     let mut series = BTreeSet::new();
@@ -66,8 +66,8 @@ fn series() -> BTreeSet<String> {
     series
 }
 
-impl Rules {
-    /// The alerts, each with its lines.
+impl AlertFile {
+    /// Returns the name and the lines of each alert.
     fn alerts(&self) -> Vec<(&'static str, &'static str)> {
         let alerts = self.alerts.split("  - alert: ").skip(1);
         alerts
@@ -75,7 +75,7 @@ impl Rules {
             .collect()
     }
 
-    /// What the runbook has a section about.
+    /// Returns the alerts that have a section in the runbook.
     fn titles(&self) -> Vec<&'static str> {
         let lines = self.runbook.lines();
         let titles = lines.filter_map(|line| line.strip_prefix("### "));
@@ -83,7 +83,7 @@ impl Rules {
     }
 }
 
-/// What stands behind `key:` in an alert.
+/// Returns the value of `key:` in an alert.
 fn value<'a>(alert: &'a str, key: &str) -> Option<&'a str> {
     let line = |line: &'a str| line.trim_start().strip_prefix(key)?.strip_prefix(": ");
     alert.lines().find_map(line)
@@ -113,31 +113,31 @@ fn expressions(value: &Value, found: &mut Vec<String>) {
     }
 }
 
-fn assert_there(place: &str, expression: &str, series: &BTreeSet<String>) {
+fn assert_metrics_exist(place: &str, expression: &str, series: &BTreeSet<String>) {
     let named = promql::metrics(expression);
-    assert!(!named.is_empty(), "{place} names no metric: {expression}");
+    assert!(!named.is_empty(), "{place} uses no metric: {expression}");
     for name in named {
         assert!(series.contains(&name), "{place}: there is no {name}");
     }
 }
 
 #[test]
-fn alerts_name_only_metrics_that_exist() {
+fn alerts_use_existing_metrics() {
     let series = series();
-    for rules in RULES {
-        let alerts = rules.alerts();
-        assert_eq!(alerts.len(), rules.alerts.matches("expr:").count());
+    for file in ALERT_FILES {
+        let alerts = file.alerts();
+        assert_eq!(alerts.len(), file.alerts.matches("expr:").count());
         for (name, alert) in alerts {
-            assert_there(name, value(alert, "expr").unwrap(), &series);
+            assert_metrics_exist(name, value(alert, "expr").unwrap(), &series);
         }
     }
 }
 
 #[test]
-fn every_alert_says_how_grave_it_is_and_where_to_read_on() {
-    for rules in RULES {
-        let titles: BTreeSet<String> = rules.titles().iter().map(|t| t.to_lowercase()).collect();
-        for (name, alert) in rules.alerts() {
+fn every_alert_has_severity_and_runbook() {
+    for file in ALERT_FILES {
+        let titles: BTreeSet<String> = file.titles().iter().map(|t| t.to_lowercase()).collect();
+        for (name, alert) in file.alerts() {
             let severity = value(alert, "severity").unwrap();
             assert!(
                 ["critical", "warning", "info"].contains(&severity),
@@ -149,17 +149,17 @@ fn every_alert_says_how_grave_it_is_and_where_to_read_on() {
             );
             let runbook = value(alert, "runbook").unwrap();
             let (page, anchor) = runbook.split_once('#').unwrap();
-            assert_eq!((page, anchor), (rules.page, &*name.to_lowercase()));
+            assert_eq!((page, anchor), (file.page, &*name.to_lowercase()));
             assert!(titles.contains(anchor), "{page} has no {name}");
         }
     }
 }
 
 #[test]
-fn the_runbook_has_no_alert_that_is_gone() {
-    for rules in RULES {
-        let mut titles = rules.titles();
-        let mut names: Vec<&str> = rules.alerts().iter().map(|(name, _)| *name).collect();
+fn runbook_lists_only_existing_alerts() {
+    for file in ALERT_FILES {
+        let mut titles = file.titles();
+        let mut names: Vec<&str> = file.alerts().iter().map(|(name, _)| *name).collect();
         titles.sort_unstable();
         names.sort_unstable();
         assert_eq!(titles, names);
@@ -167,25 +167,25 @@ fn the_runbook_has_no_alert_that_is_gone() {
 }
 
 #[test]
-fn the_boards_name_only_metrics_that_exist() {
+fn dashboards_use_existing_metrics() {
     let series = series();
-    for board in BOARDS {
-        let board: Value = serde_json::from_str(board).unwrap();
-        let title = board["title"].as_str().unwrap();
+    for dashboard in DASHBOARDS {
+        let dashboard: Value = serde_json::from_str(dashboard).unwrap();
+        let title = dashboard["title"].as_str().unwrap();
         let mut found = Vec::new();
-        expressions(&board, &mut found);
+        expressions(&dashboard, &mut found);
         assert!(found.len() > 15, "{title}");
         for expression in found {
-            assert_there(title, &expression, &series);
+            assert_metrics_exist(title, &expression, &series);
         }
     }
 }
 
-/// A number that nobody looks at is not worth counting.
+/// A metric that no dashboard shows is not worth exporting.
 #[test]
-fn every_number_of_the_collector_is_on_its_board() {
+fn collector_dashboard_shows_every_metric() {
     let mut found = Vec::new();
-    expressions(&serde_json::from_str(BOARDS[0]).unwrap(), &mut found);
+    expressions(&serde_json::from_str(DASHBOARDS[0]).unwrap(), &mut found);
     let shown: BTreeSet<String> = found
         .iter()
         .flat_map(|text| promql::metrics(text))
@@ -200,14 +200,14 @@ fn every_number_of_the_collector_is_on_its_board() {
 }
 
 #[test]
-fn the_boards_have_a_place_for_each_panel() {
-    for board in BOARDS {
-        has_a_place_for_each_panel(&serde_json::from_str(board).unwrap());
+fn dashboard_panels_do_not_overlap() {
+    for dashboard in DASHBOARDS {
+        assert_panels_do_not_overlap(&serde_json::from_str(dashboard).unwrap());
     }
 }
 
-fn has_a_place_for_each_panel(board: &Value) {
-    let panels = board["panels"].as_array().unwrap();
+fn assert_panels_do_not_overlap(dashboard: &Value) {
+    let panels = dashboard["panels"].as_array().unwrap();
     let place = |panel: &Value, side: &str| panel["gridPos"][side].as_u64().unwrap();
     let mut taken = BTreeSet::new();
     let mut ids = BTreeSet::new();
@@ -228,7 +228,7 @@ fn has_a_place_for_each_panel(board: &Value) {
 }
 
 #[test]
-fn the_roles_are_what_the_program_says_it_needs() {
+fn roles_match_the_generated_ones() {
     let program = Program::new("roles");
     for (what, file) in [
         (
@@ -243,7 +243,7 @@ fn the_roles_are_what_the_program_says_it_needs() {
         let output = program.command(&["generate", what]).output().unwrap();
         assert_eq!(String::from_utf8(output.stdout).unwrap(), file, "{what}");
     }
-    // Fewer targets need fewer rights.
+    // Fewer targets need fewer permissions.
     let program = program.with_file(
         "one.yaml",
         "kubeConfigSecretName: dwd-internal
@@ -259,7 +259,7 @@ dependentResourceInfos:
 }
 
 #[test]
-fn the_image_is_built_with_the_toolchain_of_the_workspace() {
+fn image_uses_the_workspace_toolchain() {
     let toolchain = include_str!("../../../../rust-toolchain.toml");
     let channel = toolchain.lines().find_map(|line| {
         let channel = line.strip_prefix("channel = \"")?;

@@ -1,4 +1,4 @@
-//! `kelpie etcd`: the command line, and a process without an etcd to speak to.
+//! `kelpie etcd`: the command line, and a server without a reachable etcd.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{TcpListener, TcpStream};
@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use crate::program::{Program, transcript};
 
-/// Without what the environment of the tests may say about an etcd.
+/// Returns a command without the `ETCDCTL_` variables of the test environment.
 fn command(program: &Program, arguments: &[&str]) -> Command {
     let mut command = program.command(arguments);
     for name in ["ENDPOINTS", "CACERT", "CERT", "KEY", "USER", "PASSWORD"] {
@@ -21,17 +21,17 @@ fn run(arguments: &[&str]) -> String {
     transcript(&command(&program, arguments).output().unwrap())
 }
 
-/// An address where nobody listens. A free port could be taken by a test beside this one.
-const NOBODY: &str = "127.0.0.1:1";
+/// An address without a listener. A free port could be taken by another test.
+const UNUSED: &str = "127.0.0.1:1";
 
 #[test]
-fn its_help_teaches() {
+fn help_texts() {
     insta::assert_snapshot!(run(&["etcd", "--help"]));
     insta::assert_snapshot!(run(&["etcd", "check", "--help"]));
 }
 
 #[test]
-fn mistakes_name_the_flag_and_the_remedy() {
+fn usage_errors_name_flag_and_remedy() {
     let mut transcripts = Vec::new();
     for arguments in [
         &["--endpoints", "http://a:2379,http://b:2379"][..],
@@ -57,63 +57,63 @@ fn mistakes_name_the_flag_and_the_remedy() {
         &["--listen-cert", "tls.crt"],
     ] {
         let all: Vec<&str> = ["etcd"].iter().chain(arguments).copied().collect();
-        let said = run(&all);
-        assert!(said.starts_with("exit code: 2\n"), "{said}");
-        assert!(!said.contains("secret"), "{said}");
-        assert!(!said.contains("hunter2"), "{said}");
-        let line = said.lines().find(|line| line.starts_with("error: "));
+        let output = run(&all);
+        assert!(output.starts_with("exit code: 2\n"), "{output}");
+        assert!(!output.contains("secret"), "{output}");
+        assert!(!output.contains("hunter2"), "{output}");
+        let line = output.lines().find(|line| line.starts_with("error: "));
         transcripts.push(format!("$ kelpie {}\n{}", all.join(" "), line.unwrap()));
     }
     insta::assert_snapshot!(transcripts.join("\n"));
 }
 
 #[test]
-fn the_environment_is_that_of_etcdctl_and_a_flag_wins() {
+fn flags_override_etcdctl_environment() {
     let program = Program::new("etcd-environment");
     let mut two = command(&program, &["etcd", "check"]);
     two.env("ETCDCTL_ENDPOINTS", "http://a:1,http://b:1");
-    let said = transcript(&two.output().unwrap());
-    assert!(said.contains("--endpoints has 2 addresses"), "{said}");
+    let output = transcript(&two.output().unwrap());
+    assert!(output.contains("--endpoints has 2 addresses"), "{output}");
 
-    let mut flag = command(&program, &["etcd", "check", "--endpoints", NOBODY]);
+    let mut flag = command(&program, &["etcd", "check", "--endpoints", UNUSED]);
     flag.env("ETCDCTL_ENDPOINTS", "http://a:1,http://b:1");
-    // Empty is as good as unset.
+    // An empty variable counts as unset.
     flag.env("ETCDCTL_USER", "").env("ETCDCTL_CACERT", "");
-    let said = transcript(&flag.output().unwrap());
-    assert!(said.contains("connection refused"), "{said}");
+    let output = transcript(&flag.output().unwrap());
+    assert!(output.contains("connection refused"), "{output}");
 
-    let mut user = command(&program, &["etcd", "check", "--endpoints", NOBODY]);
+    let mut user = command(&program, &["etcd", "check", "--endpoints", UNUSED]);
     user.env("ETCDCTL_USER", "root");
-    let said = transcript(&user.output().unwrap());
-    assert!(said.contains("--user needs a password"), "{said}");
+    let output = transcript(&user.output().unwrap());
+    assert!(output.contains("--user needs a password"), "{output}");
 }
 
 #[test]
-fn a_check_of_nobody_fails_row_by_row() {
-    let said = run(&["etcd", "check", "--endpoints", NOBODY]);
+fn check_without_etcd_fails_every_row() {
+    let output = run(&["etcd", "check", "--endpoints", UNUSED]);
     assert!(
-        said.starts_with("exit code: 1\n----- stdout -----\nGROUP "),
-        "{said}"
+        output.starts_with("exit code: 1\n----- stdout -----\nGROUP "),
+        "{output}"
     );
-    let refused = said
+    let refused = output
         .lines()
         .filter(|line| line.ends_with("connection refused"));
-    assert_eq!(refused.count(), 5, "{said}");
+    assert_eq!(refused.count(), 5, "{output}");
     assert!(
-        !said.contains('\u{1b}'),
-        "colours are for terminals: {said}"
+        !output.contains('\u{1b}'),
+        "colours are for terminals: {output}"
     );
 }
 
 #[test]
-fn a_check_for_scripts_is_one_object() {
+fn json_check_is_one_object() {
     let program = Program::new("etcd-json");
-    let arguments = ["etcd", "check", "--endpoints", NOBODY, "--output", "json"];
+    let arguments = ["etcd", "check", "--endpoints", UNUSED, "--output", "json"];
     let output = command(&program, &arguments).output().unwrap();
     assert_eq!(output.status.code(), Some(1));
     let answer: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
     assert_eq!(answer["ok"], false);
-    assert_eq!(answer["endpoint"], format!("http://{NOBODY}"));
+    assert_eq!(answer["endpoint"], format!("http://{UNUSED}"));
     let first = &answer["checks"][0];
     assert_eq!(first["group"], "livez");
     assert_eq!(first["name"], "serializable_read");
@@ -122,14 +122,14 @@ fn a_check_for_scripts_is_one_object() {
     assert!(first["milliseconds"].is_number());
 }
 
-/// A process that serves, and is ended with the test.
-struct Serving {
+/// A running server, killed at the end of the test.
+struct EtcdServer {
     child: Child,
     log: BufReader<ChildStderr>,
     address: String,
 }
 
-impl Serving {
+impl EtcdServer {
     fn start(test: &str, arguments: &[&str]) -> Self {
         let program = Program::new(test);
         let all = [&["etcd", "--listen", "127.0.0.1:0"], arguments].concat();
@@ -162,8 +162,8 @@ impl Serving {
         answer
     }
 
-    /// SIGTERM; the exit code and the rest of the log.
-    fn end(mut self) -> (Option<i32>, String) {
+    /// Sends SIGTERM and returns the exit code and the rest of the log.
+    fn terminate(mut self) -> (Option<i32>, String) {
         let pid = self.child.id().to_string();
         let killed = Command::new("kill").args(["-TERM", &pid]).status().unwrap();
         assert!(killed.success());
@@ -174,7 +174,7 @@ impl Serving {
     }
 }
 
-impl Drop for Serving {
+impl Drop for EtcdServer {
     fn drop(&mut self) {
         let _ = self.child.kill();
         let _ = self.child.wait();
@@ -182,17 +182,17 @@ impl Drop for Serving {
 }
 
 #[test]
-fn without_an_etcd_it_serves_and_ends_by_sigterm() {
-    let serving = Serving::start("etcd-serve", &["--endpoints", NOBODY]);
-    let livez = serving.get("/livez");
+fn serves_without_etcd_until_sigterm() {
+    let server = EtcdServer::start("etcd-serve", &["--endpoints", UNUSED]);
+    let livez = server.get("/livez");
     assert!(livez.starts_with("HTTP/1.1 503 "), "{livez}");
     assert!(
         livez.contains("[-]serializable_read failed: connection refused\n\n"),
         "{livez}"
     );
-    assert!(serving.get("/readyz").starts_with("HTTP/1.1 503 "));
-    assert!(serving.get("/healthz").starts_with("HTTP/1.1 404 "));
-    let metrics = serving.get("/metrics");
+    assert!(server.get("/readyz").starts_with("HTTP/1.1 503 "));
+    assert!(server.get("/healthz").starts_with("HTTP/1.1 404 "));
+    let metrics = server.get("/metrics");
     let errors =
         r#"kelpie_etcd_healthchecks_total{type="livez",name="serializable_read",status="error"} 1"#;
     assert!(metrics.contains(errors), "{metrics}");
@@ -200,32 +200,32 @@ fn without_an_etcd_it_serves_and_ends_by_sigterm() {
         metrics.contains("kelpie_etcd_probe_misconfigured 0\n"),
         "{metrics}"
     );
-    let (code, log) = serving.end();
+    let (code, log) = server.terminate();
     assert_eq!(code, Some(0), "{log}");
     assert!(log.contains("connection refused"), "{log}");
 }
 
 #[test]
-fn missing_certificates_fail_readyz_and_never_livez() {
-    let endpoint = format!("https://{NOBODY}");
+fn missing_certificates_fail_readyz_only() {
+    let endpoint = format!("https://{UNUSED}");
     let arguments = ["--endpoints", &endpoint, "--cacert", "missing.crt"];
-    let serving = Serving::start("etcd-certificates", &arguments);
-    assert!(serving.get("/livez").starts_with("HTTP/1.1 200 "));
-    let readyz = serving.get("/readyz");
+    let server = EtcdServer::start("etcd-certificates", &arguments);
+    assert!(server.get("/livez").starts_with("HTTP/1.1 200 "));
+    let readyz = server.get("/readyz");
     assert!(readyz.starts_with("HTTP/1.1 503 "), "{readyz}");
     assert!(readyz.contains("missing.crt: No such file"), "{readyz}");
     assert!(
-        serving
+        server
             .get("/metrics")
             .contains("kelpie_etcd_probe_misconfigured 1\n")
     );
-    let (code, log) = serving.end();
+    let (code, log) = server.terminate();
     assert_eq!(code, Some(0), "{log}");
     assert!(log.contains("missing.crt"), "{log}");
 }
 
 #[test]
-fn a_listener_without_its_certificate_waits_for_it() {
+fn listener_waits_for_its_certificate() {
     let program = Program::new("etcd-listen-tls");
     let arguments = [
         "etcd",
@@ -236,25 +236,25 @@ fn a_listener_without_its_certificate_waits_for_it() {
     ];
     let mut child = command(&program, &arguments).spawn().unwrap();
     let log = BufReader::new(child.stderr.take().unwrap());
-    let told = log
+    let line = log
         .lines()
         .map(Result::unwrap)
         .find(|line| line.contains("no.crt"));
     let _ = child.kill();
     child.wait().unwrap();
-    let line: serde_json::Value = serde_json::from_str(&told.unwrap()).unwrap();
+    let line: serde_json::Value = serde_json::from_str(&line.unwrap()).unwrap();
     assert_eq!(line["level"], "ERROR");
 }
 
 #[test]
-fn an_address_that_is_taken_is_named() {
+fn taken_address_is_named() {
     let taken = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = taken.local_addr().unwrap().to_string();
-    let said = run(&["etcd", "--listen", &address]);
-    assert!(said.starts_with("exit code: 1\n"), "{said}");
+    let output = run(&["etcd", "--listen", &address]);
+    assert!(output.starts_with("exit code: 1\n"), "{output}");
     assert!(
-        said.contains(&format!("cannot listen on {address}")),
-        "{said}"
+        output.contains(&format!("cannot listen on {address}")),
+        "{output}"
     );
-    assert!(said.contains("--listen"), "{said}");
+    assert!(output.contains("--listen"), "{output}");
 }

@@ -1,16 +1,16 @@
-//! `kelpie explain`.
+//! Tests of `kelpie explain`, on a prober with canned responses.
 
 use std::net::TcpListener;
 
 use crate::program::Program;
 use crate::server::serve;
 
-/// As `/debug/state` writes it.
+/// The response of `/debug/state`.
 const STATE: &str = r#"{
   "at": "2026-11-16T00:30:00.400000Z", "leads": true, "dryRun": false,
   "clusters": {"shoot--dev--one": {
-    "inWords": "Hold: leases, nodes or machines could not be listed. Next look in 1.0 s: a failed probe is repeated.",
-    "words": {"rule": "leases, nodes or machines could not be listed", "excluded": [], "nextLook": "a failed probe is repeated"},
+    "inWords":
+      "Hold: leases or nodes could not be listed. Next round in 1.0 s: a failed probe is repeated.",
     "decision": {
       "verdict": "hold",
       "reasons": {
@@ -20,18 +20,25 @@ const STATE: &str = r#"{
         "failureFraction": 0.6, "recoveryFraction": 0.6, "tripsAt": null
       },
       "nextWake": {"at": "2026-11-16T00:30:01.000000Z", "reason": "recheck"},
-      "deadline": null, "rushAt": null, "at": "2026-11-16T00:30:00.000000Z"
+      "deadline": null, "parallelFrom": null, "at": "2026-11-16T00:30:00.000000Z"
     },
     "fence": "none", "fencedSince": null,
-    "targets": [{"resource": {"apiVersion": "apps/v1", "kind": "Deployment", "name": "kube-controller-manager"},
-      "sight": {"present": {"replicas": 1, "ready": 1, "version": "7", "marked": false, "recorded": "absent", "ignored": false}}}],
+    "targets": [{
+      "resource": {
+        "apiVersion": "apps/v1", "kind": "Deployment", "name": "kube-controller-manager"
+      },
+      "observed": {"present": {
+        "setting": 1, "effective": 1, "version": "7", "marked": false, "recorded": "absent",
+        "ignored": false
+      }}
+    }],
     "lastFlow": null,
-    "troubles": ["leases: the answer is larger than 67108864 bytes"]
+    "problems": ["leases: the answer is larger than 67108864 bytes"]
   }}
 }"#;
 
 fn prober() -> String {
-    let address = serve(|question| match question.path.as_str() {
+    let address = serve(|request| match request.path.as_str() {
         "/debug/state?cluster=shoot--dev--one" => (200, STATE.to_owned()),
         "/debug/state?cluster=one" => (
             404,
@@ -49,8 +56,8 @@ fn prober() -> String {
     format!("http://{address}")
 }
 
-/// What is said, without the port, which differs from run to run.
-fn said(from: &str, arguments: &[&str]) -> String {
+/// Runs `explain` and returns its transcript, without the port, which differs between runs.
+fn explain(from: &str, arguments: &[&str]) -> String {
     let program = Program::new("explain");
     let arguments = [&["explain", "--from", from], arguments].concat();
     let authority = from.trim_start_matches("http://");
@@ -58,35 +65,36 @@ fn said(from: &str, arguments: &[&str]) -> String {
 }
 
 #[test]
-fn the_last_decision_is_told_in_plain_words() {
-    insta::assert_snapshot!(said(&prober(), &["shoot--dev--one"]));
+fn last_decision_is_explained() {
+    insta::assert_snapshot!(explain(&prober(), &["shoot--dev--one"]));
 }
 
 #[test]
-fn scripts_get_the_probers_own_answer() {
-    let said = said(&prober(), &["shoot--dev--one", "-o", "json"]);
-    assert_eq!(said, format!("exit code: 0\n----- stdout -----\n{STATE}\n"));
+fn json_output_is_the_prober_response() {
+    let transcript = explain(&prober(), &["shoot--dev--one", "-o", "json"]);
+    let expected = format!("exit code: 0\n----- stdout -----\n{STATE}\n");
+    assert_eq!(transcript, expected);
 }
 
 #[test]
-fn what_is_no_answer_is_told_with_what_to_do() {
+fn errors_have_remedies() {
     let prober = prober();
     let closed = TcpListener::bind("127.0.0.1:0").unwrap();
-    let nobody = format!("http://{}", closed.local_addr().unwrap());
+    let unused = format!("http://{}", closed.local_addr().unwrap());
     drop(closed);
     let mut transcripts = Vec::new();
     for (case, from, cluster) in [
-        ("a part of a name", prober.as_str(), "one"),
-        ("no probe, for a reason", &prober, "asleep"),
-        ("nothing like it", &prober, "a&b"),
-        ("an answer of another kind", &prober, "other"),
-        ("an answer without end", &prober, "large"),
+        ("part of a name", prober.as_str(), "one"),
+        ("cluster without a probe", &prober, "asleep"),
+        ("unknown name", &prober, "a&b"),
+        ("response of another kind", &prober, "other"),
+        ("response that is too large", &prober, "large"),
         ("not a prober", &prober, "elsewhere"),
-        ("nobody there", &nobody, "a"),
-        ("no URL", "localhost", "a"),
+        ("no listener", &unused, "a"),
+        ("not a URL", "localhost", "a"),
         ("https", "https://localhost:9643", "a"),
     ] {
-        transcripts.push(format!("{case}\n{}", said(from, &[cluster])));
+        transcripts.push(format!("{case}\n{}", explain(from, &[cluster])));
     }
     insta::assert_snapshot!(transcripts.join("\n"));
 }

@@ -1,6 +1,6 @@
-//! The built program, from the outside: arguments and files in, output and exit code out.
+//! Tests of the built program: arguments and files in, output and exit code out.
 
-// Helpers of tests may fail loudly too.
+// Test helpers may panic.
 #![allow(clippy::unwrap_used, clippy::panic)]
 
 mod check;

@@ -1,4 +1,4 @@
-//! `kelpie prober`, as far as it comes without a seed.
+//! Tests of `kelpie prober` that need no seed.
 
 use crate::program::Program;
 
@@ -10,14 +10,14 @@ dependentResourceInfos: []
 ";
 
 #[test]
-fn a_bad_configuration_ends_it_at_once_with_every_problem() {
+fn invalid_file_lists_all_problems() {
     let program = Program::new("broken").with_file("prober.yaml", BROKEN);
-    let said = program.run(&["prober", "--config-file", "prober.yaml"]);
-    insta::assert_snapshot!(said);
+    let transcript = program.run(&["prober", "--config-file", "prober.yaml"]);
+    insta::assert_snapshot!(transcript);
 }
 
 #[test]
-fn gardeners_command_line_is_understood_in_every_spelling() {
+fn gardener_command_line_is_accepted() {
     for spelling in ["--", "-"] {
         let flags = [
             "config-file=missing.yaml",
@@ -33,15 +33,18 @@ fn gardeners_command_line_is_understood_in_every_spelling() {
         let mut arguments = vec!["prober"];
         arguments.extend(flags.iter().map(String::as_str));
         let program = Program::new("gardener").named("dependency-watchdog");
-        let said = program.run(&arguments);
-        // As far as the file, which is not there.
-        assert!(said.starts_with("exit code: 1\n"), "{said}");
-        assert!(said.contains("cannot read missing.yaml"), "{said}");
+        let transcript = program.run(&arguments);
+        // The flags are valid; only the file is missing.
+        assert!(transcript.starts_with("exit code: 1\n"), "{transcript}");
+        assert!(
+            transcript.contains("cannot read missing.yaml"),
+            "{transcript}"
+        );
     }
 }
 
 #[test]
-fn without_a_way_to_the_seed_it_says_what_to_do() {
+fn missing_kubeconfig_is_reported() {
     let good = "\
 kubeConfigSecretName: dwd
 dependentResourceInfos:
@@ -49,10 +52,10 @@ dependentResourceInfos:
   scaleUp: {}
   scaleDown: {}
 ";
-    let program = Program::new("lost").with_file("prober.yaml", good);
+    let program = Program::new("no-kubeconfig").with_file("prober.yaml", good);
     let arguments = ["--config-file=prober.yaml", "--kubeconfig=nowhere"];
-    let said = program.run(&["prober", arguments[0], arguments[1]]);
-    assert!(said.starts_with("exit code: 1\n"), "{said}");
-    assert!(said.contains("nowhere"), "{said}");
-    assert!(said.contains("--kubeconfig"), "{said}");
+    let transcript = program.run(&["prober", arguments[0], arguments[1]]);
+    assert!(transcript.starts_with("exit code: 1\n"), "{transcript}");
+    assert!(transcript.contains("nowhere"), "{transcript}");
+    assert!(transcript.contains("--kubeconfig"), "{transcript}");
 }

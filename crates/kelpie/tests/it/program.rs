@@ -1,4 +1,4 @@
-//! Running the program.
+//! Runs the built program.
 
 use std::fmt::Write as _;
 use std::io::Write as _;
@@ -6,14 +6,14 @@ use std::os::unix::process::CommandExt;
 use std::path::PathBuf;
 use std::process::{Child, Command, Output, Stdio};
 
-/// A folder of its own for a test, with the program to run in it.
+/// The program, which runs in a folder that belongs to one test.
 pub(crate) struct Program {
     pub folder: PathBuf,
     name: &'static str,
 }
 
 impl Program {
-    /// `test` names the folder.
+    /// Creates the folder, which is named after the test.
     pub(crate) fn new(test: &str) -> Self {
         let folder = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(test);
         std::fs::create_dir_all(&folder).unwrap();
@@ -23,7 +23,7 @@ impl Program {
         }
     }
 
-    /// Started under another name.
+    /// Starts the program under another name.
     pub(crate) fn named(mut self, name: &'static str) -> Self {
         self.name = name;
         self
@@ -50,7 +50,7 @@ impl Program {
         command
     }
 
-    /// Everything the program has to say, as one text.
+    /// Runs the program and returns its exit code and output as one text.
     pub(crate) fn run(&self, arguments: &[&str]) -> String {
         transcript(&self.command(arguments).output().unwrap())
     }

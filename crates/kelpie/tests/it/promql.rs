@@ -1,6 +1,6 @@
-//! Just enough of `PromQL` to find the metrics that an expression names.
+//! Parses just enough of `PromQL` to find the metrics in an expression.
 
-/// Words after which a list of labels stands in parentheses.
+/// Keywords that are followed by a list of labels in parentheses.
 const GROUPING: [&str; 6] = [
     "by",
     "without",
@@ -11,14 +11,14 @@ const GROUPING: [&str; 6] = [
 ];
 const OPERATORS: [&str; 5] = ["and", "or", "unless", "bool", "offset"];
 
-/// The metrics that an expression names, with their suffixes.
+/// Returns the metrics in an expression, with their suffixes.
 pub(crate) fn metrics(expression: &str) -> Vec<String> {
     let plain = without_braces(expression);
     let mut rest = plain.as_str();
     let mut found = Vec::new();
     while let Some(start) = rest.find(|letter: char| letter.is_ascii_alphabetic() || letter == '_')
     {
-        // A number may end in letters, as in 1e3 or 5m: those are no names.
+        // Letters after a number belong to it, as in 1e3 or 5m.
         let is_number = rest[..start].ends_with(|letter: char| letter.is_ascii_digit());
         rest = &rest[start..];
         let is_part = |letter: char| letter.is_ascii_alphanumeric() || "_:".contains(letter);
@@ -42,7 +42,7 @@ fn is_aggregated(next: &str) -> bool {
     matches!(word, Some("by" | "without"))
 }
 
-/// Without label matchers and ranges: what stands in braces, brackets and quotes.
+/// Removes label matchers and ranges: everything in braces, brackets and quotes.
 fn without_braces(expression: &str) -> String {
     let mut plain = String::new();
     let (mut depth, mut is_quoted) = (0, false);
@@ -62,7 +62,7 @@ fn without_braces(expression: &str) -> String {
 }
 
 #[test]
-fn metrics_are_told_from_the_rest() {
+fn metrics_are_found_in_expressions() {
     for (expression, expected) in [
         ("a > 0", &["a"][..]),
         (

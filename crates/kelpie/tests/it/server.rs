@@ -1,37 +1,38 @@
-//! A tiny HTTP server for the program to ask.
+//! A minimal HTTP server that the program under test sends requests to.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::sync::Arc;
 use std::thread;
 
-/// A question and what it is about.
-pub(crate) struct Question {
-    /// With its query.
+/// A request that the server received.
+pub(crate) struct FakeServerRequest {
+    /// The path with its query.
     pub(crate) path: String,
     pub(crate) body: String,
 }
 
-type Answers = dyn Fn(&Question) -> (u16, String) + Send + Sync;
+/// Returns the status and the body of a response.
+type RequestHandler = dyn Fn(&FakeServerRequest) -> (u16, String) + Send + Sync;
 
-/// Answers on a port of its own until the tests are over.
+/// Serves on a free port of loopback until the test process ends.
 pub(crate) fn serve(
-    answer: impl Fn(&Question) -> (u16, String) + Send + Sync + 'static,
+    handler: impl Fn(&FakeServerRequest) -> (u16, String) + Send + Sync + 'static,
 ) -> SocketAddr {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap();
-    let answers: Arc<Answers> = Arc::new(answer);
+    let handler: Arc<RequestHandler> = Arc::new(handler);
     thread::spawn(move || {
         for stream in listener.incoming() {
-            let answers = Arc::clone(&answers);
-            thread::spawn(move || reply(stream.unwrap(), &*answers));
+            let handler = Arc::clone(&handler);
+            thread::spawn(move || respond(stream.unwrap(), &*handler));
         }
     });
     address
 }
 
-/// One question per connection. Who hangs up early misses the answer, and that is all.
-fn reply(mut stream: TcpStream, answers: &Answers) -> Option<()> {
+/// Handles one request per connection. Returns `None` if the client closed the connection early.
+fn respond(mut stream: TcpStream, handler: &RequestHandler) -> Option<()> {
     let mut reader = BufReader::new(stream.try_clone().ok()?);
     let mut line = String::new();
     reader.read_line(&mut line).ok()?;
@@ -51,7 +52,7 @@ fn reply(mut stream: TcpStream, answers: &Answers) -> Option<()> {
     let mut body = vec![0; length];
     reader.read_exact(&mut body).ok()?;
     let body = String::from_utf8(body).ok()?;
-    let (status, body) = answers(&Question { path, body });
+    let (status, body) = handler(&FakeServerRequest { path, body });
     let head = format!(
         "HTTP/1.1 {status} X\r\ncontent-type: application/json\r\ncontent-length: {}\r\n\
          connection: close\r\n\r\n",

@@ -1,4 +1,4 @@
-//! Help, version, completions, mistakes on the command line.
+//! Tests of help, version, completions and invalid command lines.
 
 use std::fs::File;
 use std::process::{Command, Stdio};
@@ -6,12 +6,12 @@ use std::process::{Command, Stdio};
 use crate::program::{Program, send, transcript};
 
 #[test]
-fn help_teaches() {
+fn top_level_help() {
     insta::assert_snapshot!(Program::new("help").run(&["--help"]));
 }
 
 #[test]
-fn help_for_a_subcommand_teaches_too() {
+fn subcommand_help() {
     insta::assert_snapshot!(Program::new("help").run(&["check-config", "--help"]));
     insta::assert_snapshot!(Program::new("help").run(&["check-config", "prober", "--help"]));
     insta::assert_snapshot!(Program::new("help").run(&["explain", "--help"]));
@@ -20,19 +20,19 @@ fn help_for_a_subcommand_teaches_too() {
 }
 
 #[test]
-fn a_command_for_the_hub_does_not_ask_for_the_spoke() {
+fn hub_command_help_does_not_mention_spokes() {
     let help = Program::new("help").run(&["addon", "hop", "--help"]);
-    assert!(help.contains("The hub's kubeconfig"), "{help}");
+    assert!(help.contains("Kubeconfig of the hub"), "{help}");
     assert!(!help.to_lowercase().contains("spoke"), "{help}");
 }
 
 #[test]
-fn without_arguments_it_says_what_there_is() {
+fn no_arguments_print_the_subcommands() {
     insta::assert_snapshot!(Program::new("help").run(&[]));
 }
 
 #[test]
-fn the_version_is_that_of_the_crate() {
+fn version_is_that_of_the_crate() {
     let version = Program::new("version").run(&["--version"]);
     let expected = format!(
         "exit code: 0\n----- stdout -----\nkelpie {}\n",
@@ -42,7 +42,7 @@ fn the_version_is_that_of_the_crate() {
 }
 
 #[test]
-fn mistakes_on_the_command_line_exit_with_2() {
+fn invalid_command_lines_exit_with_2() {
     let program = Program::new("usage");
     let mut transcripts = Vec::new();
     for arguments in [
@@ -85,7 +85,7 @@ fn mistakes_on_the_command_line_exit_with_2() {
 }
 
 #[test]
-fn every_shell_gets_its_completions() {
+fn every_shell_has_completions() {
     for shell in ["bash", "elvish", "fish", "powershell", "zsh"] {
         let script = Program::new("completions").run(&["completions", shell]);
         assert!(
@@ -96,8 +96,8 @@ fn every_shell_gets_its_completions() {
     }
 }
 
-/// What bash offers for the last of `words`; nothing means files.
-fn offered_by_bash(program: &'static str, words: &[&str]) -> String {
+/// Returns the completions that bash offers for the last of `words`. An empty string means files.
+fn bash_completions(program: &'static str, words: &[&str]) -> String {
     let output = Program::new("completions")
         .named(program)
         .command(&["completions", "bash"])
@@ -105,7 +105,7 @@ fn offered_by_bash(program: &'static str, words: &[&str]) -> String {
         .unwrap();
     let script = String::from_utf8(output.stdout).unwrap();
     let (last, before) = words.split_last().unwrap();
-    // The shell passes the command, the word under the cursor and the word before it.
+    // The shell passes the command, the word at the cursor and the word before it.
     let ask = format!(
         "{script}\nCOMP_WORDS=({program} {words}); COMP_CWORD={}\n\
          registered=$(complete -p {program}) || exit 1\n\
@@ -121,7 +121,7 @@ fn offered_by_bash(program: &'static str, words: &[&str]) -> String {
 }
 
 #[test]
-fn the_shell_completes_components_and_then_files() {
+fn bash_completes_components_then_files() {
     for program in ["kelpie", "dependency-watchdog"] {
         for (words, offered) in [
             (&["ch"][..], "check check-config"),
@@ -131,7 +131,7 @@ fn the_shell_completes_components_and_then_files() {
             (&["check-config", "weeder", "w.yaml", "--ou"], "--output"),
         ] {
             assert_eq!(
-                offered_by_bash(program, words),
+                bash_completions(program, words),
                 offered,
                 "{program} {words:?}"
             );
@@ -140,19 +140,23 @@ fn the_shell_completes_components_and_then_files() {
 }
 
 #[test]
-fn a_reader_who_has_left_is_no_error() {
+fn closed_pipe_is_not_an_error() {
     let mut child = Program::new("pipe")
         .command(&["check-config", "prober", "-"])
         .spawn()
         .unwrap();
     drop(child.stdout.take());
     drop(child.stderr.take());
-    send(&mut child, b"kubeConfigSecretName: a\ndependentResourceInfos: [{ref: {apiVersion: v1, kind: A, name: a}, scaleUp: {}, scaleDown: {}}]");
+    send(
+        &mut child,
+        b"kubeConfigSecretName: a\ndependentResourceInfos: \
+          [{ref: {apiVersion: v1, kind: A, name: a}, scaleUp: {}, scaleDown: {}}]",
+    );
     assert_eq!(child.wait().unwrap().code(), Some(0));
 }
 
 #[test]
-fn output_that_cannot_be_written_is_an_error() {
+fn failed_output_is_an_error() {
     let mut command = Program::new("full").command(&["completions", "bash"]);
     command.stdout(Stdio::from(
         File::options().write(true).open("/dev/full").unwrap(),

@@ -1,4 +1,4 @@
-//! `kelpie weeder`, as far as it comes without a seed.
+//! Tests of `kelpie weeder` that need no seed.
 
 use crate::program::Program;
 
@@ -21,14 +21,14 @@ servicesAndDependantSelectors:
 ";
 
 #[test]
-fn selectors_that_are_none_end_it_at_once_with_path_and_reason() {
+fn invalid_selectors_are_reported_with_path() {
     let program = Program::new("weeder-broken").with_file("weeder.yaml", BROKEN);
-    let said = program.run(&["weeder", "--config-file", "weeder.yaml"]);
-    insta::assert_snapshot!(said);
+    let transcript = program.run(&["weeder", "--config-file", "weeder.yaml"]);
+    insta::assert_snapshot!(transcript);
 }
 
 #[test]
-fn gardeners_command_line_is_understood_in_every_spelling() {
+fn gardener_command_line_is_accepted() {
     for spelling in ["--", "-"] {
         let flags = [
             "config-file=missing.yaml",
@@ -42,19 +42,22 @@ fn gardeners_command_line_is_understood_in_every_spelling() {
         let mut arguments = vec!["weeder"];
         arguments.extend(flags.iter().map(String::as_str));
         let program = Program::new("weeder-gardener").named("dependency-watchdog");
-        let said = program.run(&arguments);
-        // As far as the file, which is not there.
-        assert!(said.starts_with("exit code: 1\n"), "{said}");
-        assert!(said.contains("cannot read missing.yaml"), "{said}");
+        let transcript = program.run(&arguments);
+        // The flags are valid; only the file is missing.
+        assert!(transcript.starts_with("exit code: 1\n"), "{transcript}");
+        assert!(
+            transcript.contains("cannot read missing.yaml"),
+            "{transcript}"
+        );
     }
 }
 
 #[test]
-fn without_a_way_to_the_seed_it_says_what_to_do() {
-    let program = Program::new("weeder-lost").with_file("weeder.yaml", GOOD);
+fn missing_kubeconfig_is_reported() {
+    let program = Program::new("weeder-no-kubeconfig").with_file("weeder.yaml", GOOD);
     let arguments = ["--config-file=weeder.yaml", "--kubeconfig=nowhere"];
-    let said = program.run(&["weeder", arguments[0], arguments[1]]);
-    assert!(said.starts_with("exit code: 1\n"), "{said}");
-    assert!(said.contains("nowhere"), "{said}");
-    assert!(said.contains("--kubeconfig"), "{said}");
+    let transcript = program.run(&["weeder", arguments[0], arguments[1]]);
+    assert!(transcript.starts_with("exit code: 1\n"), "{transcript}");
+    assert!(transcript.contains("nowhere"), "{transcript}");
+    assert!(transcript.contains("--kubeconfig"), "{transcript}");
 }

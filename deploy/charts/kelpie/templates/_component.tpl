@@ -1,6 +1,6 @@
 {{/*
-The prober and the weeder run alike. Each template takes a dict: `root`, the chart's context; `name`, the
-component; `values`, its own part of the values; `about`, a line for people.
+The prober and the weeder share these templates. Each takes a dict: `root`, the chart's context; `name`, the
+component; `values`, the component's section of the values.
 */}}
 
 {{- define "kelpie.selector" -}}
@@ -39,7 +39,7 @@ metadata:
   {{- include "kelpie.metadata" . | nindent 2 }}
 spec:
   replicas: {{ .values.replicas }}
-  # A new pod observes before an old one goes: there is always one that knows all clusters.
+  # A new pod observes before an old one stops, so at least one replica knows all clusters at any time.
   strategy:
     rollingUpdate:
       maxSurge: 1
@@ -55,7 +55,7 @@ spec:
         {{- toYaml . | nindent 8 }}
         {{- end }}
       annotations:
-        # The file is read at the start: another one needs another pod.
+        # The file is read only at the start, so a changed file needs new pods.
         checksum/config: {{ toYaml .values.config | sha256sum }}
         {{- with $pod.podAnnotations }}
         {{- toYaml . | nindent 8 }}
@@ -93,7 +93,7 @@ spec:
       {{- end }}
       containers:
       - name: {{ .name }}
-        image: {{ printf "%s:%s" (required "image.repository is not set: where is your image? docs/install.md tells how to make one" $image.repository) ($image.tag | default .root.Chart.AppVersion) | quote }}
+        image: {{ printf "%s:%s" (required "image.repository is not set; docs/operate/install.md describes how to build the image" $image.repository) ($image.tag | default .root.Chart.AppVersion) | quote }}
         imagePullPolicy: {{ $image.pullPolicy }}
         args:
         - {{ .name }}
@@ -168,7 +168,7 @@ spec:
       {{- include "kelpie.selector" . | nindent 6 }}
   podMetricsEndpoints:
   - port: metrics
-    # What the pod calls `cluster` or `namespace` is the cluster it watches over, not the pod's own.
+    # The labels `cluster` and `namespace` name the probed cluster, not the pod's own.
     honorLabels: true
 ---
 apiVersion: monitoring.coreos.com/v1

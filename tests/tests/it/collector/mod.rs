@@ -1,11 +1,11 @@
-//! `kelpie addon collector` between real servers, and its reader beside theirs.
+//! `kelpie addon collector` between real servers, and its parser compared with theirs.
 
-mod arrival;
-mod lists;
-mod pages;
-mod parser;
-mod refusals;
-mod slow_hub;
-pub(crate) mod stage;
-mod tls;
-mod trouble;
+mod certificate_rotation;
+mod exposition_corpus;
+pub(crate) mod fixture;
+mod hub_rejects_samples;
+mod one_shot_run;
+mod parser_matches_prometheus;
+mod samples_arrive_once;
+mod source_and_hub_failures;
+mod unresponsive_hub;

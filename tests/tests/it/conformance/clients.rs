@@ -1,18 +1,19 @@
-//! Real clients on the simulator: they get, list, watch, patch, scale and delete without noticing.
+//! Real clients on the simulator: they get, list, watch, patch, scale and delete as on a real
+//! server.
 
+mod kelpie;
 mod kube_rs;
 mod kubectl;
-mod own;
 mod python;
 
-use kelpie_e2e::Simulated;
+use kelpie_e2e::SimApiServer;
 use kelpie_sim::resource::{DEPLOYMENTS, NODES, PODS};
-use kelpie_sim::server::Hooks;
+use kelpie_sim::server::ServerHooks;
 use serde_json::{Value, json};
 
-/// A simulated cluster with a deployment, its pods and two nodes.
-async fn cluster() -> Simulated {
-    let simulated = Simulated::start(Hooks::default()).await.unwrap();
+/// Starts a simulated cluster with a Deployment, its pods and two nodes.
+async fn cluster() -> SimApiServer {
+    let simulated = SimApiServer::start(ServerHooks::default()).await.unwrap();
     let store = simulated.server.store();
     let labels = json!({ "app": "kcm" });
     let deployment = json!({
@@ -39,7 +40,7 @@ async fn cluster() -> Simulated {
             "metadata": { "name": name },
             "status": {
                 "conditions": [{ "type": "Ready", "status": "True" }],
-                // Python's client wants all of it.
+                // Mandatory fields for Python's client.
                 "nodeInfo": {
                     "architecture": "amd64",
                     "bootID": "",
@@ -59,8 +60,8 @@ async fn cluster() -> Simulated {
     simulated
 }
 
-/// The deployment as it is in the store.
-fn deployment(simulated: &Simulated) -> Value {
+/// Reads the Deployment from the store.
+fn deployment(simulated: &SimApiServer) -> Value {
     let store = simulated.server.store();
     store.get(&DEPLOYMENTS, "default", "kcm").unwrap()
 }

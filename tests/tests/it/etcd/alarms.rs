@@ -1,20 +1,20 @@
-//! Alarms: CORRUPT takes a member out of service, NOSPACE does not, neither restarts it.
+//! Alarms: CORRUPT fails readyz, NOSPACE does not, and neither fails livez.
 
-use kelpie_e2e::{Cluster, Etcd, Setup};
+use kelpie_e2e::{EtcdCluster, EtcdMember, EtcdSetup};
 
-use super::stage::{PATIENCE, beside, on_every_line};
+use super::fixture::{TIMEOUT, on_every_release, start_kelpie};
 
 #[tokio::test]
-async fn corrupt_of_any_member_fails_readyz_and_never_livez() {
-    on_every_line(async |line| {
-        let etcd = Etcd::start(line).await.unwrap();
-        let kelpie = beside(&etcd, &[]).await;
-        kelpie.until("/readyz", 200, PATIENCE).await.unwrap();
+async fn corrupt_alarm_fails_readyz_only() {
+    on_every_release(async |release| {
+        let etcd = EtcdMember::start(release).await.unwrap();
+        let kelpie = start_kelpie(&etcd, &[]).await;
+        kelpie.until_status("/readyz", 200, TIMEOUT).await.unwrap();
         let own = etcd.status().await.unwrap();
         let own = own["header"]["member_id"].as_str().unwrap();
         for member in [own, "4711", "0"] {
             etcd.raise("CORRUPT", member).await.unwrap();
-            let ready = kelpie.until("/readyz", 503, PATIENCE).await.unwrap();
+            let ready = kelpie.until_status("/readyz", 503, TIMEOUT).await.unwrap();
             let lines: Vec<&str> = ready.body.lines().collect();
             let failed = "[-]data_corruption failed: alarm activated: CORRUPT";
             assert!(lines.contains(&failed), "{}", ready.body);
@@ -36,20 +36,23 @@ async fn corrupt_of_any_member_fails_readyz_and_never_livez() {
                 assert_eq!(reply.status, status, "{target}: {}", reply.body);
             }
             etcd.clear("CORRUPT", member).await.unwrap();
-            kelpie.until("/readyz", 200, PATIENCE).await.unwrap();
+            kelpie.until_status("/readyz", 200, TIMEOUT).await.unwrap();
         }
     })
     .await;
 }
 
 #[tokio::test]
-async fn nospace_fails_nothing_but_writes() {
-    on_every_line(async |line| {
-        let etcd = Etcd::start(line).await.unwrap();
-        let kelpie = beside(&etcd, &[]).await;
-        kelpie.until("/readyz", 200, PATIENCE).await.unwrap();
+async fn nospace_alarm_fails_no_check() {
+    on_every_release(async |release| {
+        let etcd = EtcdMember::start(release).await.unwrap();
+        let kelpie = start_kelpie(&etcd, &[]).await;
+        kelpie.until_status("/readyz", 200, TIMEOUT).await.unwrap();
         etcd.raise("NOSPACE", "4711").await.unwrap();
-        assert!(etcd.put("key", b"value").await.is_err(), "the alarm is on");
+        assert!(
+            etcd.put("key", b"value").await.is_err(),
+            "the alarm is active"
+        );
         for target in ["/livez", "/readyz", "/livez", "/readyz"] {
             let reply = kelpie.get(target).await.unwrap();
             assert_eq!(reply.status, 200, "{target}: {}", reply.body);
@@ -59,13 +62,17 @@ async fn nospace_fails_nothing_but_writes() {
 }
 
 #[tokio::test]
-async fn corrupt_shows_beside_every_member_of_a_cluster() {
-    on_every_line(async |line| {
-        let cluster = Cluster::start(&Setup::new(line), 3).await.unwrap();
+async fn corrupt_alarm_shows_on_every_member() {
+    on_every_release(async |release| {
+        let cluster = EtcdCluster::start(&EtcdSetup::new(release), 3)
+            .await
+            .unwrap();
         cluster.members[0].raise("CORRUPT", "4711").await.unwrap();
         for member in &cluster.members {
-            let kelpie = beside(member, &[]).await;
-            let failed = kelpie.until("/readyz/data_corruption", 503, PATIENCE).await;
+            let kelpie = start_kelpie(member, &[]).await;
+            let failed = kelpie
+                .until_status("/readyz/data_corruption", 503, TIMEOUT)
+                .await;
             assert!(failed.unwrap().body.contains("CORRUPT"));
         }
     })

@@ -1,15 +1,17 @@
-//! The harness itself: members do what the other tests take for granted.
+//! The harness itself: the operations on members that the other tests rely on.
 
-use kelpie_e2e::{Cluster, Setup};
+use kelpie_e2e::{EtcdCluster, EtcdSetup};
 
-use super::stage::on_every_line;
+use super::fixture::on_every_release;
 
 #[tokio::test]
-async fn members_can_be_killed_restarted_replaced_and_promoted() {
-    on_every_line(async |line| {
-        let mut cluster = Cluster::start(&Setup::new(line), 3).await.unwrap();
+async fn members_restart_and_change_roles() {
+    on_every_release(async |release| {
+        let mut cluster = EtcdCluster::start(&EtcdSetup::new(release), 3)
+            .await
+            .unwrap();
         let version = cluster.members[2].get("/version").await.unwrap();
-        let expected = line.trim_start_matches("etcd-");
+        let expected = release.trim_start_matches("etcd-");
         assert!(
             version["etcdserver"]
                 .as_str()
@@ -38,7 +40,7 @@ async fn members_can_be_killed_restarted_replaced_and_promoted() {
     .await;
 }
 
-async fn term_of(cluster: &Cluster, member: usize) -> String {
+async fn term_of(cluster: &EtcdCluster, member: usize) -> String {
     let status = cluster.members[member].status().await.unwrap();
     status["raftTerm"].as_str().unwrap().to_owned()
 }

@@ -1,23 +1,23 @@
-//! `kelpie etcd` beside real etcd members of every line.
+//! `kelpie etcd` with real etcd members of every release.
 //!
-//! `-- etcd --nocapture` also prints what was measured, with etcd's own endpoints side by side;
-//! `-- --ignored` runs the long ones.
+//! `-- etcd --nocapture` also prints the measurements, next to those of etcd's own endpoints.
+//! `-- --ignored` runs the long tests.
 
 mod alarms;
-mod auth;
-mod boot;
-mod check;
-mod contract;
-mod cost;
-mod defrag;
-mod footprint;
+mod authentication;
+mod booting_member;
+mod check_command;
+mod client_certificates;
+mod defragmentation;
+mod fixture;
+mod hanging_disk;
 mod harness;
-mod members;
-mod mistakes;
-mod parity;
-mod quorum;
-mod stage;
-mod stall;
-mod stopped;
-mod storm;
-mod tls;
+mod http_contract;
+mod lost_quorum;
+mod malformed_requests;
+mod membership;
+mod misconfiguration;
+mod probe_cost;
+mod resource_usage;
+mod stopped_process;
+mod upstream_parity;

@@ -1,28 +1,33 @@
-//! `kelpie prober` on real API servers: a seed, shoots, kubelets that are cut off.
+//! `kelpie prober` on real API servers: a seed, its shoots, and kubelets that can be cut off.
 //!
-//! Times are scaled down together (`Pace`). `-- prober --nocapture` also prints what was measured.
+//! All times are scaled down together (`Timings`). `-- prober --nocapture` also prints
+//! measurements.
 
-mod boot;
-mod candidates;
-mod clocks;
-mod crash;
-mod dry_run;
-mod election;
-mod eligibility;
-mod explain;
-mod external;
-mod failover;
-mod flow;
-mod handover;
-mod latency;
-mod outage;
-mod pages;
-mod partition;
-mod race;
-mod rights;
-mod scaling;
-mod seed_trouble;
+mod candidate_nodes;
+mod cluster_eligibility;
+mod dry_run_writes_nothing;
+mod existing_fence_at_start;
+mod explain_during_fence;
+mod external_probe;
+mod fence_cancelled_midway;
+mod fence_denied_by_rbac;
+mod fence_latency;
+mod fixture;
+mod gardener_rbac;
+mod handover_with_dependency_watchdog;
+mod hostile_api_servers;
+mod killed_at_each_request;
+mod kubeconfig_secret_rotation;
+mod leader_election;
+mod leader_failover;
+mod operate_guide_examples;
+mod outage_of_all_clusters;
+mod partition_fenced_and_restored;
+mod race_against_controller_manager;
+mod scale_targets;
+mod seed_refuses_requests;
+mod seed_request_backlog;
 mod soak;
-mod stage;
-mod telling;
-mod tenants;
+mod startup_failures;
+mod tenant_connections;
+mod wrong_node_clocks;

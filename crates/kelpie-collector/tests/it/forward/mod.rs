@@ -1,8 +1,8 @@
-//! From a source to a hub, in virtual time: one sentence of the contract after the other.
+//! Forwarding from a source to a hub, in virtual time.
 
 mod delivery;
-mod hub;
-mod pace;
-mod reading;
-mod refusals;
-mod stage;
+mod fake_hub;
+mod fixture;
+mod refused_samples;
+mod source_failures;
+mod tick_schedule;

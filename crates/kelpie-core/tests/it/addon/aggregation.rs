@@ -1,10 +1,10 @@
-//! Two reasons make one.
+//! Aggregation of two components' reasons.
 
-use kelpie_core::addon::{Reason, Standard};
+use kelpie_core::addon::{ConditionReason, StandardCondition};
 
 use super::status;
 
-/// Platform down, user workload across: none, then each reason; what wins.
+/// The codes of the table below, and their reasons. `-` stands for no condition.
 const REASONS: [(&str, &str); 8] = [
     ("-", ""),
     ("FF", "ForwardFailure"),
@@ -16,6 +16,7 @@ const REASONS: [(&str, &str); 8] = [
     ("NS", "NotSupported"),
 ];
 
+/// The decisive reason for each platform reason (rows) and user-workload reason (columns).
 const TABLE: [(&str, [&str; 8]); 8] = [
     //      -     FF    UF    ??    US    FS    DI    NS
     ("-", ["-", "FF", "UF", "??", "US", "US", "US", "US"]),
@@ -28,28 +29,29 @@ const TABLE: [(&str, [&str; 8]); 8] = [
     ("NS", ["NS", "NS", "NS", "NS", "NS", "NS", "NS", "NS"]),
 ];
 
-fn spelled(code: &str) -> &'static str {
+fn reason_text(code: &str) -> &'static str {
     let mut reasons = REASONS.into_iter();
     reasons.find(|(known, _)| *known == code).unwrap().1
 }
 
 #[test]
-fn the_whole_table_of_8_by_8_holds_in_any_order_of_the_list() {
+fn aggregation_matches_full_table_in_any_order() {
     for (platform, row) in TABLE {
         for ((uwl, _), winner) in REASONS.into_iter().zip(row) {
-            let mut status = status(spelled(platform), spelled(uwl));
+            let mut status = status(reason_text(platform), reason_text(uwl));
             for _ in 0..2 {
                 let reason = status.aggregate().map(|aggregate| aggregate.reason);
                 let reason = reason.unwrap_or_default();
-                assert_eq!(reason, spelled(winner), "{platform} and {uwl}");
+                assert_eq!(reason, reason_text(winner), "{platform} and {uwl}");
                 status.conditions.reverse();
             }
         }
     }
 }
 
-/// The seed's table, with its own spelling; below the diagonal as it stands there.
-const SEED: [(&str, [&str; 4]); 4] = [
+/// The table of the original design, in its spelling. It has only one half of the pairs: an `x`
+/// stands for the mirrored cell.
+const ORIGINAL: [(&str, [&str; 4]); 4] = [
     //                    FF                FS                   UF               US
     ("ForwardFailure", ["ForwardFailure", "x", "x", "x"]),
     (
@@ -72,22 +74,21 @@ const SEED: [(&str, [&str; 4]); 4] = [
 ];
 
 #[test]
-fn all_16_pairs_of_the_original_table_hold_and_swapping_changes_nothing() {
+fn original_table_holds_and_is_symmetric() {
     let mut pairs = 0;
-    for (row, (one, cells)) in SEED.into_iter().enumerate() {
+    for (row, (one, cells)) in ORIGINAL.into_iter().enumerate() {
         for (column, cell) in cells.into_iter().enumerate() {
-            let other = SEED[column].0;
-            // An x stands for the cell on the other side of the diagonal.
+            let other = ORIGINAL[column].0;
             let cell = if cell == "x" {
-                SEED[column].1[row]
+                ORIGINAL[column].1[row]
             } else {
                 cell
             };
             for (platform, uwl) in [(one, other), (other, one)] {
                 let aggregate = status(platform, uwl).aggregate().unwrap();
-                let wanted = Reason::read(cell);
-                assert_eq!(aggregate.reason, wanted.name(), "{platform} and {uwl}");
-                assert_eq!(aggregate.standard, wanted.standard());
+                let expected = ConditionReason::parse(cell);
+                assert_eq!(aggregate.reason, expected.as_str(), "{platform} and {uwl}");
+                assert_eq!(aggregate.standard, expected.standard_condition());
             }
             pairs += 1;
         }
@@ -96,20 +97,20 @@ fn all_16_pairs_of_the_original_table_hold_and_swapping_changes_nothing() {
 }
 
 #[test]
-fn each_reason_stands_for_one_standard_type() {
+fn each_reason_has_one_standard_type() {
     for (reason, standard) in [
-        ("UpdateSuccessful", Standard::Progressing),
-        ("UpdateFailure", Standard::Degraded),
-        ("ForwardSuccessful", Standard::Available),
-        ("ForwardFailure", Standard::Degraded),
-        ("DisabledMetrics", Standard::Disabled),
-        ("NotSupported", Standard::NotSupported),
-        ("UpdateSuccesful", Standard::Progressing),
-        ("UpdateFailed", Standard::Degraded),
-        ("ForwardFailed", Standard::Degraded),
-        ("Disabled", Standard::Disabled),
-        ("Foo", Standard::Degraded),
-        ("", Standard::Degraded),
+        ("UpdateSuccessful", StandardCondition::Progressing),
+        ("UpdateFailure", StandardCondition::Degraded),
+        ("ForwardSuccessful", StandardCondition::Available),
+        ("ForwardFailure", StandardCondition::Degraded),
+        ("DisabledMetrics", StandardCondition::Disabled),
+        ("NotSupported", StandardCondition::NotSupported),
+        ("UpdateSuccesful", StandardCondition::Progressing),
+        ("UpdateFailed", StandardCondition::Degraded),
+        ("ForwardFailed", StandardCondition::Degraded),
+        ("Disabled", StandardCondition::Disabled),
+        ("Foo", StandardCondition::Degraded),
+        ("", StandardCondition::Degraded),
     ] {
         let mut one = status("x", "");
         one.conditions[0].reason = reason.to_owned();
@@ -118,7 +119,7 @@ fn each_reason_stands_for_one_standard_type() {
 }
 
 #[test]
-fn the_message_names_each_component_and_its_state() {
+fn message_names_each_component_and_state() {
     let mut both = status("ForwardSuccessful", "ForwardFailed");
     both.conditions[1].message = "hub\nanswers 503".to_owned();
     assert_eq!(
@@ -129,7 +130,7 @@ fn the_message_names_each_component_and_its_state() {
 }
 
 #[test]
-fn of_two_unknown_reasons_the_first_in_the_alphabet_is_shown_whosever_it_is() {
+fn alphabetically_first_unknown_reason_wins() {
     assert_eq!(status("Foo", "Bar").aggregate().unwrap().reason, "Bar");
     assert_eq!(status("Bar", "Foo").aggregate().unwrap().reason, "Bar");
     assert_eq!(

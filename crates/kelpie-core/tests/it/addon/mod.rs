@@ -1,45 +1,51 @@
-//! The addon's status: who may write what, and what comes of it.
+//! The status of the observability addon.
 
 mod aggregation;
-mod lists;
-mod projection;
-mod promises;
-mod reports;
+mod component_conditions;
+mod managed_addon;
+mod standard_conditions;
+mod status_properties;
 mod transitions;
 
 use kelpie_core::Time;
-use kelpie_core::addon::{Component, Condition, Forward, Reason, Report, Stamp, Status, Update};
+use kelpie_core::addon::{
+    AddonComponent, AddonStatus, CollectorReport, Condition, ConditionReason, ForwardOutcome,
+    OperatorUpdate, TransitionTime,
+};
 
 fn at(seconds: i64) -> Time {
     Time::from_unix(1_700_000_000 + seconds, 0)
 }
 
-/// A condition that has been as it is since the beginning.
-fn condition(kind: &str, reason: &str) -> Condition {
+/// A condition that is True since time zero.
+fn condition(condition_type: &str, reason: &str) -> Condition {
     Condition {
-        kind: kind.to_owned(),
+        type_: condition_type.to_owned(),
         status: "True".to_owned(),
         reason: reason.to_owned(),
         message: String::new(),
-        last_transition_time: Stamp::at(at(0)),
+        last_transition_time: TransitionTime::at(at(0)),
         observed_generation: None,
     }
 }
 
-/// A status with these reasons; an empty one stands for no condition.
-fn status(platform: &str, uwl: &str) -> Status {
-    let reasons = [(Component::Platform, platform), (Component::Uwl, uwl)];
+/// A status with these reasons. An empty reason stands for no condition.
+fn status(platform: &str, uwl: &str) -> AddonStatus {
+    let reasons = [
+        (AddonComponent::Platform, platform),
+        (AddonComponent::Uwl, uwl),
+    ];
     let reasons = reasons.into_iter().filter(|(_, reason)| !reason.is_empty());
-    Status {
+    AddonStatus {
         conditions: reasons
-            .map(|(component, reason)| condition(component.condition(), reason))
+            .map(|(component, reason)| condition(component.condition_type(), reason))
             .collect(),
-        ..Status::default()
+        ..AddonStatus::default()
     }
 }
 
-fn report(component: Component, forward: Forward, message: &str) -> Report {
-    Report {
+fn report(component: AddonComponent, forward: ForwardOutcome, message: &str) -> CollectorReport {
+    CollectorReport {
         component,
         forward,
         message: message.to_owned(),
@@ -47,8 +53,8 @@ fn report(component: Component, forward: Forward, message: &str) -> Report {
     }
 }
 
-fn update(component: Component, reason: Reason, message: &str) -> Update {
-    Update {
+fn update(component: AddonComponent, reason: ConditionReason, message: &str) -> OperatorUpdate {
+    OperatorUpdate {
         component,
         reason,
         message: message.to_owned(),

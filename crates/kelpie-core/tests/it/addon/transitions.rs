@@ -1,19 +1,19 @@
-//! From each reason and from none, by each actor, to each reason.
+//! All transitions between reasons, for each actor.
 
-use kelpie_core::addon::{Actor, Component, Reason, transition};
+use kelpie_core::addon::{AddonComponent, ConditionReason, StatusActor, check_transition};
 
-const TO: [Reason; 7] = [
-    Reason::UpdateSuccessful,
-    Reason::UpdateFailure,
-    Reason::ForwardSuccessful,
-    Reason::ForwardFailure,
-    Reason::DisabledMetrics,
-    Reason::NotSupported,
-    Reason::Unknown,
+const TO: [ConditionReason; 7] = [
+    ConditionReason::UpdateSuccessful,
+    ConditionReason::UpdateFailure,
+    ConditionReason::ForwardSuccessful,
+    ConditionReason::ForwardFailure,
+    ConditionReason::DisabledMetrics,
+    ConditionReason::NotSupported,
+    ConditionReason::Unknown,
 ];
 
-/// Where from, and for each reason above whether it is accepted from: the operator that rolls out, the
-/// operator that does not, the collector itself.
+/// The current reason, and for each reason in `TO` the actors that may set it: the operator during
+/// a rollout, the operator otherwise, the collector itself.
 const MATRIX: [(&str, [&str; 7]); 8] = [
     //                    US     UF     FS     FF     DI     NS     unknown
     ("", ["oo-", "oo-", "--c", "--c", "oo-", "oo-", "---"]),
@@ -44,45 +44,46 @@ const MATRIX: [(&str, [&str; 7]); 8] = [
     ("Foo", ["oo-", "oo-", "---", "---", "oo-", "oo-", "---"]),
 ];
 
-fn actors(component: Component) -> [(char, Actor); 3] {
+fn actors(component: AddonComponent) -> [(char, StatusActor); 3] {
     [
-        ('o', Actor::Operator { rolls_out: true }),
-        ('o', Actor::Operator { rolls_out: false }),
-        ('c', Actor::Collector(component)),
+        ('o', StatusActor::Operator { rolls_out: true }),
+        ('o', StatusActor::Operator { rolls_out: false }),
+        ('c', StatusActor::Collector(component)),
     ]
 }
 
 #[test]
-fn every_actor_may_do_exactly_what_the_matrix_says() {
-    for component in Component::ALL {
+fn actors_may_do_exactly_what_the_matrix_allows() {
+    for component in AddonComponent::ALL {
         for (from, row) in MATRIX {
-            let current = (!from.is_empty()).then(|| (Reason::read(from), from));
+            let current = (!from.is_empty()).then(|| (ConditionReason::parse(from), from));
             for (to, accepted) in TO.into_iter().zip(row) {
-                let told: String = actors(component)
+                let allowed: String = actors(component)
                     .into_iter()
                     .map(|(sign, actor)| {
-                        let answer = transition(component, current, actor, to);
-                        if answer.is_ok() { sign } else { '-' }
+                        let result = check_transition(component, current, actor, to);
+                        if result.is_ok() { sign } else { '-' }
                     })
                     .collect();
-                assert_eq!(told, accepted, "{component}: {from:?} to {to}");
+                assert_eq!(allowed, accepted, "{component}: {from:?} to {to}");
             }
         }
     }
 }
 
 #[test]
-fn no_collector_speaks_for_the_other_one() {
+fn collector_cannot_report_for_other_component() {
     for (component, other) in [
-        (Component::Platform, Component::Uwl),
-        (Component::Uwl, Component::Platform),
+        (AddonComponent::Platform, AddonComponent::Uwl),
+        (AddonComponent::Uwl, AddonComponent::Platform),
     ] {
         for (from, _) in MATRIX {
-            let current = (!from.is_empty()).then(|| (Reason::read(from), from));
+            let current = (!from.is_empty()).then(|| (ConditionReason::parse(from), from));
             for to in TO {
-                let answer = transition(component, current, Actor::Collector(other), to);
+                let result =
+                    check_transition(component, current, StatusActor::Collector(other), to);
                 assert!(
-                    answer.is_err(),
+                    result.is_err(),
                     "{other} about {component}: {from:?} to {to}"
                 );
             }
@@ -91,35 +92,38 @@ fn no_collector_speaks_for_the_other_one() {
 }
 
 #[test]
-fn a_refusal_says_why_and_what_to_do() {
-    let said = |from: &str, actor, to| {
-        let current = (!from.is_empty()).then(|| (Reason::read(from), from));
-        let answer = transition(Component::Platform, current, actor, to);
-        answer.unwrap_err().to_string()
+fn refusals_explain_themselves() {
+    let refusal = |from: &str, actor, to| {
+        let current = (!from.is_empty()).then(|| (ConditionReason::parse(from), from));
+        let result = check_transition(AddonComponent::Platform, current, actor, to);
+        result.unwrap_err().to_string()
     };
-    let own = Actor::Collector(Component::Platform);
+    let own = StatusActor::Collector(AddonComponent::Platform);
     assert_eq!(
-        said("UpdateFailed", own, Reason::ForwardSuccessful),
-        "the platform collector is held at UpdateFailed: the operator has to announce an update \
-         first"
+        refusal("UpdateFailed", own, ConditionReason::ForwardSuccessful),
+        "the platform collector is held at UpdateFailed until the operator announces an update"
     );
     assert_eq!(
-        said("", own, Reason::UpdateSuccessful),
-        "UpdateSuccessful is not for the platform collector to say"
+        refusal("", own, ConditionReason::UpdateSuccessful),
+        "the platform collector may not set UpdateSuccessful"
     );
-    let other = Actor::Collector(Component::Uwl);
+    let other = StatusActor::Collector(AddonComponent::Uwl);
     assert_eq!(
-        said("", other, Reason::ForwardFailure),
-        "the user-workload collector may not speak for the platform collector"
+        refusal("", other, ConditionReason::ForwardFailure),
+        "the user-workload collector may not report for the platform collector"
     );
-    let operator = Actor::Operator { rolls_out: false };
+    let operator = StatusActor::Operator { rolls_out: false };
     assert_eq!(
-        said("ForwardFailure", operator, Reason::UpdateSuccessful),
+        refusal(
+            "ForwardFailure",
+            operator,
+            ConditionReason::UpdateSuccessful
+        ),
         "the platform collector has reported since its last rollout, and nothing was rolled out \
          since"
     );
     assert_eq!(
-        said("", operator, Reason::ForwardSuccessful),
-        "ForwardSuccessful is not for the operator to say"
+        refusal("", operator, ConditionReason::ForwardSuccessful),
+        "the operator may not set ForwardSuccessful"
     );
 }

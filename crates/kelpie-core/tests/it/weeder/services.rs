@@ -1,11 +1,11 @@
-//! Which services come back.
+//! The recoveries of services.
 
-use kelpie_core::weeder::Readiness::{All, Any};
-use kelpie_core::weeder::Swing::{FoundReady, Gone, Lost, Recovered};
-use kelpie_core::weeder::{Readiness, ServiceRef, Services, Slice, Swing};
+use kelpie_core::weeder::ReadinessRule::{All, Any};
+use kelpie_core::weeder::ServiceEvent::{FoundReady, Gone, Lost, Recovered};
+use kelpie_core::weeder::{EndpointSlice, ReadinessRule, ServiceEvent, ServiceRef, Services};
 
-fn slice(generation: i64, ready: u32, endpoints: u32) -> Slice {
-    Slice {
+fn slice(generation: i64, ready: u32, endpoints: u32) -> EndpointSlice {
+    EndpointSlice {
         service: "etcd".into(),
         uid: "uid".into(),
         generation,
@@ -21,14 +21,14 @@ fn etcd() -> ServiceRef {
     }
 }
 
-/// Services that were listed once, with these slices.
-fn listed(readiness: Readiness, slices: &[(&str, Slice)]) -> Services {
+/// Returns services after one complete list of these slices.
+fn listed(readiness: ReadinessRule, slices: &[(&str, EndpointSlice)]) -> Services {
     let mut services = Services::new(readiness);
     list(&mut services, slices);
     services
 }
 
-fn list(services: &mut Services, slices: &[(&str, Slice)]) -> Vec<Swing> {
+fn list(services: &mut Services, slices: &[(&str, EndpointSlice)]) -> Vec<ServiceEvent> {
     services.begin_list();
     for (name, slice) in slices {
         assert_eq!(services.put("shoot", name, slice.clone()), []);
@@ -37,7 +37,7 @@ fn list(services: &mut Services, slices: &[(&str, Slice)]) -> Vec<Swing> {
 }
 
 #[test]
-fn a_service_that_is_ready_at_start_is_found_so_once_the_list_is_complete() {
+fn ready_service_is_found_by_first_list() {
     for (readiness, slices, is_ready) in [
         (Any, &[("a", slice(1, 1, 1))][..], true),
         (Any, &[("a", slice(1, 0, 3))], false),
@@ -56,7 +56,7 @@ fn a_service_that_is_ready_at_start_is_found_so_once_the_list_is_complete() {
 }
 
 #[test]
-fn not_ready_to_ready_is_a_recovery_and_ready_to_ready_is_nothing() {
+fn only_unready_to_ready_is_a_recovery() {
     let mut services = listed(Any, &[("a", slice(1, 0, 3))]);
     let mut put = |slice| services.put("shoot", "a", slice);
     assert_eq!(put(slice(2, 1, 3)), [Recovered(etcd())]);
@@ -68,22 +68,22 @@ fn not_ready_to_ready_is_a_recovery_and_ready_to_ready_is_nothing() {
 }
 
 #[test]
-fn all_slices_of_a_service_count_together() {
+fn slices_of_a_service_count_together() {
     let mut services = listed(Any, &[("a", slice(1, 1, 1)), ("b", slice(1, 0, 1))]);
     assert_eq!(services.put("shoot", "a", slice(2, 0, 1)), [Lost(etcd())]);
-    let back = services.put("shoot", "b", slice(2, 1, 1));
-    assert_eq!(back, [Recovered(etcd())]);
+    let events = services.put("shoot", "b", slice(2, 1, 1));
+    assert_eq!(events, [Recovered(etcd())]);
     assert_eq!(services.put("shoot", "a", slice(3, 1, 1)), []);
     assert_eq!(services.remove("shoot", "b"), [], "one slice is left");
 
     let mut services = listed(All, &[("a", slice(1, 1, 1)), ("b", slice(1, 1, 1))]);
     assert_eq!(services.put("shoot", "a", slice(2, 0, 1)), [Lost(etcd())]);
-    let back = services.put("shoot", "a", slice(3, 1, 1));
-    assert_eq!(back, [Recovered(etcd())]);
+    let events = services.put("shoot", "a", slice(3, 1, 1));
+    assert_eq!(events, [Recovered(etcd())]);
 }
 
 #[test]
-fn services_of_one_name_in_two_namespaces_are_two() {
+fn namespaces_separate_services() {
     let mut services = listed(Any, &[("a", slice(1, 1, 1))]);
     let other = services.put("other", "a", slice(1, 1, 1));
     let reference = ServiceRef {
@@ -94,20 +94,20 @@ fn services_of_one_name_in_two_namespaces_are_two() {
 }
 
 #[test]
-fn a_service_first_seen_ready_while_we_run_has_recovered_and_a_deleted_one_is_gone() {
+fn new_ready_service_has_recovered() {
     let mut services = listed(Any, &[]);
-    let seen = services.put("shoot", "a", slice(1, 1, 1));
-    assert_eq!(seen, [Recovered(etcd())]);
+    let events = services.put("shoot", "a", slice(1, 1, 1));
+    assert_eq!(events, [Recovered(etcd())]);
     assert_eq!(services.remove("shoot", "a"), [Gone(etcd())]);
     assert_eq!(services.remove("shoot", "a"), []);
-    let seen = services.put("shoot", "a", slice(1, 1, 1));
-    assert_eq!(seen, [Recovered(etcd())]);
+    let events = services.put("shoot", "a", slice(1, 1, 1));
+    assert_eq!(events, [Recovered(etcd())]);
 }
 
 #[test]
-fn a_slice_that_moves_to_another_service_leaves_the_first() {
+fn slice_can_move_to_another_service() {
     let mut services = listed(Any, &[("a", slice(1, 1, 1))]);
-    let moved = Slice {
+    let moved = EndpointSlice {
         service: "api".into(),
         ..slice(2, 1, 1)
     };
@@ -115,18 +115,18 @@ fn a_slice_that_moves_to_another_service_leaves_the_first() {
         name: "api".into(),
         ..etcd()
     };
-    let swings = services.put("shoot", "a", moved);
-    assert_eq!(swings, [Recovered(api), Gone(etcd())]);
+    let events = services.put("shoot", "a", moved);
+    assert_eq!(events, [Recovered(api), Gone(etcd())]);
 }
 
-/// What was missed between two lists shows in the generations.
+/// The generations show the changes that were missed between two lists.
 #[test]
-fn a_new_list_tells_what_was_missed_and_nothing_else() {
-    let other = |generation| Slice {
+fn new_list_reports_missed_changes() {
+    let other = |generation| EndpointSlice {
         uid: "other".into(),
         ..slice(generation, 1, 1)
     };
-    for (what, readiness, before, after, expected) in [
+    for (case, readiness, before, after, expected) in [
         ("nothing changed", Any, slice(7, 1, 1), slice(7, 1, 1), None),
         (
             "one change cannot hide an outage",
@@ -136,28 +136,28 @@ fn a_new_list_tells_what_was_missed_and_nothing_else() {
             None,
         ),
         (
-            "two changes can",
+            "two changes can hide an outage",
             Any,
             slice(7, 1, 1),
             slice(9, 1, 1),
             Some(Recovered(etcd())),
         ),
         (
-            "it went",
+            "it is no longer ready",
             Any,
             slice(7, 1, 1),
             slice(8, 0, 1),
             Some(Lost(etcd())),
         ),
         (
-            "it came",
+            "it became ready",
             Any,
             slice(7, 0, 1),
             slice(8, 1, 1),
             Some(Recovered(etcd())),
         ),
         (
-            "it was made anew",
+            "it was recreated",
             Any,
             slice(1, 1, 1),
             other(1),
@@ -179,20 +179,20 @@ fn a_new_list_tells_what_was_missed_and_nothing_else() {
         ),
     ] {
         let mut services = listed(readiness, &[("a", before)]);
-        let told = list(&mut services, &[("a", after)]);
-        assert_eq!(told, Vec::from_iter(expected), "{what}");
+        let events = list(&mut services, &[("a", after)]);
+        assert_eq!(events, Vec::from_iter(expected), "{case}");
     }
 }
 
 #[test]
-fn one_slice_that_stayed_ready_proves_that_any_endpoint_was_there() {
+fn one_kept_slice_proves_any_readiness() {
     let both = [("a", slice(3, 1, 1)), ("b", slice(3, 1, 1))];
     let mut services = listed(Any, &both);
     let changed = [("a", slice(9, 1, 1)), ("b", slice(3, 1, 1))];
     assert_eq!(list(&mut services, &changed), []);
     let mut services = listed(All, &both);
     assert_eq!(list(&mut services, &changed), [Recovered(etcd())]);
-    // A slice that was added and never changed hid nothing.
+    // A slice that was added and never changed hides no outage.
     let mut services = listed(All, &both[..1]);
     let added = [("a", slice(3, 1, 1)), ("b", slice(1, 1, 1))];
     assert_eq!(list(&mut services, &added), []);
@@ -205,19 +205,23 @@ fn one_slice_that_stayed_ready_proves_that_any_endpoint_was_there() {
 }
 
 #[test]
-fn half_a_list_says_nothing_and_one_that_begins_again_starts_over() {
+fn incomplete_list_reports_nothing() {
     let mut services = listed(Any, &[("a", slice(1, 1, 1)), ("b", slice(1, 0, 1))]);
     services.begin_list();
     assert_eq!(services.put("shoot", "b", slice(1, 0, 1)), []);
-    assert_eq!(services.remove("shoot", "a"), [], "not yet");
+    assert_eq!(
+        services.remove("shoot", "a"),
+        [],
+        "the list is not complete"
+    );
     services.begin_list();
     assert_eq!(services.put("shoot", "b", slice(1, 0, 1)), []);
     assert_eq!(services.end_list(), [Lost(etcd())]);
 }
 
-/// A long list comes in pages, and may break off between two of them.
+/// A long list comes in pages, and may be interrupted between two of them.
 #[test]
-fn a_list_that_breaks_off_hides_nothing_from_the_next() {
+fn interrupted_list_hides_no_outage() {
     let cases = [
         ("nothing changed", [slice(7, 1, 1), slice(7, 1, 1)], None),
         (
@@ -241,26 +245,26 @@ fn a_list_that_breaks_off_hides_nothing_from_the_next() {
             None,
         ),
     ];
-    for (what, [first, second], expected) in cases {
+    for (case, [first, second], expected) in cases {
         let mut services = listed(Any, &[("a", slice(7, 1, 1))]);
         services.begin_list();
         assert_eq!(services.put("shoot", "a", first), []);
-        let told = list(&mut services, &[("a", second)]);
-        assert_eq!(told, Vec::from_iter(expected), "{what}");
+        let events = list(&mut services, &[("a", second)]);
+        assert_eq!(events, Vec::from_iter(expected), "{case}");
     }
 }
 
 #[test]
-fn a_slice_that_a_broken_list_showed_first_proves_nothing_about_the_time_before_it() {
+fn slice_new_in_interrupted_list_proves_nothing() {
     let mut services = listed(Any, &[("a", slice(3, 1, 1))]);
     services.begin_list();
     assert_eq!(services.put("shoot", "b", slice(1, 1, 1)), []);
-    let told = list(&mut services, &[("b", slice(1, 1, 1))]);
-    assert_eq!(told, [Recovered(etcd())]);
+    let events = list(&mut services, &[("b", slice(1, 1, 1))]);
+    assert_eq!(events, [Recovered(etcd())]);
 }
 
 #[test]
-fn a_slice_that_went_while_a_list_came_in_proves_nothing() {
+fn slice_removed_during_list_proves_nothing() {
     let mut services = listed(Any, &[("a", slice(1, 1, 1))]);
     services.begin_list();
     assert_eq!(services.put("shoot", "a", slice(1, 1, 1)), []);

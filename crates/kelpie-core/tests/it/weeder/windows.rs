@@ -1,8 +1,10 @@
-//! Windows, and who is deleted in them.
+//! Windows, and the pods that are deleted in them.
 
 use std::time::Duration;
 
-use kelpie_core::weeder::{Cause, Deletion, Outcome, Pod, Rules, WindowChange, Windows};
+use kelpie_core::weeder::{
+    Deletion, DeletionResult, Pod, SkipReason, WindowChange, WindowRules, Windows,
+};
 
 use super::{RULES, at, crashing, owner};
 
@@ -19,8 +21,8 @@ fn closed() -> WindowChange {
     }
 }
 
-/// Windows with one open since second 0.
-fn open(rules: Rules) -> Windows {
+/// Returns windows of which one is open since second 0.
+fn open(rules: WindowRules) -> Windows {
     let mut windows = Windows::new(rules);
     windows.plan(SERVICE, 2, at(0), at(0));
     assert_eq!(windows.advance(at(0)), [opened(SERVICE, false)]);
@@ -29,12 +31,12 @@ fn open(rules: Rules) -> Windows {
 
 fn delete(windows: &mut Windows, second: i64) -> Option<Deletion> {
     let deletion = windows.next(at(second))?;
-    windows.settle(&deletion, Outcome::Deleted, at(second));
+    windows.record_result(&deletion, DeletionResult::Deleted, at(second));
     Some(deletion)
 }
 
-/// The names of all that is deleted at once.
-fn deleted(windows: &mut Windows, second: i64) -> Vec<String> {
+/// Deletes all pods that may be deleted now, and returns their uids.
+fn delete_all(windows: &mut Windows, second: i64) -> Vec<String> {
     let mut uids = Vec::new();
     while let Some(deletion) = delete(windows, second) {
         uids.push(deletion.uid);
@@ -43,12 +45,12 @@ fn deleted(windows: &mut Windows, second: i64) -> Vec<String> {
 }
 
 #[test]
-fn a_pod_that_crash_loops_is_deleted_whether_it_did_so_before_or_later() {
+fn crash_looping_pods_are_deleted() {
     let mut windows = open(RULES);
-    let well = |pod: Pod| Pod { crash: None, ..pod };
+    let healthy = |pod: Pod| Pod { crash: None, ..pod };
     windows.put(SERVICE, 0, crashing("a", 1));
-    windows.put(SERVICE, 0, well(crashing("b", 1)));
-    assert_eq!(deleted(&mut windows, 1), ["a-1"]);
+    windows.put(SERVICE, 0, healthy(crashing("b", 1)));
+    assert_eq!(delete_all(&mut windows, 1), ["a-1"]);
     windows.put(SERVICE, 0, crashing("b", 1));
     let deletion = delete(&mut windows, 299).unwrap();
     assert_eq!(deletion.pod, "b");
@@ -58,41 +60,45 @@ fn a_pod_that_crash_loops_is_deleted_whether_it_did_so_before_or_later() {
 }
 
 #[test]
-fn nothing_is_deleted_twice_while_the_watch_lags_behind() {
+fn lagging_watch_causes_no_second_deletion() {
     let mut windows = open(RULES);
     windows.put(SERVICE, 0, crashing("a", 1));
     let deletion = windows.next(at(1)).unwrap();
-    assert_eq!(windows.next(at(1)), None, "the call is under way");
-    windows.settle(&deletion, Outcome::Deleted, at(1));
+    assert_eq!(windows.next(at(1)), None, "the call is in flight");
+    windows.record_result(&deletion, DeletionResult::Deleted, at(1));
     windows.put(SERVICE, 0, crashing("a", 1));
-    assert_eq!(windows.next(at(2)), None, "it is gone");
-    let leaving = Pod {
-        is_leaving: true,
+    assert_eq!(windows.next(at(2)), None, "the pod is gone");
+    let terminating = Pod {
+        is_terminating: true,
         ..crashing("a", 1)
     };
-    windows.put(SERVICE, 0, leaving);
-    assert_eq!(windows.skips(at(2)), [], "by our own doing");
+    windows.put(SERVICE, 0, terminating);
+    assert_eq!(
+        windows.skips(at(2)),
+        [],
+        "the weeder deleted the pod itself"
+    );
 }
 
 #[test]
-fn a_window_opens_when_planned_and_closes_when_it_is_over() {
+fn window_opens_and_closes_on_time() {
     let mut windows = Windows::new(RULES);
     windows.plan(SERVICE, 1, at(0), at(10));
     assert_eq!(windows.advance(at(9)), []);
     assert_eq!(windows.next_wake(at(9)), Some(at(10)));
     windows.put(SERVICE, 0, crashing("a", 1));
-    assert_eq!(windows.next(at(9)), None, "it is not open");
+    assert_eq!(windows.next(at(9)), None, "the window is not open");
     assert_eq!(windows.advance(at(10)), [opened(SERVICE, false)]);
     assert_eq!(windows.next_wake(at(10)), Some(at(310)));
     assert_eq!(windows.advance(at(309)), []);
     windows.put(SERVICE, 0, crashing("a", 1));
-    assert_eq!(windows.next(at(310)), None, "it is over");
+    assert_eq!(windows.next(at(310)), None, "the window is over");
     assert_eq!(windows.advance(at(310)), [closed()]);
     assert_eq!(windows.next_wake(at(310)), None);
 }
 
 #[test]
-fn a_new_recovery_restarts_the_window_and_its_caps() {
+fn new_recovery_restarts_window_and_caps() {
     let mut windows = open(RULES);
     for number in 1..=4 {
         windows.put(SERVICE, 0, crashing("a", number));
@@ -100,36 +106,36 @@ fn a_new_recovery_restarts_the_window_and_its_caps() {
     }
     windows.plan(SERVICE, 2, at(200), at(200));
     assert_eq!(windows.advance(at(200)), [opened(SERVICE, true)]);
-    assert_eq!(deleted(&mut windows, 200), ["a-4"]);
-    assert_eq!(windows.advance(at(300)), [], "the old end does not count");
+    assert_eq!(delete_all(&mut windows, 200), ["a-4"]);
+    assert_eq!(windows.advance(at(300)), [], "the window has a new end");
     assert_eq!(windows.advance(at(500)), [closed()]);
 }
 
 #[test]
-fn a_service_that_is_gone_ends_its_window() {
+fn removed_service_closes_its_window() {
     let mut windows = open(RULES);
     windows.put(SERVICE, 0, crashing("a", 1));
     assert!(windows.close(SERVICE));
     assert_eq!(windows.next(at(1)), None);
     assert_eq!(windows.advance(at(1)), []);
     windows.plan(SERVICE, 1, at(2), at(10));
-    assert!(!windows.close(SERVICE), "it was only planned");
+    assert!(!windows.close(SERVICE), "the window was only planned");
     assert_eq!(windows.advance(at(10)), []);
 }
 
 #[test]
-fn who_is_passed_over_is_told_once_with_the_cause() {
+fn skipped_pod_is_reported_once() {
     let mut windows = open(RULES);
     let ownerless = Pod {
         owner: None,
         ..crashing("lonely", 1)
     };
-    let leaving = Pod {
-        is_leaving: true,
+    let terminating = Pod {
+        is_terminating: true,
         ..crashing("going", 1)
     };
     windows.put(SERVICE, 0, ownerless.clone());
-    windows.put(SERVICE, 0, leaving);
+    windows.put(SERVICE, 0, terminating);
     assert_eq!(windows.next(at(1)), None);
     let mut skips = windows.skips(at(1));
     skips.sort_by_key(|skip| skip.cause);
@@ -139,136 +145,156 @@ fn who_is_passed_over_is_told_once_with_the_cause() {
         .collect();
     assert_eq!(
         causes,
-        [("going", Cause::Leaving), ("lonely", Cause::Ownerless)]
+        [
+            ("going", SkipReason::Terminating),
+            ("lonely", SkipReason::Ownerless)
+        ]
     );
     windows.put(SERVICE, 0, ownerless);
-    assert_eq!(windows.skips(at(2)), [], "told already");
+    assert_eq!(windows.skips(at(2)), [], "the skip was already reported");
 }
 
 #[test]
-fn the_cap_counts_the_pods_that_are_there_at_once_and_is_told_once() {
+fn cap_counts_simultaneous_pods() {
     let mut windows = open(RULES);
-    let of_one_owner = |pod: &str, number| Pod {
+    let with_shared_owner = |pod: &str, number| Pod {
         owner: Some(owner("both")),
         ..crashing(pod, number)
     };
     let mut deletions = 0;
     for number in 1..=5 {
         for pod in ["a", "b"] {
-            windows.put(SERVICE, 0, of_one_owner(pod, number));
+            windows.put(SERVICE, 0, with_shared_owner(pod, number));
         }
-        deletions += deleted(&mut windows, i64::from(number)).len();
+        deletions += delete_all(&mut windows, i64::from(number)).len();
     }
     assert_eq!(deletions, 6, "two pods, three times each");
     let skips = windows.skips(at(6));
-    assert_eq!(skips.len(), 1, "one owner: {skips:?}");
-    assert_eq!((skips[0].cause, skips[0].deletions), (Cause::Capped, 6));
-    windows.put(SERVICE, 0, of_one_owner("a", 6));
+    assert_eq!(skips.len(), 1, "reported once per owner: {skips:?}");
+    assert_eq!(
+        (skips[0].cause, skips[0].deletions),
+        (SkipReason::Capped, 6)
+    );
+    windows.put(SERVICE, 0, with_shared_owner("a", 6));
     assert_eq!(windows.skips(at(7)), []);
     windows.put(SERVICE, 0, crashing("c", 1));
-    assert_eq!(deleted(&mut windows, 8), ["c-1"], "others have their own");
+    assert_eq!(
+        delete_all(&mut windows, 8),
+        ["c-1"],
+        "other owners have their own cap"
+    );
 }
 
 #[test]
-fn a_pod_that_has_changed_is_judged_again_when_it_is_seen() {
+fn changed_pod_is_judged_again() {
     let mut windows = open(RULES);
     windows.put(SERVICE, 0, crashing("a", 1));
     for _ in 0..9 {
         let deletion = windows.next(at(1)).unwrap();
-        windows.settle(&deletion, Outcome::Changed, at(1));
-        assert_eq!(windows.next(at(1)), None, "nothing new was seen");
+        windows.record_result(&deletion, DeletionResult::Changed, at(1));
+        assert_eq!(windows.next(at(1)), None, "the watch shows no new version");
         let newer = Pod {
             version: format!("{}0", deletion.version),
             ..crashing("a", 1)
         };
         windows.put(SERVICE, 0, newer);
     }
-    assert_eq!(deleted(&mut windows, 2), ["a-1"], "conflicts cost no cap");
+    assert_eq!(
+        delete_all(&mut windows, 2),
+        ["a-1"],
+        "conflicts do not count towards the cap"
+    );
 }
 
 #[test]
-fn what_fails_is_tried_again_ever_more_slowly_and_counts_once() {
+fn failed_deletion_backs_off_and_counts_once() {
     let mut windows = open(RULES);
     windows.put(SERVICE, 0, crashing("a", 1));
     let mut now = 0;
     for pause in [1, 2, 4, 8, 16, 30, 30] {
         let deletion = windows.next(at(now)).unwrap();
-        windows.settle(&deletion, Outcome::Unknown, at(now));
+        windows.record_result(&deletion, DeletionResult::Unknown, at(now));
         assert_eq!(windows.next(at(now + pause - 1)), None);
         let wake = windows.next_wake(at(now));
         assert_eq!(wake, Some(at(now + pause)));
         now += pause;
     }
-    assert_eq!(deleted(&mut windows, now), ["a-1"]);
+    assert_eq!(delete_all(&mut windows, now), ["a-1"]);
     for number in 2..=4 {
         windows.put(SERVICE, 0, crashing("a", number));
-        assert_eq!(deleted(&mut windows, now).len(), usize::from(number <= 3));
+        assert_eq!(
+            delete_all(&mut windows, now).len(),
+            usize::from(number <= 3)
+        );
     }
 }
 
 #[test]
-fn a_pod_that_two_selectors_show_is_one_pod_and_goes_with_the_last() {
+fn pod_of_two_selectors_is_one_pod() {
     let mut windows = open(RULES);
     windows.put(SERVICE, 0, crashing("a", 1));
     windows.put(SERVICE, 1, crashing("a", 1));
     windows.remove(SERVICE, 0, "a");
-    assert!(windows.has_work(at(1)), "the other selector shows it");
+    assert!(
+        windows.has_work(at(1)),
+        "the other selector still matches it"
+    );
     windows.remove(SERVICE, 1, "a");
     assert!(!windows.has_work(at(1)));
 }
 
 #[test]
-fn a_pod_that_two_windows_show_is_deleted_once() {
+fn pod_of_two_windows_is_deleted_once() {
     let mut windows = open(RULES);
     windows.plan("api", 1, at(1), at(1));
     assert_eq!(windows.advance(at(1)), [opened("api", false)]);
     windows.put(SERVICE, 0, crashing("a", 1));
     windows.put("api", 0, crashing("a", 1));
     let deletion = windows.next(at(1)).unwrap();
-    assert_eq!(deletion.service, SERVICE, "it came back first");
+    assert_eq!(deletion.service, SERVICE, "it recovered first");
     assert_eq!(windows.next(at(1)), None);
 }
 
 #[test]
-fn what_a_complete_list_does_not_show_is_gone() {
+fn complete_list_removes_unlisted_pods() {
     let mut windows = open(RULES);
     windows.put(SERVICE, 0, crashing("a", 1));
     windows.begin_list(SERVICE, 0);
     windows.put(SERVICE, 0, crashing("b", 1));
     windows.end_list(SERVICE, 0);
-    assert_eq!(deleted(&mut windows, 1), ["b-1"]);
+    assert_eq!(delete_all(&mut windows, 1), ["b-1"]);
 }
 
 #[test]
-fn a_pod_recreated_under_the_same_name_is_another_one() {
+fn recreated_pod_is_another_pod() {
     let mut windows = open(RULES);
     windows.put(SERVICE, 0, crashing("a", 1));
-    let well = Pod {
+    let healthy = Pod {
         crash: None,
         ..crashing("a", 2)
     };
-    windows.put(SERVICE, 0, well);
+    windows.put(SERVICE, 0, healthy);
     assert_eq!(windows.next(at(1)), None);
-    let (_, sum) = windows.services().next().unwrap();
-    assert_eq!((sum.pods, sum.crashing), (1, 0));
+    let (_, summary) = windows.services().next().unwrap();
+    assert_eq!((summary.pods, summary.crashing), (1, 0));
 }
 
 #[test]
-fn a_dry_run_deletes_nothing_and_says_what_it_would() {
-    let mut windows = open(Rules {
+fn dry_run_reports_instead_of_deleting() {
+    let mut windows = open(WindowRules {
         dry_run: true,
         ..RULES
     });
     windows.put(SERVICE, 0, crashing("a", 1));
     assert_eq!(windows.next(at(1)), None);
     let skips = windows.skips(at(1));
-    assert_eq!(skips[0].cause, Cause::DryRun);
+    assert_eq!(skips[0].cause, SkipReason::DryRun);
     assert_eq!(windows.skips(at(1)), []);
 }
 
 #[test]
-fn a_window_as_long_as_time_itself_has_no_end() {
-    let mut windows = open(Rules {
+fn endless_window_never_closes() {
+    let mut windows = open(WindowRules {
         watch_duration: Duration::MAX,
         ..RULES
     });

@@ -1,4 +1,4 @@
-//! The rules one by one, and all of them against a store, lost answers, late writes and pauses.
+//! Each rule, and all rules together against a store with lost responses, late writes and pauses.
 
 use proptest::prelude::*;
 
@@ -23,10 +23,10 @@ fn ms(millis: u64) -> Duration {
     Duration::from_millis(millis)
 }
 
-/// A lease of somebody, renewed at some time of theirs.
-fn held(holder: &str, renewed: i64) -> Seen {
-    Seen {
-        record: Record {
+/// A lease of another holder, renewed at this time of the holder's clock.
+fn held(holder: &str, renewed: i64) -> SeenLease {
+    SeenLease {
+        record: LeaseRecord {
             holder: holder.into(),
             duration: Duration::from_secs(15),
             transitions: 3,
@@ -37,37 +37,40 @@ fn held(holder: &str, renewed: i64) -> Seen {
     }
 }
 
-/// An elector that holds the lease since `now`.
+/// An elector that has held the lease since `now`.
 fn leader(now: Instant) -> Elector {
     let mut elector = Elector::new(settings("me"), now);
     elector.observe(None, now, 0.0);
-    let Act::Create(record) = elector.next(now, stamp(100)) else {
+    let ElectionAction::Create(record) = elector.next(now, stamp(100)) else {
         panic!("it creates a missing lease");
     };
     let version = "v100".into();
-    elector.wrote(Seen { record, version }, now, now);
+    elector.wrote(SeenLease { record, version }, now, now);
     elector
 }
 
 #[test]
-fn a_missing_lease_is_created() {
+fn missing_lease_is_created() {
     let now = Instant::now();
     let mut elector = Elector::new(settings("me"), now);
-    assert_eq!(elector.next(now, stamp(7)), Act::Read);
+    assert_eq!(elector.next(now, stamp(7)), ElectionAction::Read);
     elector.observe(None, now, 1.0);
-    let expected = Record {
+    let expected = LeaseRecord {
         holder: "me".into(),
         duration: Duration::from_secs(15),
         transitions: 0,
         acquired: Some(stamp(7)),
         renewed: Some(stamp(7)),
     };
-    assert_eq!(elector.next(now, stamp(7)), Act::Create(expected));
+    assert_eq!(
+        elector.next(now, stamp(7)),
+        ElectionAction::Create(expected)
+    );
     assert_eq!(elector.leadership(now), Leadership::Standby);
 }
 
 #[test]
-fn leadership_lasts_from_the_start_of_the_renewal_to_the_renew_deadline() {
+fn leadership_lasts_until_the_renew_deadline() {
     let start = Instant::now();
     let mut elector = leader(start);
     let until = start + Duration::from_secs(10);
@@ -81,9 +84,9 @@ fn leadership_lasts_from_the_start_of_the_renewal_to_the_renew_deadline() {
     let renewal = start + Duration::from_secs(2);
     assert_eq!(
         elector.next(renewal - ms(1), stamp(102)),
-        Act::Wait(renewal)
+        ElectionAction::Wait(renewal)
     );
-    let Act::Update(seen) = elector.next(renewal, stamp(102)) else {
+    let ElectionAction::Update(seen) = elector.next(renewal, stamp(102)) else {
         panic!("it renews");
     };
     assert_eq!(seen.version, "v100");
@@ -97,7 +100,7 @@ fn leadership_lasts_from_the_start_of_the_renewal_to_the_renew_deadline() {
 }
 
 #[test]
-fn a_lease_runs_out_by_what_we_see_whatever_the_clocks_say() {
+fn expiry_ignores_wall_clocks() {
     // The holder's clock is a year behind, or ahead: the same.
     for renewed in [0, 4_000_000_000] {
         let begin = Instant::now();
@@ -109,11 +112,11 @@ fn a_lease_runs_out_by_what_we_see_whatever_the_clocks_say() {
         let mut looks = 0;
         while now < begin + Duration::from_secs(15) {
             match elector.next(now, stamp(50)) {
-                Act::Read => {
+                ElectionAction::Read => {
                     elector.observe(Some(held("other", renewed)), now, 1.0);
                     looks += 1;
                 }
-                Act::Wait(at) => now = at,
+                ElectionAction::Wait(at) => now = at,
                 act => panic!("{act:?} after {:?}", now - begin),
             }
         }
@@ -121,7 +124,7 @@ fn a_lease_runs_out_by_what_we_see_whatever_the_clocks_say() {
             looks > 15,
             "a released lease is noticed within a second: {looks}"
         );
-        let Act::Update(seen) = elector.next(now, stamp(50)) else {
+        let ElectionAction::Update(seen) = elector.next(now, stamp(50)) else {
             panic!("it has run out");
         };
         assert_eq!(seen.record.holder, "me");
@@ -132,41 +135,45 @@ fn a_lease_runs_out_by_what_we_see_whatever_the_clocks_say() {
 }
 
 #[test]
-fn a_lease_that_is_renewed_never_runs_out() {
+fn renewed_lease_never_expires() {
     let begin = Instant::now();
     let mut elector = Elector::new(settings("me"), begin);
     for second in 0..100 {
         let now = begin + Duration::from_secs(second);
         let renewed = i64::try_from(second / 14).unwrap();
         elector.observe(Some(held("other", renewed)), now, 0.0);
-        let is_taken = matches!(elector.next(now + ms(999), stamp(0)), Act::Update(_));
+        let is_taken = matches!(
+            elector.next(now + ms(999), stamp(0)),
+            ElectionAction::Update(_)
+        );
         assert!(!is_taken, "after {second} s");
     }
 }
 
 #[test]
-fn labels_on_a_lease_do_not_keep_its_dead_holder_alive() {
+fn metadata_changes_are_not_renewals() {
     let begin = Instant::now();
     let mut elector = Elector::new(settings("me"), begin);
     for second in 0..=15 {
-        let seen = Seen {
+        let seen = SeenLease {
             version: format!("touched-{second}"),
             ..held("other", 0)
         };
         elector.observe(Some(seen), begin + Duration::from_secs(second), 0.0);
     }
-    let Act::Update(seen) = elector.next(begin + Duration::from_secs(16), stamp(0)) else {
+    let ElectionAction::Update(seen) = elector.next(begin + Duration::from_secs(16), stamp(0))
+    else {
         panic!("it has run out");
     };
     assert_eq!(seen.version, "touched-15");
 }
 
 #[test]
-fn a_released_lease_is_taken_at_once_and_changes_hands() {
+fn released_lease_is_taken_at_once() {
     let now = Instant::now();
     let mut elector = Elector::new(settings("me"), now);
     elector.observe(Some(held("", 5)), now, 1.0);
-    let Act::Update(seen) = elector.next(now, stamp(9)) else {
+    let ElectionAction::Update(seen) = elector.next(now, stamp(9)) else {
         panic!("it is free");
     };
     assert_eq!(
@@ -176,25 +183,28 @@ fn a_released_lease_is_taken_at_once_and_changes_hands() {
 }
 
 #[test]
-fn a_holder_that_does_not_say_how_long_gets_what_we_would() {
+fn missing_duration_gets_the_default() {
     let begin = Instant::now();
     let mut elector = Elector::new(settings("me"), begin);
     let mut seen = held("other", 5);
     seen.record.duration = Duration::ZERO;
     elector.observe(Some(seen), begin, 0.0);
     let after = |seconds| begin + Duration::from_secs(seconds);
-    assert_eq!(elector.next(after(14), stamp(0)), Act::Read);
-    assert!(matches!(elector.next(after(15), stamp(0)), Act::Update(_)));
+    assert_eq!(elector.next(after(14), stamp(0)), ElectionAction::Read);
+    assert!(matches!(
+        elector.next(after(15), stamp(0)),
+        ElectionAction::Update(_)
+    ));
 }
 
 #[test]
-fn somebody_else_in_the_lease_ends_our_leadership() {
+fn other_holder_ends_leadership() {
     let now = Instant::now();
     let mut elector = leader(now);
     elector.conflicted(now + ms(1));
     // What happened is not known yet; we may still act.
     assert!(elector.leadership(now + ms(1)).may_act(now + ms(1)));
-    assert_eq!(elector.next(now + ms(1), stamp(0)), Act::Read);
+    assert_eq!(elector.next(now + ms(1), stamp(0)), ElectionAction::Read);
     elector.observe(Some(held("other", 5)), now + ms(2), 0.0);
     assert_eq!(elector.leadership(now + ms(2)), Leadership::Standby);
     elector.observe(None, now + ms(2), 0.0);
@@ -202,32 +212,35 @@ fn somebody_else_in_the_lease_ends_our_leadership() {
 }
 
 #[test]
-fn reads_that_lag_behind_do_not_make_a_busy_loop() {
+fn repeated_conflicts_do_not_busy_loop() {
     let now = Instant::now();
     let mut elector = leader(now);
     elector.conflicted(now);
-    assert_eq!(elector.next(now, stamp(0)), Act::Read);
+    assert_eq!(elector.next(now, stamp(0)), ElectionAction::Read);
     elector.observe(Some(held("me", 1)), now, 0.0);
-    assert!(matches!(elector.next(now, stamp(0)), Act::Update(_)));
+    assert!(matches!(
+        elector.next(now, stamp(0)),
+        ElectionAction::Update(_)
+    ));
     elector.conflicted(now);
-    assert!(matches!(elector.next(now, stamp(0)), Act::Wait(at) if at > now));
+    assert!(matches!(elector.next(now, stamp(0)), ElectionAction::Wait(at) if at > now));
 }
 
 #[test]
-fn a_renewal_whose_answer_was_lost_is_found_by_reading() {
+fn lost_response_is_found_by_reading() {
     let now = Instant::now();
     let mut elector = leader(now);
     let later = now + Duration::from_secs(4);
     elector.failed(later, 0.0);
-    let Act::Wait(at) = elector.next(later, stamp(0)) else {
+    let ElectionAction::Wait(at) = elector.next(later, stamp(0)) else {
         panic!("it pauses");
     };
-    assert_eq!(elector.next(at, stamp(0)), Act::Read);
+    assert_eq!(elector.next(at, stamp(0)), ElectionAction::Read);
     elector.observe(Some(held("me", 103)), at, 0.0);
     // Reading that it is ours renews nothing.
     let until = now + Duration::from_secs(10);
     assert_eq!(elector.leadership(at), Leadership::Leader { until });
-    let Act::Update(seen) = elector.next(at, stamp(105)) else {
+    let ElectionAction::Update(seen) = elector.next(at, stamp(105)) else {
         panic!("it renews");
     };
     assert_eq!(seen.version, "v103");
@@ -235,23 +248,23 @@ fn a_renewal_whose_answer_was_lost_is_found_by_reading() {
 }
 
 #[test]
-fn a_call_of_a_leader_ends_when_its_leadership_does() {
+fn call_timeout_ends_with_leadership() {
     let now = Instant::now();
     let elector = leader(now);
-    assert_eq!(elector.patience(now), Duration::from_secs(5));
+    assert_eq!(elector.call_timeout(now), Duration::from_secs(5));
     let late = now + Duration::from_secs(9);
-    assert_eq!(elector.patience(late), Duration::from_secs(1));
+    assert_eq!(elector.call_timeout(late), Duration::from_secs(1));
     let over = now + Duration::from_secs(10);
-    assert_eq!(elector.patience(over), Duration::from_secs(5));
+    assert_eq!(elector.call_timeout(over), Duration::from_secs(5));
 }
 
 #[test]
-fn giving_up_leaves_an_empty_lease_and_no_leadership() {
+fn release_leaves_an_empty_lease() {
     let now = Instant::now();
     let mut elector = leader(now);
     let released = elector.release(stamp(200)).unwrap();
     assert_eq!(elector.leadership(now), Leadership::Standby);
-    let expected = Record {
+    let expected = LeaseRecord {
         holder: String::new(),
         duration: Duration::from_secs(1),
         transitions: 0,
@@ -263,7 +276,7 @@ fn giving_up_leaves_an_empty_lease_and_no_leadership() {
 }
 
 #[test]
-fn what_is_not_ours_is_not_given_up() {
+fn foreign_lease_is_not_released() {
     let now = Instant::now();
     let mut elector = Elector::new(settings("me"), now);
     assert_eq!(elector.release(stamp(0)), None);
@@ -271,32 +284,32 @@ fn what_is_not_ours_is_not_given_up() {
     assert_eq!(elector.release(stamp(0)), None);
 }
 
-/// The API server: one lease with a version, replaced only by who knows the version.
+/// The API server: one lease with a version, replaced only with the right version.
 #[derive(Default)]
 struct Store {
-    lease: Option<Record>,
+    lease: Option<LeaseRecord>,
     version: u64,
 }
 
 impl Store {
-    fn seen(&self) -> Option<Seen> {
-        self.lease.clone().map(|record| Seen {
+    fn seen(&self) -> Option<SeenLease> {
+        self.lease.clone().map(|record| SeenLease {
             record,
             version: self.version.to_string(),
         })
     }
 
     /// Makes a call; an error is a conflict.
-    fn make(&mut self, act: &Act) -> Result<Option<Seen>, ()> {
+    fn make(&mut self, act: &ElectionAction) -> Result<Option<SeenLease>, ()> {
         let record = match act {
-            Act::Wait(_) | Act::Read => return Ok(self.seen()),
-            Act::Create(record) if self.lease.is_none() => record,
-            Act::Update(seen)
+            ElectionAction::Wait(_) | ElectionAction::Read => return Ok(self.seen()),
+            ElectionAction::Create(record) if self.lease.is_none() => record,
+            ElectionAction::Update(seen)
                 if self.lease.is_some() && seen.version == self.version.to_string() =>
             {
                 &seen.record
             }
-            Act::Create(_) | Act::Update(_) => return Err(()),
+            ElectionAction::Create(_) | ElectionAction::Update(_) => return Err(()),
         };
         self.lease = Some(record.clone());
         self.version += 1;
@@ -337,17 +350,17 @@ enum Event {
     Wake,
     /// Its call has its effect on the store.
     Effect {
-        act: Act,
+        act: ElectionAction,
         start: Instant,
         call: usize,
         fate: Fate,
     },
     /// Its call is answered.
     Answer {
-        act: Act,
+        act: ElectionAction,
         start: Instant,
         call: usize,
-        answer: Result<Option<Seen>, ()>,
+        answer: Result<Option<SeenLease>, ()>,
     },
     /// Its patience with the call is over.
     GiveUp { call: usize, pause: u64 },
@@ -376,13 +389,13 @@ proptest! {
             let mut wake_after = None;
             match event {
                 Event::Wake => match elector.next(now, stamp) {
-                    Act::Wait(at) => queue.push((at, who, Event::Wake)),
+                    ElectionAction::Wait(at) => queue.push((at, who, Event::Wake)),
                     act => {
                         let Some(fate) = fates.next() else { break };
                         calls += 1;
                         waiting_for[who] = Some(calls);
                         let give_up = Event::GiveUp { call: calls, pause: fate.pause };
-                        queue.push((now + elector.patience(now), who, give_up));
+                        queue.push((now + elector.call_timeout(now), who, give_up));
                         let effect = Event::Effect { act, start: now, call: calls, fate };
                         queue.push((now + ms(fate.way_there), who, effect));
                     }
@@ -396,7 +409,7 @@ proptest! {
                 }
                 Event::Answer { act, start, call, answer } if waiting_for[who] == Some(call) => {
                     match (act, answer) {
-                        (Act::Read, Ok(seen)) => elector.observe(seen, now, jitter),
+                        (ElectionAction::Read, Ok(seen)) => elector.observe(seen, now, jitter),
                         (_, Ok(Some(seen))) => {
                             terms += 1;
                             elector.wrote(seen, start, now);

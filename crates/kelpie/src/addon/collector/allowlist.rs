@@ -1,24 +1,24 @@
-//! A file that says which metrics are collected.
+//! Reads the file with the metrics to collect.
 
 use std::path::Path;
 
 use anyhow::{Context, Result};
 use kelpie_addon::Allowlist;
-use kelpie_core::addon::Component;
+use kelpie_core::addon::AddonComponent;
 use tracing::warn;
 
-use crate::source::Source;
+use crate::input_file::InputFile;
 
-/// Reads a list, or the `ConfigMap` that holds it. What is not supported is told.
-pub(super) fn read(path: &Path, component: Component) -> Result<Allowlist> {
-    let source = Source::file(path);
+/// Reads an allowlist, or the `ConfigMap` that holds it. Unsupported parts are logged.
+pub(super) fn read(path: &Path, component: AddonComponent) -> Result<Allowlist> {
+    let source = InputFile::new(path);
     let text = source.text().context("--allowlist")?;
     let file = source.name();
     let list = Allowlist::read_file(&text, component);
     let list = list.map_err(anyhow::Error::msg);
     let list = list.with_context(|| format!("--allowlist {file}"))?;
     if list.has_collect_rules {
-        warn!(%file, "collect_rules are not supported: what they would collect is left out");
+        warn!(%file, "collect_rules are not supported and are ignored");
     }
     Ok(list)
 }
@@ -27,15 +27,15 @@ pub(super) fn read(path: &Path, component: Component) -> Result<Allowlist> {
 mod tests {
     use super::*;
 
-    fn said(path: &Path) -> String {
-        format!("{:#}", read(path, Component::Platform).unwrap_err())
+    fn error_of(path: &Path) -> String {
+        format!("{:#}", read(path, AddonComponent::Platform).unwrap_err())
     }
 
     #[test]
-    fn a_list_that_is_no_use_is_named_with_what_to_do() {
+    fn invalid_allowlist_is_reported_with_advice() {
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("list.yaml");
-        let missing = said(&file);
+        let missing = error_of(&file);
         assert!(
             missing.starts_with("--allowlist: cannot read "),
             "{missing}"
@@ -44,12 +44,12 @@ mod tests {
             missing.ends_with("no such file; check the path"),
             "{missing}"
         );
-        // However it is cut, a part of it would be a list.
+        // A prefix of this file would be a valid list, so it must not be cut.
         std::fs::write(&file, format!("names: [up]\n#{}", "ä".repeat(3 << 20))).unwrap();
-        let large = said(&file);
+        let large = error_of(&file);
         assert!(large.contains("it is larger than 1048576 bytes"), "{large}");
         std::fs::write(&file, "names: {").unwrap();
-        let wrong = said(&file);
-        assert!(wrong.contains("list.yaml: "), "{wrong}");
+        let invalid = error_of(&file);
+        assert!(invalid.contains("list.yaml: "), "{invalid}");
     }
 }

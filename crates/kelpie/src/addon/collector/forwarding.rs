@@ -1,45 +1,45 @@
-//! From where, to where, and what.
+//! Flags of the source, the hub and the series to send.
 
 use std::path::PathBuf;
 use std::time::Duration;
 
 use anyhow::Result;
 use clap::{Args, ValueHint};
-use kelpie_collector::{Access, RecordingRule, Rules, Settings};
+use kelpie_collector::{CollectorSettings, PeerConfig, RecordingRule, TransformRules};
 use kelpie_config::GoDuration;
-use kelpie_core::addon;
+use kelpie_core::addon::AddonComponent;
 
 use super::allowlist;
-use super::pairs::{Pair, pair, rule};
-use crate::addon::report::Component;
+use super::flag_values::{NameValue, parse_name_value, parse_recording_rule};
+use crate::addon::report::ComponentArg;
 use crate::cli::usage_error;
 
-/// What a pod knows of its cluster.
-const POD: &str = "/var/run/secrets/kubernetes.io/serviceaccount";
+/// The service account directory of a pod.
+const SERVICE_ACCOUNT_DIR: &str = "/var/run/secrets/kubernetes.io/serviceaccount";
 
-/// What `--interval` may be: the table of what the hub has keeps times of a day.
-const SHORTEST: Duration = Duration::from_secs(1);
-const LONGEST: Duration = Duration::from_hours(24);
+/// The bounds of `--interval`. The deduplication table does not support more than a day.
+const MIN_INTERVAL: Duration = Duration::from_secs(1);
+const MAX_INTERVAL: Duration = Duration::from_hours(24);
 
-/// The label that says whose samples they are.
-const CLUSTER: &str = "cluster";
+/// The label with the name of the cluster.
+const CLUSTER_LABEL: &str = "cluster";
 
-/// From where, to where, and what.
+/// Flags of the source, the hub and the series to send.
 #[derive(Args)]
 pub(super) struct ForwardingFlags {
-    /// The Prometheus to read from; /federate and /api/v1/query are below it
+    /// Read from the Prometheus at this URL, by /federate and /api/v1/query
     #[arg(long, value_name = "URL", value_hint = ValueHint::Url, help_heading = "Source")]
     from: String,
 
-    /// Send the bearer token in this file [default with --component and https: the pod's]
+    /// Send the bearer token in this file [default with --component and https: the pod's token]
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath, help_heading = "Source")]
     from_token_file: Option<PathBuf>,
 
-    /// Trust these authorities [default: the system's; with --component the service CA's]
+    /// Trust the authorities in this file [default: the system's; with --component the service CA]
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath, help_heading = "Source")]
     from_ca_file: Option<PathBuf>,
 
-    /// Where to write; without a path /api/v1/write is meant
+    /// Write to this URL; the default path is /api/v1/write
     #[arg(
         long,
         visible_alias = "to-upload",
@@ -54,7 +54,7 @@ pub(super) struct ForwardingFlags {
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath, help_heading = "Hub")]
     to_token_file: Option<PathBuf>,
 
-    /// Trust these authorities [default: the system's]
+    /// Trust the authorities in this file [default: the system's]
     #[arg(
         long,
         visible_alias = "to-upload-ca",
@@ -64,7 +64,7 @@ pub(super) struct ForwardingFlags {
     )]
     to_ca_file: Option<PathBuf>,
 
-    /// Show this certificate
+    /// Present the client certificate in this file
     #[arg(
         long,
         visible_alias = "to-upload-cert",
@@ -75,7 +75,7 @@ pub(super) struct ForwardingFlags {
     )]
     to_cert_file: Option<PathBuf>,
 
-    /// The certificate's key
+    /// Use the key in this file with the client certificate
     #[arg(
         long,
         visible_alias = "to-upload-key",
@@ -86,84 +86,85 @@ pub(super) struct ForwardingFlags {
     )]
     to_key_file: Option<PathBuf>,
 
-    /// Send the series that this selector matches; may be repeated
-    #[arg(long = "match", value_name = "SELECTOR", help_heading = "What is sent")]
+    /// Send the series that this selector matches; can be repeated
+    #[arg(long = "match", value_name = "SELECTOR", help_heading = "Series")]
     matchers: Vec<String>,
 
-    /// Send the result of a query under a name: {"name": …, "query": …}; may be repeated
+    /// Send the result of a query under a new name: {"name": …, "query": …}; can be repeated
     #[arg(
         long = "recordingrule",
         value_name = "JSON",
-        value_parser = rule,
-        help_heading = "What is sent"
+        value_parser = parse_recording_rule,
+        help_heading = "Series"
     )]
     rules: Vec<RecordingRule>,
 
-    /// Send what the addon's allowlist in this file says: names, matches, renames, recording rules
+    /// Apply the addon's allowlist in this file: names, matches, renames, recording rules
     #[arg(
         long,
         value_name = "FILE",
         value_hint = ValueHint::FilePath,
-        help_heading = "What is sent"
+        help_heading = "Series"
     )]
     allowlist: Option<PathBuf>,
 
-    /// Give every series this label, whatever it has there; may be repeated
+    /// Set this label on every series, replacing any value; can be repeated
     #[arg(
         long = "label",
         value_name = "NAME=VALUE",
-        value_parser = pair,
-        help_heading = "What is sent"
+        value_parser = parse_name_value,
+        help_heading = "Series"
     )]
-    labels: Vec<Pair>,
+    labels: Vec<NameValue>,
 
-    /// Call a metric otherwise; may be repeated
+    /// Rename a metric; can be repeated
     #[arg(
         long = "rename",
         value_name = "OLD=NEW",
-        value_parser = pair,
-        help_heading = "What is sent"
+        value_parser = parse_name_value,
+        help_heading = "Series"
     )]
-    renames: Vec<Pair>,
+    renames: Vec<NameValue>,
 
-    /// Leave this label out; may be repeated; empty for none
+    /// Remove this label from every series; can be repeated; empty for none
     #[arg(
         long = "elide-label",
         value_name = "NAME",
         default_values = ["prometheus", "prometheus_replica", "managed_cluster"],
-        help_heading = "What is sent"
+        help_heading = "Series"
     )]
     elided: Vec<String>,
 
-    /// How often
+    /// Time between two ticks
     #[arg(
         long,
         value_name = "DURATION",
         default_value = "5m",
-        help_heading = "Pace"
+        help_heading = "Ticks"
     )]
     interval: GoDuration,
 
-    /// What the source may send in a tick; more is a failure
+    /// Fail a tick in which the source sends more bytes than this
     #[arg(
         long,
         value_name = "BYTES",
         default_value_t = 1 << 30,
-        help_heading = "Pace"
+        help_heading = "Ticks"
     )]
     limit_bytes: u64,
 
-    /// Read and write with so many requests at the same time
+    /// Number of concurrent requests to the source, and to the hub
     #[arg(
         long,
         value_name = "NUMBER",
         default_value_t = 1,
         value_parser = clap::value_parser!(u16).range(1..),
-        help_heading = "Pace"
+        help_heading = "Ticks"
     )]
     worker_number: u16,
 
-    /// How long forwarding must have failed before that is reported; three ticks at least
+    /// Report a failure only after forwarding has failed for this long, and for at least three
+    /// ticks
     #[arg(
         long,
         value_name = "DURATION",
@@ -174,37 +175,49 @@ pub(super) struct ForwardingFlags {
 }
 
 impl ForwardingFlags {
-    /// `component`: deployed by the operator, in a pod.
-    pub(super) fn settings(&self, component: Option<Component>, dry_run: bool) -> Result<Settings> {
+    /// Converts the flags into settings. With `component`, the operator deployed this process in a
+    /// pod.
+    pub(super) fn settings(
+        &self,
+        component: Option<ComponentArg>,
+        dry_run: bool,
+    ) -> Result<CollectorSettings> {
         let interval = self.interval.0;
-        if !(SHORTEST..=LONGEST).contains(&interval) {
+        if !(MIN_INTERVAL..=MAX_INTERVAL).contains(&interval) {
             return Err(usage_error("--interval must be between 1s and 24h"));
         }
         let mut matchers = self.matchers.clone();
         let mut recording_rules = self.rules.clone();
         let mut renames = self.renames.clone();
         if let Some(file) = &self.allowlist {
-            let whose = component.map_or(addon::Component::Platform, Into::into);
-            let list = allowlist::read(file, whose)?;
+            let component = component.map_or(AddonComponent::Platform, Into::into);
+            let list = allowlist::read(file, component)?;
             matchers.extend(list.matches);
-            renames.extend(list.renames.into_iter().map(|(old, new)| Pair(old, new)));
+            renames.extend(
+                list.renames
+                    .into_iter()
+                    .map(|(old, new)| NameValue(old, new)),
+            );
             recording_rules.extend(list.rules.into_iter().map(|rule| RecordingRule {
                 name: rule.record,
                 query: rule.expr,
             }));
         }
         if matchers.is_empty() && recording_rules.is_empty() {
-            let text = "there is nothing to send: give --match, --recordingrule or --allowlist";
+            let text = "nothing to send: set --match, --recordingrule or --allowlist";
             return Err(usage_error(text));
         }
-        let cluster = self.labels.iter().find(|Pair(name, _)| name == CLUSTER);
-        Ok(Settings {
+        let cluster = self
+            .labels
+            .iter()
+            .find(|NameValue(name, _)| name == CLUSTER_LABEL);
+        Ok(CollectorSettings {
             from: self.source(component.is_some()),
             to: (!dry_run).then(|| self.hub()),
             matchers,
             recording_rules,
-            rules: self.transformation(&renames)?,
-            cluster: cluster.map(|Pair(_, value)| value.clone()),
+            rules: self.transform_rules(&renames)?,
+            cluster: cluster.map(|NameValue(_, value)| value.clone()),
             interval,
             limit_bytes: self.limit_bytes,
             workers: self.worker_number.into(),
@@ -213,46 +226,47 @@ impl ForwardingFlags {
         })
     }
 
-    fn source(&self, in_pod: bool) -> Access {
+    fn source(&self, in_pod: bool) -> PeerConfig {
         let is_tls = self.from.starts_with("https:");
-        let of_pod = |name: &str| {
-            let file = PathBuf::from(format!("{POD}/{name}"));
+        let pod_file = |name: &str| {
+            let file = PathBuf::from(format!("{SERVICE_ACCOUNT_DIR}/{name}"));
             (in_pod && is_tls && file.exists()).then_some(file)
         };
-        Access {
+        PeerConfig {
             url: self.from.clone(),
-            token: self.from_token_file.clone().or_else(|| of_pod("token")),
-            roots: self
+            token_file: self.from_token_file.clone().or_else(|| pod_file("token")),
+            ca_file: self
                 .from_ca_file
                 .clone()
-                .or_else(|| of_pod("service-ca.crt")),
-            identity: None,
+                .or_else(|| pod_file("service-ca.crt")),
+            identity_files: None,
         }
     }
 
-    fn hub(&self) -> Access {
-        Access {
+    fn hub(&self) -> PeerConfig {
+        PeerConfig {
             url: self.to.clone().unwrap_or_default(),
-            token: self.to_token_file.clone(),
-            roots: self.to_ca_file.clone(),
-            identity: self.to_cert_file.clone().zip(self.to_key_file.clone()),
+            token_file: self.to_token_file.clone(),
+            ca_file: self.to_ca_file.clone(),
+            identity_files: self.to_cert_file.clone().zip(self.to_key_file.clone()),
         }
     }
 
-    fn transformation(&self, renames: &[Pair]) -> Result<Rules> {
-        let wrong = |error: kelpie_collector::RuleError| usage_error(&error.to_string());
-        let mut rules = Rules::new();
-        for Pair(name, value) in &self.labels {
-            rules = rules.inject(name, value).map_err(wrong)?;
+    fn transform_rules(&self, renames: &[NameValue]) -> Result<TransformRules> {
+        let invalid = |error: kelpie_collector::TransformRuleError| usage_error(&error.to_string());
+        let mut rules = TransformRules::new();
+        for NameValue(name, value) in &self.labels {
+            rules = rules.inject(name, value).map_err(invalid)?;
         }
-        let injected = |name: &&String| self.labels.iter().any(|Pair(label, _)| label == *name);
-        // A label that is given is given whatever else would become of it.
+        let injected =
+            |name: &&String| self.labels.iter().any(|NameValue(label, _)| label == *name);
+        // Injecting a label takes precedence over eliding it.
         let elided = self.elided.iter().filter(|name| !name.is_empty());
         for name in elided.filter(|name| !injected(name)) {
-            rules = rules.elide(name).map_err(wrong)?;
+            rules = rules.elide(name).map_err(invalid)?;
         }
-        for Pair(old, new) in renames {
-            rules = rules.rename(old, new).map_err(wrong)?;
+        for NameValue(old, new) in renames {
+            rules = rules.rename(old, new).map_err(invalid)?;
         }
         Ok(rules)
     }

@@ -1,21 +1,22 @@
-//! Who may do what.
+//! Authentication and authorization.
 
 use anyhow::Result;
 use serde_json::{Value, json};
 
-use crate::conformance::{Stage, named};
+use crate::conformance::raw_client::RawResponse;
+use crate::conformance::{Fixture, named};
 
-pub(super) async fn what_is_nobodys_is_unauthorized(stage: Stage) -> Result<Value> {
-    let list = stage.nobody.get(&stage.configs()).await?;
-    let version = stage.nobody.get("/version").await?;
+pub(super) async fn unknown_token_is_unauthorized(fixture: Fixture) -> Result<Value> {
+    let list = fixture.unauthenticated.get(&fixture.config_maps()).await?;
+    let version = fixture.unauthenticated.get("/version").await?;
     assert_eq!(list.status, 401);
-    Ok(json!([list.shown(), version.status]))
+    Ok(json!([list.record(), version.status]))
 }
 
-pub(super) async fn what_one_may_not_do_is_forbidden(stage: Stage) -> Result<Value> {
-    let (api, path) = (&stage.stranger, stage.configs());
-    let deployments = stage.at("apps/v1", "deployments");
-    let replies = [
+pub(super) async fn missing_permission_is_forbidden(fixture: Fixture) -> Result<Value> {
+    let (api, path) = (&fixture.unprivileged, fixture.config_maps());
+    let deployments = fixture.group_path("apps/v1", "deployments");
+    let responses = [
         api.get(&path).await?,
         api.get(&format!("{path}/a")).await?,
         api.post(&path, &named("a")).await?,
@@ -27,14 +28,11 @@ pub(super) async fn what_one_may_not_do_is_forbidden(stage: Stage) -> Result<Val
             .await?,
         api.get("/metrics").await?,
     ];
-    assert!(replies.iter().all(|reply| reply.status == 403));
-    Ok(replies
-        .iter()
-        .map(super::super::client::Reply::shown)
-        .collect())
+    assert!(responses.iter().all(|response| response.status == 403));
+    Ok(responses.iter().map(RawResponse::record).collect())
 }
 
-pub(super) async fn one_can_ask_what_one_may_do(stage: Stage) -> Result<Value> {
+pub(super) async fn self_subject_access_review(fixture: Fixture) -> Result<Value> {
     let path = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews";
     let review = json!({
         "apiVersion": "authorization.k8s.io/v1",
@@ -45,51 +43,59 @@ pub(super) async fn one_can_ask_what_one_may_do(stage: Stage) -> Result<Value> {
             "group": "apps",
             "resource": "deployments",
             "subresource": "scale",
-            "namespace": stage.namespace,
+            "namespace": fixture.namespace,
         } },
     });
-    let mut answers = Vec::new();
-    for api in [&stage.admin, &stage.stranger] {
-        let reply = api.post(path, &review).await?;
-        let status = reply.body["status"].clone();
-        answers.push(json!([reply.status, status["allowed"], reply.body["spec"]]));
+    let mut records = Vec::new();
+    for api in [&fixture.admin, &fixture.unprivileged] {
+        let response = api.post(path, &review).await?;
+        let status = response.body["status"].clone();
+        records.push(json!([
+            response.status,
+            status["allowed"],
+            response.body["spec"]
+        ]));
     }
-    assert_eq!(answers[1][1], false);
-    Ok(json!(answers))
+    assert_eq!(records[1][1], false);
+    Ok(json!(records))
 }
 
-pub(super) async fn one_can_ask_who_one_is(stage: Stage) -> Result<Value> {
+pub(super) async fn self_subject_review(fixture: Fixture) -> Result<Value> {
     let path = "/apis/authentication.k8s.io/v1/selfsubjectreviews";
     let review = json!({
         "apiVersion": "authentication.k8s.io/v1",
         "kind": "SelfSubjectReview",
         "metadata": {},
     });
-    let mut seen = Vec::new();
-    for api in [&stage.admin, &stage.stranger, &stage.nobody] {
-        let reply = api.post(path, &review).await?;
-        let user = &reply.body["status"]["userInfo"];
-        seen.push(json!([
-            reply.status,
-            reply.body["kind"],
-            reply.body["metadata"],
+    let mut records = Vec::new();
+    for api in [
+        &fixture.admin,
+        &fixture.unprivileged,
+        &fixture.unauthenticated,
+    ] {
+        let response = api.post(path, &review).await?;
+        let user = &response.body["status"]["userInfo"];
+        records.push(json!([
+            response.status,
+            response.body["kind"],
+            response.body["metadata"],
             user["username"],
             user["groups"],
         ]));
     }
-    Ok(json!(seen))
+    Ok(json!(records))
 }
 
-pub(super) async fn health_and_version_are_told(stage: Stage) -> Result<Value> {
-    let mut seen = Vec::new();
+pub(super) async fn health_and_version(fixture: Fixture) -> Result<Value> {
+    let mut records = Vec::new();
     for path in ["/healthz", "/livez", "/readyz"] {
-        seen.push(stage.stranger.get(path).await?.shown());
+        records.push(fixture.unprivileged.get(path).await?.record());
     }
-    let version = stage.stranger.get("/version").await?.ok()?;
-    seen.push(json!([
+    let version = fixture.unprivileged.get("/version").await?.ok()?;
+    records.push(json!([
         version["major"],
         version["minor"],
         version["gitVersion"]
     ]));
-    Ok(json!(seen))
+    Ok(json!(records))
 }

@@ -1,30 +1,31 @@
-//! Deletion.
+//! Deleting objects, collections, pods and namespaces.
 
 use anyhow::Result;
 use http::Method;
 use serde_json::{Value, json};
 
-use crate::conformance::{Stage, named};
+use crate::conformance::raw_client::RawResponse;
+use crate::conformance::{Fixture, named};
 
-pub(super) async fn an_object_goes_and_its_last_state_is_told(stage: Stage) -> Result<Value> {
-    let api = &stage.admin;
-    let mut seen = Vec::new();
+pub(super) async fn delete_response(fixture: Fixture) -> Result<Value> {
+    let api = &fixture.admin;
+    let mut records = Vec::new();
     for path in [
-        stage.configs(),
-        stage.core("secrets"),
-        stage.at("coordination.k8s.io/v1", "leases"),
+        fixture.config_maps(),
+        fixture.core_path("secrets"),
+        fixture.group_path("coordination.k8s.io/v1", "leases"),
     ] {
-        let made = api.post(&path, &named("a")).await?.ok()?;
-        seen.push(json!({ "uid": made["metadata"]["uid"] }));
+        let created = api.post(&path, &named("a")).await?.ok()?;
+        records.push(json!({ "uid": created["metadata"]["uid"] }));
         let path = format!("{path}/a");
-        seen.push(api.delete(&path, &Value::Null).await?.shown());
-        seen.push(api.get(&path).await?.status.into());
+        records.push(api.delete(&path, &Value::Null).await?.record());
+        records.push(api.get(&path).await?.status.into());
     }
-    Ok(json!(seen))
+    Ok(json!(records))
 }
 
-pub(super) async fn finalizers_hold_it_up(stage: Stage) -> Result<Value> {
-    let (api, path) = (&stage.admin, stage.configs());
+pub(super) async fn finalizers_delay_deletion(fixture: Fixture) -> Result<Value> {
+    let (api, path) = (&fixture.admin, fixture.config_maps());
     let mut map = named("a");
     map["metadata"]["finalizers"] = json!(["example.com/wait"]);
     api.post(&path, &map).await?.ok()?;
@@ -38,16 +39,16 @@ pub(super) async fn finalizers_hold_it_up(stage: Stage) -> Result<Value> {
     let gone = api.get(&path).await?;
     assert_eq!((marked.status, gone.status), (200, 404));
     Ok(json!([
-        marked.shown(),
-        again.shown(),
+        marked.record(),
+        again.record(),
         more.status,
-        freed.shown()
+        freed.record()
     ]))
 }
 
-pub(super) async fn preconditions_are_checked(stage: Stage) -> Result<Value> {
-    let (api, path) = (&stage.admin, stage.configs());
-    let made = api.post(&path, &named("a")).await?.ok()?["metadata"].clone();
+pub(super) async fn preconditions(fixture: Fixture) -> Result<Value> {
+    let (api, path) = (&fixture.admin, fixture.config_maps());
+    let created = api.post(&path, &named("a")).await?.ok()?["metadata"].clone();
     let path = format!("{path}/a");
     let other = "6e8c9a4e-7d9b-4c55-9a35-0a1b2c3d4e5f";
     let uid = json!({ "preconditions": { "uid": other } });
@@ -55,15 +56,20 @@ pub(super) async fn preconditions_are_checked(stage: Stage) -> Result<Value> {
     let version = json!({ "preconditions": { "resourceVersion": "1" } });
     let version = api.delete(&path, &version).await?;
     let good = json!({
-        "preconditions": { "uid": made["uid"], "resourceVersion": made["resourceVersion"] },
+        "preconditions": { "uid": created["uid"], "resourceVersion": created["resourceVersion"] },
     });
     let good = api.delete(&path, &good).await?;
     assert_eq!((uid.status, version.status, good.status), (409, 409, 200));
-    Ok(json!([made, uid.shown(), version.shown(), good.shown()]))
+    Ok(json!([
+        created,
+        uid.record(),
+        version.record(),
+        good.record()
+    ]))
 }
 
-pub(super) async fn a_collection_is_deleted_by_selector(stage: Stage) -> Result<Value> {
-    let (api, path) = (&stage.admin, stage.configs());
+pub(super) async fn collection_by_selector(fixture: Fixture) -> Result<Value> {
+    let (api, path) = (&fixture.admin, fixture.config_maps());
     for (name, app) in [("a", "x"), ("b", "y"), ("c", "x")] {
         let map = json!({ "metadata": { "name": name, "labels": { "app": app } } });
         api.post(&path, &map).await?.ok()?;
@@ -79,8 +85,8 @@ pub(super) async fn a_collection_is_deleted_by_selector(stage: Stage) -> Result<
     Ok(json!([deleted["kind"], names(&deleted)]))
 }
 
-pub(super) async fn a_pod_on_a_node_has_grace(stage: Stage) -> Result<Value> {
-    let (api, path) = (&stage.admin, stage.core("pods"));
+pub(super) async fn pod_grace_period(fixture: Fixture) -> Result<Value> {
+    let (api, path) = (&fixture.admin, fixture.core_path("pods"));
     let pod = |name: &str, node: Option<&str>| {
         let mut spec = json!({ "containers": [{ "name": "main", "image": "none" }] });
         if let Some(node) = node {
@@ -88,8 +94,12 @@ pub(super) async fn a_pod_on_a_node_has_grace(stage: Stage) -> Result<Value> {
         }
         json!({ "metadata": { "name": name }, "spec": spec })
     };
-    let short = |reply: super::super::client::Reply| {
-        json!([reply.status, reply.body["kind"], reply.body["metadata"]])
+    let short = |response: RawResponse| {
+        json!([
+            response.status,
+            response.body["kind"],
+            response.body["metadata"]
+        ])
     };
     api.post(&path, &pod("free", None)).await?.ok()?;
     let free = api.delete(&format!("{path}/free"), &Value::Null).await?;
@@ -113,10 +123,10 @@ pub(super) async fn a_pod_on_a_node_has_grace(stage: Stage) -> Result<Value> {
     ]))
 }
 
-pub(super) async fn a_namespace_lingers(stage: Stage) -> Result<Value> {
-    let api = &stage.admin;
-    let name = format!("{}-extra", stage.namespace);
-    let made = api.post("/api/v1/namespaces", &named(&name)).await?;
+pub(super) async fn terminating_namespace(fixture: Fixture) -> Result<Value> {
+    let api = &fixture.admin;
+    let name = format!("{}-extra", fixture.namespace);
+    let created = api.post("/api/v1/namespaces", &named(&name)).await?;
     let path = format!("/api/v1/namespaces/{name}");
     let deleted = api.delete(&path, &Value::Null).await?;
     let read = api.get(&path).await?;
@@ -127,9 +137,9 @@ pub(super) async fn a_namespace_lingers(stage: Stage) -> Result<Value> {
         refused.body["message"]
     ]);
     Ok(json!([
-        made.shown(),
-        deleted.shown(),
-        read.shown(),
+        created.record(),
+        deleted.record(),
+        read.record(),
         refused
     ]))
 }

@@ -1,9 +1,9 @@
-//! What there is.
+//! Discovery of groups, versions and resources.
 
 use anyhow::Result;
 use serde_json::{Value, json};
 
-use crate::conformance::Stage;
+use crate::conformance::Fixture;
 
 const AGGREGATED: &str =
     "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList,application/json";
@@ -17,7 +17,7 @@ const SHARED: [(&str, &str); 5] = [
     ("discovery.k8s.io", "/apis/discovery.k8s.io/v1"),
 ];
 
-/// Resources that are used.
+/// The resources to compare.
 const USED: [&str; 14] = [
     "configmaps",
     "deployments",
@@ -35,7 +35,8 @@ const USED: [&str; 14] = [
     "statefulsets/scale",
 ];
 
-/// The used ones of a list, by `name`, without what only sorts caches.
+/// Returns the [`USED`] resources of a list, whose names are in the field `name`. Fields that only
+/// order caches are removed.
 fn used(list: &Value, name: &str) -> Vec<Value> {
     let all = list.as_array().into_iter().flatten();
     let mut used: Vec<Value> = all
@@ -54,8 +55,8 @@ fn used(list: &Value, name: &str) -> Vec<Value> {
     used
 }
 
-pub(super) async fn groups_and_versions(stage: Stage) -> Result<Value> {
-    let api = &stage.admin;
+pub(super) async fn groups_and_versions(fixture: Fixture) -> Result<Value> {
+    let api = &fixture.admin;
     let core = api.get("/api").await?.ok()?;
     let all = api.get("/apis").await?.ok()?;
     let groups = all["groups"].as_array().into_iter().flatten();
@@ -76,28 +77,28 @@ pub(super) async fn groups_and_versions(stage: Stage) -> Result<Value> {
     ]))
 }
 
-pub(super) async fn resources_of_a_version(stage: Stage) -> Result<Value> {
-    let mut seen = Vec::new();
+pub(super) async fn resources(fixture: Fixture) -> Result<Value> {
+    let mut records = Vec::new();
     for (_, path) in SHARED {
-        let list = stage.admin.get(path).await?.ok()?;
+        let list = fixture.admin.get(path).await?.ok()?;
         let used = used(&list["resources"], "name");
-        seen.push(json!([list["kind"], list["groupVersion"], used]));
+        records.push(json!([list["kind"], list["groupVersion"], used]));
     }
-    assert!(!seen[1][2].as_array().is_none_or(Vec::is_empty));
-    Ok(json!(seen))
+    assert!(!records[1][2].as_array().is_none_or(Vec::is_empty));
+    Ok(json!(records))
 }
 
-pub(super) async fn all_at_once(stage: Stage) -> Result<Value> {
-    let api = stage.admin.accepting(AGGREGATED);
-    let mut seen = Vec::new();
+pub(super) async fn aggregated(fixture: Fixture) -> Result<Value> {
+    let api = fixture.admin.accepting(AGGREGATED);
+    let mut records = Vec::new();
     for path in ["/api", "/apis"] {
-        let reply = api.get(path).await?;
-        seen.push(json!([
-            reply.content_type,
-            reply.body["kind"],
-            reply.body["apiVersion"]
+        let response = api.get(path).await?;
+        records.push(json!([
+            response.content_type,
+            response.body["kind"],
+            response.body["apiVersion"]
         ]));
-        let items = reply.body["items"].as_array().into_iter().flatten();
+        let items = response.body["items"].as_array().into_iter().flatten();
         let mut items: Vec<&Value> = items
             .filter(|group| {
                 let name = group["metadata"]["name"].as_str().unwrap_or_default();
@@ -109,45 +110,46 @@ pub(super) async fn all_at_once(stage: Stage) -> Result<Value> {
             let version = &group["versions"][0];
             let mut resources = used(&version["resources"], "resource");
             for resource in &mut resources {
-                let below = used_below(&resource["subresources"]);
-                resource["subresources"] = below;
+                let subresource = used_subresources(&resource["subresources"]);
+                resource["subresources"] = subresource;
             }
-            seen.push(json!([
+            records.push(json!([
                 group["metadata"]["name"],
                 version["version"],
                 resources
             ]));
         }
     }
-    Ok(json!(seen))
+    Ok(json!(records))
 }
 
-fn used_below(subresources: &Value) -> Value {
+/// Returns the scale and status subresources.
+fn used_subresources(subresources: &Value) -> Value {
     let all = subresources.as_array().into_iter().flatten();
-    let used = all.filter(|below| {
+    let used = all.filter(|subresource| {
         ["scale", "status"]
             .iter()
-            .any(|used| below["subresource"] == *used)
+            .any(|used| subresource["subresource"] == *used)
     });
     let mut used: Vec<Value> = used.cloned().collect();
-    for below in &mut used {
-        if let Some(below) = below.as_object_mut() {
-            below.remove("acceptedTypes");
+    for subresource in &mut used {
+        if let Some(subresource) = subresource.as_object_mut() {
+            subresource.remove("acceptedTypes");
         }
     }
-    used.sort_by_key(|below| below["subresource"].to_string());
+    used.sort_by_key(|subresource| subresource["subresource"].to_string());
     json!(used)
 }
 
-pub(super) async fn what_is_not_there(stage: Stage) -> Result<Value> {
-    let mut seen = Vec::new();
+pub(super) async fn unknown_groups(fixture: Fixture) -> Result<Value> {
+    let mut records = Vec::new();
     for path in [
         "/apis/no.such.group",
         "/apis/no.such.group/v1",
         "/apis/apps/v9",
         "/api/v9",
     ] {
-        seen.push(stage.admin.get(path).await?.status);
+        records.push(fixture.admin.get(path).await?.status);
     }
-    Ok(json!(seen))
+    Ok(json!(records))
 }

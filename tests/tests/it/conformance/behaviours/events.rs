@@ -1,19 +1,19 @@
-//! Events, as our poster writes them.
+//! Events, as Kelpie posts them.
 
 use anyhow::Result;
 use serde_json::{Value, json};
 
-use crate::conformance::Stage;
+use crate::conformance::Fixture;
 
-fn event(stage: &Stage) -> Value {
+fn event(fixture: &Fixture) -> Value {
     json!({
         "apiVersion": "v1",
         "kind": "Event",
-        "metadata": { "namespace": stage.namespace, "name": "kcm.1" },
+        "metadata": { "namespace": fixture.namespace, "name": "kcm.1" },
         "involvedObject": {
             "apiVersion": "apps/v1",
             "kind": "Deployment",
-            "namespace": stage.namespace,
+            "namespace": fixture.namespace,
             "name": "kcm",
             "uid": "",
         },
@@ -30,23 +30,23 @@ fn event(stage: &Stage) -> Value {
     })
 }
 
-pub(super) async fn an_event_is_posted_and_counted(stage: Stage) -> Result<Value> {
-    let (api, path) = (&stage.admin, stage.core("events"));
-    let made = api.post(&path, &event(&stage)).await?;
+pub(super) async fn create_and_count(fixture: Fixture) -> Result<Value> {
+    let (api, path) = (&fixture.admin, fixture.core_path("events"));
+    let created = api.post(&path, &event(&fixture)).await?;
     let patch = json!({ "count": 2, "lastTimestamp": "2026-01-01T00:01:00Z", "message": "again" });
     let counted = api.merge(&format!("{path}/kcm.1"), &patch).await?;
     let by = format!("{path}?fieldSelector=involvedObject.name%3Dkcm,reason%3DFenced");
     let found = api.get(&by).await?.ok()?["items"].as_array().map(Vec::len);
     assert_eq!(found, Some(1));
-    Ok(json!([made.shown(), counted.shown()]))
+    Ok(json!([created.record(), counted.record()]))
 }
 
-pub(super) async fn events_are_one_in_two_groups(stage: Stage) -> Result<Value> {
-    let api = &stage.admin;
-    api.post(&stage.core("events"), &event(&stage))
+pub(super) async fn shared_by_both_groups(fixture: Fixture) -> Result<Value> {
+    let api = &fixture.admin;
+    api.post(&fixture.core_path("events"), &event(&fixture))
         .await?
         .ok()?;
-    let path = stage.at("events.k8s.io/v1", "events");
+    let path = fixture.group_path("events.k8s.io/v1", "events");
     let read = api.get(&format!("{path}/kcm.1")).await?;
     let new = json!({
         "metadata": { "name": "kcm.2" },
@@ -54,7 +54,7 @@ pub(super) async fn events_are_one_in_two_groups(stage: Stage) -> Result<Value> 
         "regarding": {
             "apiVersion": "apps/v1",
             "kind": "Deployment",
-            "namespace": stage.namespace,
+            "namespace": fixture.namespace,
             "name": "kcm",
         },
         "type": "Normal",
@@ -64,7 +64,9 @@ pub(super) async fn events_are_one_in_two_groups(stage: Stage) -> Result<Value> 
         "reportingController": "kelpie",
         "reportingInstance": "kelpie-0",
     });
-    let made = api.post(&path, &new).await?;
-    let old = api.get(&format!("{}/kcm.2", stage.core("events"))).await?;
-    Ok(json!([read.shown(), made.shown(), old.shown()]))
+    let created = api.post(&path, &new).await?;
+    let old = api
+        .get(&format!("{}/kcm.2", fixture.core_path("events")))
+        .await?;
+    Ok(json!([read.record(), created.record(), old.record()]))
 }

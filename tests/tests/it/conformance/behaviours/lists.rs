@@ -1,18 +1,22 @@
-//! Lists.
+//! Lists: order, pages, selectors, versions and tables.
 
 use anyhow::Result;
 use serde_json::{Value, json};
 
-use crate::conformance::{Stage, named};
+use crate::conformance::{Fixture, named};
 
-/// Some config maps with labels.
-async fn maps(stage: &Stage, names: &[&str]) -> Result<()> {
+/// Creates config maps with labels.
+async fn create_config_maps(fixture: &Fixture, names: &[&str]) -> Result<()> {
     for (number, name) in names.iter().enumerate() {
         let tier = if number % 2 == 0 { "front" } else { "back" };
         let map = json!({
             "metadata": { "name": name, "labels": { "tier": tier, "number": number.to_string() } },
         });
-        stage.admin.post(&stage.configs(), &map).await?.ok()?;
+        fixture
+            .admin
+            .post(&fixture.config_maps(), &map)
+            .await?
+            .ok()?;
     }
     Ok(())
 }
@@ -24,18 +28,18 @@ fn names(list: &Value) -> Vec<&str> {
         .collect()
 }
 
-pub(super) async fn a_list_has_a_version_and_an_order(stage: Stage) -> Result<Value> {
-    maps(&stage, &["c", "a", "b"]).await?;
-    let list = stage.admin.get(&stage.configs()).await?.ok()?;
+pub(super) async fn order_and_version(fixture: Fixture) -> Result<Value> {
+    create_config_maps(&fixture, &["c", "a", "b"]).await?;
+    let list = fixture.admin.get(&fixture.config_maps()).await?.ok()?;
     assert_eq!(names(&list), ["a", "b", "c"]);
     assert!(list["metadata"]["resourceVersion"].is_string());
-    let empty = stage.admin.get(&stage.core("pods")).await?.ok()?;
+    let empty = fixture.admin.get(&fixture.core_path("pods")).await?.ok()?;
     Ok(json!([list, empty["items"], empty["kind"]]))
 }
 
-pub(super) async fn pages_are_of_one_version(stage: Stage) -> Result<Value> {
-    maps(&stage, &["a", "b", "c", "d", "e"]).await?;
-    let (api, path) = (&stage.admin, stage.configs());
+pub(super) async fn pages_share_a_version(fixture: Fixture) -> Result<Value> {
+    create_config_maps(&fixture, &["a", "b", "c", "d", "e"]).await?;
+    let (api, path) = (&fixture.admin, fixture.config_maps());
     let first = api.get(&format!("{path}?limit=2")).await?.ok()?;
     api.delete(&format!("{path}/c"), &Value::Null).await?.ok()?;
     api.post(&path, &named("f")).await?.ok()?;
@@ -58,16 +62,16 @@ pub(super) async fn pages_are_of_one_version(stage: Stage) -> Result<Value> {
     Ok(json!(shown))
 }
 
-pub(super) async fn a_token_that_is_none(stage: Stage) -> Result<Value> {
-    let broken = stage
+pub(super) async fn invalid_continue_token(fixture: Fixture) -> Result<Value> {
+    let broken = fixture
         .admin
-        .get(&format!("{}?limit=2&continue=abc", stage.configs()))
+        .get(&format!("{}?limit=2&continue=abc", fixture.config_maps()))
         .await?;
     Ok(json!(broken.status))
 }
 
-pub(super) async fn labels_select(stage: Stage) -> Result<Value> {
-    maps(&stage, &["a", "b", "c", "d"]).await?;
+pub(super) async fn label_selectors(fixture: Fixture) -> Result<Value> {
+    create_config_maps(&fixture, &["a", "b", "c", "d"]).await?;
     let mut found = Vec::new();
     for selector in [
         "tier=front",
@@ -80,39 +84,42 @@ pub(super) async fn labels_select(stage: Stage) -> Result<Value> {
         "tier,number%3E1",
         "number%3C2,tier=front",
     ] {
-        let path = format!("{}?labelSelector={selector}", stage.configs());
-        let list = stage.admin.get(&path).await?.ok()?;
+        let path = format!("{}?labelSelector={selector}", fixture.config_maps());
+        let list = fixture.admin.get(&path).await?.ok()?;
         found.push(json!({ selector: names(&list) }));
     }
     assert_eq!(found[0]["tier=front"], json!(["a", "c"]));
-    let wrong = stage
+    let invalid = fixture
         .admin
-        .get(&format!("{}?labelSelector=a%20b", stage.configs()))
+        .get(&format!("{}?labelSelector=a%20b", fixture.config_maps()))
         .await?;
-    found.push(wrong.status.into());
+    found.push(invalid.status.into());
     Ok(json!(found))
 }
 
-pub(super) async fn fields_select(stage: Stage) -> Result<Value> {
-    maps(&stage, &["a", "b"]).await?;
-    let api = &stage.admin;
+pub(super) async fn field_selectors(fixture: Fixture) -> Result<Value> {
+    create_config_maps(&fixture, &["a", "b"]).await?;
+    let api = &fixture.admin;
     for (name, node) in [("one", "n1"), ("two", "n2")] {
         let pod = json!({
             "metadata": { "name": name },
             "spec": { "nodeName": node, "containers": [{ "name": "main", "image": "none" }] },
         });
-        api.post(&stage.core("pods"), &pod).await?.ok()?;
+        api.post(&fixture.core_path("pods"), &pod).await?.ok()?;
     }
     let mut found = Vec::new();
     for (path, selector) in [
-        (stage.configs(), "metadata.name=b"),
+        (fixture.config_maps(), "metadata.name=b"),
         (
-            stage.configs(),
+            fixture.config_maps(),
             "metadata.name!=b,metadata.name!=kube-root-ca.crt",
         ),
         ("/api/v1/configmaps".to_owned(), "metadata.name=nothing"),
-        (stage.core("pods"), "spec.nodeName=n2"),
-        (stage.core("pods"), "status.phase=Pending,spec.nodeName!=n2"),
+        (fixture.core_path("pods"), "spec.nodeName=n2"),
+        (
+            fixture.core_path("pods"),
+            "status.phase=Pending,spec.nodeName!=n2",
+        ),
     ] {
         let list = api
             .get(&format!("{path}?fieldSelector={selector}"))
@@ -120,19 +127,19 @@ pub(super) async fn fields_select(stage: Stage) -> Result<Value> {
             .ok()?;
         found.push(json!({ selector: names(&list) }));
     }
-    let wrong = api
-        .get(&format!("{}?fieldSelector=data.k=v", stage.configs()))
+    let invalid = api
+        .get(&format!("{}?fieldSelector=data.k=v", fixture.config_maps()))
         .await?;
-    found.push(wrong.shown());
+    found.push(invalid.record());
     Ok(json!(found))
 }
 
-pub(super) async fn versions_and_matches(stage: Stage) -> Result<Value> {
-    maps(&stage, &["a", "b"]).await?;
-    let (api, path) = (&stage.admin, stage.configs());
+pub(super) async fn resource_version_match(fixture: Fixture) -> Result<Value> {
+    create_config_maps(&fixture, &["a", "b"]).await?;
+    let (api, path) = (&fixture.admin, fixture.config_maps());
     let version = api.get(&path).await?.ok()?["metadata"]["resourceVersion"].clone();
     let version = version.as_str().unwrap_or_default();
-    let mut replies = Vec::new();
+    let mut responses = Vec::new();
     for query in [
         "resourceVersion=0".to_owned(),
         format!("resourceVersion={version}"),
@@ -141,35 +148,35 @@ pub(super) async fn versions_and_matches(stage: Stage) -> Result<Value> {
         format!("resourceVersion={version}&limit=1"),
     ] {
         let list = api.get(&format!("{path}?{query}")).await?.ok()?;
-        replies.push(json!(names(&list)));
+        responses.push(json!(names(&list)));
     }
     for query in [
         "resourceVersionMatch=Exact",
         "resourceVersion=0&resourceVersionMatch=Exact",
         "resourceVersion=abc",
     ] {
-        let reply = api.get(&format!("{path}?{query}")).await?;
-        replies.push(json!([reply.status, reply.body["reason"]]));
+        let response = api.get(&format!("{path}?{query}")).await?;
+        responses.push(json!([response.status, response.body["reason"]]));
     }
     let read = api
         .get(&format!("{path}/a?resourceVersion=0"))
         .await?
         .ok()?;
-    replies.push(read["metadata"]["name"].clone());
+    responses.push(read["metadata"]["name"].clone());
     let ahead = api
         .get(&format!("{path}?resourceVersion=999999999"))
         .await?;
-    replies.push(json!([
+    responses.push(json!([
         ahead.status,
         ahead.body["reason"],
         ahead.body["details"]["causes"]
     ]));
-    Ok(json!(replies))
+    Ok(json!(responses))
 }
 
-pub(super) async fn a_list_of_the_past(stage: Stage) -> Result<Value> {
-    maps(&stage, &["a", "b"]).await?;
-    let (api, path) = (&stage.admin, stage.configs());
+pub(super) async fn exact_past_version(fixture: Fixture) -> Result<Value> {
+    create_config_maps(&fixture, &["a", "b"]).await?;
+    let (api, path) = (&fixture.admin, fixture.config_maps());
     let version = api.get(&path).await?.ok()?["metadata"]["resourceVersion"].clone();
     let version = version.as_str().unwrap_or_default();
     api.delete(&format!("{path}/a"), &Value::Null).await?.ok()?;
@@ -183,16 +190,16 @@ pub(super) async fn a_list_of_the_past(stage: Stage) -> Result<Value> {
     Ok(past)
 }
 
-pub(super) async fn a_table_for_people(stage: Stage) -> Result<Value> {
-    maps(&stage, &["a"]).await?;
-    let api = stage
+pub(super) async fn table_of_config_maps(fixture: Fixture) -> Result<Value> {
+    create_config_maps(&fixture, &["a"]).await?;
+    let api = fixture
         .admin
         .accepting("application/json;as=Table;v=v1;g=meta.k8s.io,application/json");
-    let list = api.get(&stage.configs()).await?;
-    let one = api.get(&format!("{}/a", stage.configs())).await?;
+    let list = api.get(&fixture.config_maps()).await?;
+    let one = api.get(&format!("{}/a", fixture.config_maps())).await?;
     let mut shown = Vec::new();
-    for reply in [list, one] {
-        let mut table = reply.ok()?;
+    for response in [list, one] {
+        let mut table = response.ok()?;
         let columns = table["columnDefinitions"]
             .as_array_mut()
             .into_iter()
@@ -201,18 +208,18 @@ pub(super) async fn a_table_for_people(stage: Stage) -> Result<Value> {
             column["description"] = Value::Null;
             column["type"] = Value::Null;
         }
-        // The age of what was just made.
+        // The age of a new object depends on the time of the request.
         table["rows"][0]["cells"][2] = Value::Null;
         shown.push(table);
     }
     Ok(json!(shown))
 }
 
-pub(super) async fn a_table_of_nodes(stage: Stage) -> Result<Value> {
-    let api = &stage.admin;
-    let mut seen = Vec::new();
+pub(super) async fn table_of_nodes(fixture: Fixture) -> Result<Value> {
+    let api = &fixture.admin;
+    let mut records = Vec::new();
     let table = api.accepting("application/json;as=Table;v=v1;g=meta.k8s.io,application/json");
-    for (status, is_closed) in [
+    for (status, is_unschedulable) in [
         ("True", false),
         ("True", true),
         ("False", false),
@@ -220,9 +227,9 @@ pub(super) async fn a_table_of_nodes(stage: Stage) -> Result<Value> {
         ("Unknown", true),
         ("", false),
     ] {
-        let name = format!("{}-{}", stage.namespace, seen.len());
+        let name = format!("{}-{}", fixture.namespace, records.len());
         let mut node = named(&name);
-        node["spec"] = json!({ "unschedulable": is_closed });
+        node["spec"] = json!({ "unschedulable": is_unschedulable });
         if !status.is_empty() {
             let condition = json!({ "type": "Ready", "status": status });
             node["status"] = json!({ "conditions": [condition] });
@@ -230,20 +237,24 @@ pub(super) async fn a_table_of_nodes(stage: Stage) -> Result<Value> {
         api.post("/api/v1/nodes", &node).await?.ok()?;
         let shown = table.get(&format!("/api/v1/nodes/{name}")).await?.ok()?;
         let cells = &shown["rows"][0]["cells"];
-        seen.push(json!([cells[0], cells[1], cells[2]]));
+        records.push(json!([cells[0], cells[1], cells[2]]));
     }
-    Ok(json!(seen))
+    Ok(json!(records))
 }
 
-pub(super) async fn metadata_alone(stage: Stage) -> Result<Value> {
-    maps(&stage, &["a"]).await?;
+pub(super) async fn metadata_only(fixture: Fixture) -> Result<Value> {
+    create_config_maps(&fixture, &["a"]).await?;
     let one = "application/json;as=PartialObjectMetadata;v=v1;g=meta.k8s.io";
     let list = "application/json;as=PartialObjectMetadataList;v=v1;g=meta.k8s.io";
-    let one = stage
+    let one = fixture
         .admin
         .accepting(one)
-        .get(&format!("{}/a", stage.configs()))
+        .get(&format!("{}/a", fixture.config_maps()))
         .await?;
-    let list = stage.admin.accepting(list).get(&stage.configs()).await?;
-    Ok(json!([one.shown(), list.shown()]))
+    let list = fixture
+        .admin
+        .accepting(list)
+        .get(&fixture.config_maps())
+        .await?;
+    Ok(json!([one.record(), list.record()]))
 }

@@ -1,116 +1,119 @@
-//! Creating, reading and replacing.
+//! Creating, reading and updating objects.
 
 use anyhow::Result;
 use http::Method;
 use serde_json::{Value, json};
 
-use crate::conformance::{Stage, named};
+use crate::conformance::{Fixture, named};
 
-pub(super) async fn create_read_and_twice(stage: Stage) -> Result<Value> {
-    let (api, path) = (&stage.admin, stage.configs());
+pub(super) async fn create_read_create_again(fixture: Fixture) -> Result<Value> {
+    let (api, path) = (&fixture.admin, fixture.config_maps());
     let map = json!({
         "apiVersion": "v1",
         "kind": "ConfigMap",
         "metadata": { "name": "a", "labels": { "x": "y" }, "annotations": {} },
         "data": { "k": "v" },
     });
-    let made = api.post(&path, &map).await?;
+    let created = api.post(&path, &map).await?;
     let read = api.get(&format!("{path}/a")).await?;
     let again = api.post(&path, &map).await?;
-    assert_eq!((made.status, again.status), (201, 409));
-    Ok(json!([made.shown(), read.shown(), again.shown()]))
+    assert_eq!((created.status, again.status), (201, 409));
+    Ok(json!([created.record(), read.record(), again.record()]))
 }
 
-pub(super) async fn names_are_generated(stage: Stage) -> Result<Value> {
-    let (api, path) = (&stage.admin, stage.configs());
+pub(super) async fn generate_name(fixture: Fixture) -> Result<Value> {
+    let (api, path) = (&fixture.admin, fixture.config_maps());
     let map = json!({ "metadata": { "generateName": "some-" } });
-    let mut made = api.post(&path, &map).await?.ok()?;
-    let name = made["metadata"]["name"].take();
+    let mut created = api.post(&path, &map).await?.ok()?;
+    let name = created["metadata"]["name"].take();
     let name = name.as_str().unwrap_or_default();
     assert!(name.starts_with("some-") && name.len() == 10, "{name}");
     let none = api.post(&path, &json!({ "metadata": {} })).await?;
-    Ok(json!([made, none.shown()]))
+    Ok(json!([created, none.record()]))
 }
 
-pub(super) async fn what_is_not_there(stage: Stage) -> Result<Value> {
-    let api = &stage.admin;
-    let mut replies = Vec::new();
+pub(super) async fn not_found(fixture: Fixture) -> Result<Value> {
+    let api = &fixture.admin;
+    let mut responses = Vec::new();
     for path in [
-        format!("{}/nothing", stage.configs()),
-        format!("{}/nothing", stage.at("apps/v1", "deployments")),
+        format!("{}/nothing", fixture.config_maps()),
+        format!("{}/nothing", fixture.group_path("apps/v1", "deployments")),
         "/api/v1/nodes/nothing".to_owned(),
-        format!("{}/nothing/scale", stage.at("apps/v1", "deployments")),
-        stage.core("dragons"),
+        format!(
+            "{}/nothing/scale",
+            fixture.group_path("apps/v1", "deployments")
+        ),
+        fixture.core_path("dragons"),
         "/apis/no.such.group/v1/things".to_owned(),
         "/no/such/path".to_owned(),
     ] {
-        replies.push(api.get(&path).await?.shown());
+        responses.push(api.get(&path).await?.record());
     }
-    let path = format!("{}/nothing", stage.configs());
-    replies.push(api.merge(&path, &json!({ "data": {} })).await?.shown());
-    replies.push(api.put(&path, &named("nothing")).await?.shown());
-    replies.push(api.delete(&path, &Value::Null).await?.shown());
+    let path = format!("{}/nothing", fixture.config_maps());
+    responses.push(api.merge(&path, &json!({ "data": {} })).await?.record());
+    responses.push(api.put(&path, &named("nothing")).await?.record());
+    responses.push(api.delete(&path, &Value::Null).await?.record());
     let nowhere = "/api/v1/namespaces/nowhere/configmaps";
-    replies.push(api.post(nowhere, &named("a")).await?.shown());
-    replies.push(api.get(nowhere).await?.ok()?["items"].clone());
-    Ok(json!(replies))
+    responses.push(api.post(nowhere, &named("a")).await?.record());
+    responses.push(api.get(nowhere).await?.ok()?["items"].clone());
+    Ok(json!(responses))
 }
 
-pub(super) async fn what_is_no_object(stage: Stage) -> Result<Value> {
-    let (api, path) = (&stage.admin, stage.configs());
-    let mut replies = Vec::new();
+pub(super) async fn invalid_objects(fixture: Fixture) -> Result<Value> {
+    let (api, path) = (&fixture.admin, fixture.config_maps());
+    let mut responses = Vec::new();
     for map in [
         named("Capital"),
         json!({ "metadata": { "name": "a", "resourceVersion": "7" } }),
         json!({ "metadata": { "name": "a", "namespace": "elsewhere" } }),
     ] {
-        replies.push(api.post(&path, &map).await?.shown());
+        responses.push(api.post(&path, &map).await?.record());
     }
-    let wrong = json!({ "apiVersion": "v1", "kind": "Secret", "metadata": { "name": "a" } });
-    replies.push(api.post(&path, &wrong).await?.status.into());
-    replies.push(api.post(&path, &json!([1])).await?.status.into());
-    Ok(json!(replies))
+    let invalid = json!({ "apiVersion": "v1", "kind": "Secret", "metadata": { "name": "a" } });
+    responses.push(api.post(&path, &invalid).await?.status.into());
+    responses.push(api.post(&path, &json!([1])).await?.status.into());
+    Ok(json!(responses))
 }
 
-pub(super) async fn updates_rest_on_versions(stage: Stage) -> Result<Value> {
-    let (api, path) = (&stage.admin, stage.configs());
+pub(super) async fn update_conflicts(fixture: Fixture) -> Result<Value> {
+    let (api, path) = (&fixture.admin, fixture.config_maps());
     let old = api.post(&path, &named("a")).await?.ok()?;
     let path = format!("{path}/a");
     let mut new = old.clone();
     new["data"] = json!({ "k": "v" });
     let updated = api.put(&path, &new).await?;
-    let late = api.put(&path, &new).await?;
+    let stale = api.put(&path, &new).await?;
     let mut free = named("a");
     free["data"] = json!({ "k": "w" });
     let unconditional = api.put(&path, &free).await?;
     let mut other = free.clone();
     other["metadata"]["uid"] = json!("6e8c9a4e-7d9b-4c55-9a35-0a1b2c3d4e5f");
-    let mut foreign = api.put(&path, &other).await?.shown();
-    // The uids differ, and the message repeats them.
+    let mut foreign = api.put(&path, &other).await?.record();
+    // The message contains the uids, which differ.
     foreign["body"]["message"] = Value::Null;
-    assert_eq!(late.status, 409);
+    assert_eq!(stale.status, 409);
     Ok(json!([
         old,
-        updated.shown(),
-        late.shown(),
-        unconditional.shown(),
+        updated.record(),
+        stale.record(),
+        unconditional.record(),
         foreign
     ]))
 }
 
-pub(super) async fn updates_must_fit_their_address(stage: Stage) -> Result<Value> {
-    let (api, path) = (&stage.admin, stage.configs());
+pub(super) async fn update_must_match_path(fixture: Fixture) -> Result<Value> {
+    let (api, path) = (&fixture.admin, fixture.config_maps());
     api.post(&path, &named("a")).await?.ok()?;
     let path = format!("{path}/a");
     let name = api.put(&path, &named("b")).await?;
     let mut elsewhere = named("a");
     elsewhere["metadata"]["namespace"] = json!("elsewhere");
     let namespace = api.put(&path, &elsewhere).await?;
-    Ok(json!([name.shown(), namespace.shown()]))
+    Ok(json!([name.record(), namespace.record()]))
 }
 
-pub(super) async fn what_changes_nothing_makes_no_version(stage: Stage) -> Result<Value> {
-    let (api, path) = (&stage.admin, stage.configs());
+pub(super) async fn no_op_keeps_version(fixture: Fixture) -> Result<Value> {
+    let (api, path) = (&fixture.admin, fixture.config_maps());
     let old = api.post(&path, &named("a")).await?.ok()?;
     let path = format!("{path}/a");
     let same = api.put(&path, &old).await?.ok()?;
@@ -134,7 +137,7 @@ fn deployment() -> Value {
     })
 }
 
-/// What is the same on every server of a deployment: defaults aside.
+/// Returns the part of a Deployment without server-side defaults.
 fn short(deployment: &Value) -> Value {
     json!({
         "metadata": deployment["metadata"],
@@ -143,11 +146,11 @@ fn short(deployment: &Value) -> Value {
     })
 }
 
-pub(super) async fn status_is_apart(stage: Stage) -> Result<Value> {
-    let (api, path) = (&stage.admin, stage.at("apps/v1", "deployments"));
+pub(super) async fn status_subresource(fixture: Fixture) -> Result<Value> {
+    let (api, path) = (&fixture.admin, fixture.group_path("apps/v1", "deployments"));
     let mut with_status = deployment();
     with_status["status"] = json!({ "replicas": 7 });
-    let made = api.post(&path, &with_status).await?.ok()?;
+    let created = api.post(&path, &with_status).await?.ok()?;
     let both = json!({ "spec": { "replicas": 3 }, "status": { "replicas": 3 } });
     let path = format!("{path}/a");
     let main = api.merge(&path, &both).await?.ok()?;
@@ -156,40 +159,40 @@ pub(super) async fn status_is_apart(stage: Stage) -> Result<Value> {
     let read = api.get(&format!("{path}/status")).await?.ok()?;
     assert_eq!(status["status"]["replicas"], 4);
     Ok(json!([
-        short(&made),
+        short(&created),
         short(&main),
         short(&status),
         short(&read)
     ]))
 }
 
-pub(super) async fn generations_count_what_is_wanted(stage: Stage) -> Result<Value> {
-    let (api, path) = (&stage.admin, stage.at("apps/v1", "deployments"));
-    let made = api.post(&path, &deployment()).await?.ok()?;
+pub(super) async fn generation_counts_spec_changes(fixture: Fixture) -> Result<Value> {
+    let (api, path) = (&fixture.admin, fixture.group_path("apps/v1", "deployments"));
+    let created = api.post(&path, &deployment()).await?.ok()?;
     let path = format!("{path}/a");
-    let mut seen = vec![short(&made)];
+    let mut records = vec![short(&created)];
     for patch in [
         json!({ "metadata": { "labels": { "x": "y" } } }),
         json!({ "metadata": { "annotations": { "x": "y" } } }),
         json!({ "spec": { "replicas": 5 } }),
         json!({ "spec": { "replicas": 5 } }),
     ] {
-        seen.push(short(&api.merge(&path, &patch).await?.ok()?));
+        records.push(short(&api.merge(&path, &patch).await?.ok()?));
     }
-    Ok(json!(seen))
+    Ok(json!(records))
 }
 
-pub(super) async fn secrets_take_plain_text(stage: Stage) -> Result<Value> {
-    let (api, path) = (&stage.admin, stage.core("secrets"));
+pub(super) async fn secret_string_data(fixture: Fixture) -> Result<Value> {
+    let (api, path) = (&fixture.admin, fixture.core_path("secrets"));
     let secret = json!({ "metadata": { "name": "a" }, "stringData": { "kubeconfig": "text" } });
-    let made = api.post(&path, &secret).await?;
+    let created = api.post(&path, &secret).await?;
     let patch = json!({ "data": { "kubeconfig": "b3RoZXI=" } });
     let changed = api.merge(&format!("{path}/a"), &patch).await?;
-    Ok(json!([made.shown(), changed.shown()]))
+    Ok(json!([created.record(), changed.record()]))
 }
 
-pub(super) async fn trials_leave_nothing(stage: Stage) -> Result<Value> {
-    let (api, path) = (&stage.admin, stage.configs());
+pub(super) async fn dry_run(fixture: Fixture) -> Result<Value> {
+    let (api, path) = (&fixture.admin, fixture.config_maps());
     let tried = api.post(&format!("{path}?dryRun=All"), &named("a")).await?;
     let absent = api.get(&format!("{path}/a")).await?;
     assert_eq!((tried.status, absent.status), (201, 404));
@@ -203,8 +206,8 @@ pub(super) async fn trials_leave_nothing(stage: Stage) -> Result<Value> {
     Ok(json!([patched["data"], same["data"]]))
 }
 
-pub(super) async fn content_types(stage: Stage) -> Result<Value> {
-    let (api, path) = (&stage.admin, stage.configs());
+pub(super) async fn content_types(fixture: Fixture) -> Result<Value> {
+    let (api, path) = (&fixture.admin, fixture.config_maps());
     api.post(&path, &named("a")).await?.ok()?;
     let one = format!("{path}/a");
     let body = json!({});
@@ -215,5 +218,5 @@ pub(super) async fn content_types(stage: Stage) -> Result<Value> {
     let accept = api.accepting("text/html").get(&one).await?;
     let any = api.accepting("*/*").get(&one).await?;
     assert_eq!(any.content_type, "application/json");
-    Ok(json!([patch.shown(), post.status, accept.status]))
+    Ok(json!([patch.record(), post.status, accept.status]))
 }

@@ -1,23 +1,23 @@
-//! Patches.
+//! Patches of all types.
 
 use anyhow::Result;
 use serde_json::{Value, json};
 
-use crate::conformance::client::{MERGE, Reply};
-use crate::conformance::{Stage, named};
+use crate::conformance::raw_client::{MERGE, RawResponse};
+use crate::conformance::{Fixture, named};
 
 const JSON_PATCH: &str = "application/json-patch+json";
 const STRATEGIC: &str = "application/strategic-merge-patch+json";
 const APPLY: &str = "application/apply-patch+yaml";
 
-pub(super) async fn merge_patches(stage: Stage) -> Result<Value> {
-    let (api, path) = (&stage.admin, stage.configs());
+pub(super) async fn merge_patch(fixture: Fixture) -> Result<Value> {
+    let (api, path) = (&fixture.admin, fixture.config_maps());
     let map = json!({
         "metadata": { "name": "a", "annotations": { "x": "1", "y": "2" } },
         "data": { "k": "v" },
     });
     api.post(&path, &map).await?.ok()?;
-    let mut seen = Vec::new();
+    let mut records = Vec::new();
     for patch in [
         json!({ "metadata": { "annotations": { "x": null, "z": "3" } } }),
         json!({ "data": { "l": "w" } }),
@@ -25,28 +25,28 @@ pub(super) async fn merge_patches(stage: Stage) -> Result<Value> {
         json!({ "metadata": { "annotations": { "only": "" } } }),
         json!({ "metadata": { "annotations": { "only": null } } }),
     ] {
-        seen.push(api.merge(&format!("{path}/a"), &patch).await?.shown());
+        records.push(api.merge(&format!("{path}/a"), &patch).await?.record());
     }
-    Ok(json!(seen))
+    Ok(json!(records))
 }
 
-pub(super) async fn merge_patches_rest_on_versions(stage: Stage) -> Result<Value> {
-    let (api, path) = (&stage.admin, stage.configs());
-    let made = api.post(&path, &named("a")).await?.ok()?;
+pub(super) async fn merge_patch_conflicts(fixture: Fixture) -> Result<Value> {
+    let (api, path) = (&fixture.admin, fixture.config_maps());
+    let created = api.post(&path, &named("a")).await?.ok()?;
     let patch = |value: &str| {
         json!({
-            "metadata": { "resourceVersion": made["metadata"]["resourceVersion"] },
+            "metadata": { "resourceVersion": created["metadata"]["resourceVersion"] },
             "data": { "k": value },
         })
     };
     let good = api.merge(&format!("{path}/a"), &patch("v")).await?;
-    let late = api.merge(&format!("{path}/a"), &patch("w")).await?;
-    assert_eq!((good.status, late.status), (200, 409));
-    Ok(json!([good.shown(), late.shown()]))
+    let stale = api.merge(&format!("{path}/a"), &patch("w")).await?;
+    assert_eq!((good.status, stale.status), (200, 409));
+    Ok(json!([good.record(), stale.record()]))
 }
 
-pub(super) async fn json_patches(stage: Stage) -> Result<Value> {
-    let (api, path) = (&stage.admin, stage.configs());
+pub(super) async fn json_patch(fixture: Fixture) -> Result<Value> {
+    let (api, path) = (&fixture.admin, fixture.config_maps());
     let mut map = named("a");
     map["data"] = json!({ "k": "v" });
     api.post(&path, &map).await?.ok()?;
@@ -63,11 +63,11 @@ pub(super) async fn json_patches(stage: Stage) -> Result<Value> {
     let failing = api.patch(&path, JSON_PATCH, &failing).await?;
     let missing = json!([{ "op": "remove", "path": "/data/none" }]);
     let missing = api.patch(&path, JSON_PATCH, &missing).await?;
-    Ok(json!([good.shown(), failing.status, missing.status]))
+    Ok(json!([good.record(), failing.status, missing.status]))
 }
 
-pub(super) async fn strategic_patches_know_conditions(stage: Stage) -> Result<Value> {
-    let (api, name) = (&stage.admin, &stage.namespace);
+pub(super) async fn strategic_merge_of_conditions(fixture: Fixture) -> Result<Value> {
+    let (api, name) = (&fixture.admin, &fixture.namespace);
     let condition = |kind: &str, status: &str| {
         json!({
             "type": kind,
@@ -92,7 +92,7 @@ pub(super) async fn strategic_patches_know_conditions(stage: Stage) -> Result<Va
     Ok(patched["status"]["conditions"].clone())
 }
 
-/// A Deployment whose pods have these containers.
+/// A Deployment with these containers.
 fn deployment(containers: &Value) -> Value {
     json!({
         "metadata": { "name": "a" },
@@ -106,13 +106,16 @@ fn deployment(containers: &Value) -> Value {
     })
 }
 
-pub(super) async fn strategic_patches_know_containers(stage: Stage) -> Result<Value> {
-    let (api, path) = (&stage.admin, stage.at("apps/v1", "deployments"));
+pub(super) async fn strategic_merge_of_containers(fixture: Fixture) -> Result<Value> {
+    let (api, path) = (&fixture.admin, fixture.group_path("apps/v1", "deployments"));
     let container = |name: &str| json!({ "name": name, "image": "none" });
     let deployment = deployment(&json!([container("one"), container("two")]));
     api.post(&path, &deployment).await?.ok()?;
-    let of = |containers: Value| json!({ "spec": { "template": { "spec": { "containers": containers } } } });
-    let mut seen = Vec::new();
+    let of = |containers: Value| {
+        let template = json!({ "spec": { "containers": containers } });
+        json!({ "spec": { "template": template } })
+    };
+    let mut records = Vec::new();
     for patch in [
         of(json!([{ "name": "two", "image": "other" }])),
         of(json!([{ "name": "one", "env": [{ "name": "A", "value": "1" }] }])),
@@ -126,26 +129,26 @@ pub(super) async fn strategic_patches_know_containers(stage: Stage) -> Result<Va
         let containers = &patched["spec"]["template"]["spec"]["containers"];
         let containers = containers.as_array().into_iter().flatten();
         let short = containers.map(|c| json!([c["name"], c["image"], c["env"]]));
-        seen.push(json!([
+        records.push(json!([
             short.collect::<Vec<_>>(),
             patched["metadata"]["generation"]
         ]));
     }
-    Ok(json!(seen))
+    Ok(json!(records))
 }
 
-pub(super) async fn apply_creates_and_changes(stage: Stage) -> Result<Value> {
-    let (api, path) = (&stage.admin, stage.configs());
+pub(super) async fn server_side_apply(fixture: Fixture) -> Result<Value> {
+    let (api, path) = (&fixture.admin, fixture.config_maps());
     let map = |data: Value| {
         json!({
             "apiVersion": "v1", "kind": "ConfigMap", "metadata": { "name": "a" }, "data": data,
         })
     };
-    let nobody = api
+    let unauthenticated = api
         .patch(&format!("{path}/a"), APPLY, &map(json!({})))
         .await?;
     let path = format!("{path}/a?fieldManager=me&force=true");
-    let made = api.patch(&path, APPLY, &map(json!({ "k": "v" }))).await?;
+    let created = api.patch(&path, APPLY, &map(json!({ "k": "v" }))).await?;
     let changed = api
         .patch(&path, APPLY, &map(json!({ "k": "w", "l": "x" })))
         .await?;
@@ -153,7 +156,7 @@ pub(super) async fn apply_creates_and_changes(stage: Stage) -> Result<Value> {
         .patch(&path, APPLY, &map(json!({ "k": "w", "l": "x" })))
         .await?;
     let less = api.patch(&path, APPLY, &map(json!({ "k": "w" }))).await?;
-    assert_eq!((made.status, changed.status), (201, 200));
+    assert_eq!((created.status, changed.status), (201, 200));
     let trial = api
         .patch(
             &format!("{path}&dryRun=All"),
@@ -163,18 +166,18 @@ pub(super) async fn apply_creates_and_changes(stage: Stage) -> Result<Value> {
         .await?;
     let after = api.patch(&path, APPLY, &map(json!({}))).await?;
     Ok(json!([
-        trial.shown(),
-        after.shown(),
-        made.shown(),
-        changed.shown(),
-        same.shown(),
-        less.shown(),
-        nobody.shown(),
+        trial.record(),
+        after.record(),
+        created.record(),
+        changed.record(),
+        same.record(),
+        less.record(),
+        unauthenticated.record(),
     ]))
 }
 
-pub(super) async fn wrong_patches(stage: Stage) -> Result<Value> {
-    let (api, path) = (&stage.admin, stage.configs());
+pub(super) async fn invalid_patches(fixture: Fixture) -> Result<Value> {
+    let (api, path) = (&fixture.admin, fixture.config_maps());
     api.post(&path, &named("a")).await?.ok()?;
     let path = format!("{path}/a");
     let mut statuses = Vec::new();
@@ -192,13 +195,13 @@ pub(super) async fn wrong_patches(stage: Stage) -> Result<Value> {
     Ok(json!(statuses))
 }
 
-/// Writes whose fields are of other types than the kind has them, in every way to write.
-pub(super) async fn built_in_kinds_keep_their_types(stage: Stage) -> Result<Value> {
-    let leases = stage.at("coordination.k8s.io/v1", "leases");
-    let deployments = stage.at("apps/v1", "deployments");
+/// Writes fields with values of wrong types, by each kind of write.
+pub(super) async fn wrong_field_types(fixture: Fixture) -> Result<Value> {
+    let leases = fixture.group_path("coordination.k8s.io/v1", "leases");
+    let deployments = fixture.group_path("apps/v1", "deployments");
     let lease = json!({ "metadata": { "name": "a" }, "spec": { "leaseDurationSeconds": 40 } });
     let deployment = deployment(&json!([{ "name": "main", "image": "none" }]));
-    let node = named(&stage.namespace);
+    let node = named(&fixture.namespace);
     let metadata = [
         json!({ "metadata": "x" }),
         json!({ "metadata": { "labels": "x" } }),
@@ -226,84 +229,98 @@ pub(super) async fn built_in_kinds_keep_their_types(stage: Stage) -> Result<Valu
         json!({ "spec": { "taints": [1] } }),
     ];
     let leases_wrong = [&metadata[..], &specs].concat();
-    let mut seen = Vec::new();
-    for (path, object, wrong) in [
+    let mut records = Vec::new();
+    for (path, object, invalid) in [
         (leases, lease, &leases_wrong[..]),
         (deployments, deployment, &replicas),
-        (stage.configs(), named("a"), &data),
+        (fixture.config_maps(), named("a"), &data),
         ("/api/v1/nodes".to_owned(), node, &taints),
     ] {
-        seen.push(wrongly_written(&stage, &path, &object, wrong).await?);
+        records.push(write_invalid(&fixture, &path, &object, invalid).await?);
     }
-    let status = format!("/api/v1/nodes/{}/status", stage.namespace);
-    for wrong in [
+    let status = format!("/api/v1/nodes/{}/status", fixture.namespace);
+    for invalid in [
         json!({ "status": "x" }),
         json!({ "status": { "conditions": {} } }),
         json!({ "status": { "conditions": ["x"] } }),
     ] {
-        seen.push(told(&stage.admin.merge(&status, &wrong).await?));
+        records.push(status_and_reason(
+            &fixture.admin.merge(&status, &invalid).await?,
+        ));
     }
-    let own = format!("{}/a", stage.at("coordination.k8s.io/v1", "leases"));
-    let another = format!("{}/c", stage.at("coordination.k8s.io/v1", "leases"));
+    let own = format!(
+        "{}/a",
+        fixture.group_path("coordination.k8s.io/v1", "leases")
+    );
+    let another = format!(
+        "{}/c",
+        fixture.group_path("coordination.k8s.io/v1", "leases")
+    );
     for (path, name) in [(own, "a"), (another, "c")] {
         for spec in [json!("x"), json!({ "leaseDurationSeconds": "a" })] {
-            let wrong = json!({
+            let invalid = json!({
                 "apiVersion": "coordination.k8s.io/v1",
                 "kind": "Lease",
                 "metadata": { "name": name },
                 "spec": spec,
             });
             let path = format!("{path}?fieldManager=me&force=true");
-            seen.push(told(&stage.admin.patch(&path, APPLY, &wrong).await?));
+            records.push(status_and_reason(
+                &fixture.admin.patch(&path, APPLY, &invalid).await?,
+            ));
         }
     }
-    let scale = format!("{}/a/scale", stage.at("apps/v1", "deployments"));
+    let scale = format!("{}/a/scale", fixture.group_path("apps/v1", "deployments"));
     for count in [json!("a"), json!(1.5), json!({})] {
-        let wrong = json!({ "spec": { "replicas": count } });
-        seen.push(told(&stage.admin.merge(&scale, &wrong).await?));
+        let invalid = json!({ "spec": { "replicas": count } });
+        records.push(status_and_reason(
+            &fixture.admin.merge(&scale, &invalid).await?,
+        ));
     }
-    Ok(json!(seen))
+    Ok(json!(records))
 }
 
-/// What the server says of each of them as patches, as an update and as something new; and that what
-/// was there is as it was.
-async fn wrongly_written(
-    stage: &Stage,
+/// Sends each invalid value as patches, as an update and as a new object, and records the
+/// responses. Ends with the metadata of the object, which must be unchanged.
+async fn write_invalid(
+    fixture: &Fixture,
     path: &str,
     object: &Value,
-    wrong: &[Value],
+    invalid: &[Value],
 ) -> Result<Value> {
-    let api = &stage.admin;
-    let made = api.post(path, object).await?.ok()?;
-    let name = made["metadata"]["name"].as_str().unwrap_or_default();
+    let api = &fixture.admin;
+    let created = api.post(path, object).await?.ok()?;
+    let name = created["metadata"]["name"].as_str().unwrap_or_default();
     let own = format!("{path}/{name}");
-    let mut seen = Vec::new();
-    for wrong in wrong {
+    let mut records = Vec::new();
+    for invalid in invalid {
         for kind in [MERGE, STRATEGIC] {
-            seen.push(told(&api.patch(&own, kind, wrong).await?));
+            records.push(status_and_reason(&api.patch(&own, kind, invalid).await?));
         }
-        let mut replaced = made.clone();
-        for (field, value) in wrong.as_object().into_iter().flatten() {
+        let mut replaced = created.clone();
+        for (field, value) in invalid.as_object().into_iter().flatten() {
             let operation =
                 json!([{ "op": "replace", "path": format!("/{field}"), "value": value }]);
-            seen.push(told(&api.patch(&own, JSON_PATCH, &operation).await?));
+            records.push(status_and_reason(
+                &api.patch(&own, JSON_PATCH, &operation).await?,
+            ));
             match (&mut replaced[field], value) {
                 (Value::Object(there), Value::Object(new)) => there.extend(new.clone()),
                 (there, new) => *there = new.clone(),
             }
         }
-        seen.push(told(&api.put(&own, &replaced).await?));
+        records.push(status_and_reason(&api.put(&own, &replaced).await?));
         if replaced["metadata"].is_object() {
             replaced["metadata"]["name"] = "another".into();
             replaced["metadata"]["resourceVersion"] = "".into();
         }
-        seen.push(told(&api.post(path, &replaced).await?));
+        records.push(status_and_reason(&api.post(path, &replaced).await?));
     }
-    seen.push(api.get(&own).await?.ok()?["metadata"].clone());
-    Ok(json!(seen))
+    records.push(api.get(&own).await?.ok()?["metadata"].clone());
+    Ok(json!(records))
 }
 
-/// A refusal without its words, which are the decoder's.
-fn told(reply: &Reply) -> Value {
-    json!([reply.status, reply.body["reason"]])
+/// Returns the status and the reason of a rejection. The message depends on the decoder.
+fn status_and_reason(response: &RawResponse) -> Value {
+    json!([response.status, response.body["reason"]])
 }

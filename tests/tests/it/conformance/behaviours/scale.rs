@@ -1,11 +1,11 @@
-//! Scaling, as a fence does it.
+//! The scale subresource, as a fence uses it.
 
 use anyhow::Result;
 use serde_json::{Value, json};
 
-use crate::conformance::Stage;
+use crate::conformance::Fixture;
 
-async fn deployment(stage: &Stage, replicas: u32) -> Result<String> {
+async fn deployment(fixture: &Fixture, replicas: u32) -> Result<String> {
     let deployment = json!({
         "metadata": { "name": "kcm" },
         "spec": {
@@ -17,54 +17,57 @@ async fn deployment(stage: &Stage, replicas: u32) -> Result<String> {
             },
         },
     });
-    let path = stage.at("apps/v1", "deployments");
-    stage.admin.post(&path, &deployment).await?.ok()?;
+    let path = fixture.group_path("apps/v1", "deployments");
+    fixture.admin.post(&path, &deployment).await?.ok()?;
     Ok(format!("{path}/kcm"))
 }
 
-pub(super) async fn a_deployment_is_scaled(stage: Stage) -> Result<Value> {
-    let (api, path) = (&stage.admin, deployment(&stage, 2).await?);
+pub(super) async fn scale_deployment(fixture: Fixture) -> Result<Value> {
+    let (api, path) = (&fixture.admin, deployment(&fixture, 2).await?);
     let scale = format!("{path}/scale");
-    let mut seen = vec![api.get(&scale).await?.shown()];
+    let mut records = vec![api.get(&scale).await?.record()];
     for replicas in [0, 3, 3] {
         let patch = json!({ "spec": { "replicas": replicas } });
-        seen.push(api.merge(&scale, &patch).await?.shown());
+        records.push(api.merge(&scale, &patch).await?.record());
         let object = api.get(&path).await?.ok()?;
-        seen.push(json!([object["spec"]["replicas"], object["metadata"]]));
+        records.push(json!([object["spec"]["replicas"], object["metadata"]]));
     }
-    seen.push(api.get(&scale).await?.shown());
+    records.push(api.get(&scale).await?.record());
     let negative = json!({ "spec": { "replicas": -1 } });
-    seen.push(api.merge(&scale, &negative).await?.status.into());
-    Ok(json!(seen))
+    records.push(api.merge(&scale, &negative).await?.status.into());
+    Ok(json!(records))
 }
 
-pub(super) async fn scaling_rests_on_versions(stage: Stage) -> Result<Value> {
-    let (api, path) = (&stage.admin, deployment(&stage, 2).await?);
+pub(super) async fn scale_conflicts(fixture: Fixture) -> Result<Value> {
+    let (api, path) = (&fixture.admin, deployment(&fixture, 2).await?);
     let before = api.get(&path).await?.ok()?["metadata"]["resourceVersion"].clone();
     let record = json!({
         "metadata": { "resourceVersion": before, "annotations": { "replicas": "2" } },
     });
     let recorded = api.merge(&path, &record).await?.ok()?["metadata"].clone();
-    let patch = |version: &Value| json!({ "metadata": { "resourceVersion": version }, "spec": { "replicas": 0 } });
-    let late = api.merge(&format!("{path}/scale"), &patch(&before)).await?;
+    let patch = |version: &Value| {
+        let metadata = json!({ "resourceVersion": version });
+        json!({ "metadata": metadata, "spec": { "replicas": 0 } })
+    };
+    let stale = api.merge(&format!("{path}/scale"), &patch(&before)).await?;
     let good = api
         .merge(
             &format!("{path}/scale"),
             &patch(&recorded["resourceVersion"]),
         )
         .await?;
-    assert_eq!((late.status, good.status), (409, 200));
-    Ok(json!([recorded, late.shown(), good.shown()]))
+    assert_eq!((stale.status, good.status), (409, 200));
+    Ok(json!([recorded, stale.record(), good.record()]))
 }
 
-pub(super) async fn a_scale_is_replaced(stage: Stage) -> Result<Value> {
+pub(super) async fn replace_scale(fixture: Fixture) -> Result<Value> {
     let (api, path) = (
-        &stage.admin,
-        format!("{}/scale", deployment(&stage, 1).await?),
+        &fixture.admin,
+        format!("{}/scale", deployment(&fixture, 1).await?),
     );
     let mut scale = api.get(&path).await?.ok()?;
     scale["spec"]["replicas"] = json!(4);
     let good = api.put(&path, &scale).await?;
-    let late = api.put(&path, &scale).await?;
-    Ok(json!([good.shown(), late.shown()]))
+    let stale = api.put(&path, &scale).await?;
+    Ok(json!([good.record(), stale.record()]))
 }

@@ -1,19 +1,19 @@
-//! Watches.
+//! Watches: order, selectors, timeouts and initial events.
 
 use anyhow::Result;
 use serde_json::{Value, json};
 
-use crate::conformance::{Stage, named};
+use crate::conformance::{Fixture, named};
 
-async fn version(stage: &Stage) -> Result<String> {
-    let list = stage.admin.get(&stage.configs()).await?.ok()?;
+async fn list_version(fixture: &Fixture) -> Result<String> {
+    let list = fixture.admin.get(&fixture.config_maps()).await?.ok()?;
     let version = list["metadata"]["resourceVersion"].as_str();
     Ok(version.unwrap_or_default().to_owned())
 }
 
-/// Creates, changes and deletes.
-async fn life(stage: &Stage, name: &str) -> Result<()> {
-    let (api, path) = (&stage.admin, stage.configs());
+/// Creates, changes and deletes a config map.
+async fn create_change_delete(fixture: &Fixture, name: &str) -> Result<()> {
+    let (api, path) = (&fixture.admin, fixture.config_maps());
     api.post(&path, &named(name)).await?.ok()?;
     let path = format!("{path}/{name}");
     api.merge(&path, &json!({ "data": { "k": "v" } }))
@@ -23,14 +23,20 @@ async fn life(stage: &Stage, name: &str) -> Result<()> {
     Ok(())
 }
 
-pub(super) async fn changes_come_in_order(stage: Stage) -> Result<Value> {
-    let from = version(&stage).await?;
-    life(&stage, "a").await?;
-    let path = format!("{}?watch=1&resourceVersion={from}", stage.configs());
-    let past = stage.admin.watch(&path, 3).await?;
-    let from = version(&stage).await?;
-    let path = format!("{}?watch=true&resourceVersion={from}", stage.configs());
-    let (live, lived) = tokio::join!(stage.admin.watch(&path, 3), life(&stage, "b"));
+pub(super) async fn events_in_order(fixture: Fixture) -> Result<Value> {
+    let from = list_version(&fixture).await?;
+    create_change_delete(&fixture, "a").await?;
+    let path = format!("{}?watch=1&resourceVersion={from}", fixture.config_maps());
+    let past = fixture.admin.watch(&path, 3).await?;
+    let from = list_version(&fixture).await?;
+    let path = format!(
+        "{}?watch=true&resourceVersion={from}",
+        fixture.config_maps()
+    );
+    let (live, lived) = tokio::join!(
+        fixture.admin.watch(&path, 3),
+        create_change_delete(&fixture, "b")
+    );
     lived?;
     let live = live?;
     let kinds: Vec<&Value> = live.iter().map(|event| &event["type"]).collect();
@@ -38,9 +44,9 @@ pub(super) async fn changes_come_in_order(stage: Stage) -> Result<Value> {
     Ok(json!([past, live]))
 }
 
-pub(super) async fn selected_objects_come_and_go(stage: Stage) -> Result<Value> {
-    let (api, path) = (&stage.admin, stage.configs());
-    let from = version(&stage).await?;
+pub(super) async fn selector_changes(fixture: Fixture) -> Result<Value> {
+    let (api, path) = (&fixture.admin, fixture.config_maps());
+    let from = list_version(&fixture).await?;
     api.post(&path, &named("a")).await?.ok()?;
     for value in ["x", "y", "x"] {
         let patch = json!({ "metadata": { "labels": { "app": value } } });
@@ -54,8 +60,8 @@ pub(super) async fn selected_objects_come_and_go(stage: Stage) -> Result<Value> 
     Ok(json!(events))
 }
 
-pub(super) async fn a_watch_without_a_version(stage: Stage) -> Result<Value> {
-    let (api, path) = (&stage.admin, stage.configs());
+pub(super) async fn no_version(fixture: Fixture) -> Result<Value> {
+    let (api, path) = (&fixture.admin, fixture.config_maps());
     api.post(&path, &named("a")).await?.ok()?;
     let unset = api.watch(&format!("{path}?watch=1"), 1).await?;
     let any = api
@@ -64,47 +70,47 @@ pub(super) async fn a_watch_without_a_version(stage: Stage) -> Result<Value> {
     Ok(json!([unset, any]))
 }
 
-pub(super) async fn a_watch_ends_in_time(stage: Stage) -> Result<Value> {
-    let from = version(&stage).await?;
+pub(super) async fn timeout(fixture: Fixture) -> Result<Value> {
+    let from = list_version(&fixture).await?;
     let query = format!("watch=1&resourceVersion={from}&timeoutSeconds=1&allowWatchBookmarks=true");
-    let path = format!("{}?{query}", stage.configs());
-    let events = stage.admin.watch(&path, 10).await?;
-    // A bookmark may come or not; nothing else does.
+    let path = format!("{}?{query}", fixture.config_maps());
+    let events = fixture.admin.watch(&path, 10).await?;
+    // A bookmark is optional. There are no other events.
     Ok(json!(
         events.iter().all(|event| event["type"] == "BOOKMARK")
     ))
 }
 
-pub(super) async fn a_watch_that_should_have_ended_already(stage: Stage) -> Result<Value> {
-    let from = version(&stage).await?;
+pub(super) async fn negative_timeout(fixture: Fixture) -> Result<Value> {
+    let from = list_version(&fixture).await?;
     let query = format!("watch=1&resourceVersion={from}&timeoutSeconds=-1");
-    let path = format!("{}?{query}", stage.configs());
-    Ok(json!(stage.admin.watch(&path, 10).await?))
+    let path = format!("{}?{query}", fixture.config_maps());
+    Ok(json!(fixture.admin.watch(&path, 10).await?))
 }
 
-pub(super) async fn a_watch_that_begins_with_a_list(stage: Stage) -> Result<Value> {
-    let (api, path) = (&stage.admin, stage.configs());
+pub(super) async fn send_initial_events(fixture: Fixture) -> Result<Value> {
+    let (api, path) = (&fixture.admin, fixture.config_maps());
     api.post(&path, &named("a")).await?.ok()?;
     api.post(&path, &named("b")).await?.ok()?;
     let query = "watch=1&sendInitialEvents=true&allowWatchBookmarks=true\
                  &resourceVersionMatch=NotOlderThan";
     let mut events = api.watch(&format!("{path}?{query}"), 3).await?;
     assert_eq!(events[2]["type"], "BOOKMARK");
-    // The bookmark's version is of no object.
+    // The version of the bookmark belongs to no object.
     events[2]["object"]["metadata"]["resourceVersion"] = Value::Null;
     let query = "watch=1&sendInitialEvents=true";
-    let wrong = api.get(&format!("{path}?{query}")).await?;
-    Ok(json!([events, wrong.status]))
+    let invalid = api.get(&format!("{path}?{query}")).await?;
+    Ok(json!([events, invalid.status]))
 }
 
-pub(super) async fn a_watch_of_one_object(stage: Stage) -> Result<Value> {
-    let from = version(&stage).await?;
-    life(&stage, "a").await?;
-    life(&stage, "b").await?;
+pub(super) async fn single_object(fixture: Fixture) -> Result<Value> {
+    let from = list_version(&fixture).await?;
+    create_change_delete(&fixture, "a").await?;
+    create_change_delete(&fixture, "b").await?;
     let query = format!("watch=1&resourceVersion={from}&fieldSelector=metadata.name%3Db");
-    let events = stage
+    let events = fixture
         .admin
-        .watch(&format!("{}?{query}", stage.configs()), 3)
+        .watch(&format!("{}?{query}", fixture.config_maps()), 3)
         .await?;
     Ok(json!(events))
 }

@@ -1,4 +1,4 @@
-"""Gets, lists, watches, patches, scales and deletes; says what it saw, a line each."""
+"""Gets, lists, watches, patches, scales and deletes objects, and prints a line for each result."""
 
 import sys
 

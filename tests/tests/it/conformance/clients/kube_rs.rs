@@ -1,4 +1,4 @@
-//! The Rust client, as we use it ourselves.
+//! kube-rs, which Kelpie uses itself.
 
 use std::pin::pin;
 use std::time::Duration;
@@ -16,10 +16,10 @@ use tokio::time::timeout;
 
 use super::{cluster, deployment};
 
-const PATIENCE: Duration = Duration::from_secs(30);
+const TIMEOUT: Duration = Duration::from_secs(30);
 
 #[tokio::test]
-async fn the_rust_client_gets_lists_patches_scales_and_deletes() {
+async fn kube_rs_reads_and_writes() {
     let simulated = cluster().await;
     let client = simulated.client(&Credentials::admin()).await.unwrap();
     let pods: Api<Pod> = Api::namespaced(client.clone(), "default");
@@ -33,9 +33,9 @@ async fn the_rust_client_gets_lists_patches_scales_and_deletes() {
     let deployments: Api<Deployment> = Api::default_namespaced(client.clone());
     let scale = deployments.get_scale("kcm").await.unwrap();
     assert_eq!(scale.spec.unwrap().replicas, Some(2));
-    let (how, down) = (PatchParams::default(), json!({ "spec": { "replicas": 0 } }));
+    let (params, down) = (PatchParams::default(), json!({ "spec": { "replicas": 0 } }));
     deployments
-        .patch_scale("kcm", &how, &Patch::Merge(&down))
+        .patch_scale("kcm", &params, &Patch::Merge(&down))
         .await
         .unwrap();
     assert_eq!(deployment(&simulated)["spec"]["replicas"], 0);
@@ -47,10 +47,10 @@ async fn the_rust_client_gets_lists_patches_scales_and_deletes() {
         "metadata": { "name": "a" },
         "data": { "k": "v" },
     });
-    let how = PatchParams::apply("test").force();
-    maps.patch("a", &how, &Patch::Apply(&map)).await.unwrap();
+    let params = PatchParams::apply("test").force();
+    maps.patch("a", &params, &Patch::Apply(&map)).await.unwrap();
     let mut read = maps.get("a").await.unwrap();
-    let late = read.clone();
+    let stale = read.clone();
     read.data
         .get_or_insert_default()
         .insert("k".into(), "w".into());
@@ -58,7 +58,7 @@ async fn the_rust_client_gets_lists_patches_scales_and_deletes() {
         .await
         .unwrap();
     let error = maps
-        .replace("a", &PostParams::default(), &late)
+        .replace("a", &PostParams::default(), &stale)
         .await
         .unwrap_err();
     assert!(matches!(error, kube::Error::Api(status) if status.is_conflict()));
@@ -67,7 +67,7 @@ async fn the_rust_client_gets_lists_patches_scales_and_deletes() {
 }
 
 #[tokio::test]
-async fn the_rust_watcher_lists_watches_and_recovers_from_a_cut() {
+async fn kube_rs_watcher_recovers() {
     let simulated = cluster().await;
     let store = simulated.server.store();
     let map = |name: &str| json!({ "metadata": { "name": name } });
@@ -80,7 +80,7 @@ async fn the_rust_watcher_lists_watches_and_recovers_from_a_cut() {
         let maps: Api<ConfigMap> = Api::default_namespaced(client.clone());
         let mut events = pin!(watcher(maps, config));
         let mut next = async || loop {
-            let event = timeout(PATIENCE, events.next())
+            let event = timeout(TIMEOUT, events.next())
                 .await
                 .expect("an event in time");
             match event.expect("an endless stream") {
@@ -88,16 +88,21 @@ async fn the_rust_watcher_lists_watches_and_recovers_from_a_cut() {
                 Ok(Event::InitDone) => return "synced".to_owned(),
                 Ok(Event::InitApply(map) | Event::Apply(map)) => return map.metadata.name.unwrap(),
                 Ok(Event::Delete(map)) => return format!("-{}", map.metadata.name.unwrap()),
-                Err(error) => println!("the watch broke off: {error}"),
+                Err(error) => println!("the watch failed: {error}"),
             }
         };
         assert_eq!(next().await, "a");
         assert_eq!(next().await, "synced");
         store.create(&CONFIG_MAPS, "default", map("b")).unwrap();
         assert_eq!(next().await, "b");
-        simulated.server.cut_watches(|_| true);
+        simulated.server.reset_watches(|_| true);
         store
-            .delete(&CONFIG_MAPS, "default", "b", &kelpie_sim::Deletion::now())
+            .delete(
+                &CONFIG_MAPS,
+                "default",
+                "b",
+                &kelpie_sim::DeleteOptions::immediate(),
+            )
             .unwrap();
         assert_eq!(next().await, "-b");
     }

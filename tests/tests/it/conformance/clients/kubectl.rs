@@ -4,16 +4,16 @@ use std::process::Stdio;
 use std::time::Duration;
 
 use kelpie_sim::resource::PODS;
-use kelpie_sim::{Part, Selection};
+use kelpie_sim::{ObjectSelector, WriteScope};
 use serde_json::{Value, json};
 use tokio::io::{AsyncBufReadExt, BufReader};
 use tokio::time::timeout;
 
 use super::{cluster, deployment};
 
-const PATIENCE: Duration = Duration::from_secs(30);
+const TIMEOUT: Duration = Duration::from_secs(30);
 
-/// The words of each line.
+/// Splits each line into words.
 fn words(text: &str) -> Vec<Vec<&str>> {
     text.lines()
         .map(|line| line.split_whitespace().collect())
@@ -50,12 +50,12 @@ async fn kubectl_gets_and_lists() {
     );
     let version = kubectl(&["version"]).await;
     assert!(version.contains("Server Version: v1.36.4"), "{version}");
-    let absent = simulated
+    let error = simulated
         .kubectl(&["get", "pod", "nothing"])
         .await
         .unwrap_err();
-    let absent = absent.to_string();
-    assert!(absent.contains("pods \"nothing\" not found"), "{absent}");
+    let error = error.to_string();
+    assert!(error.contains("pods \"nothing\" not found"), "{error}");
 }
 
 #[tokio::test]
@@ -100,7 +100,7 @@ async fn kubectl_patches_scales_and_deletes() {
     let (pods, _) = simulated
         .server
         .store()
-        .list(&PODS, &Selection::all())
+        .list(&PODS, &ObjectSelector::all())
         .unwrap();
     assert!(pods.is_empty(), "{pods:?}");
 }
@@ -131,7 +131,7 @@ async fn kubectl_applies() {
 }
 
 #[tokio::test]
-async fn kubectl_creates_without_a_file_what_it_sends_as_protobuf() {
+async fn kubectl_creates_objects_as_protobuf() {
     let simulated = cluster().await;
     let kubectl = async |arguments: &[&str]| simulated.kubectl(arguments).await.unwrap();
     kubectl(&["create", "namespace", "made"]).await;
@@ -170,8 +170,8 @@ async fn kubectl_creates_without_a_file_what_it_sends_as_protobuf() {
     }
     let spec = "--output=jsonpath={.spec.replicas} {..matchLabels.app} {..image} {..containerPort}";
     let read = ["get", "deployment", "one", spec];
-    let made = kubectl(&[&here[..], &read].concat()).await;
-    assert_eq!(made, "2 one none 80");
+    let created = kubectl(&[&here[..], &read].concat()).await;
+    assert_eq!(created, "2 one none 80");
     for (kind, path, expected) in [
         (
             "service",
@@ -197,24 +197,24 @@ async fn kubectl_creates_without_a_file_what_it_sends_as_protobuf() {
 }
 
 #[tokio::test]
-async fn kubectl_asks_who_it_is_what_it_may_do_and_what_there_is() {
+async fn kubectl_auth_and_explain() {
     let simulated = cluster().await;
     let kubectl = async |arguments: &[&str]| simulated.kubectl(arguments).await.unwrap();
-    let may = kubectl(&["auth", "can-i", "get", "pods"]).await;
-    assert_eq!(may, "yes\n");
-    let may = kubectl(&["auth", "can-i", "get", "/metrics"]).await;
-    assert_eq!(may, "yes\n");
+    let allowed = kubectl(&["auth", "can-i", "get", "pods"]).await;
+    assert_eq!(allowed, "yes\n");
+    let allowed = kubectl(&["auth", "can-i", "get", "/metrics"]).await;
+    assert_eq!(allowed, "yes\n");
     let all = kubectl(&["auth", "can-i", "--list"]).await;
     assert!(all.contains("*.*"), "{all}");
-    let who = kubectl(&["auth", "whoami"]).await;
-    assert!(who.contains("system:masters"), "{who}");
+    let user = kubectl(&["auth", "whoami"]).await;
+    assert!(user.contains("system:masters"), "{user}");
     let explained = kubectl(&["explain", "deployments"]).await;
     assert!(explained.contains("KIND:       Deployment"), "{explained}");
     assert!(explained.contains("simulated"), "{explained}");
 }
 
 #[tokio::test]
-async fn kubectl_installs_gardeners_definitions() {
+async fn kubectl_installs_gardener_crds() {
     let simulated = cluster().await;
     let folder = xtask::cache::find("crds").unwrap();
     let file = |name: &str| format!("--filename={}/{name}.yaml", folder.display());
@@ -264,7 +264,7 @@ async fn kubectl_watches() {
     let mut child = command.stdout(Stdio::piped()).spawn().unwrap();
     let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
     let mut next = async || {
-        let line = timeout(PATIENCE, lines.next_line()).await;
+        let line = timeout(TIMEOUT, lines.next_line()).await;
         line.expect("a line in time").unwrap().expect("no end")
     };
     let store = simulated.server.store();
@@ -272,7 +272,7 @@ async fn kubectl_watches() {
     assert!(next().await.starts_with("kcm-b"));
     let run = |pod: &mut Value| pod["status"]["phase"] = json!("Running");
     store
-        .modify(&PODS, "default", "kcm-b", Part::Status, run)
+        .modify(&PODS, "default", "kcm-b", WriteScope::Status, run)
         .unwrap();
     let line = next().await;
     assert!(

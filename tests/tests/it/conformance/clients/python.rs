@@ -1,14 +1,14 @@
-//! The client of a third language: Python's `kubernetes`.
+//! Python's `kubernetes` client.
 
 use kelpie_e2e::{Credentials, python};
 
 use super::{cluster, deployment};
 
 #[tokio::test]
-async fn pythons_client_gets_lists_watches_patches_scales_and_deletes() {
+async fn python_client_reads_and_writes() {
     let simulated = cluster().await;
     let kubeconfig = simulated.kubeconfig(&Credentials::admin());
-    let said = python::run(include_str!("client.py"), &kubeconfig).await;
+    let output = python::run(include_str!("client.py"), &kubeconfig).await;
     let expected = "version v1.36.4
 nodes n1 n2
 replicas 2
@@ -19,7 +19,7 @@ event MODIFIED a {'k': 'w'}
 event DELETED a {'k': 'w'}
 gone 404
 ";
-    assert_eq!(said.unwrap(), expected);
+    assert_eq!(output.unwrap(), expected);
     let deployment = deployment(&simulated);
     assert_eq!(deployment["spec"]["replicas"], 0);
     assert_eq!(deployment["metadata"]["annotations"]["from"], "python");

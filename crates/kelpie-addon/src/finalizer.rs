@@ -1,0 +1,104 @@
+//! The finalizer on the hub's addon: after a deletion on the hub, the spoke is cleaned up before
+//! the hub's addon may go.
+
+use kelpie_kube::objects::{ObjectClient, ObjectError, ObjectErrorKind};
+use serde_json::Value;
+use tracing::info;
+
+use crate::addon::{AddonRef, ObservabilityAddon};
+use crate::owned::{DEPLOYMENT, OWNED_SELECTOR};
+
+/// Keeps the hub's addon until the spoke is clean. It is set by the hub, never by Kelpie.
+pub(crate) const FINALIZER: &str = "observability.open-cluster-management.io/addon-cleanup";
+
+/// Cleans up a spoke whose addon was deleted on the hub.
+pub(crate) struct SpokeCleanup {
+    pub(crate) spoke: ObjectClient,
+    pub(crate) addon: AddonRef,
+}
+
+impl SpokeCleanup {
+    /// Advances the clean-up by one step: deletes the spoke's addon or, once that and its
+    /// Deployments are gone, removes the finalizer on the hub. To be called until the hub's addon
+    /// has disappeared.
+    pub(crate) async fn advance(
+        &self,
+        hub: &ObjectClient,
+        hub_ref: &AddonRef,
+        hub_addon: &ObservabilityAddon,
+    ) -> Result<(), ObjectError> {
+        let Some(released) = without_finalizer(hub_addon.object()) else {
+            return Ok(());
+        };
+        if let Some(object) = self.spoke.get(&self.addon.path()).await? {
+            let spoke_addon = ObservabilityAddon::read(object);
+            if !spoke_addon.is_terminating {
+                info!("the addon was deleted on the hub; deleting it on the spoke");
+                let deleted = self
+                    .spoke
+                    .delete(&self.addon.path(), Some(&spoke_addon.uid))
+                    .await;
+                match deleted {
+                    Ok(_) => {}
+                    // It was replaced by a new object, which the next step handles.
+                    Err(error) if error.cause == ObjectErrorKind::Conflict => {}
+                    Err(error) => return Err(error),
+                }
+            }
+            return Ok(());
+        }
+        let namespace = &self.addon.namespace;
+        let left = self
+            .spoke
+            .list(DEPLOYMENT, namespace, Some(OWNED_SELECTOR))
+            .await?;
+        if !left.is_empty() {
+            return Ok(());
+        }
+        info!("the spoke is clean; removing the finalizer on the hub");
+        match hub.replace(&hub_ref.path(), &released).await {
+            Ok(_) => Ok(()),
+            Err(error)
+                if matches!(
+                    error.cause,
+                    ObjectErrorKind::Conflict | ObjectErrorKind::NotFound
+                ) =>
+            {
+                Ok(())
+            }
+            Err(error) => Err(error),
+        }
+    }
+}
+
+/// Returns the object without Kelpie's finalizer, or `None` if it does not have it.
+fn without_finalizer(object: &Value) -> Option<Value> {
+    let finalizers = object["metadata"]["finalizers"].as_array()?;
+    let kept: Vec<Value> = finalizers
+        .iter()
+        .filter(|finalizer| *finalizer != FINALIZER)
+        .cloned()
+        .collect();
+    if kept.len() == finalizers.len() {
+        return None;
+    }
+    let mut object = object.clone();
+    object["metadata"]["finalizers"] = kept.into();
+    Some(object)
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn only_own_finalizer_is_removed() {
+        let object = json!({ "metadata": { "finalizers": ["other", FINALIZER] } });
+        let released = without_finalizer(&object).unwrap();
+        assert_eq!(released["metadata"]["finalizers"], json!(["other"]));
+        assert_eq!(without_finalizer(&released), None);
+        assert_eq!(without_finalizer(&json!({})), None);
+    }
+}

@@ -1,0 +1,42 @@
+//! The objects that the operator owns, and how they are recognized.
+
+use kelpie_kube::objects::ObjectKind;
+use serde_json::Value;
+
+/// The Deployment of a collector.
+pub(crate) const DEPLOYMENT: ObjectKind =
+    ObjectKind::new("apps", "v1", "Deployment", "deployments");
+/// The Service in front of a collector's own metrics.
+pub(crate) const SERVICE: ObjectKind = ObjectKind::new("", "v1", "Service", "services");
+/// Has those metrics scraped, if the Prometheus operator is installed.
+pub(crate) const SERVICE_MONITOR: ObjectKind = ObjectKind::new(
+    "monitoring.coreos.com",
+    "v1",
+    "ServiceMonitor",
+    "servicemonitors",
+);
+/// The alerts on a collector, if the Prometheus operator is installed.
+pub(crate) const PROMETHEUS_RULE: ObjectKind = ObjectKind::new(
+    "monitoring.coreos.com",
+    "v1",
+    "PrometheusRule",
+    "prometheusrules",
+);
+
+/// All owned kinds. The Deployment is last, so that everything it needs exists first.
+pub(crate) const OWNED_KINDS: [ObjectKind; 4] =
+    [SERVICE, SERVICE_MONITOR, PROMETHEUS_RULE, DEPLOYMENT];
+
+/// The field manager of server-side apply.
+pub(crate) const FIELD_MANAGER: &str = "kelpie-addon-operator";
+/// A selector for the label that all objects of the operator have.
+pub(crate) const OWNED_SELECTOR: &str = "app.kubernetes.io/managed-by=kelpie-addon-operator";
+
+/// Returns true if the addon with this UID owns the object.
+pub(crate) fn is_owned_by(object: &Value, uid: &str) -> bool {
+    let owners = object["metadata"]["ownerReferences"].as_array();
+    owners
+        .into_iter()
+        .flatten()
+        .any(|owner| owner["uid"] == uid)
+}

@@ -1,0 +1,120 @@
+//! Writes of the addon's status: read, change, write with the resource version. After a conflict,
+//! the change is made again on the new status.
+
+use std::time::Duration;
+
+use kelpie_core::Time;
+use kelpie_core::addon::{AddonStatus, TransitionError};
+use kelpie_kube::objects::{ObjectClient, ObjectError, ObjectErrorKind};
+use thiserror::Error;
+use tokio::time::{Instant, sleep};
+use tracing::debug;
+
+use crate::addon::{AddonRef, ObservabilityAddon};
+use crate::backoff::Backoff;
+
+/// The pauses between two attempts after a conflict.
+const FIRST_PAUSE: Duration = Duration::from_millis(10);
+const LONGEST_PAUSE: Duration = Duration::from_secs(1);
+/// Conflicts are retried for this long before they are returned to the caller.
+const CONFLICT_TIMEOUT: Duration = Duration::from_secs(30);
+
+/// Writes the status of one addon and enforces the transition rules. Clones write the same addon.
+#[derive(Clone)]
+pub struct StatusWriter {
+    objects: ObjectClient,
+    addon: AddonRef,
+}
+
+/// The outcome of a successful write.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum WriteOutcome {
+    /// The status was written.
+    Changed,
+    /// The status was as desired already, and nothing was written.
+    Unchanged,
+}
+
+/// The reason why a status was not written.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+pub enum WriteError {
+    /// The rules forbid the transition. This is part of normal operation.
+    #[error("refused: {0}")]
+    Refused(#[from] TransitionError),
+    /// The addon does not exist.
+    #[error("there is no ObservabilityAddon {name} in namespace {namespace}; create it first")]
+    Absent {
+        /// The namespace in which it was looked up.
+        namespace: String,
+        /// The name of the addon.
+        name: String,
+    },
+    /// The addon was deleted and created anew. The write was meant for the old object.
+    #[error(
+        "refused: ObservabilityAddon {name} in namespace {namespace} was replaced by a new object"
+    )]
+    Replaced {
+        /// The namespace of the addon.
+        namespace: String,
+        /// The name of the addon.
+        name: String,
+    },
+    /// A request failed. The caller should try again later.
+    #[error(transparent)]
+    Call(#[from] ObjectError),
+}
+
+impl StatusWriter {
+    /// Creates a writer for an addon.
+    pub fn new(objects: ObjectClient, addon: AddonRef) -> Self {
+        Self { objects, addon }
+    }
+
+    /// Reads the addon. Returns [`WriteError::Absent`] if it does not exist.
+    pub async fn read(&self) -> Result<ObservabilityAddon, WriteError> {
+        let found = self.objects.get(&self.addon.path()).await?;
+        found
+            .map(ObservabilityAddon::read)
+            .ok_or_else(|| WriteError::Absent {
+                namespace: self.addon.namespace.clone(),
+                name: self.addon.name.clone(),
+            })
+    }
+
+    /// Applies `change` to the status and writes the result. After a conflict, `change` is called
+    /// again with a fresh status. With a `uid`, only the addon with this UID is written.
+    pub async fn write(
+        &self,
+        uid: Option<&str>,
+        mut change: impl FnMut(&mut AddonStatus, Time) -> Result<(), TransitionError>,
+    ) -> Result<WriteOutcome, WriteError> {
+        let mut backoff = Backoff::new(FIRST_PAUSE, LONGEST_PAUSE);
+        let give_up = Instant::now() + CONFLICT_TIMEOUT;
+        loop {
+            let addon = self.read().await?;
+            if uid.is_some_and(|uid| uid != addon.uid) {
+                return Err(WriteError::Replaced {
+                    namespace: self.addon.namespace.clone(),
+                    name: self.addon.name.clone(),
+                });
+            }
+            let mut status = addon.status.clone();
+            change(&mut status, self.objects.now())?;
+            if status == addon.status {
+                return Ok(WriteOutcome::Unchanged);
+            }
+            let object = addon.with_status(&status);
+            let path = self.addon.path();
+            match self.objects.replace_status(&path, &object).await {
+                Ok(_) => return Ok(WriteOutcome::Changed),
+                Err(error)
+                    if error.cause == ObjectErrorKind::Conflict && Instant::now() < give_up =>
+                {
+                    debug!("conflicting write of the status; reading it again");
+                    sleep(backoff.pause(fastrand::f64())).await;
+                }
+                Err(error) => return Err(error.into()),
+            }
+        }
+    }
+}

@@ -1,0 +1,271 @@
+//! Writes batches to the hub.
+
+mod request_size;
+mod retry_after;
+mod retry_budget;
+mod write_status;
+
+use std::collections::VecDeque;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Mutex, PoisonError};
+use std::time::{Duration, SystemTime};
+
+use http::header::{
+    CONTENT_ENCODING, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue, RETRY_AFTER,
+};
+use http::{Method, StatusCode};
+use kelpie_net::{Network, RequestError};
+use tokio::time::{Instant, sleep, timeout};
+use tracing::debug;
+
+use self::request_size::RequestSizeLimit;
+use self::retry_after::retry_after;
+use self::retry_budget::{RetryBudget, request_timeout};
+pub(crate) use self::write_status::RefusalReason;
+use self::write_status::{WriteStatus, classify};
+use crate::Batch;
+use crate::http_error::http_error;
+use crate::metrics::CollectorMetrics;
+use crate::peer::{HttpPeer, PeerConfig, PeerConfigError, PeerError};
+use crate::queue::QueuedBatch;
+use crate::request_metrics::RequestKind;
+use crate::tick::Tick;
+
+/// Limits the requests of a tick that only find out which samples the hub refuses.
+const MAX_EXTRA_REQUESTS: u32 = 64;
+
+/// Limits the body of a response.
+const MAX_RESPONSE_BYTES: usize = 64 * 1024;
+
+/// The path for a URL without one.
+const DEFAULT_PATH: &str = "/api/v1/write";
+
+const VERSION_HEADER: HeaderName = HeaderName::from_static("x-prometheus-remote-write-version");
+
+/// Sends batches to a hub by Prometheus remote write 1.0.
+pub(crate) struct RemoteWriter {
+    peer: HttpPeer,
+    path: String,
+    size_limit: RequestSizeLimit,
+}
+
+/// The limits that all deliveries of a tick share.
+pub(crate) struct DeliveryContext {
+    started: Instant,
+    /// The same instant by the wall clock, in Unix milliseconds.
+    started_ms: i64,
+    request_timeout: Duration,
+    retry_budget: Mutex<RetryBudget>,
+    /// Requests that are left to find out which samples the hub refuses.
+    extra_requests: AtomicU32,
+}
+
+/// The result of one attempt to deliver a batch, with a message for people.
+struct WriteAttempt {
+    status: WriteStatus,
+    message: String,
+}
+
+impl DeliveryContext {
+    pub(crate) fn new(interval: Duration, now_ms: i64) -> Self {
+        Self {
+            started: Instant::now(),
+            started_ms: now_ms,
+            request_timeout: request_timeout(interval),
+            retry_budget: Mutex::new(RetryBudget::new(interval)),
+            extra_requests: AtomicU32::new(MAX_EXTRA_REQUESTS),
+        }
+    }
+
+    /// Returns the wall-clock time.
+    fn wall_clock(&self) -> SystemTime {
+        let started = Duration::from_millis(u64::try_from(self.started_ms).unwrap_or_default());
+        SystemTime::UNIX_EPOCH + started + self.started.elapsed()
+    }
+
+    fn backoff(&self, retries: u32, retry_after: Option<Duration>) -> Option<Duration> {
+        let mut retry_budget = self
+            .retry_budget
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
+        retry_budget.backoff(
+            self.started.elapsed(),
+            retries,
+            retry_after,
+            fastrand::f64(),
+        )
+    }
+
+    /// Reserves the two requests that the halves of a batch need. Returns false if none are left.
+    fn may_halve(&self) -> bool {
+        let take = |left: u32| left.checked_sub(2);
+        let taken = self
+            .extra_requests
+            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, take);
+        taken.is_ok()
+    }
+}
+
+impl RemoteWriter {
+    pub(crate) fn new(config: &PeerConfig, network: &Network) -> Result<Self, PeerConfigError> {
+        let peer = HttpPeer::new(config, network)?;
+        let path = match peer.path() {
+            "" => DEFAULT_PATH.to_owned(),
+            path => path.to_owned(),
+        };
+        Ok(Self {
+            peer,
+            path,
+            size_limit: RequestSizeLimit::new(),
+        })
+    }
+
+    /// Delivers a batch. If the hub refuses it, bisects it to find the refused samples. Larger
+    /// parts go first, so that few requests deliver many samples.
+    pub(crate) async fn deliver(&self, queued: QueuedBatch, tick: &Tick) {
+        let Tick {
+            delivery,
+            stats,
+            metrics,
+            ..
+        } = tick;
+        // The permit is held until all parts of the batch are done.
+        let QueuedBatch {
+            batch,
+            permit: _permit,
+        } = queued;
+        let mut pending = VecDeque::from([batch]);
+        while let Some(batch) = pending.pop_front() {
+            let size = batch.encoded().len();
+            if !self.size_limit.allows(size)
+                && let Some((first, second)) = batch.halves()
+            {
+                pending.push_front(second);
+                pending.push_front(first);
+                continue;
+            }
+            let samples = batch.len() as u64;
+            let WriteAttempt { status, message } = self.attempt(&batch, delivery, metrics).await;
+            let reason = match status {
+                WriteStatus::Delivered => {
+                    self.size_limit.grow();
+                    tick.dedup.acknowledge(&batch);
+                    metrics.samples_sent(samples);
+                    stats.lock().accepted += samples;
+                    continue;
+                }
+                WriteStatus::Failed | WriteStatus::Retry(_) => {
+                    stats.lock().fail(format!("hub: {message}"));
+                    continue;
+                }
+                WriteStatus::TooLarge => {
+                    // A single sample says nothing about the limit for other requests.
+                    if samples > 1 {
+                        self.size_limit.shrink(size);
+                    }
+                    RefusalReason::TooLarge
+                }
+                WriteStatus::Refused(reason) => reason,
+                WriteStatus::Conflict => RefusalReason::Conflict,
+            };
+            if samples > 1
+                && reason != RefusalReason::Conflict
+                && delivery.may_halve()
+                && let Some((first, second)) = batch.halves()
+            {
+                pending.extend([first, second]);
+            } else {
+                debug!(
+                    samples,
+                    reason = reason.name(),
+                    "hub refused samples: {message}"
+                );
+                metrics.samples_refused(reason, samples);
+                stats.lock().refuse(reason, samples, &message);
+            }
+        }
+    }
+
+    /// Sends a batch until the result is final or there is no time for another retry.
+    async fn attempt(
+        &self,
+        batch: &Batch,
+        delivery: &DeliveryContext,
+        metrics: &CollectorMetrics,
+    ) -> WriteAttempt {
+        let mut retries = 0;
+        loop {
+            let attempt = self.post(batch, delivery, metrics).await;
+            let WriteStatus::Retry(after) = attempt.status else {
+                return attempt;
+            };
+            let Some(backoff) = delivery.backoff(retries, after) else {
+                return attempt;
+            };
+            debug!(?backoff, "retrying a write to the hub: {}", attempt.message);
+            sleep(backoff).await;
+            retries += 1;
+        }
+    }
+
+    async fn post(
+        &self,
+        batch: &Batch,
+        delivery: &DeliveryContext,
+        metrics: &CollectorMetrics,
+    ) -> WriteAttempt {
+        let request = metrics.start_request(RequestKind::Write);
+        let limit = delivery.request_timeout;
+        match timeout(limit, self.exchange(batch)).await {
+            Ok(Ok((status, headers, body))) => {
+                request.responded(status);
+                let after = headers.get(RETRY_AFTER).and_then(|text| text.to_str().ok());
+                let after = after.and_then(|text| retry_after(text, delivery.wall_clock()));
+                WriteAttempt {
+                    status: classify(status.as_u16(), &body, after),
+                    message: http_error(status, &headers, &body),
+                }
+            }
+            Ok(Err(error)) => WriteAttempt {
+                status: if error.is_transient() {
+                    WriteStatus::Retry(None)
+                } else {
+                    WriteStatus::Failed
+                },
+                message: error.to_string(),
+            },
+            Err(_) => WriteAttempt {
+                status: WriteStatus::Retry(None),
+                message: format!("no response within {limit:?}"),
+            },
+        }
+    }
+
+    /// Sends a batch once. Returns the status, the headers and the text of the response.
+    async fn exchange(&self, batch: &Batch) -> Result<(StatusCode, HeaderMap, String), PeerError> {
+        let headers = self.headers()?;
+        let mut pooled = self.peer.connect().await?;
+        let error = |source| self.peer.request_error(source);
+        let connection = &mut pooled.connection;
+        let response = connection.send(Method::POST, &self.path, &headers, batch.encoded());
+        let mut response = response.await.map_err(error)?;
+        let (status, headers) = (response.status, std::mem::take(&mut response.headers));
+        let body = match response.collect(MAX_RESPONSE_BYTES).await {
+            Ok(body) => String::from_utf8_lossy(&body).into_owned(),
+            // The status is enough to decide.
+            Err(RequestError::BodyTooLarge { .. }) => String::new(),
+            Err(source) => return Err(error(source)),
+        };
+        self.peer.release(pooled);
+        Ok((status, headers, body))
+    }
+
+    fn headers(&self) -> Result<HeaderMap, PeerError> {
+        let mut headers = self.peer.headers()?;
+        let fixed = HeaderValue::from_static;
+        headers.insert(CONTENT_TYPE, fixed("application/x-protobuf"));
+        headers.insert(CONTENT_ENCODING, fixed("snappy"));
+        headers.insert(VERSION_HEADER, fixed("0.1.0"));
+        Ok(headers)
+    }
+}

@@ -1,0 +1,262 @@
+//! Parses a file section by section: finds known keys, reports unknown ones, and never stops early.
+
+use std::cell::RefCell;
+use std::rc::Rc;
+
+use crate::file_kind;
+use crate::problem::{self, ConfigError, ConfigProblem, Severity, SourcePosition};
+use crate::schema::{self, MapSchema, SchemaKey};
+use crate::value::ConfigValue;
+use crate::yaml::{self, YamlEntry, YamlNode};
+use crate::{Parsed, Strictness};
+
+/// The state of parsing one file; collects its problems.
+pub(crate) struct ParseContext {
+    strictness: Strictness,
+    schemas: &'static [&'static MapSchema],
+    problems: RefCell<Vec<ConfigProblem>>,
+}
+
+/// Parses a file whose top level has the keys of the first schema. `build` makes a value from the
+/// valid parts of the file; the value is returned only if there was no error.
+pub(crate) fn parse<T>(
+    bytes: &[u8],
+    strictness: Strictness,
+    schemas: &'static [&'static MapSchema],
+    build: impl FnOnce(&Section<'_>) -> T,
+) -> Result<Parsed<T>, ConfigError> {
+    let context = ParseContext {
+        strictness,
+        schemas,
+        problems: RefCell::default(),
+    };
+    let root = root_node(bytes, &context);
+    let value = root
+        .as_deref()
+        .and_then(|root| {
+            ConfigValue::new(&context, root, String::new(), root.position).section(schemas[0])
+        })
+        .map(|section| build(&section));
+    let mut problems = context.problems.into_inner();
+    problem::sort(&mut problems);
+    match value {
+        Some(value) if problems.iter().all(|p| p.severity == Severity::Warning) => Ok(Parsed {
+            value,
+            warnings: problems,
+        }),
+        _ => Err(ConfigError { problems }),
+    }
+}
+
+/// Returns the top-level value of the file, or reports why there is none.
+fn root_node(bytes: &[u8], context: &ParseContext) -> Option<Rc<YamlNode>> {
+    let document = match yaml::decode(bytes).and_then(yaml::parse) {
+        Ok(document) => document,
+        Err(error) => {
+            context.report(ConfigProblem::error(error.position, "", error.message));
+            return None;
+        }
+    };
+    if let Some(position) = document.second_document {
+        const MESSAGE: &str = "the file has a second YAML document";
+        context.report(match context.unknown_key_severity() {
+            Severity::Error => ConfigProblem::error(position, "", MESSAGE)
+                .expected("one document")
+                .hint("remove the rest, or save it to a separate file"),
+            Severity::Warning => {
+                ConfigProblem::warning(position, "", format!("{MESSAGE}, ignored"))
+            }
+        });
+    }
+    let Some(root) = document.root else {
+        let problem = ConfigProblem::error(SourcePosition::START, "", "the file is empty");
+        context.report(problem.expected(context.schemas[0].expected));
+        return None;
+    };
+    if let Some(problem) = file_kind::check(&root, context.schemas[0]) {
+        context.report(problem);
+        return None;
+    }
+    Some(root)
+}
+
+impl ParseContext {
+    pub(crate) fn report(&self, problem: ConfigProblem) {
+        self.problems.borrow_mut().push(problem);
+    }
+
+    pub(crate) fn has_errors(&self) -> bool {
+        self.problems
+            .borrow()
+            .iter()
+            .any(|problem| problem.severity == Severity::Error)
+    }
+
+    fn unknown_key_severity(&self) -> Severity {
+        match self.strictness {
+            Strictness::Strict => Severity::Error,
+            Strictness::Lenient => Severity::Warning,
+        }
+    }
+}
+
+/// A map with the keys of a schema.
+pub(crate) struct Section<'r> {
+    pub context: &'r ParseContext,
+    path: String,
+    position: SourcePosition,
+    found: Vec<(&'static SchemaKey, &'r YamlEntry)>,
+}
+
+impl<'r> Section<'r> {
+    /// Matches the entries of a map to the keys of its schema. Unknown keys are reported.
+    pub(crate) fn open(
+        context: &'r ParseContext,
+        schema: &'static MapSchema,
+        (path, position): (String, SourcePosition),
+        entries: &'r [YamlEntry],
+    ) -> Self {
+        let mut section = Self {
+            context,
+            path,
+            position,
+            found: Vec::new(),
+        };
+        for entry in entries {
+            match schema
+                .keys
+                .iter()
+                .find(|key| key.matches(&entry.key, context.strictness))
+            {
+                Some(key) => section.add(key, entry),
+                None => section.report_unknown(schema, entry),
+            }
+        }
+        section
+    }
+
+    fn add(&mut self, key: &'static SchemaKey, entry: &'r YamlEntry) {
+        if let Some((_, first)) = self.found.iter().find(|(known, _)| known.name == key.name) {
+            let message = if first.key == entry.key {
+                format!("set twice, first on line {}", first.position.line)
+            } else {
+                format!(
+                    "the same setting as `{}` on line {}",
+                    first.key, first.position.line
+                )
+            };
+            let problem =
+                ConfigProblem::error(entry.position, &self.child_path(&entry.key), message);
+            self.context.report(problem.expected("it only once"));
+        } else {
+            self.found.push((key, entry));
+        }
+    }
+
+    fn report_unknown(&self, schema: &MapSchema, entry: &YamlEntry) {
+        let severity = self.context.unknown_key_severity();
+        let message = match severity {
+            Severity::Error => "unknown key",
+            Severity::Warning => "unknown key, ignored",
+        };
+        let path = self.child_path(&problem::truncated(&entry.key));
+        let problem = ConfigProblem {
+            severity,
+            ..ConfigProblem::error(entry.position, &path, message)
+        };
+        self.context
+            .report(match self.suggestion(schema, &entry.key) {
+                Some(suggestion) => problem.hint(suggestion),
+                None => problem.expected(format!("one of {}", schema::list(schema.keys))),
+            });
+    }
+
+    /// Suggests what to write instead of an unknown key.
+    fn suggestion(&self, schema: &MapSchema, key: &str) -> Option<String> {
+        if let Some((_, replacement)) = schema.removed.iter().find(|(name, _)| *name == key) {
+            return Some((*replacement).to_owned());
+        }
+        if let Some(close) = schema::closest(key, schema.keys.iter().flat_map(SchemaKey::names)) {
+            return Some(format!("did you mean `{close}`?"));
+        }
+        let locations: Vec<_> = self
+            .context
+            .schemas
+            .iter()
+            .filter(|schema| {
+                schema
+                    .keys
+                    .iter()
+                    .any(|known| known.matches(key, Strictness::Lenient))
+            })
+            .map(|schema| schema.location)
+            .collect();
+        (!locations.is_empty()).then(|| format!("it belongs {}", locations.join(" or ")))
+    }
+
+    /// Returns the value of a key, or `None` if the key is absent or null.
+    pub(crate) fn get(&self, name: &str) -> Option<ConfigValue<'r>> {
+        let entry = self.entry(name)?;
+        let value = ConfigValue::new(
+            self.context,
+            &entry.value,
+            self.child_path(&entry.key),
+            entry.position,
+        );
+        (!value.is_null()).then_some(value)
+    }
+
+    /// Returns the value of a required key. Its absence is reported.
+    pub(crate) fn require(&self, name: &str, expected: &str) -> Option<ConfigValue<'r>> {
+        let value = self.get(name);
+        if value.is_none() {
+            let message = if self.entry(name).is_some() {
+                "has no value"
+            } else {
+                "missing"
+            };
+            let problem =
+                ConfigProblem::error(self.position_of(name), &self.path_of(name), message);
+            self.context.report(problem.expected(expected));
+        }
+        value
+    }
+
+    /// Returns the position of a key, or of the section if the key is absent.
+    pub(crate) fn position_of(&self, name: &str) -> SourcePosition {
+        self.entry(name)
+            .map_or(self.position, |entry| entry.position)
+    }
+
+    /// Returns the path of a key, spelled as in the file.
+    pub(crate) fn path_of(&self, name: &str) -> String {
+        self.child_path(self.entry(name).map_or(name, |entry| &entry.key))
+    }
+
+    pub(crate) fn warn(&self, name: &str, message: impl Into<String>) {
+        self.context.report(ConfigProblem::warning(
+            self.position_of(name),
+            &self.path_of(name),
+            message,
+        ));
+    }
+
+    fn entry(&self, name: &str) -> Option<&'r YamlEntry> {
+        self.found
+            .iter()
+            .find(|(key, _)| key.name == name)
+            .map(|(_, entry)| *entry)
+    }
+
+    fn child_path(&self, key: &str) -> String {
+        child_path(&self.path, key)
+    }
+}
+
+pub(crate) fn child_path(path: &str, key: &str) -> String {
+    if path.is_empty() {
+        key.to_owned()
+    } else {
+        format!("{path}.{key}")
+    }
+}

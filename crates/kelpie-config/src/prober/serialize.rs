@@ -1,0 +1,112 @@
+//! Serializes a prober configuration in the format of its file, so that it can be parsed again.
+
+use kelpie_core::prober::{ActuatorKind, FlowRule, ProbeSettings, ResourceRef, Setting, Target};
+use serde::{Serialize, Serializer};
+
+use super::ProberConfig;
+use super::target::ACTUATORS;
+use crate::GoDuration;
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct ProberFile<'a> {
+    name: &'a str,
+    namespace: &'a str,
+    kube_config_secret_name: &'a str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    external_kube_config_secret_name: Option<&'a str>,
+    probe_interval: GoDuration,
+    initial_delay: GoDuration,
+    probe_timeout: GoDuration,
+    backoff_jitter_factor: f64,
+    success_threshold: u32,
+    failure_threshold: u32,
+    lease_success_threshold: u32,
+    lease_failure_threshold: u32,
+    internal_probe_failure_backoff_duration: GoDuration,
+    kcm_node_monitor_grace_duration: GoDuration,
+    node_lease_failure_fraction: f64,
+    node_lease_recovery_fraction: f64,
+    fence_reserve: GoDuration,
+    min_candidate_nodes: u32,
+    dependent_resource_infos: Vec<TargetEntry<'a>>,
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct TargetEntry<'a> {
+    r#ref: &'a ResourceRef,
+    optional: bool,
+    actuator: &'static str,
+    deadline_target: bool,
+    scale_up: ScaleEntry,
+    scale_down: ScaleEntry,
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct ScaleEntry {
+    level: u32,
+    initial_delay: GoDuration,
+    timeout: GoDuration,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    replicas: Option<Setting>,
+}
+
+impl Serialize for ProberConfig {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let probe: &ProbeSettings = &self.probe;
+        let file = ProberFile {
+            name: &self.name,
+            namespace: self.namespace.as_deref().unwrap_or_default(),
+            kube_config_secret_name: &self.kubeconfig_secret,
+            external_kube_config_secret_name: self.external_kubeconfig_secret.as_deref(),
+            probe_interval: GoDuration(probe.probe_interval),
+            initial_delay: GoDuration(probe.initial_delay),
+            probe_timeout: GoDuration(probe.probe_timeout),
+            backoff_jitter_factor: probe.jitter,
+            success_threshold: probe.api_thresholds.success,
+            failure_threshold: probe.api_thresholds.failure,
+            lease_success_threshold: probe.lease_thresholds.success,
+            lease_failure_threshold: probe.lease_thresholds.failure,
+            internal_probe_failure_backoff_duration: GoDuration(probe.api_failure_pause),
+            kcm_node_monitor_grace_duration: GoDuration(probe.grace),
+            node_lease_failure_fraction: probe.failure_fraction.get(),
+            node_lease_recovery_fraction: probe.recovery_fraction.get(),
+            fence_reserve: GoDuration(probe.fence_reserve),
+            min_candidate_nodes: probe.min_candidates,
+            dependent_resource_infos: self.targets.iter().map(TargetEntry::from).collect(),
+        };
+        file.serialize(serializer)
+    }
+}
+
+impl<'a> From<&'a Target> for TargetEntry<'a> {
+    fn from(target: &'a Target) -> Self {
+        Self {
+            r#ref: &target.resource,
+            optional: target.optional,
+            actuator: actuator_name(target.actuator),
+            deadline_target: target.is_deadline_target,
+            scale_up: target.up.into(),
+            scale_down: target.down.into(),
+        }
+    }
+}
+
+impl From<FlowRule> for ScaleEntry {
+    fn from(rule: FlowRule) -> Self {
+        Self {
+            level: rule.level,
+            initial_delay: GoDuration(rule.initial_delay),
+            timeout: GoDuration(rule.timeout),
+            replicas: rule.setting,
+        }
+    }
+}
+
+fn actuator_name(kind: ActuatorKind) -> &'static str {
+    let mut actuators = ACTUATORS.iter();
+    let found = actuators.find(|(_, actuator)| *actuator == kind);
+    found.map_or("", |(name, _)| name)
+}

@@ -1,0 +1,235 @@
+//! The calls of a fencing flow.
+//!
+//! A fence without a record cannot be expressed: a [`FenceWrite`] is made only from a [`Record`],
+//! and a record is either found on the target or the response to a [`WriteRecord`]. Code outside of
+//! this module cannot build one.
+
+use serde::{Deserialize, Serialize};
+
+use super::target_object::{Observed, RecordedSetting, ResourceVersion, TargetObject};
+use crate::prober::target::Setting;
+
+/// A target, by its index in the configuration.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct TargetId(pub usize);
+
+/// Proof that a target carries the marker and a record of its present setting.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Record {
+    version: ResourceVersion,
+    setting: Setting,
+}
+
+impl Record {
+    /// Returns the record of an earlier attempt if it is still true.
+    pub(super) fn found(object: &TargetObject) -> Option<Self> {
+        let is_true = object.marked && object.recorded == RecordedSetting::Value(object.setting);
+        is_true.then(|| Self {
+            version: object.version.clone(),
+            setting: object.setting,
+        })
+    }
+}
+
+/// A patch that sets the marker and records the present setting.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct WriteRecord {
+    version: ResourceVersion,
+    setting: Setting,
+}
+
+impl WriteRecord {
+    pub(super) fn new(object: &TargetObject) -> Self {
+        Self {
+            version: object.version.clone(),
+            setting: object.setting,
+        }
+    }
+
+    /// Returns the version that the patch rests on.
+    pub fn version(&self) -> &ResourceVersion {
+        &self.version
+    }
+
+    /// Returns the setting to record.
+    pub fn setting(&self) -> Setting {
+        self.setting
+    }
+
+    pub(super) fn acknowledged(self, version: ResourceVersion) -> Record {
+        Record {
+            version,
+            setting: self.setting,
+        }
+    }
+}
+
+/// A write that lowers the setting of a target.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FenceWrite {
+    record: Record,
+    setting: Setting,
+}
+
+impl FenceWrite {
+    pub(super) fn new(record: Record, setting: Setting) -> Self {
+        Self { record, setting }
+    }
+
+    /// Returns the version that the write rests on: the one that carries the record.
+    pub fn version(&self) -> &ResourceVersion {
+        &self.record.version
+    }
+
+    /// Returns the setting to apply.
+    pub fn setting(&self) -> Setting {
+        self.setting
+    }
+
+    /// Returns the setting that the record restores.
+    pub fn recorded(&self) -> Setting {
+        self.record.setting
+    }
+}
+
+/// Proof that a target carries our marker. Nothing else is ever restored.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Marked {
+    version: ResourceVersion,
+}
+
+impl Marked {
+    pub(super) fn found(object: &TargetObject) -> Option<Self> {
+        object.marked.then(|| Self {
+            version: object.version.clone(),
+        })
+    }
+}
+
+/// A write that restores the setting of a target.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RestoreWrite {
+    marked: Marked,
+    setting: Setting,
+}
+
+impl RestoreWrite {
+    pub(super) fn new(marked: Marked, setting: Setting) -> Self {
+        Self { marked, setting }
+    }
+
+    /// Returns the version that the write rests on.
+    pub fn version(&self) -> &ResourceVersion {
+        &self.marked.version
+    }
+
+    /// Returns the setting to apply.
+    pub fn setting(&self) -> Setting {
+        self.setting
+    }
+}
+
+/// A patch that drops the marker. The record stays.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DropMarker {
+    version: ResourceVersion,
+}
+
+impl DropMarker {
+    pub(super) fn new(marked: Marked) -> Self {
+        Self {
+            version: marked.version,
+        }
+    }
+
+    /// Creates the patch that follows a restore, which made `version`.
+    pub(super) fn after(_restored: &RestoreWrite, version: ResourceVersion) -> Self {
+        Self { version }
+    }
+
+    /// Returns the version that the patch rests on.
+    pub fn version(&self) -> &ResourceVersion {
+        &self.version
+    }
+}
+
+/// A call on a target.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Call {
+    /// Reads the target without changing it.
+    Read,
+    /// Records the present setting and marks the target.
+    WriteRecord(WriteRecord),
+    /// Lowers the setting of the target.
+    Fence(FenceWrite),
+    /// Applies the recorded setting again.
+    Restore(RestoreWrite),
+    /// Removes the marker and keeps the record.
+    DropMarker(DropMarker),
+}
+
+/// One call to make now. Calls of one batch may run at the same time. Each is handed back with its
+/// [`Reply`].
+#[derive(Debug, PartialEq, Eq)]
+pub struct Step {
+    /// The target of the call.
+    pub target: TargetId,
+    /// The call to make.
+    pub call: Call,
+    /// The purpose of the call: its urgency, and how it is counted.
+    pub purpose: Purpose,
+    /// The deadline is about this target, and the step fences it. It goes before all other calls,
+    /// also of other clusters: where the API server is the limit, those would use up its time.
+    pub is_deadline_target: bool,
+    pub(super) origin: Origin,
+}
+
+/// The purpose of a step.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Purpose {
+    /// A read that no flow waits for.
+    Refresh,
+    /// A read that checks whether pods have followed an acknowledged write.
+    Readiness,
+    /// A read that finds out what to do, or a write of an operation under way.
+    Flow,
+    /// The first write of an operation. A repetition after a conflict is not an attempt.
+    Attempt,
+}
+
+impl Call {
+    /// Returns whether the call changes the target.
+    pub fn is_write(&self) -> bool {
+        !matches!(self, Self::Read)
+    }
+}
+
+impl Step {
+    /// Returns whether the call may queue behind other routine calls.
+    pub fn can_wait(&self) -> bool {
+        self.purpose == Purpose::Refresh
+    }
+}
+
+/// The origin of a step, by which late replies are recognized.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Origin {
+    /// A refresh, by its number.
+    Refresh(u64),
+    /// A flow, by its number.
+    Flow(u64),
+}
+
+/// The result of a call.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Reply {
+    /// The result of a read.
+    Read(Observed),
+    /// A write succeeded and made this version.
+    Written(ResourceVersion),
+    /// A write rested on an old version.
+    Conflict,
+    /// The call failed in another way: refused, throttled, timed out, or not sent.
+    Failed,
+}

@@ -1,0 +1,25 @@
+//! The prober's decisions: whether a cluster's API server is cut off from the kubelets, and the
+//! fence that follows from it.
+
+pub mod fence;
+mod leases;
+mod nodes;
+mod probe_status;
+mod settings;
+mod target;
+mod verdict;
+
+pub use leases::{
+    AcceptedList, Lease, LeaseCounts, LeaseRole, LeaseStatus, LeaseTracker, ListSpan, TripCause,
+};
+pub use nodes::{
+    Exclusion, Exclusions, MachinePhase, Machines, Node, NodeCondition, NodeConventions, NodeSet,
+    PoolConditions, exclusion,
+};
+pub use probe_status::{ProbeHealth, ProbeResult, ProbeStatus};
+pub use settings::{ProbeSettings, Thresholds};
+pub use target::{ActuatorKind, FlowRule, ResourceRef, Setting, Target};
+pub use verdict::{
+    Decision, Evaluator, FenceState, ListResult, Observation, Reasons, Rule, RuleProperties,
+    Throttle, TripPhase, Verdict, Wake, WakeReason,
+};

@@ -1,0 +1,345 @@
+//! The nodes of a cluster: which of them are candidates, and why the others are excluded.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::sync::Arc;
+
+use serde::ser::SerializeMap;
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+use crate::Time;
+
+/// The labels, annotations and conditions with which a platform marks its nodes. Each cluster
+/// source defines those of its platform.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct NodeConventions {
+    /// The label that names a node's worker pool.
+    pub pool_label: &'static str,
+    /// The annotation of a node that no machine controller would replace.
+    pub unmanaged_annotation: &'static str,
+    /// Conditions that exclude a node if its worker pool names none of its own.
+    pub unhealthy_conditions: &'static [&'static str],
+    /// The condition of a node that is updated in place.
+    pub update_condition: &'static str,
+    /// Reasons of that condition for which the kubelet may be down.
+    pub update_reasons: &'static [&'static str],
+}
+
+/// The fields of a Node object that are used.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Node {
+    /// The name of the node and of its lease.
+    pub name: String,
+    /// The creation timestamp, by the clock of the API server.
+    pub created: Time,
+    /// The worker pool, by [`NodeConventions::pool_label`].
+    pub pool: Option<String>,
+    /// The node carries [`NodeConventions::unmanaged_annotation`].
+    pub unmanaged: bool,
+    /// The conditions that may exclude the node.
+    pub conditions: Vec<NodeCondition>,
+}
+
+/// The fields of a node condition that are used.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct NodeCondition {
+    /// The type, such as `DiskPressure`.
+    pub kind: String,
+    /// The status is `True`.
+    pub is_true: bool,
+    /// The reason, which is kept only for the update condition.
+    pub reason: String,
+}
+
+impl NodeCondition {
+    /// Returns the condition if some configuration of a worker pool would exclude its nodes because
+    /// of it, and `None` otherwise. A reason that is not used is dropped.
+    pub fn into_relevant(mut self, conventions: &NodeConventions) -> Option<Self> {
+        let is_update = self.kind == conventions.update_condition;
+        if !is_update {
+            self.reason = String::new();
+        }
+        (self.is_true || is_update).then_some(self)
+    }
+}
+
+/// The phase of a Machine, as far as it is used.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum MachinePhase {
+    /// Any phase other than `Failed` and `Terminating`.
+    Alive,
+    /// The phase is `Terminating`.
+    Terminating,
+    /// The phase is `Failed`.
+    Failed,
+}
+
+/// The machines of a cluster, sorted by the name of their node.
+///
+/// The machines, the nodes and the leases share one allocation per name. There are many names, and
+/// they are held for every cluster.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Machines(Box<[(Arc<str>, MachinePhase)]>);
+
+impl Machines {
+    /// Returns the shared name of a node and the phase of its machine.
+    fn get(&self, node: &str) -> Option<&(Arc<str>, MachinePhase)> {
+        let found = self.0.binary_search_by(|(name, _)| (**name).cmp(node));
+        found.ok().map(|index| &self.0[index])
+    }
+}
+
+impl<N: Into<Arc<str>>> FromIterator<(N, MachinePhase)> for Machines {
+    /// Collects machines. If two machines claim one node, the one in the better phase counts.
+    fn from_iter<I: IntoIterator<Item = (N, MachinePhase)>>(machines: I) -> Self {
+        let machines = machines.into_iter();
+        let mut by_node: Vec<_> = machines.map(|(node, phase)| (node.into(), phase)).collect();
+        by_node.sort();
+        by_node.dedup_by(|later, kept| later.0 == kept.0);
+        Self(by_node.into())
+    }
+}
+
+/// The unhealthy conditions of worker pools that define their own, by pool.
+pub type PoolConditions = BTreeMap<String, Vec<String>>;
+
+/// The cause that excludes a node from the candidates. If several apply, the first one is reported.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Exclusion {
+    /// The node is not managed by machine-controller-manager, which would never replace it.
+    Unmanaged,
+    /// One of the unhealthy conditions of the node's pool is true.
+    UnhealthyCondition,
+    /// The node has no Machine.
+    NoMachine,
+    /// The node's Machine has failed.
+    MachineFailed,
+    /// The node's Machine is terminating.
+    MachineTerminating,
+    /// The node is being updated in place.
+    InPlaceUpdate,
+    /// The node has no lease.
+    NoLease,
+    /// The node's lease was never renewed, and the node is younger than the grace period.
+    NeverRenewed,
+}
+
+impl Exclusion {
+    /// All causes, in the order in which they are checked.
+    pub const ALL: [Self; 8] = [
+        Self::Unmanaged,
+        Self::UnhealthyCondition,
+        Self::NoMachine,
+        Self::MachineFailed,
+        Self::MachineTerminating,
+        Self::InPlaceUpdate,
+        Self::NoLease,
+        Self::NeverRenewed,
+    ];
+
+    /// Returns the cause as it appears in metric labels and JSON.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Unmanaged => "unmanaged",
+            Self::UnhealthyCondition => "unhealthyCondition",
+            Self::NoMachine => "noMachine",
+            Self::MachineFailed => "machineFailed",
+            Self::MachineTerminating => "machineTerminating",
+            Self::InPlaceUpdate => "inPlaceUpdate",
+            Self::NoLease => "noLease",
+            Self::NeverRenewed => "neverRenewed",
+        }
+    }
+}
+
+impl fmt::Display for Exclusion {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Unmanaged => "not managed by machine-controller-manager",
+            Self::UnhealthyCondition => "with an unhealthy condition",
+            Self::NoMachine => "without a machine",
+            Self::MachineFailed => "whose machine failed",
+            Self::MachineTerminating => "whose machine is terminating",
+            Self::InPlaceUpdate => "in an in-place update",
+            Self::NoLease => "without a lease",
+            Self::NeverRenewed => "too young to have renewed",
+        })
+    }
+}
+
+/// The number of nodes that each cause excludes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Exclusions([u32; Exclusion::ALL.len()]);
+
+impl Exclusions {
+    pub(crate) fn add(&mut self, cause: Exclusion) {
+        self.0[cause as usize] += 1;
+    }
+
+    /// Returns the number of nodes that `cause` excludes.
+    pub fn of(&self, cause: Exclusion) -> u32 {
+        self.0[cause as usize]
+    }
+
+    /// Returns the number of excluded nodes.
+    pub fn total(&self) -> u32 {
+        self.0.iter().sum()
+    }
+
+    /// Returns the causes that exclude at least one node, with their numbers.
+    pub fn iter(&self) -> impl Iterator<Item = (Exclusion, u32)> {
+        Exclusion::ALL
+            .into_iter()
+            .map(|cause| (cause, self.of(cause)))
+            .filter(|(_, n)| *n > 0)
+    }
+}
+
+/// Ignores causes that this version does not know.
+impl<'de> Deserialize<'de> for Exclusions {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let counts = BTreeMap::<String, u32>::deserialize(deserializer)?;
+        let count = |cause: Exclusion| counts.get(cause.as_str()).copied().unwrap_or(0);
+        Ok(Self(Exclusion::ALL.map(count)))
+    }
+}
+
+impl Serialize for Exclusions {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut map = serializer.serialize_map(None)?;
+        for (cause, count) in self.iter() {
+            map.serialize_entry(cause.as_str(), &count)?;
+        }
+        map.end()
+    }
+}
+
+/// Returns the cause that excludes a node, or `None` for a candidate.
+///
+/// The lease of an excluded node proves nothing about the network between the kubelets and the API
+/// server. `machines` is `None` if the Machine resource does not exist; no node is excluded because
+/// of its Machine then.
+pub fn exclusion(
+    node: &Node,
+    machines: Option<&Machines>,
+    pools: &PoolConditions,
+    conventions: &NodeConventions,
+) -> Option<Exclusion> {
+    TrackedNode::new(node, machines, pools, conventions).exclusion
+}
+
+/// The nodes of a cluster as last listed, each with the cause that excludes it.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct NodeSet {
+    /// Sorted by name, without duplicates.
+    nodes: Vec<TrackedNode>,
+}
+
+/// A node, with everything that is needed to evaluate it again when its Machine changes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct TrackedNode {
+    pub(crate) name: Arc<str>,
+    pub(crate) created: Time,
+    pub(crate) exclusion: Option<Exclusion>,
+    /// The cause found on the node itself, which comes before its Machine.
+    own_exclusion: Option<Exclusion>,
+    is_updating: bool,
+}
+
+impl TrackedNode {
+    fn new(
+        node: &Node,
+        machines: Option<&Machines>,
+        pools: &PoolConditions,
+        conventions: &NodeConventions,
+    ) -> Self {
+        let pool_conditions = node.pool.as_ref().and_then(|pool| pools.get(pool));
+        let pool_conditions = pool_conditions.filter(|kinds| !kinds.is_empty());
+        let is_unhealthy = |condition: &NodeCondition| {
+            condition.is_true
+                && pool_conditions.map_or_else(
+                    || conventions.unhealthy_conditions.contains(&&*condition.kind),
+                    |kinds| kinds.contains(&condition.kind),
+                )
+        };
+        let is_updating = |condition: &NodeCondition| {
+            condition.kind == conventions.update_condition
+                && conventions.update_reasons.contains(&&*condition.reason)
+        };
+        let own_exclusion = if node.unmanaged {
+            Some(Exclusion::Unmanaged)
+        } else {
+            let any = node.conditions.iter().any(is_unhealthy);
+            any.then_some(Exclusion::UnhealthyCondition)
+        };
+        let mut node = Self {
+            name: node.name.as_str().into(),
+            created: node.created,
+            exclusion: None,
+            own_exclusion,
+            is_updating: node.conditions.iter().any(is_updating),
+        };
+        node.evaluate(machines);
+        node
+    }
+
+    fn evaluate(&mut self, machines: Option<&Machines>) {
+        let by_machine = match machines.map(|machines| machines.get(&self.name)) {
+            None => None,
+            Some(None) => Some(Exclusion::NoMachine),
+            Some(Some((name, phase))) => {
+                self.name.clone_from(name);
+                match phase {
+                    MachinePhase::Alive => None,
+                    MachinePhase::Failed => Some(Exclusion::MachineFailed),
+                    MachinePhase::Terminating => Some(Exclusion::MachineTerminating),
+                }
+            }
+        };
+        let by_update = self.is_updating.then_some(Exclusion::InPlaceUpdate);
+        self.exclusion = self.own_exclusion.or(by_machine).or(by_update);
+    }
+}
+
+impl NodeSet {
+    /// Evaluates every node, see [`exclusion`]. If a name occurs twice, the older node counts.
+    pub fn new<'a>(
+        nodes: impl IntoIterator<Item = &'a Node>,
+        machines: Option<&Machines>,
+        pools: &PoolConditions,
+        conventions: &NodeConventions,
+    ) -> Self {
+        let mut nodes: Vec<_> = nodes
+            .into_iter()
+            .map(|node| TrackedNode::new(node, machines, pools, conventions))
+            .collect();
+        nodes.sort_by(|a, b| a.name.cmp(&b.name).then(a.created.cmp(&b.created)));
+        nodes.dedup_by(|later, kept| later.name == kept.name);
+        Self { nodes }
+    }
+
+    pub(crate) fn set_machines(&mut self, machines: Option<&Machines>) {
+        for node in &mut self.nodes {
+            node.evaluate(machines);
+        }
+    }
+
+    pub(crate) fn nodes(&self) -> &[TrackedNode] {
+        &self.nodes
+    }
+
+    /// Returns each node with the cause that excludes it, sorted by name.
+    pub fn iter(&self) -> impl Iterator<Item = (&str, Option<Exclusion>)> {
+        self.nodes.iter().map(|node| (&*node.name, node.exclusion))
+    }
+
+    /// Returns whether the cluster has no nodes.
+    pub fn is_empty(&self) -> bool {
+        self.nodes.is_empty()
+    }
+
+    /// Returns the number of nodes.
+    pub fn len(&self) -> usize {
+        self.nodes.len()
+    }
+}

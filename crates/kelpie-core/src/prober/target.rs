@@ -1,0 +1,121 @@
+//! The controllers that a fence stops.
+
+use std::fmt;
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+use super::fence::Direction;
+
+/// A controller to fence.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Target {
+    /// The object, in the control namespace of the cluster.
+    pub resource: ResourceRef,
+    /// The means by which it is fenced.
+    pub actuator: ActuatorKind,
+    /// The object need not exist.
+    pub optional: bool,
+    /// The deadline is about this controller: it turns nodes Unknown. The other controllers do harm
+    /// only minutes later.
+    pub is_deadline_target: bool,
+    /// The rule for restoring it.
+    pub up: FlowRule,
+    /// The rule for fencing it.
+    pub down: FlowRule,
+}
+
+/// The means by which a target is fenced.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum ActuatorKind {
+    /// Sets the replicas through the scale subresource.
+    #[default]
+    Scale,
+}
+
+/// A setting of a target that its actuator can apply. For [`ActuatorKind::Scale`] it is the number
+/// of replicas.
+///
+/// The core knows only the order: a fence lowers the setting, and a restore raises it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct Setting(pub u32);
+
+/// A reference to an object by kind and name.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct ResourceRef {
+    /// The group and version, such as `apps/v1`.
+    pub api_version: String,
+    /// The kind, such as `Deployment`.
+    pub kind: String,
+    /// The name of the object.
+    pub name: String,
+}
+
+/// The rule for fencing or for restoring a target.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct FlowRule {
+    /// Levels run in ascending order. Targets of one level run together.
+    pub level: u32,
+    /// Slept before the write, and only if there is something to write.
+    pub initial_delay: Duration,
+    /// The time limit for the writes of one operation.
+    pub timeout: Duration,
+    /// Replaces the default setting: [`Setting::FENCED`] on the way down, the recorded one on the
+    /// way up.
+    pub setting: Option<Setting>,
+}
+
+impl Target {
+    /// Creates a target with the defaults of a configuration file.
+    pub fn new(resource: ResourceRef) -> Self {
+        Self {
+            resource,
+            actuator: ActuatorKind::default(),
+            optional: false,
+            is_deadline_target: false,
+            up: FlowRule::default(),
+            down: FlowRule::default(),
+        }
+    }
+}
+
+impl Setting {
+    /// The default setting of a fenced target.
+    pub const FENCED: Self = Self(0);
+    /// The setting of a running target whose record is missing or corrupt.
+    pub const RUNNING: Self = Self(1);
+}
+
+impl ActuatorKind {
+    /// Describes an applied setting, such as `scaled down to 0`.
+    pub fn describe(self, direction: Direction, setting: Setting) -> String {
+        match self {
+            Self::Scale => format!("scaled {direction} to {setting}"),
+        }
+    }
+}
+
+impl Default for FlowRule {
+    fn default() -> Self {
+        Self {
+            level: 0,
+            initial_delay: Duration::ZERO,
+            timeout: Duration::from_secs(30),
+            setting: None,
+        }
+    }
+}
+
+impl fmt::Display for Setting {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+impl fmt::Display for ResourceRef {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} {}", self.kind, self.name)
+    }
+}

@@ -1,0 +1,196 @@
+//! The start of the next round.
+
+use std::fmt;
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+use crate::Time;
+use crate::prober::ProbeSettings;
+
+/// Rounds start at least this far apart. While a fence is being made they come at this pace.
+const SECOND: Duration = Duration::from_secs(1);
+
+/// A round at the trip instant may follow sooner than a second, but never in a busy loop: the
+/// tenant's API server controls the content of the leases.
+const TRIP_SPACING: Duration = Duration::from_millis(100);
+
+/// The tenant controls `Retry-After`, so it is clamped to at most this.
+const MAX_RETRY_AFTER: Duration = Duration::from_secs(10);
+
+/// The start of the next round.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Wake {
+    /// The instant at which the round starts.
+    pub at: Time,
+    /// The reason for that instant.
+    pub reason: WakeReason,
+}
+
+/// The reason for the start of a round.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub enum WakeReason {
+    /// The probe interval is over.
+    Interval,
+    /// Leases are listed at least every 0.3 G.
+    Freshness,
+    /// The first lease expires, which is the time to read the nodes.
+    FirstExpiry,
+    /// The cluster trips if no lease is renewed.
+    Trip,
+    /// The initial delay ends, and judging starts.
+    FirstJudgement,
+    /// A failed probe is repeated.
+    Recheck,
+    /// The API server has just turned unhealthy and is given a pause.
+    Pause,
+    /// The API server answered with 429.
+    Throttled,
+    /// A fence is being made, or failures are being counted.
+    Urgent,
+}
+
+/// A response with HTTP status 429.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Throttle {
+    /// The `Retry-After` header, not clamped yet.
+    pub retry_after: Option<Duration>,
+}
+
+/// The result of a round as far as the start of the next one depends on it.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum RoundPace {
+    Throttled {
+        by: Throttle,
+        /// A trip or a deadline is near.
+        is_pressed: bool,
+    },
+    /// A probe failed, but has not reached its threshold yet.
+    Recheck,
+    /// The API-server probe turned unhealthy in this round.
+    Pause {
+        length: Duration,
+    },
+    /// Leases or nodes could not be listed, this many times in a row.
+    ListFailed {
+        failures: u32,
+    },
+    Urgent,
+    Steady {
+        first_expiry: Option<Time>,
+        first_judgement: Option<Time>,
+    },
+}
+
+/// The start and end of a round, and the random number in [0, 1] that spreads the next one.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct RoundTimes {
+    pub(crate) start: Time,
+    pub(crate) end: Time,
+    pub(crate) jitter: f64,
+}
+
+impl RoundTimes {
+    /// Returns the start of the next round of a healthy cluster.
+    pub(crate) fn horizon(&self, settings: &ProbeSettings, grace: Duration) -> Wake {
+        let jitter = 1.0 + settings.jitter * self.jitter.clamp(0.0, 1.0);
+        let interval = Duration::try_from_secs_f64(settings.probe_interval.as_secs_f64() * jitter)
+            .unwrap_or(settings.probe_interval);
+        let by_interval = Wake {
+            at: self.end.after(interval),
+            reason: WakeReason::Interval,
+        };
+        let by_freshness = Wake {
+            at: self.start.after(grace.saturating_mul(3) / 10),
+            reason: WakeReason::Freshness,
+        };
+        self.not_too_soon(earlier(by_interval, by_freshness))
+    }
+
+    /// Returns the start of the next round. It never comes after the trip instant, nor after
+    /// `evidence_ends`, the instant at which the evidence of the last list is lost.
+    pub(crate) fn next_wake(
+        &self,
+        pace: RoundPace,
+        trip: Option<Time>,
+        horizon: Wake,
+        evidence_ends: Option<Time>,
+    ) -> Wake {
+        let next = self.by_pace(pace, horizon);
+        let soonest = self.end.max(self.start.after(TRIP_SPACING));
+        let freshness = evidence_ends.filter(|at| *at > self.end).map(|at| {
+            self.not_too_soon(Wake {
+                at,
+                reason: WakeReason::Freshness,
+            })
+        });
+        let next = freshness.map_or(next, |freshness| earlier(next, freshness));
+        let at_trip = trip.map(|at| Wake {
+            at: at.max(soonest),
+            reason: WakeReason::Trip,
+        });
+        at_trip.map_or(next, |trip| earlier(trip, next))
+    }
+
+    fn by_pace(&self, pace: RoundPace, horizon: Wake) -> Wake {
+        let wake = |at, reason| Wake { at, reason };
+        match pace {
+            RoundPace::Throttled { by, is_pressed } => {
+                let asked = by.retry_after.unwrap_or(MAX_RETRY_AFTER);
+                let most = if is_pressed { SECOND } else { MAX_RETRY_AFTER };
+                let wait = asked.clamp(SECOND, most);
+                self.not_too_soon(wake(self.end.after(wait), WakeReason::Throttled))
+            }
+            RoundPace::Recheck => wake(self.end.after(SECOND), WakeReason::Recheck),
+            RoundPace::Pause { length } => {
+                wake(self.end.after(length.max(SECOND)), WakeReason::Pause)
+            }
+            RoundPace::ListFailed { failures } => {
+                let doubled = SECOND * 2_u32.saturating_pow(failures.saturating_sub(1).min(16));
+                earlier(wake(self.end.after(doubled), WakeReason::Recheck), horizon)
+            }
+            RoundPace::Urgent => self.not_too_soon(wake(self.start, WakeReason::Urgent)),
+            RoundPace::Steady {
+                first_expiry,
+                first_judgement,
+            } => {
+                let others = [
+                    (first_expiry, WakeReason::FirstExpiry),
+                    (first_judgement, WakeReason::FirstJudgement),
+                ];
+                let others = others
+                    .into_iter()
+                    .filter_map(|(at, reason)| at.map(|at| self.not_too_soon(wake(at, reason))));
+                others.fold(horizon, |next, other| earlier(other, next))
+            }
+        }
+    }
+
+    fn not_too_soon(&self, wake: Wake) -> Wake {
+        Wake {
+            at: wake.at.max(self.end).max(self.start.after(SECOND)),
+            ..wake
+        }
+    }
+}
+
+fn earlier(a: Wake, b: Wake) -> Wake {
+    if a.at <= b.at { a } else { b }
+}
+
+impl fmt::Display for WakeReason {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Interval => "the probe interval ends",
+            Self::Freshness => "leases are listed at least every 0.3 G",
+            Self::FirstExpiry => "the first lease expires",
+            Self::Trip => "the cluster trips unless leases are renewed",
+            Self::FirstJudgement => "the initial delay ends",
+            Self::Recheck => "a failed probe is repeated",
+            Self::Pause => "the pause after an API-server failure ends",
+            Self::Throttled => "the API server asked for a pause",
+            Self::Urgent => "a fence is being made",
+        })
+    }
+}

@@ -1,0 +1,228 @@
+//! The control plane of the model: kube-controller-manager and the targets of a fence.
+
+use std::time::Duration;
+
+use kelpie_core::Time;
+use kelpie_core::prober::fence::{
+    Call, Observed, RecordedSetting, Reply, ResourceVersion, Step, TargetObject,
+};
+use kelpie_core::prober::{FlowRule, ResourceRef, Setting, Target};
+
+use super::node::ModelNode;
+use super::seconds;
+
+/// The time in seconds from the scale-down of a Deployment to the end of its pod.
+const POD_SHUTDOWN: f64 = 2.0;
+const KUBE_CONTROLLER_MANAGER: usize = 2;
+
+/// Returns the targets as Gardener configures them, with kube-controller-manager last.
+pub fn gardener_targets() -> Vec<Target> {
+    let level = |level| FlowRule {
+        level,
+        ..FlowRule::default()
+    };
+    let target = |name: &str, optional, down, up| Target {
+        is_deadline_target: name == "kube-controller-manager",
+        optional,
+        down: level(down),
+        up: level(up),
+        ..Target::new(ResourceRef {
+            api_version: "apps/v1".into(),
+            kind: "Deployment".into(),
+            name: name.into(),
+        })
+    };
+    vec![
+        target("machine-controller-manager", false, 0, 1),
+        target("cluster-autoscaler", true, 0, 2),
+        target("kube-controller-manager", false, 1, 0),
+    ]
+}
+
+/// The targets as the API server stores them; `None` if the object does not exist.
+pub struct Targets(pub Vec<Option<StoredTarget>>);
+
+#[derive(Clone, Debug, PartialEq)]
+pub struct StoredTarget {
+    pub present: TargetObject,
+    version: u64,
+    scaled_at: Time,
+    effective_before: Setting,
+}
+
+impl StoredTarget {
+    pub fn with_replicas(replicas: u32) -> Self {
+        let version = ResourceVersion::new("1");
+        Self {
+            present: TargetObject::running(Setting(replicas), version),
+            version: 1,
+            scaled_at: Time::MIN,
+            effective_before: Setting(replicas),
+        }
+    }
+
+    /// Changes the resource version, as any write does.
+    pub fn touch(&mut self) {
+        self.version += 1;
+        self.present.version = ResourceVersion::new(&self.version.to_string());
+    }
+
+    /// Sets the replicas, as any client may.
+    pub fn scale(&mut self, replicas: u32, now: Time) {
+        self.effective_before = self.present.setting;
+        self.present.setting = Setting(replicas);
+        self.scaled_at = now;
+        self.touch();
+    }
+
+    fn effective(&self, now: Time) -> Setting {
+        let settled = now.since(self.scaled_at) >= seconds(POD_SHUTDOWN);
+        if settled {
+            self.present.setting
+        } else {
+            self.effective_before
+        }
+    }
+}
+
+impl Targets {
+    pub fn gardener() -> Self {
+        Self(
+            (0..3)
+                .map(|_| Some(StoredTarget::with_replicas(1)))
+                .collect(),
+        )
+    }
+
+    /// Carries a step out as the API server would. Asserts the invariants of a fence on every
+    /// write.
+    pub fn apply(&mut self, step: &Step, now: Time) -> Reply {
+        let Some(object) = &mut self.0[step.target.0] else {
+            return Reply::Read(Observed::Missing);
+        };
+        let based_on = match &step.call {
+            Call::Read => {
+                let effective = object.effective(now);
+                return Reply::Read(Observed::Present(TargetObject {
+                    effective,
+                    ..object.present.clone()
+                }));
+            }
+            Call::WriteRecord(write) => write.version(),
+            Call::Fence(scale) => scale.version(),
+            Call::Restore(scale) => scale.version(),
+            Call::DropMarker(drop) => drop.version(),
+        };
+        if *based_on != object.present.version {
+            return Reply::Conflict;
+        }
+        match &step.call {
+            Call::WriteRecord(write) => {
+                assert_eq!(
+                    write.setting(),
+                    object.present.setting,
+                    "the record differs from the replicas"
+                );
+                object.present.marked = true;
+                object.present.recorded = RecordedSetting::Value(write.setting());
+                object.touch();
+            }
+            Call::DropMarker(_) => {
+                object.present.marked = false;
+                object.touch();
+            }
+            Call::Fence(scale) => {
+                let record = (object.present.marked, object.present.recorded);
+                let expected = (true, RecordedSetting::Value(object.present.setting));
+                assert_eq!(record, expected, "scaled down without a record");
+                assert_eq!(scale.recorded(), object.present.setting);
+                assert!(
+                    scale.setting() < object.present.setting,
+                    "scaled down to more replicas"
+                );
+                object.scale(scale.setting().0, now);
+            }
+            Call::Restore(scale) => {
+                assert!(object.present.marked, "scaled up without a marker");
+                assert!(
+                    scale.setting() > object.present.setting,
+                    "scaled up to fewer replicas"
+                );
+                object.scale(scale.setting().0, now);
+            }
+            Call::Read => {}
+        }
+        Reply::Written(object.present.version.clone())
+    }
+
+    fn kcm(&self) -> &StoredTarget {
+        self.0[KUBE_CONTROLLER_MANAGER].as_ref().unwrap()
+    }
+
+    pub fn kcm_runs(&self, now: Time) -> bool {
+        let kcm = self.kcm();
+        kcm.present.setting > Setting(0) || now.since(kcm.scaled_at) < seconds(POD_SHUTDOWN)
+    }
+
+    pub fn kcm_fenced_at(&self) -> Option<Time> {
+        let kcm = self.kcm();
+        (kcm.present.setting == Setting(0)).then_some(kcm.scaled_at)
+    }
+}
+
+/// The node lifecycle controller of kube-controller-manager.
+pub struct ModelNodeController {
+    grace: Duration,
+    health: Vec<NodeHealth>,
+}
+
+#[derive(Clone, Copy)]
+struct NodeHealth {
+    at: Option<Time>,
+    value: Time,
+    unknown: bool,
+}
+
+impl ModelNodeController {
+    pub fn new(nodes: usize, grace: f64) -> Self {
+        let health = NodeHealth {
+            at: None,
+            value: Time::MIN,
+            unknown: false,
+        };
+        Self {
+            grace: seconds(grace),
+            health: vec![health; nodes],
+        }
+    }
+
+    /// Stops the process, which loses its state.
+    pub fn stop(&mut self) {
+        for health in &mut self.health {
+            health.at = None;
+        }
+    }
+
+    /// Checks all nodes and returns the number that turned Unknown.
+    pub fn tick(&mut self, now: Time, nodes: &[ModelNode]) -> u32 {
+        let mut turned_unknown = 0;
+        for (health, node) in self.health.iter_mut().zip(nodes) {
+            if !node.exists(now) {
+                continue;
+            }
+            let is_renewed = node.value != health.value;
+            let at = *health.at.get_or_insert(now);
+            if is_renewed {
+                *health = NodeHealth {
+                    at: Some(now),
+                    value: node.value,
+                    unknown: false,
+                };
+            } else if !health.unknown && now > at.after(self.grace) {
+                health.unknown = true;
+                turned_unknown += 1;
+            }
+        }
+        turned_unknown
+    }
+}

@@ -1,0 +1,51 @@
+//! Fails if the raft loop is stuck. [`crate::raft_progress`] distinguishes that from a lost quorum.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use kelpie_health::{CheckResult, FailureReason, HealthCheck};
+use tokio::join;
+use tokio::time::{Instant, timeout};
+
+use crate::EtcdMetrics;
+use crate::raft_progress::stuck_for;
+use crate::shared_calls::SharedCalls;
+
+pub(crate) struct RaftLoop {
+    pub(crate) calls: Arc<SharedCalls>,
+    pub(crate) election_timeout: Duration,
+    /// Maximum time to wait for responses. Later responses are still recorded when they arrive.
+    pub(crate) timeout: Duration,
+}
+
+impl HealthCheck for RaftLoop {
+    async fn run(&self) -> CheckResult {
+        let SharedCalls { max_age, .. } = *self.calls;
+        let calling = async {
+            join!(
+                self.calls.read_index.get(max_age),
+                self.calls.status.get(max_age)
+            )
+        };
+        // Both calls record their results in `raft_progress`, now or after this timeout.
+        let calling = self.calls.unless_defrag(calling);
+        let _ = timeout(self.timeout / 2, calling).await;
+        let stalled = self.calls.stalled_for(Instant::now());
+        let no_snapshot = EtcdMetrics::default();
+        if stuck_for(stalled, self.election_timeout, false, Some(&no_snapshot)).is_none() {
+            return Ok(());
+        }
+        // The loop seems stuck. The metrics show whether there is another explanation.
+        let metrics = timeout(self.timeout / 2, self.calls.metrics_within(max_age)).await;
+        let metrics = metrics.ok().flatten();
+        let defrag = self.calls.was_defragmenting();
+        match stuck_for(stalled, self.election_timeout, defrag, metrics.as_ref()) {
+            None => Ok(()),
+            Some(stuck) => Err(FailureReason::of(format_args!(
+                "raft loop stuck: there is a leader, but for {}s no entry was committed or \
+                 applied and no linearizable read completed",
+                stuck.as_secs()
+            ))),
+        }
+    }
+}

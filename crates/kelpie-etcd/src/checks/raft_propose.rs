@@ -1,0 +1,26 @@
+//! Tests the write path. Disabled by default, because each proposal adds an entry to every voter's
+//! log.
+
+use std::time::Duration;
+
+use kelpie_health::{CheckResult, FailureReason, HealthCheck, SharedCall};
+
+use crate::EtcdError;
+
+/// Minimum interval between two proposals, however often the check runs.
+pub(crate) const INTERVAL: Duration = Duration::from_secs(30);
+
+pub(crate) struct RaftPropose(pub(crate) SharedCall<Result<(), EtcdError>>);
+
+impl HealthCheck for RaftPropose {
+    async fn run(&self) -> CheckResult {
+        let proposed = match self.0.last() {
+            Some((last, age)) if age < INTERVAL => last,
+            _ => self.0.get(INTERVAL).await,
+        };
+        match proposed.map_err(FailureReason::of)? {
+            Ok(()) | Err(EtcdError::Learner) => Ok(()),
+            Err(error) => Err(FailureReason::of(error)),
+        }
+    }
+}

@@ -1,0 +1,190 @@
+//! The gRPC connection to a member.
+
+use std::error::Error;
+use std::fmt;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use kelpie_net::{Alpn, ConnectError, HyperStream, TlsFault, TlsFaultRecorder, connect};
+use tokio::time::{Instant, timeout};
+use tonic::Status;
+use tonic::transport::{Channel, Endpoint};
+use tower::service_fn;
+
+use crate::EtcdError;
+use crate::boot::BootTracker;
+use crate::client::member_url::MemberUrl;
+use crate::client::tls_credentials::TlsCredentials;
+
+/// Time limit of a connection attempt, including the TLS handshake. A booting member accepts TCP
+/// and stays silent. Callers have earlier deadlines.
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// The reason why a connection failed. tonic passes it on as the source of a status.
+#[derive(Debug)]
+struct ConnectFailure(EtcdError);
+
+impl fmt::Display for ConnectFailure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+impl Error for ConnectFailure {}
+
+/// A gRPC channel to a member that also tracks whether the member has booted.
+#[derive(Clone)]
+pub(crate) struct MemberChannel {
+    pub(crate) channel: Channel,
+    pub(crate) boot: Arc<Mutex<BootTracker>>,
+    /// The fault with which TLS ended a connection since the last response. It is kept for all
+    /// calls that fail with the connection, not only for the first.
+    tls_fault: TlsFaultRecorder,
+    is_https: bool,
+}
+
+impl MemberChannel {
+    /// Creates a channel. It connects on first use, and again when the connection is lost.
+    pub(crate) fn new(tls: &TlsCredentials, url: &MemberUrl) -> Self {
+        let boot = Arc::new(Mutex::new(BootTracker::new(Instant::now())));
+        let tls_fault = TlsFaultRecorder::default();
+        Self {
+            channel: channel(tls, url, &boot, &tls_fault),
+            boot,
+            tls_fault,
+            is_https: url.is_https(),
+        }
+    }
+
+    /// Records that the member has responded.
+    pub(crate) fn record_answer(&self) {
+        let mut boot = self.boot.lock().unwrap_or_else(PoisonError::into_inner);
+        boot.record_answer();
+        self.tls_fault.clear();
+    }
+
+    /// Converts a status of tonic, which is a response of the server or a connection error.
+    pub(crate) fn error(&self, status: &Status) -> EtcdError {
+        match from_status(status) {
+            EtcdError::ConnectionLost(cause) => self.connection_lost(cause),
+            error => error,
+        }
+    }
+
+    /// A connection that never worked is more likely a problem of the probe than of etcd.
+    fn connection_lost(&self, cause: String) -> EtcdError {
+        if let Some(fault) = self.tls_fault.fault() {
+            return EtcdError::Misconfigured(fault.to_string());
+        }
+        let boot = self.boot.lock().unwrap_or_else(PoisonError::into_inner);
+        match (boot.has_answered(), self.is_https) {
+            (true, _) => EtcdError::ConnectionLost(cause),
+            (false, true) => EtcdError::Misconfigured(format!(
+                "the server closed the connection ({cause}): it may require another client \
+                 certificate (--cert), or plain HTTP (http://)"
+            )),
+            (false, false) => EtcdError::Misconfigured(format!(
+                "the server closed the connection ({cause}): it may require TLS (https:// and \
+                 --cacert)"
+            )),
+        }
+    }
+}
+
+fn channel(
+    tls: &TlsCredentials,
+    url: &MemberUrl,
+    boot: &Arc<Mutex<BootTracker>>,
+    tls_fault: &TlsFaultRecorder,
+) -> Channel {
+    let (tls, boot, tls_fault) = (tls.clone(), Arc::clone(boot), tls_fault.clone());
+    // The connector below resolves the name and does TLS, so tonic sees plain HTTP.
+    let endpoint = http_endpoint(url.authority());
+    let url = url.clone();
+    let connected = Arc::new(AtomicBool::new(false));
+    let connector = service_fn(move |_| {
+        // tonic reconnects after the server has ended an established connection. An attempt that
+        // never succeeded does not prove that.
+        if connected.swap(false, Ordering::Relaxed) {
+            record_gone(&boot);
+        }
+        let (tls, url, tls_fault) = (tls.clone(), url.clone(), tls_fault.clone());
+        let (boot, connected) = (Arc::clone(&boot), Arc::clone(&connected));
+        async move {
+            let stream = open_stream(&tls, &url, tls_fault).await;
+            match &stream {
+                Ok(_) => connected.store(true, Ordering::Relaxed),
+                Err(ConnectFailure(EtcdError::ConnectionRefused)) => record_gone(&boot),
+                Err(_) => {}
+            }
+            stream
+        }
+    });
+    endpoint.connect_with_connector_lazy(connector)
+}
+
+fn http_endpoint(authority: &str) -> Endpoint {
+    let uri = tonic::codegen::http::Uri::builder()
+        .scheme("http")
+        .authority(authority)
+        .path_and_query("/");
+    // The authority of a `MemberUrl` is valid, so this cannot fail.
+    Endpoint::from(uri.build().unwrap_or_default())
+}
+
+fn record_gone(boot: &Mutex<BootTracker>) {
+    let mut boot = boot.lock().unwrap_or_else(PoisonError::into_inner);
+    boot.record_gone(Instant::now());
+}
+
+async fn open_stream(
+    tls: &TlsCredentials,
+    url: &MemberUrl,
+    tls_fault: TlsFaultRecorder,
+) -> Result<HyperStream, ConnectFailure> {
+    let endpoint = tls.endpoint(url, Alpn::Http2).map_err(ConnectFailure)?;
+    match timeout(CONNECT_TIMEOUT, connect(&endpoint)).await {
+        Ok(Ok(stream)) => Ok(stream.with_fault_recorder(tls_fault).into_hyper()),
+        Ok(Err(error)) => Err(ConnectFailure(from_connect_error(&error))),
+        Err(_) => Err(ConnectFailure(EtcdError::NoResponse)),
+    }
+}
+
+/// Converts a connection error. Only a refused connection is evidence about etcd.
+pub(crate) fn from_connect_error(error: &ConnectError) -> EtcdError {
+    match error {
+        ConnectError::Refused { .. } => EtcdError::ConnectionRefused,
+        // A process that exits closes the connections that it has not served yet.
+        ConnectError::Tls {
+            fault: TlsFault::Closed,
+            ..
+        } => EtcdError::ConnectionLost(error.to_string()),
+        ConnectError::Resolve { .. }
+        | ConnectError::Unreachable { .. }
+        | ConnectError::Tls { .. } => EtcdError::Misconfigured(error.to_string()),
+    }
+}
+
+fn from_status(status: &Status) -> EtcdError {
+    let Some(source) = status.source() else {
+        return EtcdError::from_status(status);
+    };
+    let mut next = Some(source);
+    while let Some(error) = next {
+        if let Some(ConnectFailure(error)) = error.downcast_ref() {
+            return error.clone();
+        }
+        next = error.source();
+    }
+    EtcdError::ConnectionLost(root_cause(source))
+}
+
+/// Returns the text of the innermost error. The outer errors only announce it.
+fn root_cause(error: &(dyn Error + 'static)) -> String {
+    let mut error = error;
+    while let Some(source) = error.source() {
+        error = source;
+    }
+    error.to_string()
+}

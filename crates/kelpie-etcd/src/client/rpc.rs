@@ -1,0 +1,72 @@
+//! One gRPC call.
+
+use prost::Message;
+use secrecy::{ExposeSecret, SecretString};
+use tonic::client::Grpc;
+use tonic::codegen::http::uri::PathAndQuery;
+use tonic::metadata::{Ascii, MetadataValue};
+use tonic::{Request, Status};
+use tonic_prost::ProstCodec;
+
+use crate::EtcdError;
+use crate::client::channel::MemberChannel;
+
+/// Maximum size of a response. etcd's are small, but another server may listen there.
+const MAX_RESPONSE: usize = 1024 * 1024;
+
+/// Makes a call fail early on a member without a leader, through the metadata `hasleader`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum RequireLeader {
+    /// The member answers without its cluster.
+    No,
+    /// The call fails at once if the member knows no leader.
+    Yes,
+}
+
+impl MemberChannel {
+    /// Makes one call, without retries.
+    pub(crate) async fn call<Q, A>(
+        &self,
+        path: &'static str,
+        message: Q,
+        leader: RequireLeader,
+        token: Option<&SecretString>,
+    ) -> Result<A, EtcdError>
+    where
+        Q: Message + 'static,
+        A: Message + Default + 'static,
+    {
+        let mut request = Request::new(message);
+        let metadata = request.metadata_mut();
+        if leader == RequireLeader::Yes {
+            metadata.insert("hasleader", MetadataValue::from_static("true"));
+        }
+        if let Some(token) = token {
+            let value = token.expose_secret().parse::<MetadataValue<Ascii>>();
+            let mut value =
+                value.map_err(|_| EtcdError::NotEtcd("the auth token is not ASCII text".into()))?;
+            value.set_sensitive(true);
+            metadata.insert("token", value);
+        }
+        let mut grpc = Grpc::new(self.channel.clone()).max_decoding_message_size(MAX_RESPONSE);
+        let response = match grpc.ready().await {
+            Ok(()) => {
+                let path = PathAndQuery::from_static(path);
+                let codec = ProstCodec::<Q, A>::default();
+                grpc.unary(request, path, codec).await
+            }
+            Err(error) => Err(Status::from_error(error.into())),
+        };
+        let result = match response {
+            Ok(response) => Ok(response.into_inner()),
+            Err(status) => Err(self.error(&status)),
+        };
+        if result
+            .as_ref()
+            .map_or_else(EtcdError::is_response, |_| true)
+        {
+            self.record_answer();
+        }
+        result
+    }
+}

@@ -1,0 +1,145 @@
+//! A healthy member, and the calls that probing it costs.
+
+use std::time::Duration;
+
+use futures_util::future::join_all;
+use kelpie_etcd::{EtcdError, EtcdVersion, MemberStatus};
+use kelpie_health::CheckGroup;
+
+use crate::fixture::{Fixture, HEALTHY, Scripted};
+
+#[tokio::test(start_paused = true)]
+async fn healthy_member_is_live_and_ready() {
+    let fixture = Fixture::new();
+    assert_eq!(fixture.livez().await, "ok");
+    assert_eq!(fixture.readyz().await, "ok");
+    assert_eq!(fixture.gauge("kelpie_etcd_probe_misconfigured"), "0");
+}
+
+#[tokio::test(start_paused = true)]
+async fn checks_have_a_fixed_order() {
+    let fixture = Fixture::new();
+    let names = async |group| {
+        let report = fixture.health.probe(group).await;
+        let names = report.checks.iter().map(|check| check.name.to_string());
+        names.collect::<Vec<_>>()
+    };
+    assert_eq!(names(CheckGroup::Livez).await, ["serializable_read"]);
+    assert_eq!(
+        names(CheckGroup::Readyz).await,
+        [
+            "serializable_read",
+            "data_corruption",
+            "read_index",
+            "defragmentation",
+            "non_learner",
+            "raft_loop"
+        ]
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn concurrent_probes_share_their_calls() {
+    let fixture = Fixture::new();
+    let probes = (0..50).map(|_| fixture.readyz());
+    assert!(join_all(probes).await.iter().all(|answer| answer == "ok"));
+    for call in ["read", "status", "read_index", "metrics"] {
+        assert_eq!(fixture.member.calls(call), 1, "{call}");
+    }
+    for call in ["ping", "propose", "linearizable_read", "leader_commit"] {
+        assert_eq!(fixture.member.calls(call), 0, "{call}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn fast_livez_makes_one_call() {
+    let fixture = Fixture::new();
+    assert_eq!(fixture.livez().await, "ok");
+    assert_eq!(fixture.member.calls("read"), 1);
+    for call in ["status", "read_index", "metrics", "ping"] {
+        assert_eq!(fixture.member.calls(call), 0, "{call}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn read_index_on_v34_is_a_read() {
+    let fixture = Fixture::new();
+    fixture.member.change(|script| {
+        let version = Some(EtcdVersion(3, 4));
+        script.status = Scripted::Returns(MemberStatus { version, ..HEALTHY });
+    });
+    assert_eq!(fixture.readyz().await, "ok");
+    assert_eq!(fixture.member.calls("read_index"), 0);
+    assert_eq!(fixture.member.calls("linearizable_read"), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn status_reveals_alarms_and_learners() {
+    let fixture = Fixture::new();
+    let status = |status| {
+        fixture
+            .member
+            .change(|script| script.status = Scripted::Returns(status));
+    };
+    status(MemberStatus {
+        is_corrupt: true,
+        ..HEALTHY
+    });
+    assert_eq!(
+        fixture.readyz().await,
+        "data_corruption: alarm activated: CORRUPT"
+    );
+    assert_eq!(fixture.livez().await, "ok");
+
+    status(MemberStatus {
+        is_learner: true,
+        ..HEALTHY
+    });
+    let refused = |script: &mut crate::fixture::MemberScript| {
+        script.read_index = Scripted::Fails(EtcdError::Learner);
+        script.ping = Scripted::Fails(EtcdError::Learner);
+    };
+    fixture.member.change(refused);
+    assert_eq!(
+        fixture.readyz().await,
+        "non_learner: not supported for learner"
+    );
+    assert_eq!(fixture.livez().await, "ok");
+}
+
+#[tokio::test(start_paused = true)]
+async fn proposals_are_rate_limited() {
+    let fixture = Fixture::with(|options| options.checks.enable("raft_propose").unwrap());
+    assert_eq!(fixture.readyz_for(29).await, "ok");
+    assert_eq!(fixture.member.calls("propose"), 1);
+    assert_eq!(fixture.readyz_for(4).await, "ok");
+    assert_eq!(fixture.member.calls("propose"), 2);
+}
+
+#[tokio::test(start_paused = true)]
+async fn hanging_linearizable_read_fails() {
+    let fixture = Fixture::with(|options| options.checks.enable("linearizable_read").unwrap());
+    assert_eq!(fixture.readyz().await, "ok");
+    fixture
+        .member
+        .change(|script| script.linearizable_read = Scripted::Hangs);
+    tokio::time::sleep(Duration::from_secs(5)).await;
+    assert_eq!(fixture.readyz().await, "linearizable_read: timed out");
+}
+
+#[tokio::test(start_paused = true)]
+async fn slow_member_gets_no_extra_calls() {
+    let fixture = Fixture::new();
+    assert_eq!(fixture.readyz().await, "ok");
+    fixture.member.change(crate::fixture::MemberScript::silent);
+    let probes = join_all((0..50).map(|_| fixture.readyz()));
+    let resume = async {
+        tokio::time::sleep(Duration::from_millis(500)).await;
+        fixture.member.heal();
+    };
+    let (answers, ()) = tokio::join!(probes, resume);
+    assert!(answers.iter().all(|answer| answer == "ok"), "{answers:?}");
+    for call in ["read", "status", "read_index"] {
+        assert_eq!(fixture.member.calls(call), 2, "{call}");
+    }
+}

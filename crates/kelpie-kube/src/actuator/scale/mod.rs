@@ -1,0 +1,365 @@
+//! The actuator `scale`: replicas of any kind with a scale subresource.
+
+mod object;
+mod operation;
+mod resource;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+use futures_util::future;
+use kelpie_core::prober::fence::{
+    Call, DropMarker, Observed, Reply, ResourceVersion, TargetObject, WriteRecord,
+};
+use kelpie_core::prober::{ResourceRef, Setting};
+use kube::Client;
+use kube::api::{GetParams, ListParams, Patch, PatchParams};
+use kube::core::Request;
+use serde::de::DeserializeOwned;
+use serde_json::{Value, json};
+use tokio::time::timeout;
+
+use super::ActuatorError;
+use super::annotations::{MARKER_ANNOTATION, REPLICAS_ANNOTATION};
+use crate::client::{ApiError, suppress_logs};
+use crate::rbac::PolicyRule;
+pub use resource::ScaleResource;
+
+use object::{ScaleObject, ScalePage};
+use operation::ScaleOperation;
+use resource::{KindError, ScaleResources};
+
+/// The time limit of a call, unless the caller sets another one.
+const LIMIT: Duration = Duration::from_secs(30);
+/// Object and scale are read at the same time. They are read again this often if a write came in
+/// between.
+const ATTEMPTS: usize = 3;
+/// The number of objects on a page of a list: some MB.
+const PAGE: u32 = 500;
+/// A seed has far fewer control planes than fit on this many pages.
+const MOST_PAGES: usize = 40;
+
+/// Reads and scales targets. Each call is one request, or two at the same time, with one deadline
+/// and without retries.
+#[derive(Clone)]
+pub struct ScaleClient {
+    client: Client,
+    kinds: ScaleResources,
+    limit: Duration,
+}
+
+impl ScaleClient {
+    pub(crate) fn new(client: Client) -> Self {
+        Self {
+            client,
+            kinds: ScaleResources::default(),
+            limit: LIMIT,
+        }
+    }
+
+    /// Returns the same client on another connection. Discovered kinds are shared.
+    pub(crate) fn with_client(&self, client: Client) -> Self {
+        Self {
+            client,
+            ..self.clone()
+        }
+    }
+
+    /// Returns the same client with this time limit for each call.
+    #[must_use]
+    pub fn with_limit(&self, limit: Duration) -> Self {
+        Self {
+            limit,
+            ..self.clone()
+        }
+    }
+
+    /// Discovers the resource of a kind. The result is remembered.
+    pub async fn resolve(&self, resource: &ResourceRef) -> Result<ScaleResource, ActuatorError> {
+        let operation = ScaleOperation::new("find the kind of", "", resource);
+        self.bounded(operation, self.kind(operation)).await
+    }
+
+    /// Reads a target with its replicas and annotations.
+    pub async fn read(
+        &self,
+        namespace: &str,
+        target: &ResourceRef,
+    ) -> Result<Observed, ActuatorError> {
+        let operation = ScaleOperation::new("read", namespace, target);
+        match self.bounded(operation, self.read_object(operation)).await {
+            Ok(present) => Ok(Observed::Present(present)),
+            Err(ActuatorError::NotFound { .. }) => Ok(Observed::Missing),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Records the present replicas and sets the marker, in one patch that rests on the version
+    /// read.
+    pub async fn write_record(
+        &self,
+        namespace: &str,
+        target: &ResourceRef,
+        record: &WriteRecord,
+    ) -> Result<ResourceVersion, ActuatorError> {
+        let annotations = json!({
+            REPLICAS_ANNOTATION: record.setting().to_string(),
+            MARKER_ANNOTATION: "",
+        });
+        let operation = ScaleOperation::new("record the fence on", namespace, target);
+        self.annotate(operation, record.version(), &annotations)
+            .await
+    }
+
+    /// Drops the marker, in one patch that rests on the version that the restore made.
+    pub async fn drop_marker(
+        &self,
+        namespace: &str,
+        target: &ResourceRef,
+        drop: &DropMarker,
+    ) -> Result<ResourceVersion, ActuatorError> {
+        let annotations = json!({ MARKER_ANNOTATION: null });
+        let operation = ScaleOperation::new("drop the marker of", namespace, target);
+        self.annotate(operation, drop.version(), &annotations).await
+    }
+
+    /// Sets the replicas through the scale subresource. The write rests on `version`.
+    pub async fn scale(
+        &self,
+        namespace: &str,
+        target: &ResourceRef,
+        version: &ResourceVersion,
+        replicas: Setting,
+    ) -> Result<ResourceVersion, ActuatorError> {
+        let patch = json!({
+            "metadata": { "resourceVersion": version.as_str() },
+            "spec": { "replicas": replicas },
+        });
+        let operation = ScaleOperation::new("scale", namespace, target);
+        self.bounded(operation, self.patch(operation, Some("scale"), &patch))
+            .await
+    }
+
+    /// Performs a call of a fencing flow.
+    pub async fn perform(
+        &self,
+        namespace: &str,
+        target: &ResourceRef,
+        call: &Call,
+    ) -> Result<Reply, ActuatorError> {
+        let written = match call {
+            Call::Read => return self.read(namespace, target).await.map(Reply::Read),
+            Call::WriteRecord(record) => self.write_record(namespace, target, record).await,
+            Call::Fence(write) => {
+                let (version, replicas) = (write.version(), write.setting());
+                self.scale(namespace, target, version, replicas).await
+            }
+            Call::Restore(write) => {
+                let (version, replicas) = (write.version(), write.setting());
+                self.scale(namespace, target, version, replicas).await
+            }
+            Call::DropMarker(drop) => self.drop_marker(namespace, target, drop).await,
+        };
+        match written {
+            Ok(version) => Ok(Reply::Written(version)),
+            Err(ActuatorError::Conflict { .. }) => Ok(Reply::Conflict),
+            Err(error) => Err(error),
+        }
+    }
+
+    async fn annotate(
+        &self,
+        operation: ScaleOperation<'_>,
+        version: &ResourceVersion,
+        annotations: &Value,
+    ) -> Result<ResourceVersion, ActuatorError> {
+        let patch = json!({
+            "metadata": { "resourceVersion": version.as_str(), "annotations": annotations },
+        });
+        self.bounded(operation, self.patch(operation, None, &patch))
+            .await
+    }
+
+    async fn patch(
+        &self,
+        operation: ScaleOperation<'_>,
+        subresource: Option<&str>,
+        patch: &Value,
+    ) -> Result<ResourceVersion, ActuatorError> {
+        let kind = self.kind(operation).await?;
+        let request = Request::new(kind.path(operation.namespace));
+        let (name, how) = (&operation.target.name, PatchParams::default());
+        let patch = Patch::Merge(patch);
+        let request = match subresource {
+            None => request.patch(name, &how, &patch),
+            Some(subresource) => request.patch_subresource(subresource, name, &how, &patch),
+        };
+        let answer = self.send(operation, request).await?;
+        Ok(answer.version())
+    }
+
+    async fn read_object(
+        &self,
+        operation: ScaleOperation<'_>,
+    ) -> Result<TargetObject, ActuatorError> {
+        let kind = self.kind(operation).await?;
+        let request = Request::new(kind.path(operation.namespace));
+        let (name, how) = (&operation.target.name, GetParams::default());
+        if kind.has_plain_counts {
+            let object = self.send(operation, request.get(name, &how)).await?;
+            return Ok(object.to_target());
+        }
+        for _ in 0..ATTEMPTS {
+            let object = self.send(operation, request.get(name, &how));
+            let scale = self.send(operation, request.get_subresource("scale", name));
+            let (object, scale) = future::try_join(object, scale).await?;
+            // Both must be of one version, or the replicas and the record do not belong together.
+            if object.version() == scale.version() {
+                // A Scale omits zero.
+                let replicas = scale.count("/spec/replicas").unwrap_or(Setting(0));
+                let ready = object.ready().or_else(|| scale.count("/status/replicas"));
+                return Ok(object.to_target_with(replicas, ready.unwrap_or(Setting(0))));
+            }
+        }
+        let reason = "it keeps changing".into();
+        Err(operation.failed(ApiError::Unavailable(reason), self.limit))
+    }
+
+    async fn kind(&self, operation: ScaleOperation<'_>) -> Result<ScaleResource, ActuatorError> {
+        let found = self.kinds.find(&self.client, operation.target).await;
+        found.map_err(|error| match error {
+            KindError::Unknown => ActuatorError::UnknownKind {
+                what: operation.what(),
+                kind: operation.target.kind.clone(),
+                api_version: operation.target.api_version.clone(),
+            },
+            KindError::NotScalable => ActuatorError::NotScalable {
+                what: operation.what(),
+            },
+            KindError::Api(error) => operation.failed(error, self.limit),
+        })
+    }
+
+    /// Lists the targets of this name by namespace; `None` if a list of their kind does not show
+    /// the replicas.
+    pub(super) async fn list(
+        &self,
+        target: &ResourceRef,
+    ) -> Result<Option<BTreeMap<String, TargetObject>>, ActuatorError> {
+        let operation = ScaleOperation::new("list all", "", target);
+        let kind = self.kind(operation).await?;
+        if !kind.has_plain_counts {
+            return Ok(None);
+        }
+        let request = Request::new(kind.path_of_all());
+        let name = format!("metadata.name={}", target.name);
+        let mut how = ListParams::default().fields(&name).limit(PAGE);
+        let mut found = BTreeMap::new();
+        for _ in 0..MOST_PAGES {
+            let page: ScalePage = self.request(operation, request.list(&how)).await?;
+            let objects = page.items.iter();
+            found.extend(objects.map(|object| (object.namespace().to_owned(), object.to_target())));
+            match page.rest() {
+                Some(rest) => how = how.continue_token(rest),
+                None => return Ok(Some(found)),
+            }
+        }
+        let reason = format!("there are more than {MOST_PAGES} pages of them");
+        Err(operation.failed(ApiError::Unavailable(reason), self.limit))
+    }
+
+    async fn send(
+        &self,
+        operation: ScaleOperation<'_>,
+        request: Result<http::Request<Vec<u8>>, kube::core::request::Error>,
+    ) -> Result<ScaleObject, ActuatorError> {
+        let object: ScaleObject = self.request(operation, request).await?;
+        // A write with an empty version would overwrite changes by others.
+        if object.version().as_str().is_empty() {
+            let reason = "a response without resourceVersion".into();
+            return Err(operation.failed(ApiError::Unavailable(reason), self.limit));
+        }
+        Ok(object)
+    }
+
+    async fn request<T: DeserializeOwned>(
+        &self,
+        operation: ScaleOperation<'_>,
+        request: Result<http::Request<Vec<u8>>, kube::core::request::Error>,
+    ) -> Result<T, ActuatorError> {
+        let failed = |error| operation.failed(error, self.limit);
+        let request = request.map_err(|error| failed(ApiError::Unavailable(error.to_string())))?;
+        let answer = suppress_logs(self.client.request(request)).await;
+        answer.map_err(|error| {
+            let error = ApiError::from(&error);
+            if error == ApiError::NotFound {
+                self.kinds.forget(operation.target);
+            }
+            failed(error)
+        })
+    }
+
+    async fn bounded<T>(
+        &self,
+        operation: ScaleOperation<'_>,
+        call: impl Future<Output = Result<T, ActuatorError>>,
+    ) -> Result<T, ActuatorError> {
+        let done = timeout(self.limit, call).await;
+        done.unwrap_or_else(|_| Err(operation.failed(ApiError::TimedOut, self.limit)))
+    }
+}
+
+/// Returns the permissions that scaling these resources needs.
+pub(super) fn policy_rules<'a>(
+    resources: impl IntoIterator<Item = &'a ResourceRef>,
+    namespace: Option<&str>,
+) -> Vec<PolicyRule> {
+    // Objects that all clusters have are read together.
+    let verbs: &[&str] = match namespace {
+        None => &["get", "list", "patch"],
+        Some(_) => &["get", "patch"],
+    };
+    let kinds: BTreeSet<(String, String)> = resources.into_iter().map(group_and_plural).collect();
+    let rules = kinds.iter().flat_map(|(group, plural)| {
+        let kind = (group.as_str(), plural.as_str());
+        let reason = "reading the targets, and recording their replicas";
+        let object = PolicyRule::new(verbs, kind, reason).in_namespace(namespace);
+        let reason = "fencing and restoring: setting the replicas";
+        let scale = PolicyRule::new(&["get", "patch"], kind, reason);
+        [object, scale.subresource("scale").in_namespace(namespace)]
+    });
+    rules.collect()
+}
+
+fn group_and_plural(resource: &ResourceRef) -> (String, String) {
+    let group = resource.api_version.rsplit_once('/');
+    let group = group.map_or("", |(group, _)| group);
+    (group.to_owned(), plural(&resource.kind))
+}
+
+/// Guesses the plural as Kubernetes does. It is right for every built-in kind that can be scaled.
+fn plural(kind: &str) -> String {
+    let kind = kind.to_ascii_lowercase();
+    match kind.strip_suffix('y') {
+        Some(stem) => format!("{stem}ies"),
+        None if kind.ends_with('s') => format!("{kind}es"),
+        None => format!("{kind}s"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn plurals_of_kinds() {
+        for (kind, resource) in [
+            ("Deployment", "deployments"),
+            ("StatefulSet", "statefulsets"),
+            ("Proxy", "proxies"),
+            ("Redis", "redises"),
+        ] {
+            assert_eq!(plural(kind), resource);
+        }
+    }
+}

@@ -1,0 +1,163 @@
+//! Finds the API server's configuration and builds the clients.
+
+use std::env;
+use std::path::Path;
+use std::time::Duration;
+
+use http::header::{HeaderValue, USER_AGENT};
+use kube::client::ClientBuilder;
+use kube::config::{KubeConfigOptions, Kubeconfig};
+use kube::{Client, Config};
+use tower::timeout::TimeoutLayer;
+
+use super::in_process::InProcess;
+use super::rate_limit::RateLimit;
+use super::response_counter::ResponseCounter;
+use super::{ClientError, ClientOptions};
+
+pub(super) const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
+const WRITE_TIMEOUT: Duration = Duration::from_secs(30);
+/// The API server itself gives up on a request after this time.
+const ROUTINE_TIMEOUT: Duration = Duration::from_mins(1);
+/// Longer than a healthy watch can be idle, so that only lists run into it.
+const ROUTINE_READ_TIMEOUT: Duration = Duration::from_secs(75);
+/// A connection that was idle for this long is not used for a fence. A new connection costs a
+/// millisecond; one that died unnoticed costs the whole deadline.
+pub(super) const FENCING_READ_TIMEOUT: Duration = Duration::from_secs(30);
+
+/// The kubelet sets this variable in every pod.
+const IN_CLUSTER_ENV: &str = "KUBERNETES_SERVICE_HOST";
+
+/// A placeholder that keeps the library from taking a proxy from the environment.
+const NO_PROXY: &str = "http://proxy.invalid";
+
+/// Builds the routine client and the fencing client. `counter` counts the responses of both.
+pub(super) async fn connect(
+    role: &'static str,
+    options: &ClientOptions,
+    counter: &ResponseCounter,
+) -> Result<(Client, Client), ClientError> {
+    let mut config = infer_config(role, options.kubeconfig.as_deref()).await?;
+    let agent = HeaderValue::from_str(&options.user_agent);
+    let agent = agent.map_err(|_| ClientError::Setup {
+        role,
+        reason: "the user agent contains characters that are not allowed in a header".into(),
+    })?;
+    config.headers.push((USER_AGENT, agent));
+    // A hidden retry would delay the caller, which has its own deadline and retries.
+    config.default_retry = false;
+    config.connect_timeout = Some(CONNECT_TIMEOUT);
+    config.write_timeout = Some(WRITE_TIMEOUT);
+    config.reset_reader_on_write = true;
+
+    config.read_timeout = Some(ROUTINE_READ_TIMEOUT);
+    let routine = ClientBuilder::try_from(config.clone()).map_err(|error| setup(role, &error))?;
+    config.read_timeout = Some(FENCING_READ_TIMEOUT);
+    let fencing = ClientBuilder::try_from(config).map_err(|error| setup(role, &error))?;
+    let limit = RateLimit::new(options.qps, options.burst);
+    Ok((
+        routine
+            .with_layer(&routine_timeout())
+            .with_layer(counter)
+            .with_layer(&limit)
+            .build(),
+        fencing.with_layer(counter).build(),
+    ))
+}
+
+/// Builds the same two clients for an API server in this process, with the rate limits that
+/// Gardener sets.
+pub(super) fn in_process(server: &InProcess, counter: &ResponseCounter) -> (Client, Client) {
+    const QPS: f32 = 20.0;
+    const BURST: u32 = 100;
+    let client = || ClientBuilder::new(server.clone(), "default");
+    let limit = RateLimit::new(QPS, BURST);
+    (
+        client()
+            .with_layer(&routine_timeout())
+            .with_layer(counter)
+            .with_layer(&limit)
+            .build(),
+        client().with_layer(counter).build(),
+    )
+}
+
+/// The timeout of a routine request. It starts after the rate limiter has let the request through.
+fn routine_timeout() -> TimeoutLayer {
+    TimeoutLayer::new(ROUTINE_TIMEOUT)
+}
+
+fn setup(role: &'static str, error: &kube::Error) -> ClientError {
+    ClientError::Setup {
+        role,
+        reason: error.to_string(),
+    }
+}
+
+/// Tries `--kubeconfig`, `$KUBECONFIG`, the pod's service account and `~/.kube/config`, in that
+/// order.
+async fn infer_config(role: &'static str, path: Option<&Path>) -> Result<Config, ClientError> {
+    let invalid = |source: &str, error: &dyn std::error::Error| ClientError::Kubeconfig {
+        role,
+        origin: source.to_owned(),
+        reason: error.to_string(),
+    };
+    if let Some(path) = path {
+        let origin = path.display().to_string();
+        let kubeconfig = Kubeconfig::read_from(path).map_err(|error| invalid(&origin, &error))?;
+        return resolve(role, kubeconfig, &origin).await;
+    }
+    let origin = "$KUBECONFIG";
+    if let Some(kubeconfig) = Kubeconfig::from_env().map_err(|error| invalid(origin, &error))? {
+        return resolve(role, kubeconfig, origin).await;
+    }
+    if env::var_os(IN_CLUSTER_ENV).is_some() {
+        let origin = "the service account of this pod";
+        return Config::incluster().map_err(|error| invalid(origin, &error));
+    }
+    let origin = "~/.kube/config";
+    let kubeconfig = Kubeconfig::read().map_err(|error| invalid(origin, &error))?;
+    resolve(role, kubeconfig, origin).await
+}
+
+async fn resolve(
+    role: &'static str,
+    mut kubeconfig: Kubeconfig,
+    origin: &str,
+) -> Result<Config, ClientError> {
+    let invalid = |reason: String| ClientError::Kubeconfig {
+        role,
+        origin: origin.to_owned(),
+        reason,
+    };
+    if proxy(&kubeconfig).is_some() {
+        // The URL is not shown: it may contain a password.
+        let reason =
+            format!("it names a proxy (proxy-url), but connections to the {role} must be direct");
+        return Err(invalid(reason));
+    }
+    // If a kubeconfig names no proxy, the library takes one from the environment, which is meant
+    // for other programs. The placeholder prevents that and is removed again below.
+    for named in &mut kubeconfig.clusters {
+        if let Some(cluster) = &mut named.cluster {
+            cluster.proxy_url = Some(NO_PROXY.into());
+        }
+    }
+    let options = KubeConfigOptions::default();
+    let config = Config::from_custom_kubeconfig(kubeconfig, &options).await;
+    let mut config = config.map_err(|error| invalid(error.to_string()))?;
+    config.proxy_url = None;
+    Ok(config)
+}
+
+/// Returns the proxy of the current context's cluster.
+fn proxy(kubeconfig: &Kubeconfig) -> Option<&str> {
+    let current = kubeconfig.current_context.as_deref()?;
+    let mut contexts = kubeconfig.contexts.iter();
+    let context = contexts.find(|context| context.name == current)?;
+    let name = &context.context.as_ref()?.cluster;
+    let mut clusters = kubeconfig.clusters.iter();
+    let cluster = clusters.find(|cluster| cluster.name == *name)?;
+    let url = cluster.cluster.as_ref()?.proxy_url.as_deref();
+    url.filter(|url| !url.is_empty())
+}

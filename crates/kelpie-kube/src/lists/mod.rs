@@ -1,0 +1,192 @@
+//! Lists of leases and nodes, decoded item by item and with limits.
+//!
+//! A [`Decoder`] takes a body in chunks and passes each item to a [`List`], which keeps the fields
+//! that are used. So a response takes the memory of one item and of the compact result, never of
+//! the whole body. `protobuf` and `json` find the items; `lease` and `node` decode one. An
+//! incomplete list is an error: no decision is made on a part of a list.
+
+mod json;
+mod lease;
+mod name;
+mod node;
+mod protobuf;
+
+pub use lease::LeaseList;
+pub use node::NodeList;
+
+use json::JsonScanner;
+use protobuf::ProtobufScanner;
+
+const PROTOBUF: &str = "application/vnd.kubernetes.protobuf";
+const JSON: &str = "application/json";
+
+/// The `Accept` header of a list request, preferred encoding first.
+pub(crate) const ACCEPT: &str = "application/vnd.kubernetes.protobuf, application/json";
+
+/// The maximum size of the list's metadata and of each key.
+const MAX_METADATA_BYTES: usize = 64 * 1024;
+
+/// The reason why a body is not a valid list.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum ListError {
+    /// A limit is exceeded.
+    #[error("{what} is more than {limit}")]
+    TooLarge {
+        /// The limited quantity with its unit, such as "the number of items".
+        what: &'static str,
+        /// The limit that is exceeded.
+        limit: usize,
+    },
+    /// The body is malformed, or is not the expected list.
+    #[error("{0}")]
+    Malformed(String),
+    /// The list has further pages, although the request had no page size.
+    #[error("the list is only the first page of several, although no page size was requested")]
+    Partial,
+}
+
+/// The limits of a list.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ListLimits {
+    /// The maximum size of the body in bytes.
+    pub body: usize,
+    /// The maximum size of one item in bytes.
+    pub item: usize,
+    /// The maximum number of items.
+    pub items: usize,
+}
+
+/// The decoded items of a list: a [`LeaseList`] or a [`NodeList`].
+pub trait List {
+    /// The kind of the list, such as `LeaseList`.
+    const KIND: &'static str;
+    /// The limits of the list.
+    const LIMITS: ListLimits;
+
+    /// Adds an item in protobuf.
+    fn add_protobuf(&mut self, item: &[u8]) -> Result<(), ListError>;
+    /// Adds an item in JSON.
+    fn add_json(&mut self, item: &[u8]) -> Result<(), ListError>;
+}
+
+/// Decodes a list from a body that arrives in chunks.
+#[derive(Debug)]
+pub struct Decoder<L> {
+    scanner: Scanner,
+    items: ItemSink<L>,
+    /// The size of the body so far.
+    bytes: usize,
+}
+
+#[derive(Debug)]
+enum Scanner {
+    Protobuf(ProtobufScanner),
+    Json(JsonScanner),
+}
+
+/// Adds items to a list and counts them.
+#[derive(Debug)]
+struct ItemSink<L> {
+    list: L,
+    count: usize,
+}
+
+impl<L: List> ItemSink<L> {
+    fn add(
+        &mut self,
+        item: &[u8],
+        decode: fn(&mut L, &[u8]) -> Result<(), ListError>,
+    ) -> Result<(), ListError> {
+        if self.count == L::LIMITS.items {
+            return Err(ListError::TooLarge {
+                what: "the number of items",
+                limit: L::LIMITS.items,
+            });
+        }
+        decode(&mut self.list, item).map_err(|error| match error {
+            ListError::Malformed(reason) => malformed(format!("item {}: {reason}", self.count)),
+            other => other,
+        })?;
+        self.count += 1;
+        Ok(())
+    }
+}
+
+impl<L: List> Decoder<L> {
+    /// Creates a decoder for a body of this content type, which adds the items to `list`.
+    pub fn new(list: L, content_type: Option<&str>) -> Result<Self, ListError> {
+        let content_type = content_type.unwrap_or_default();
+        let essence = content_type.split(';').next().unwrap_or_default().trim();
+        let scanner = if essence.eq_ignore_ascii_case(PROTOBUF) {
+            Scanner::Protobuf(ProtobufScanner::default())
+        } else if essence.eq_ignore_ascii_case(JSON) {
+            Scanner::Json(JsonScanner::default())
+        } else {
+            let quoted = quote(content_type);
+            return Err(malformed(format!(
+                "the response has content type {quoted}: expected {PROTOBUF} or {JSON}"
+            )));
+        };
+        let items = ItemSink { list, count: 0 };
+        Ok(Self {
+            scanner,
+            items,
+            bytes: 0,
+        })
+    }
+
+    /// Decodes the next chunk of the body.
+    pub fn push(&mut self, chunk: &[u8]) -> Result<(), ListError> {
+        self.bytes = self.bytes.saturating_add(chunk.len());
+        if self.bytes > L::LIMITS.body {
+            return Err(ListError::TooLarge {
+                what: "the size of the list in bytes",
+                limit: L::LIMITS.body,
+            });
+        }
+        match &mut self.scanner {
+            Scanner::Protobuf(scanner) => scanner.push(chunk, &mut self.items),
+            Scanner::Json(scanner) => scanner.push(chunk, &mut self.items),
+        }
+    }
+
+    /// Returns the list. Fails if the body was incomplete.
+    pub fn finish(self) -> Result<L, ListError> {
+        match self.scanner {
+            Scanner::Protobuf(scanner) => scanner.finish()?,
+            Scanner::Json(scanner) => scanner.finish::<L>()?,
+        }
+        Ok(self.items.list)
+    }
+}
+
+fn malformed(reason: impl Into<String>) -> ListError {
+    ListError::Malformed(reason.into())
+}
+
+fn check_kind<L: List>(kind: &str) -> Result<(), ListError> {
+    if kind == L::KIND {
+        return Ok(());
+    }
+    let quoted = quote(kind);
+    Err(malformed(format!(
+        "the response is of kind {quoted}: expected {}",
+        L::KIND
+    )))
+}
+
+fn check_item_size<L: List>(size: usize) -> Result<(), ListError> {
+    if size <= L::LIMITS.item {
+        return Ok(());
+    }
+    Err(ListError::TooLarge {
+        what: "the size of one item in bytes",
+        limit: L::LIMITS.item,
+    })
+}
+
+/// Quotes untrusted text for a message: escaped and cut to 80 characters.
+fn quote(text: &str) -> String {
+    let short: String = text.chars().take(80).collect();
+    format!("{short:?}")
+}

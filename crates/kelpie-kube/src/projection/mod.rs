@@ -1,0 +1,177 @@
+//! Decodes only the fields of an object that are used.
+//!
+//! A [`FieldMask`] keeps the named fields and skips everything else, above all managedFields,
+//! without allocating it. It accepts values of any shape, so that one malformed object cannot end a
+//! list or a watch. The code that reads the kept fields reports their problems.
+
+mod field;
+
+pub use field::Field;
+
+use std::fmt;
+
+use serde::de::{DeserializeSeed, Deserializer, IgnoredAny, MapAccess, SeqAccess, Visitor};
+use serde_json::{Map, Value};
+
+/// The parts of a value to keep. For a list, the mask applies to every item.
+#[derive(Debug)]
+pub enum FieldMask {
+    /// Keeps the whole value.
+    All,
+    /// Keeps these fields of an object. A value that is not an object is kept as it is.
+    Fields(&'static [(&'static str, FieldMask)]),
+}
+
+impl FieldMask {
+    fn field(&self, name: &str) -> Option<&Self> {
+        match self {
+            Self::All => Some(self),
+            Self::Fields(fields) => {
+                let field = fields.iter().find(|(field, _)| *field == name);
+                field.map(|(_, mask)| mask)
+            }
+        }
+    }
+}
+
+impl<'de> DeserializeSeed<'de> for &FieldMask {
+    type Value = Value;
+
+    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<Value, D::Error> {
+        deserializer.deserialize_any(self)
+    }
+}
+
+impl<'de> Visitor<'de> for &FieldMask {
+    type Value = Value;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("any value")
+    }
+
+    fn visit_bool<E>(self, value: bool) -> Result<Value, E> {
+        Ok(value.into())
+    }
+
+    fn visit_i64<E>(self, value: i64) -> Result<Value, E> {
+        Ok(value.into())
+    }
+
+    fn visit_u64<E>(self, value: u64) -> Result<Value, E> {
+        Ok(value.into())
+    }
+
+    fn visit_f64<E>(self, value: f64) -> Result<Value, E> {
+        Ok(value.into())
+    }
+
+    fn visit_str<E>(self, value: &str) -> Result<Value, E> {
+        Ok(value.into())
+    }
+
+    fn visit_string<E>(self, value: String) -> Result<Value, E> {
+        Ok(value.into())
+    }
+
+    fn visit_unit<E>(self) -> Result<Value, E> {
+        Ok(Value::Null)
+    }
+
+    fn visit_none<E>(self) -> Result<Value, E> {
+        Ok(Value::Null)
+    }
+
+    fn visit_some<D: Deserializer<'de>>(self, deserializer: D) -> Result<Value, D::Error> {
+        self.deserialize(deserializer)
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut items: A) -> Result<Value, A::Error> {
+        let mut kept = Vec::new();
+        while let Some(item) = items.next_element_seed(self)? {
+            kept.push(item);
+        }
+        Ok(Value::Array(kept))
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut fields: A) -> Result<Value, A::Error> {
+        let mut kept = Map::new();
+        while let Some(name) = fields.next_key::<String>()? {
+            match self.field(&name) {
+                Some(mask) => {
+                    let value = fields.next_value_seed(mask)?;
+                    kept.insert(name, value);
+                }
+                None => {
+                    fields.next_value::<IgnoredAny>()?;
+                }
+            }
+        }
+        Ok(Value::Object(kept))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Deserializer, json};
+
+    use super::*;
+
+    const MASK: FieldMask = FieldMask::Fields(&[
+        ("metadata", FieldMask::Fields(&[("name", FieldMask::All)])),
+        ("list", FieldMask::Fields(&[("a", FieldMask::All)])),
+        ("all", FieldMask::All),
+    ]);
+
+    fn project(text: &str) -> Value {
+        let mut deserializer = Deserializer::from_str(text);
+        MASK.deserialize(&mut deserializer).unwrap()
+    }
+
+    #[test]
+    fn only_named_fields_are_kept() {
+        let fields: Vec<Value> = (0..60)
+            .map(|number| json!({ "manager": "m", "fieldsV1": { format!("f:{number}"): {} } }))
+            .collect();
+        let object = json!({
+            "metadata": { "name": "n", "managedFields": fields, "uid": "u" },
+            "spec": { "large": [1, 2, 3] },
+        });
+        let kept = project(&object.to_string());
+        assert_eq!(kept, json!({ "metadata": { "name": "n" } }));
+    }
+
+    #[test]
+    fn mask_applies_to_every_list_item() {
+        let kept = project(r#"{"list": [{"a": 1, "b": 2}, {"b": 3}, 4, null]}"#);
+        assert_eq!(kept, json!({ "list": [{ "a": 1 }, {}, 4, null] }));
+    }
+
+    #[test]
+    fn kept_field_may_have_any_shape() {
+        for value in [
+            json!(null),
+            json!(true),
+            json!(-7),
+            json!(7_000_000_000_u64),
+            json!(1.5),
+            json!("text"),
+            json!([{ "deep": [[]] }]),
+            json!({ "any": { "thing": 1 } }),
+        ] {
+            let kept = project(&json!({ "all": value, "other": value }).to_string());
+            assert_eq!(kept, json!({ "all": value }));
+        }
+    }
+
+    #[test]
+    fn unexpected_shape_is_not_an_error() {
+        for text in [
+            "7",
+            "[]",
+            "null",
+            r#"{"metadata": "text", "list": {"a": []}}"#,
+        ] {
+            project(text);
+        }
+    }
+}

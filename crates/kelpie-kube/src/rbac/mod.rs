@@ -1,0 +1,108 @@
+//! The permissions that a component needs, with reasons. RBAC manifests and self-checks are
+//! generated from them.
+
+mod access_review;
+
+pub use access_review::{AccessReview, Permission};
+
+pub(crate) use access_review::review_access;
+
+use crate::leader::ElectionSettings;
+
+/// A permission for some verbs on one resource, with the reason for it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PolicyRule {
+    /// The verbs, such as `list`.
+    pub verbs: &'static [&'static str],
+    /// The API group; empty for the core group.
+    pub group: String,
+    /// The resource in the plural, such as `deployments`.
+    pub resource: String,
+    /// The subresource, such as `scale`.
+    pub subresource: Option<&'static str>,
+    /// The namespace. `None`: all namespaces, or a cluster-scoped resource.
+    pub namespace: Option<String>,
+    /// The name of the only object that is meant. `None`: all objects.
+    pub name: Option<String>,
+    /// The use of the permission, for manifests and messages.
+    pub reason: &'static str,
+    /// The function that is missing without this permission, as a plural noun such as "Events".
+    /// `None`: the component cannot work without it.
+    pub missing_if_denied: Option<&'static str>,
+}
+
+/// The verbs that a watch needs.
+pub const WATCH_VERBS: &[&str] = &["list", "watch"];
+
+const LEASES: (&str, &str) = ("coordination.k8s.io", "leases");
+
+impl PolicyRule {
+    /// Creates a rule for all objects in all namespaces.
+    pub fn new(
+        verbs: &'static [&'static str],
+        (group, resource): (&str, &str),
+        reason: &'static str,
+    ) -> Self {
+        Self {
+            verbs,
+            group: group.to_owned(),
+            resource: resource.to_owned(),
+            subresource: None,
+            namespace: None,
+            name: None,
+            reason,
+            missing_if_denied: None,
+        }
+    }
+
+    /// Restricts the rule to a namespace. `None` means all namespaces.
+    #[must_use]
+    pub fn in_namespace(mut self, namespace: Option<&str>) -> Self {
+        self.namespace = namespace.map(str::to_owned);
+        self
+    }
+
+    /// Restricts the rule to the object of this name. `None` means all objects.
+    #[must_use]
+    pub fn named(mut self, name: Option<&str>) -> Self {
+        self.name = name.map(str::to_owned);
+        self
+    }
+
+    /// Applies the rule to a subresource.
+    #[must_use]
+    pub fn subresource(mut self, subresource: &'static str) -> Self {
+        self.subresource = Some(subresource);
+        self
+    }
+
+    /// Marks the rule as optional. `missing` is a plural noun, such as "Events".
+    #[must_use]
+    pub fn optional(mut self, missing: &'static str) -> Self {
+        self.missing_if_denied = Some(missing);
+        self
+    }
+
+    /// Returns one permission for each verb, for access reviews.
+    pub fn permissions(&self) -> impl Iterator<Item = Permission> {
+        self.verbs.iter().map(|verb| Permission {
+            verb: (*verb).to_owned(),
+            group: self.group.clone(),
+            resource: self.resource.clone(),
+            subresource: self.subresource.map(str::to_owned),
+            namespace: self.namespace.clone(),
+            name: self.name.clone(),
+        })
+    }
+
+    /// Returns the rules for leader election.
+    pub fn for_election(election: &ElectionSettings) -> [Self; 2] {
+        let lease = |verbs, reason| {
+            Self::new(verbs, LEASES, reason).in_namespace(Some(election.namespace.as_str()))
+        };
+        let reason = "the Lease of the leader; RBAC cannot restrict create to a name";
+        let creating = lease(&["create"], reason);
+        let renewing = lease(&["get", "update"], "becoming and staying the leader");
+        [creating, renewing.named(Some(election.name.as_str()))]
+    }
+}

@@ -1,0 +1,118 @@
+//! One replica of a component: its part in the election, its Events and its state.
+
+use kelpie_core::Time;
+use kelpie_runtime::watch::Receiver;
+use prometheus_client::metrics::gauge::Gauge;
+use prometheus_client::registry::Registry;
+use serde::{Deserialize, Serialize};
+use tokio::time::Instant;
+
+use crate::AnchoredClock;
+use crate::client::{ClientMetrics, ClusterClient};
+use crate::events::{DroppedEvents, EventRecorder};
+use crate::leader::{Election, ElectionHandle, Leadership, ReplicaRole};
+
+/// A replica of a component that does not run yet.
+pub struct Replica {
+    election: Election,
+    /// `None` in a dry run.
+    events: Option<EventRecorder>,
+    status: ReplicaStatus,
+}
+
+/// Reads the state of a replica. Clones read the same state.
+#[derive(Clone)]
+pub struct ReplicaStatus {
+    clock: AnchoredClock,
+    dry_run: bool,
+    leadership: Receiver<Leadership>,
+}
+
+/// The state of a replica, as state pages begin with it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct ReplicaState {
+    /// The present instant by the clock of the replica.
+    pub at: Time,
+    /// The replica is the leader.
+    pub leads: bool,
+    /// The replica writes nothing.
+    pub dry_run: bool,
+}
+
+impl Replica {
+    /// Creates a replica in this role. `events` creates its recorder, which a dry run does not
+    /// have.
+    pub fn new(
+        client: &ClusterClient,
+        role: ReplicaRole,
+        events: impl FnOnce() -> EventRecorder,
+    ) -> Self {
+        let dry_run = role == ReplicaRole::Observer;
+        let election = role.election(client);
+        Self {
+            events: (!dry_run).then(events),
+            status: ReplicaStatus {
+                clock: AnchoredClock::anchored(client.system_clock()),
+                dry_run,
+                leadership: election.leadership(),
+            },
+            election,
+        }
+    }
+
+    /// Registers the metrics of the client and of the Events under this prefix.
+    pub fn register_metrics(&self, client: &ClusterClient, registry: &mut Registry, prefix: &str) {
+        let (client, recorder) = (client.clone(), self.events.clone());
+        let dropped = move || recorder.as_ref().map(DroppedEvents::of).unwrap_or_default();
+        ClientMetrics::register(registry, prefix, move || client.response_counts(), dropped);
+    }
+
+    /// Returns the recorder of Events; `None` in a dry run.
+    pub fn events(&self) -> Option<&EventRecorder> {
+        self.events.as_ref()
+    }
+
+    /// Returns whether the replica may act, as a channel.
+    pub fn leadership(&self) -> Receiver<Leadership> {
+        self.status.leadership.clone()
+    }
+
+    /// Returns the clock of the replica.
+    pub fn clock(&self) -> AnchoredClock {
+        self.status.clock
+    }
+
+    /// Returns the state of the replica, for pages that outlive it.
+    pub fn status(&self) -> ReplicaStatus {
+        self.status.clone()
+    }
+
+    /// Runs the election and sends Events while `work` runs, and releases the Lease after it.
+    /// `leader` is 1 while this replica acts. Work may start background tasks on the handle.
+    pub async fn run<F: Future<Output = ()>>(
+        self,
+        leader: Gauge,
+        work: impl FnOnce(&ElectionHandle) -> F,
+    ) {
+        let election = self.election.spawn(move |leads| {
+            leader.set(leads.into());
+        });
+        if let Some(events) = self.events {
+            election.spawn(|over| events.run(over));
+        }
+        work(&election).await;
+        election.step_down().await;
+    }
+}
+
+impl ReplicaStatus {
+    /// Returns the state of the replica now.
+    pub fn now(&self) -> ReplicaState {
+        ReplicaState {
+            at: self.clock.now(),
+            leads: self.leadership.borrow().may_act(Instant::now()),
+            dry_run: self.dry_run,
+        }
+    }
+}

@@ -1,0 +1,303 @@
+//! Pods, reduced to their controller and to containers in CrashLoopBackOff.
+
+use std::time::Duration;
+
+use kelpie_core::weeder::{Crash, Owner, Pod};
+use kube::api::{DeleteParams, Preconditions};
+use kube::{Api, Client};
+use serde_json::Value;
+use thiserror::Error;
+use tokio::time::timeout;
+
+use crate::client::ApiError;
+use crate::client::suppress_logs;
+use crate::projection::FieldMask;
+use crate::watch::{Projected, WatchedResource};
+
+/// The timeout of a deletion. The caller tries again.
+const DELETE_TIMEOUT: Duration = Duration::from_secs(10);
+/// Termination messages are cut to this length; the kubelet keeps up to 4096 bytes.
+const MAX_MESSAGE_CHARS: usize = 300;
+
+/// The fields of a pod that are used.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PodFacts {
+    /// The namespace of the pod.
+    pub namespace: String,
+    /// All other fields that are used.
+    pub pod: Pod,
+}
+
+/// The reason why a pod was not deleted.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+pub enum DeleteError {
+    /// The pod was replaced or has changed. The caller has to judge it again.
+    #[error("the pod has changed in the meantime")]
+    Changed,
+    /// The pod does not exist any more.
+    #[error("the pod is already gone")]
+    Gone,
+    /// 401 or 403: the credentials are not accepted, or a permission is missing.
+    #[error("may not delete pods: {reason}; check the credentials and grant delete on pods")]
+    #[expect(missing_docs, reason = "the message shows the field")]
+    Denied { reason: String },
+    /// Any other failure. A later attempt may succeed. After a timeout the pod may have been
+    /// deleted all the same.
+    #[error("the seed's API server did not delete the pod: {reason}")]
+    #[expect(missing_docs, reason = "the message shows the field")]
+    Unavailable { reason: String },
+}
+
+const CONTAINER: FieldMask = FieldMask::Fields(&[
+    ("name", FieldMask::All),
+    ("restartCount", FieldMask::All),
+    (
+        "state",
+        FieldMask::Fields(&[("waiting", FieldMask::Fields(&[("reason", FieldMask::All)]))]),
+    ),
+    (
+        "lastState",
+        FieldMask::Fields(&[(
+            "terminated",
+            FieldMask::Fields(&[
+                ("exitCode", FieldMask::All),
+                ("reason", FieldMask::All),
+                ("message", FieldMask::All),
+            ]),
+        )]),
+    ),
+]);
+
+impl WatchedResource for PodFacts {
+    const GROUP: &'static str = "";
+    const VERSION: &'static str = "v1";
+    const KIND: &'static str = "Pod";
+    const PLURAL: &'static str = "pods";
+    const FIELDS: FieldMask = FieldMask::Fields(&[
+        (
+            "metadata",
+            FieldMask::Fields(&[
+                ("name", FieldMask::All),
+                ("namespace", FieldMask::All),
+                ("resourceVersion", FieldMask::All),
+                ("uid", FieldMask::All),
+                ("deletionTimestamp", FieldMask::All),
+                (
+                    "ownerReferences",
+                    FieldMask::Fields(&[
+                        ("apiVersion", FieldMask::All),
+                        ("kind", FieldMask::All),
+                        ("name", FieldMask::All),
+                        ("uid", FieldMask::All),
+                        ("controller", FieldMask::All),
+                    ]),
+                ),
+            ]),
+        ),
+        (
+            "status",
+            FieldMask::Fields(&[
+                ("containerStatuses", CONTAINER),
+                ("initContainerStatuses", CONTAINER),
+            ]),
+        ),
+    ]);
+
+    fn read(namespace: &str, name: &str, object: &Value) -> Self {
+        let (metadata, status) = (&object["metadata"], &object["status"]);
+        let init = crash(&status["initContainerStatuses"], true);
+        let crash = init.or_else(|| crash(&status["containerStatuses"], false));
+        Self {
+            namespace: namespace.to_owned(),
+            pod: Pod {
+                name: name.to_owned(),
+                uid: text(&metadata["uid"]),
+                version: text(&metadata["resourceVersion"]),
+                owner: owner(&metadata["ownerReferences"]),
+                is_terminating: !metadata["deletionTimestamp"].is_null(),
+                crash: crash.map(Box::new),
+            },
+        }
+    }
+}
+
+fn text(value: &Value) -> String {
+    value.as_str().unwrap_or_default().to_owned()
+}
+
+/// Returns the controller among the owners. A Node does not count: it owns the mirror pods of
+/// static pods, whose containers are not restarted when the mirror pod is deleted.
+fn owner(owners: &Value) -> Option<Owner> {
+    let mut owners = owners.as_array()?.iter();
+    let owner = owners.find(|owner| owner["controller"] == true && owner["kind"] != "Node")?;
+    Some(Owner {
+        api_version: text(&owner["apiVersion"]),
+        kind: text(&owner["kind"]),
+        name: text(&owner["name"]),
+        uid: text(&owner["uid"]),
+    })
+}
+
+/// Returns the first container in CrashLoopBackOff.
+fn crash(containers: &Value, is_init: bool) -> Option<Crash> {
+    let mut containers = containers.as_array()?.iter();
+    let container = containers
+        .find(|container| container["state"]["waiting"]["reason"] == "CrashLoopBackOff")?;
+    let last = &container["lastState"]["terminated"];
+    let non_empty = |value: &Value| {
+        value
+            .as_str()
+            .filter(|text| !text.is_empty())
+            .map(shortened)
+    };
+    let restarts = container["restartCount"].as_u64().unwrap_or_default();
+    Some(Crash {
+        container: text(&container["name"]),
+        is_init,
+        restarts: u32::try_from(restarts).unwrap_or(u32::MAX),
+        exit_code: last["exitCode"].as_i64(),
+        reason: non_empty(&last["reason"]),
+        message: non_empty(&last["message"]),
+    })
+}
+
+fn shortened(text: &str) -> String {
+    let text = text.trim();
+    match text.char_indices().nth(MAX_MESSAGE_CHARS) {
+        None => text.to_owned(),
+        Some((end, _)) => format!("{}…", &text[..end]),
+    }
+}
+
+/// Deletes a pod if it still has this uid and resource version.
+pub(crate) async fn delete(
+    client: &Client,
+    namespace: &str,
+    name: &str,
+    uid: &str,
+    version: &str,
+) -> Result<(), DeleteError> {
+    let pods: Api<Projected<PodFacts>> = Api::namespaced(client.clone(), namespace);
+    let params = DeleteParams::default().preconditions(Preconditions {
+        uid: Some(uid.to_owned()),
+        resource_version: Some(version.to_owned()),
+    });
+    let error = match timeout(DELETE_TIMEOUT, suppress_logs(pods.delete(name, &params))).await {
+        Ok(Ok(_)) => return Ok(()),
+        Ok(Err(error)) => ApiError::from(&error),
+        Err(_) => ApiError::TimedOut,
+    };
+    Err(match error {
+        ApiError::Conflict => DeleteError::Changed,
+        ApiError::NotFound => DeleteError::Gone,
+        ApiError::Unauthorized(reason) | ApiError::Forbidden(reason) => {
+            DeleteError::Denied { reason }
+        }
+        other => DeleteError::Unavailable {
+            reason: other.to_string(),
+        },
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn read(owners: &Value, status: &Value) -> Pod {
+        let fields: Vec<Value> = (0..60)
+            .map(|number| json!({ "fieldsV1": { format!("f:{number}"): {} } }))
+            .collect();
+        let pod = json!({
+            "metadata": {
+                "name": "api-0", "namespace": "shoot", "uid": "u", "resourceVersion": "7",
+                "labels": { "a": "b" }, "managedFields": fields, "ownerReferences": owners,
+            },
+            "spec": { "containers": [{ "name": "api", "env": [] }] },
+            "status": status,
+        });
+        let projected: Projected<PodFacts> = serde_json::from_str(&pod.to_string()).unwrap();
+        let facts = projected.into_facts();
+        assert_eq!(facts.namespace, "shoot");
+        facts.pod
+    }
+
+    fn waiting(name: &str, reason: &str) -> Value {
+        json!({
+            "name": name, "restartCount": 7, "ready": false,
+            "state": { "waiting": { "reason": reason, "message": "back-off 5m0s" } },
+            "lastState": { "terminated": {
+                "exitCode": 137, "reason": "OOMKilled", "message": " no etcd\n",
+            } },
+        })
+    }
+
+    fn running() -> Value {
+        json!({ "name": "side", "restartCount": 0, "state": { "running": {} }, "lastState": {} })
+    }
+
+    #[test]
+    fn crash_loop_of_any_container_is_found() {
+        let status =
+            json!({ "containerStatuses": [running(), waiting("api", "CrashLoopBackOff")] });
+        let crash = read(&json!([]), &status).crash.unwrap();
+        let expected = Crash {
+            container: "api".into(),
+            is_init: false,
+            restarts: 7,
+            exit_code: Some(137),
+            reason: Some("OOMKilled".into()),
+            message: Some("no etcd".into()),
+        };
+        assert_eq!(*crash, expected);
+        let status = json!({
+            "initContainerStatuses": [waiting("wait", "CrashLoopBackOff")],
+            "containerStatuses": [waiting("api", "PodInitializing")],
+        });
+        let crash = read(&json!([]), &status).crash.unwrap();
+        assert!(crash.is_init && crash.container == "wait");
+    }
+
+    #[test]
+    fn other_waiting_reasons_are_ignored() {
+        for status in [
+            json!(null),
+            json!({ "containerStatuses": "x" }),
+            json!({ "containerStatuses": [running()] }),
+            json!({ "containerStatuses": [waiting("api", "ImagePullBackOff")] }),
+            json!({ "containerStatuses": [waiting("api", "ContainerCreating")] }),
+        ] {
+            assert_eq!(read(&json!([]), &status).crash, None, "{status}");
+        }
+    }
+
+    #[test]
+    fn owner_is_controller_except_node() {
+        let reference = |kind: &str, controller: Value| {
+            json!({
+                "apiVersion": "apps/v1", "kind": kind, "name": "api", "uid": "o",
+                "controller": controller,
+            })
+        };
+        let owner = |owners: Value| read(&owners, &json!({})).owner.map(|owner| owner.kind);
+        let both = json!([
+            reference("Etcd", json!(null)),
+            reference("ReplicaSet", json!(true))
+        ]);
+        assert_eq!(owner(both).as_deref(), Some("ReplicaSet"));
+        assert_eq!(owner(json!([reference("Etcd", json!(false))])), None);
+        assert_eq!(owner(json!([reference("Node", json!(true))])), None);
+        assert_eq!(owner(json!(null)), None);
+    }
+
+    #[test]
+    fn pod_size_is_bounded() {
+        let mut container = waiting("api", "CrashLoopBackOff");
+        container["lastState"]["terminated"]["message"] = json!("ä".repeat(4_096));
+        let pod = read(&json!([]), &json!({ "containerStatuses": [container] }));
+        let message = pod.crash.unwrap().message.unwrap();
+        assert_eq!(message.chars().count(), MAX_MESSAGE_CHARS + 1);
+        assert!(size_of::<Pod>() + size_of::<Crash>() < 512);
+    }
+}

@@ -1,0 +1,113 @@
+//! Secrets that contain the kubeconfig of a cluster.
+
+use base64::Engine;
+use base64::prelude::BASE64_STANDARD;
+use secrecy::SecretSlice;
+use serde_json::Value;
+
+use crate::projection::FieldMask;
+use crate::watch::WatchedResource;
+
+/// A kubeconfig has a few KB; anything larger than this is not one.
+const MAX_BYTES: usize = 1 << 20;
+
+/// The kubeconfig in a Secret.
+#[derive(Debug, Clone)]
+pub struct KubeconfigSecret {
+    /// The namespace of the Secret, which is the control plane namespace of the cluster.
+    pub namespace: String,
+    /// The name of the Secret.
+    pub name: String,
+    /// The decoded value of the key `kubeconfig`. `None`: it cannot be used, see `problem`.
+    pub kubeconfig: Option<SecretSlice<u8>>,
+    /// The reason why the kubeconfig cannot be used.
+    pub problem: Option<&'static str>,
+}
+
+impl WatchedResource for KubeconfigSecret {
+    const GROUP: &'static str = "";
+    const VERSION: &'static str = "v1";
+    const KIND: &'static str = "Secret";
+    const PLURAL: &'static str = "secrets";
+    const FIELDS: FieldMask = FieldMask::Fields(&[
+        (
+            "metadata",
+            FieldMask::Fields(&[
+                ("name", FieldMask::All),
+                ("namespace", FieldMask::All),
+                ("resourceVersion", FieldMask::All),
+            ]),
+        ),
+        ("data", FieldMask::Fields(&[("kubeconfig", FieldMask::All)])),
+    ]);
+
+    fn read(namespace: &str, name: &str, object: &Value) -> Self {
+        let (kubeconfig, problem) = match decode(&object["data"]["kubeconfig"]) {
+            Ok(kubeconfig) => (Some(kubeconfig), None),
+            Err(problem) => (None, Some(problem)),
+        };
+        Self {
+            namespace: namespace.to_owned(),
+            name: name.to_owned(),
+            kubeconfig,
+            problem,
+        }
+    }
+}
+
+fn decode(text: &Value) -> Result<SecretSlice<u8>, &'static str> {
+    let text = text.as_str().ok_or("it has no key `kubeconfig`")?;
+    // Base64 encodes three bytes in four characters.
+    if text.len() > MAX_BYTES.div_ceil(3) * 4 {
+        return Err("its kubeconfig is larger than 1 MiB");
+    }
+    let bytes = BASE64_STANDARD.decode(text);
+    let bytes = bytes.map_err(|_| "its kubeconfig is not base64")?;
+    Ok(bytes.into())
+}
+
+#[cfg(test)]
+mod tests {
+    use secrecy::ExposeSecret;
+    use serde_json::json;
+
+    use super::*;
+
+    fn read(data: &Value) -> KubeconfigSecret {
+        KubeconfigSecret::read("ns", "name", &json!({ "data": data }))
+    }
+
+    #[test]
+    fn debug_hides_the_kubeconfig() {
+        let secret = read(&json!({ "kubeconfig": "aGVsbG8=" }));
+        assert_eq!(
+            secret.kubeconfig.as_ref().unwrap().expose_secret(),
+            b"hello"
+        );
+        assert_eq!(secret.problem, None);
+        let shown = format!("{secret:?}");
+        assert!(
+            !shown.contains("hello") && !shown.contains("aGVsbG8"),
+            "{shown}"
+        );
+        assert!(!shown.contains("104"), "no bytes either: {shown}");
+    }
+
+    #[test]
+    fn unusable_kubeconfig_has_a_problem() {
+        let longest = BASE64_STANDARD.encode(vec![0; MAX_BYTES]);
+        let too_long = BASE64_STANDARD.encode(vec![0; MAX_BYTES + 3]);
+        assert!(read(&json!({ "kubeconfig": longest })).kubeconfig.is_some());
+        for (data, reason) in [
+            (json!(null), "no key"),
+            (json!({}), "no key"),
+            (json!({ "kubeconfig": 7 }), "no key"),
+            (json!({ "kubeconfig": "***" }), "not base64"),
+            (json!({ "kubeconfig": too_long }), "larger than 1 MiB"),
+        ] {
+            let secret = read(&data);
+            assert!(secret.kubeconfig.is_none());
+            assert!(secret.problem.unwrap().contains(reason), "{reason}");
+        }
+    }
+}

@@ -1,0 +1,378 @@
+//! Watches on sets of objects that resume forever.
+
+mod optional;
+
+use std::borrow::Cow;
+use std::fmt;
+
+use futures_util::{Stream, StreamExt, stream};
+use k8s_openapi::NamespaceResourceScope;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use kube::runtime::watcher::{self, Event};
+use kube::runtime::{WatchStreamExt, watcher as watch_objects};
+use kube::{Api, Client, Resource};
+use serde::de::{Deserialize, DeserializeSeed, Deserializer};
+use serde_json::Value;
+use thiserror::Error;
+
+use crate::client::ApiError;
+use crate::client::SuppressLogs;
+use crate::projection::FieldMask;
+pub use optional::OptionalEvent;
+pub(crate) use optional::optional;
+
+/// An event of a watch.
+///
+/// Every list, both the first one and those after a broken watch, is delivered as `Init`, then
+/// `Apply` for each object, then `InitDone`. Objects that were not applied in between are gone. A
+/// list that fails halfway is followed by another `Init` without an `InitDone`.
+#[derive(Debug, Clone)]
+pub enum WatchEvent<T> {
+    /// The start of a list.
+    Init,
+    /// An object that exists, is new or has changed.
+    Apply(T),
+    /// An object was deleted. The namespace is empty for a cluster-scoped object.
+    #[expect(missing_docs, reason = "the names explain themselves")]
+    Delete { namespace: String, name: String },
+    /// The end of a list.
+    InitDone,
+    /// The watch failed and is retried with backoff. For logs and metrics.
+    Error(WatchError),
+}
+
+/// The reason of a failed watch, which is retried in any case. `what` is the resource, such as
+/// `leases.coordination.k8s.io`.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+pub enum WatchError {
+    /// 401 or 403: the credentials are not accepted, or a permission is missing.
+    #[error(
+        "may not list and watch {what}: {reason}; check the credentials and grant list and watch \
+         on it"
+    )]
+    #[expect(missing_docs, reason = "the message shows each field")]
+    Denied { what: String, reason: String },
+    /// The API server does not have the kind.
+    #[error("there is no {what} on this API server; install its custom resource definition")]
+    #[expect(missing_docs, reason = "the message shows the field")]
+    Absent { what: String },
+    /// The API server no longer has the events since the last one. This is normal; a new list
+    /// follows.
+    #[error("the watch on {what} is too far behind; listing again")]
+    #[expect(missing_docs, reason = "the message shows the field")]
+    Expired { what: String },
+    /// Any other failure. A later attempt may succeed.
+    #[error("cannot watch {what}: {reason}; check the API server and the connection to it")]
+    #[expect(missing_docs, reason = "the message shows each field")]
+    Unavailable { what: String, reason: String },
+}
+
+/// The API server ends a watch after this time, and the next one resumes it. An idle watch receives
+/// nothing in between, so a dead connection is noticed after this time and 5 s more.
+pub(crate) const WATCH_SECONDS: u32 = 60;
+/// The time for watches that have to notice a dead connection sooner, at the cost of more requests.
+pub(crate) const SHORT_WATCH_SECONDS: u32 = 25;
+
+/// A resource reduced to the fields that are used of it.
+pub trait WatchedResource: Clone + fmt::Debug + Send + Sync + 'static {
+    /// The API group; empty for the core group.
+    const GROUP: &'static str;
+    /// The version, such as `v1`.
+    const VERSION: &'static str;
+    /// The kind, such as `Pod`.
+    const KIND: &'static str;
+    /// The plural, such as `pods`.
+    const PLURAL: &'static str;
+    /// The fields that are used, with the name, namespace and resourceVersion of the metadata.
+    const FIELDS: FieldMask;
+    /// The number of objects on a page of a list. A page should have a few MB at most.
+    const PAGE: u32 = 500;
+
+    /// Builds the value from the kept fields. It never fails: a malformed object gives a value too.
+    fn read(namespace: &str, name: &str, object: &Value) -> Self;
+}
+
+/// An object reduced to the metadata that kube's watcher needs and to the fields that are used.
+#[derive(Debug, Clone)]
+pub(crate) struct Projected<T> {
+    metadata: ObjectMeta,
+    facts: T,
+}
+
+impl<'de, T: WatchedResource> Deserialize<'de> for Projected<T> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let object = T::FIELDS.deserialize(deserializer)?;
+        let text = |field: &str| {
+            let value = object.get("metadata")?.get(field)?.as_str()?;
+            Some(value.to_owned())
+        };
+        let (namespace, name) = (text("namespace"), text("name"));
+        let facts = T::read(
+            namespace.as_deref().unwrap_or_default(),
+            name.as_deref().unwrap_or_default(),
+            &object,
+        );
+        let metadata = ObjectMeta {
+            name,
+            namespace,
+            resource_version: text("resourceVersion"),
+            ..ObjectMeta::default()
+        };
+        Ok(Self { metadata, facts })
+    }
+}
+
+impl<T: WatchedResource> Resource for Projected<T> {
+    type DynamicType = ();
+    type Scope = NamespaceResourceScope;
+
+    fn kind((): &()) -> Cow<'_, str> {
+        T::KIND.into()
+    }
+
+    fn group((): &()) -> Cow<'_, str> {
+        T::GROUP.into()
+    }
+
+    fn version((): &()) -> Cow<'_, str> {
+        T::VERSION.into()
+    }
+
+    fn plural((): &()) -> Cow<'_, str> {
+        T::PLURAL.into()
+    }
+
+    fn meta(&self) -> &ObjectMeta {
+        &self.metadata
+    }
+
+    fn meta_mut(&mut self) -> &mut ObjectMeta {
+        &mut self.metadata
+    }
+}
+
+impl<T> Projected<T> {
+    pub(crate) fn into_facts(self) -> T {
+        self.facts
+    }
+}
+
+/// The objects of a kind that are watched. The default selects all of them.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Selection<'a> {
+    /// Only objects of this namespace.
+    pub namespace: Option<&'a str>,
+    /// Only the object of this name. No other object is ever requested.
+    pub name: Option<&'a str>,
+    /// Only objects with these labels.
+    pub labels: Option<&'a str>,
+}
+
+/// Lists and watches forever. The API server ends each watch after `seconds`.
+pub(crate) fn watch<T: WatchedResource>(
+    client: &Client,
+    selection: Selection<'_>,
+    seconds: u32,
+) -> impl Stream<Item = WatchEvent<T>> + Send + use<T> {
+    let client = client.clone();
+    let api: Api<Projected<T>> = match selection.namespace {
+        Some(namespace) => Api::namespaced(client, namespace),
+        None => Api::all(client),
+    };
+    let mut config = watcher::Config::default()
+        .page_size(T::PAGE)
+        .timeout(seconds);
+    if let Some(name) = selection.name {
+        config = config.fields(&format!("metadata.name={name}"));
+    }
+    if let Some(labels) = selection.labels {
+        config = config.labels(labels);
+    }
+    watch_events(
+        watch_objects(api, config),
+        resource_name::<T>(),
+        Projected::into_facts,
+    )
+}
+
+/// Converts the events of kube's watcher, and adds backoff while it fails.
+pub(crate) fn watch_events<O: Resource + Send + 'static, T: Send + 'static>(
+    events: impl Stream<Item = watcher::Result<Event<O>>> + Send + 'static,
+    what: String,
+    facts: fn(O) -> T,
+) -> impl Stream<Item = WatchEvent<T>> + Send {
+    let mut init_pending = false;
+    let events = SuppressLogs::new(events)
+        .flat_map(move |event| stream::iter(convert(event, &mut init_pending, &what, facts)));
+    // The backoff has to come after the conversion: kube's watcher sends `Init` before it has
+    // listed anything, and every such event would reset the backoff.
+    let events = events.default_backoff();
+    events.map(|event| event.unwrap_or_else(WatchEvent::Error))
+}
+
+/// Converts one event. `Init` is held back until the first event of its list, so that a list that
+/// fails at once leaves no trace.
+fn convert<O: Resource, T>(
+    event: watcher::Result<Event<O>>,
+    init_pending: &mut bool,
+    what: &str,
+    facts: fn(O) -> T,
+) -> impl Iterator<Item = Result<WatchEvent<T>, WatchError>> + use<O, T> {
+    let converted = match event {
+        Ok(Event::Init) => {
+            *init_pending = true;
+            None
+        }
+        Ok(Event::InitApply(object) | Event::Apply(object)) => {
+            Some(Ok(WatchEvent::Apply(facts(object))))
+        }
+        Ok(Event::InitDone) => Some(Ok(WatchEvent::InitDone)),
+        Ok(Event::Delete(object)) => Some(Ok(WatchEvent::Delete {
+            namespace: object.meta().namespace.clone().unwrap_or_default(),
+            name: object.meta().name.clone().unwrap_or_default(),
+        })),
+        Err(error) => Some(Err(watch_error(&error, what))),
+    };
+    let init = (*init_pending && matches!(converted, Some(Ok(_)))).then(|| {
+        *init_pending = false;
+        Ok(WatchEvent::Init)
+    });
+    init.into_iter().chain(converted)
+}
+
+/// Returns the name of a resource in messages.
+fn resource_name<T: WatchedResource>() -> String {
+    if T::GROUP.is_empty() {
+        T::PLURAL.to_owned()
+    } else {
+        format!("{}.{}", T::PLURAL, T::GROUP)
+    }
+}
+
+fn watch_error(error: &watcher::Error, what: &str) -> WatchError {
+    let error = match error {
+        watcher::Error::InitialListFailed(error)
+        | watcher::Error::WatchStartFailed(error)
+        | watcher::Error::WatchFailed(error) => ApiError::from(error),
+        watcher::Error::WatchError(status) => ApiError::from_status(status.code, &status.message),
+        watcher::Error::NoResourceVersion => {
+            ApiError::Unavailable("an object has no resourceVersion".into())
+        }
+    };
+    let what = what.to_owned();
+    match error {
+        ApiError::Unauthorized(reason) | ApiError::Forbidden(reason) => {
+            WatchError::Denied { what, reason }
+        }
+        ApiError::NotFound => WatchError::Absent { what },
+        ApiError::Expired => WatchError::Expired { what },
+        error => WatchError::Unavailable {
+            what,
+            reason: error.to_string(),
+        },
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[derive(Clone, Debug)]
+    struct Widget {
+        name: String,
+    }
+
+    impl WatchedResource for Widget {
+        const GROUP: &'static str = "example.com";
+        const VERSION: &'static str = "v1";
+        const KIND: &'static str = "Widget";
+        const PLURAL: &'static str = "widgets";
+        const FIELDS: FieldMask = FieldMask::Fields(&[("metadata", FieldMask::All)]);
+
+        fn read(_namespace: &str, name: &str, _object: &Value) -> Self {
+            Self {
+                name: name.to_owned(),
+            }
+        }
+    }
+
+    fn object(name: &str) -> Projected<Widget> {
+        let text = format!(r#"{{"metadata": {{"name": "{name}", "resourceVersion": "7"}}}}"#);
+        serde_json::from_str(&text).unwrap()
+    }
+
+    fn expired() -> watcher::Error {
+        let status = kube::core::Status::failure("too old", "Expired").with_code(410);
+        watcher::Error::WatchError(status.boxed())
+    }
+
+    /// Converts events and describes the results.
+    fn describe(events: Vec<watcher::Result<Event<Projected<Widget>>>>) -> Vec<String> {
+        let mut init_pending = false;
+        let events = events.into_iter().flat_map(|event| {
+            let what = resource_name::<Widget>();
+            convert(event, &mut init_pending, &what, Projected::into_facts)
+        });
+        let describe = |event: Result<WatchEvent<Widget>, WatchError>| match event {
+            Ok(WatchEvent::Init) => "init".to_owned(),
+            Ok(WatchEvent::Apply(widget)) => format!("apply {}", widget.name),
+            Ok(WatchEvent::Delete { name, .. }) => format!("delete {name}"),
+            Ok(WatchEvent::InitDone) => "init done".to_owned(),
+            Ok(WatchEvent::Error(error)) | Err(error) => error.to_string(),
+        };
+        events.map(describe).collect()
+    }
+
+    #[test]
+    fn list_is_delivered_between_init_and_init_done() {
+        let events = vec![
+            Ok(Event::Init),
+            Ok(Event::InitApply(object("a"))),
+            Ok(Event::InitApply(object("b"))),
+            Ok(Event::InitDone),
+            Ok(Event::Apply(object("c"))),
+            Ok(Event::Delete(object("a"))),
+        ];
+        let expected = [
+            "init",
+            "apply a",
+            "apply b",
+            "init done",
+            "apply c",
+            "delete a",
+        ];
+        assert_eq!(describe(events), expected);
+    }
+
+    #[test]
+    fn empty_list_has_init_and_init_done() {
+        let events = vec![Ok(Event::Init), Ok(Event::InitDone)];
+        assert_eq!(describe(events), ["init", "init done"]);
+    }
+
+    #[test]
+    fn failed_list_has_no_init() {
+        let error = "the watch on widgets.example.com is too far behind; listing again";
+        let events = vec![
+            Ok(Event::Init),
+            Err(expired()),
+            Ok(Event::Init),
+            Ok(Event::InitApply(object("a"))),
+            Err(expired()),
+            Ok(Event::Init),
+            Ok(Event::InitDone),
+        ];
+        let expected = [error, "init", "apply a", error, "init", "init done"];
+        assert_eq!(describe(events), expected);
+    }
+
+    #[test]
+    fn projected_object_keeps_needed_metadata() {
+        let object = object("a");
+        assert_eq!(object.meta().name.as_deref(), Some("a"));
+        assert_eq!(object.meta().resource_version.as_deref(), Some("7"));
+        assert_eq!(object.meta().managed_fields, None);
+        let path = Projected::<Widget>::url_path(&(), None);
+        assert_eq!(path, "/apis/example.com/v1/widgets");
+    }
+}

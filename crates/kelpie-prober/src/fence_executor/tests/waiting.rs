@@ -1,0 +1,208 @@
+//! Writes that wait in the queue while the situation changes.
+
+use std::io;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use kelpie_core::prober::fence::{ResourceVersion, TargetObject};
+use kelpie_core::prober::{
+    Evaluator, ListResult, Observation, ProbeResult, ProbeSettings, ResourceRef, Setting,
+};
+use kelpie_kube::SystemClock;
+use kelpie_net::Network;
+use kelpie_runtime::watch::Sender;
+
+use super::takeover;
+use crate::fence_executor::*;
+
+const LEADS: Duration = Duration::from_secs(10);
+
+/// A seed that refuses and counts every connection, behind a queue with one place.
+struct Scene {
+    access: SeedAccess,
+    leadership: Sender<Leadership>,
+    calls: Arc<AtomicUsize>,
+    cancel: CancellationToken,
+}
+
+impl Scene {
+    fn new() -> Self {
+        let calls = Arc::<AtomicUsize>::default();
+        let counter = Arc::clone(&calls);
+        let network = Network::in_process(move |_, _| {
+            counter.fetch_add(1, Ordering::Relaxed);
+            Box::pin(async { Err(io::ErrorKind::ConnectionRefused.into()) })
+        });
+        let wall = SystemClock::new(|| Time::from_micros(0));
+        let seed = ClusterClient::in_process(&network, wall, "http://seed.inside:443", "t");
+        let until = Instant::now() + LEADS;
+        let leadership = Sender::new(Leadership::Leader { until });
+        let seed = seed.unwrap();
+        let (batch_reader, _) = seed.batch_reader();
+        let mut access = SeedAccess::new(&seed, batch_reader, leadership.subscribe(), false);
+        access.queue = DeadlineQueue::new(1);
+        Self {
+            access,
+            leadership,
+            calls,
+            cancel: CancellationToken::new(),
+        }
+    }
+
+    async fn perform(&self, step: &Step) -> Result<Reply, StepError> {
+        let target = target();
+        let access = &self.access;
+        access
+            .perform(&"shoot".into(), &target, step, Time::MAX, &self.cancel)
+            .await
+    }
+
+    /// Performs the step behind another call in the queue, which leaves once `meanwhile` is over.
+    async fn perform_after(
+        &self,
+        step: &Step,
+        meanwhile: impl Future<Output = ()>,
+    ) -> Result<Reply, StepError> {
+        let first = self.access.queue.enter(Priority::Deadline(Time::MIN)).await;
+        let gone = async {
+            meanwhile.await;
+            drop(first);
+        };
+        tokio::join!(self.perform(step), gone).0
+    }
+
+    /// Returns whether a call that was not performed has left the queue.
+    async fn has_free_place(&self) -> bool {
+        let turn = timeout(
+            Duration::ZERO,
+            self.access.queue.enter(Priority::Deadline(Time::MAX)),
+        );
+        turn.await.is_ok()
+    }
+
+    fn calls(&self) -> usize {
+        self.calls.load(Ordering::Relaxed)
+    }
+}
+
+fn target() -> Target {
+    Target {
+        is_deadline_target: true,
+        ..Target::new(ResourceRef {
+            api_version: "apps/v1".into(),
+            kind: "Deployment".into(),
+            name: "kube-controller-manager".into(),
+        })
+    }
+}
+
+/// The first read and the first write of a fence.
+fn read_and_write() -> (Step, Step) {
+    let now = Time::from_micros(0);
+    let nothing = Observation {
+        start: now,
+        end: now,
+        api_server: ProbeResult::Success,
+        external: None,
+        lists: ListResult::NotAsked,
+        throttled: None,
+        fence: FenceState::None,
+        stands_by: false,
+        released: None,
+        jitter: 0.0,
+    };
+    let decision = Evaluator::new(ProbeSettings::default(), now).decide(&nothing);
+    let fence = Decision {
+        verdict: Verdict::Fence,
+        ..decision
+    };
+    let begin = || {
+        let mut fencing = Fencing::new([target()].into());
+        fencing.apply(&fence);
+        fencing
+    };
+    let next = |fencing: &mut Fencing| {
+        let mut steps = fencing.poll(now).steps.into_iter();
+        steps.find(|step| !step.can_wait()).unwrap()
+    };
+    let mut fencing = begin();
+    let found = TargetObject::running(Setting(3), ResourceVersion::new("7"));
+    let read = next(&mut fencing);
+    fencing.reply(read, Reply::Read(Observed::Present(found)), now);
+    let write = next(&mut fencing);
+    assert!(write.call.is_write());
+    (next(&mut begin()), write)
+}
+
+#[tokio::test(start_paused = true)]
+async fn leader_calls_in_turn() {
+    let scene = Scene::new();
+    let (read, write) = read_and_write();
+    for step in [read, write] {
+        let done = scene.perform_after(&step, async {}).await;
+        assert!(matches!(done, Err(StepError::Refused(_))), "by the seed");
+    }
+    assert_eq!(scene.calls(), 2);
+}
+
+#[tokio::test(start_paused = true)]
+async fn flipped_verdict_drops_waiting_write() {
+    let scene = Scene::new();
+    let (_, write) = read_and_write();
+    let flips = async { scene.cancel.cancel() };
+    let done = scene.perform_after(&write, flips).await;
+    assert!(matches!(done, Err(StepError::Superseded)));
+    // A write that enters the queue later is dropped as well.
+    let done = scene.perform(&write).await;
+    assert!(matches!(done, Err(StepError::Superseded)));
+    assert_eq!(scene.calls(), 0);
+    assert!(scene.has_free_place().await);
+}
+
+/// The channel does not wake the executor: the task of the election may be slower.
+#[tokio::test(start_paused = true)]
+async fn expired_leadership_drops_waiting_write() {
+    let scene = Scene::new();
+    let (read, write) = read_and_write();
+    let done = scene.perform_after(&write, tokio::time::sleep(LEADS));
+    assert!(matches!(done.await, Err(StepError::NotLeading)));
+    assert_eq!(scene.calls(), 0);
+    assert!(scene.has_free_place().await);
+    // Looking is allowed.
+    assert!(matches!(
+        scene.perform(&read).await,
+        Err(StepError::Refused(_))
+    ));
+    assert_eq!(scene.calls(), 1);
+
+    scene.leadership.send(Leadership::Standby);
+    assert!(matches!(
+        scene.perform(&write).await,
+        Err(StepError::NotLeading)
+    ));
+    assert_eq!(scene.calls(), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn calls_under_way_delay_a_round_briefly() {
+    let second = Duration::from_secs(1);
+    for (calls_take, round_after, is_put_off) in [
+        (None, second, false),
+        (Some(second / 2), second, false),
+        (Some(second * 3 / 2), second * 3 / 2, true),
+        (Some(second * 9), second + CROWDED, true),
+    ] {
+        let (mut executor, _sender) = takeover::standby().await;
+        executor.verdict = Some(Verdict::Fence);
+        let start = Instant::now();
+        if let Some(calls_take) = calls_take {
+            executor.under_way.push(Box::pin(async move {
+                sleep_until(start + calls_take).await;
+                let (step, _) = read_and_write();
+                let result = Err(StepError::Superseded);
+                CompletedStep { step, result }
+            }));
+        }
+        assert_eq!(executor.work_until(start + second).await, is_put_off);
+        assert_eq!(start.elapsed(), round_after);
+    }
+}

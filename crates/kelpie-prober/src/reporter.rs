@@ -1,0 +1,518 @@
+//! Reports on a probe: in the log, the metrics, Events and on the state page.
+
+use std::collections::BTreeSet;
+use std::mem;
+use std::sync::Arc;
+
+use kelpie_core::Time;
+use kelpie_core::prober::fence::{
+    Call, Direction, FlowReport, Observed, Purpose, Step, TargetOutcome, goal,
+};
+use kelpie_core::prober::{
+    Decision, FenceState, Observation, ProbeResult, Rule, Setting, Target, TripPhase, Verdict,
+};
+use kelpie_kube::events::{EventRecorder, EventType, NewEvent, ObjectRef};
+use kelpie_runtime::LastErrors;
+use tracing::{info, warn};
+
+use crate::metrics::ClusterMetrics;
+use crate::observer::RoundResult;
+use crate::source::ObjectKindRef;
+use crate::state_page::{LastFlow, StateHandle, TargetState};
+use crate::subsystem::{Subsystem, SubsystemName};
+
+/// The recorder for Events, and the object that Events about a cluster refer to.
+#[derive(Clone)]
+pub(crate) struct ClusterEventSink {
+    pub(crate) events: EventRecorder,
+    /// The namespace of Events about clusters, whose objects have none.
+    pub(crate) namespace: Arc<str>,
+    /// The kind of a cluster's object.
+    pub(crate) cluster_kind: ObjectKindRef,
+}
+
+/// Reports on one probe. Repeated states are reported once.
+pub(crate) struct ProbeReporter {
+    cluster: Arc<str>,
+    targets: Arc<[Target]>,
+    state: StateHandle,
+    metrics: ClusterMetrics,
+    /// `None` in a dry run, which writes nothing to the seed.
+    events: Option<ClusterEventSink>,
+    /// The verdict and the kind of rule that were logged last.
+    last_logged: Option<(Verdict, mem::Discriminant<Rule>)>,
+    /// The current problem of each subsystem that does not work.
+    problems: LastErrors<Subsystem>,
+    fenced_since: Option<Time>,
+    trip: Option<TripTiming>,
+    /// True if the Event `Fencing` was recorded for the current fence.
+    fencing_reported: bool,
+    /// The failures of the current fence that have an Event, by target and error.
+    reported_failures: BTreeSet<(usize, String)>,
+    /// The changes that a dry run would make, as logged last.
+    dry_run_plan: String,
+}
+
+/// The instants that the speed of a fence is measured against.
+#[derive(Debug)]
+struct TripTiming {
+    since: Time,
+    /// The deadline of the first decision of the trip.
+    deadline: Option<Time>,
+    /// The targets that were measured already, by index.
+    measured: BTreeSet<usize>,
+}
+
+impl TripTiming {
+    /// Returns the seconds left to the deadline; negative if it was missed.
+    fn margin(&self, at: Time) -> Option<f64> {
+        let deadline = self.deadline?;
+        Some(deadline.since(at).as_secs_f64() - at.since(deadline).as_secs_f64())
+    }
+}
+
+impl ProbeReporter {
+    pub(crate) fn new(
+        cluster: Arc<str>,
+        targets: Arc<[Target]>,
+        state: StateHandle,
+        metrics: ClusterMetrics,
+        events: Option<ClusterEventSink>,
+    ) -> Self {
+        Self {
+            cluster,
+            targets,
+            state,
+            metrics,
+            events,
+            last_logged: None,
+            problems: LastErrors::default(),
+            fenced_since: None,
+            trip: None,
+            fencing_reported: false,
+            reported_failures: BTreeSet::new(),
+            dry_run_plan: String::new(),
+        }
+    }
+
+    /// Reports the requests and problems of a round.
+    pub(crate) fn round(&mut self, planned: Time, result: RoundResult, decision: &Decision) {
+        let Observation {
+            start,
+            end,
+            api_server,
+            external,
+            ..
+        } = result.observation;
+        self.metrics.prober.round(planned, start, end);
+        for stats in &result.stats {
+            self.metrics.prober.requests(stats);
+        }
+        if api_server == ProbeResult::Failure {
+            self.metrics.internal_failures.inc();
+        }
+        if external == Some(ProbeResult::Failure) {
+            self.metrics.external_failures.inc();
+        }
+        if decision.reasons.lease_probe_failed() {
+            self.metrics.lease_failures.inc();
+        }
+        for (subsystem, problem) in result.subsystems {
+            self.problem(subsystem, problem);
+        }
+    }
+
+    /// Reports the decision of a round. `acts` is true if this replica carries it out. The log has
+    /// a line for each change of the verdict or of the rule.
+    pub(crate) fn decided(&mut self, decision: &Decision, fence: FenceState, acts: bool) {
+        self.metrics.decided(decision);
+        self.update_trip(decision);
+        self.update_fenced_since(fence, decision.at);
+        let fenced_since = self.fenced_since;
+        self.state.update(|state| {
+            state.decision = Some(*decision);
+            state.fence = Some(fence);
+            state.fenced_since = fenced_since;
+        });
+        let verdict = decision.verdict;
+        self.fencing_reported &= acts && verdict == Verdict::Fence;
+        let kind = (verdict, mem::discriminant(&decision.reasons.rule));
+        let before = self.last_logged.replace(kind);
+        if before == Some(kind) {
+            return;
+        }
+        let cluster = &*self.cluster;
+        let deadline = decision.deadline.map(tracing::field::display);
+        if verdict == Verdict::Fence {
+            warn!(cluster, %verdict, acts, deadline, "{decision}");
+        } else {
+            info!(cluster, %verdict, acts, deadline, "{decision}");
+        }
+        if !acts || before.is_some_and(|(before, _)| before == verdict) {
+            return;
+        }
+        let reasons = decision.reasons.to_string();
+        match (verdict, fence) {
+            (Verdict::Fence, _) => self.record_fencing(reasons),
+            (Verdict::Release, FenceState::Partial | FenceState::Full) => {
+                self.record_cluster_event(EventType::Normal, "Releasing", reasons);
+            }
+            _ => {}
+        }
+    }
+
+    fn record_fencing(&mut self, reasons: String) {
+        if !mem::replace(&mut self.fencing_reported, true) {
+            self.record_cluster_event(EventType::Warning, "Fencing", reasons);
+        }
+    }
+
+    fn update_trip(&mut self, decision: &Decision) {
+        let since = match decision.reasons.rule.properties().trip {
+            TripPhase::Since(since) => since,
+            TripPhase::Open => self.trip.as_ref().map_or(decision.at, |trip| trip.since),
+            TripPhase::Unchanged => return,
+            TripPhase::None => {
+                self.trip = None;
+                return;
+            }
+        };
+        if self.trip.as_ref().is_none_or(|trip| trip.since != since) {
+            self.trip = Some(TripTiming {
+                since,
+                deadline: decision.deadline,
+                measured: BTreeSet::new(),
+            });
+        }
+    }
+
+    fn update_fenced_since(&mut self, fence: FenceState, at: Time) {
+        self.fenced_since = match fence {
+            FenceState::Partial | FenceState::Full => self.fenced_since.or(Some(at)),
+            FenceState::None => None,
+            FenceState::Unknown => self.fenced_since,
+        };
+        self.metrics.fenced(self.fenced_since);
+    }
+
+    /// Sets the problem of a subsystem; `None` if it works. Only a change is logged.
+    pub(crate) fn problem(&mut self, subsystem: Subsystem, problem: Option<String>) {
+        let cluster = &*self.cluster;
+        let name = SubsystemName(subsystem, &self.targets);
+        match problem {
+            None => {
+                let Some(was) = self.problems.recover(&subsystem) else {
+                    return;
+                };
+                info!(cluster, was, "{name}: problem resolved");
+            }
+            Some(problem) => {
+                if !self.problems.fail(subsystem, &problem) {
+                    return;
+                }
+                warn!(cluster, "{name}: {problem}");
+            }
+        }
+        let problems = self.problem_texts();
+        self.state.update(|state| state.problems = problems);
+    }
+
+    /// Shows the targets as last read or written on the state page.
+    pub(crate) fn targets_observed<'t>(
+        &self,
+        observed: impl Iterator<Item = (&'t Target, Option<&'t Observed>)>,
+    ) {
+        let targets = observed.map(|(target, observed)| TargetState {
+            resource: target.resource.clone(),
+            observed: observed.cloned(),
+        });
+        let targets = targets.collect();
+        self.state.update(|state| state.targets = targets);
+    }
+
+    /// Logs the changes that a dry run would make, whenever they change.
+    pub(crate) fn log_dry_run<'t>(
+        &mut self,
+        verdict: Verdict,
+        observed: impl Iterator<Item = (&'t Target, Option<&'t Observed>)>,
+    ) {
+        let changes: Vec<String> = observed
+            .filter_map(|(target, observed)| planned_change(verdict, target, observed?))
+            .collect();
+        let plan = changes.join(", ");
+        if plan != self.dry_run_plan {
+            let cluster = &*self.cluster;
+            match plan.as_str() {
+                "" => info!(cluster, "dry run: would scale nothing"),
+                plan => warn!(cluster, "dry run: would scale {plan}"),
+            }
+            self.dry_run_plan = plan;
+        }
+    }
+
+    /// Reports a target that is fenced before the lower levels are done, because of the deadline.
+    pub(crate) fn started_early(&self, index: usize) {
+        let Some(target) = self.targets.get(index) else {
+            return;
+        };
+        let (cluster, target) = (&*self.cluster, &target.resource);
+        warn!(cluster, %target, "deadline close: fencing without waiting for lower levels");
+        let message =
+            format!("Fencing {target} without waiting for lower levels: the deadline is close");
+        self.record_cluster_event(EventType::Warning, "DeadlineBeatsOrder", message);
+    }
+
+    /// Reports a call that is about to be sent.
+    pub(crate) fn calling(&mut self, step: &Step) {
+        if step.purpose != Purpose::Attempt {
+            return;
+        }
+        if let Call::Restore(_) = step.call {
+            self.metrics.scaling(Direction::Up);
+            return;
+        }
+        self.metrics.scaling(Direction::Down);
+        // A replica that takes over an unfinished fence was a standby when the verdict changed, so
+        // it has not recorded the Event yet.
+        if let Some(decision) = self.state.decision() {
+            self.record_fencing(decision.reasons.to_string());
+        }
+    }
+
+    /// Reports a failed call of a fence by an Event, once for each error: an unfenced target must
+    /// be visible outside of the log too.
+    pub(crate) fn not_fenced(&mut self, index: usize, error: &str) {
+        let Some(target) = self.targets.get(index) else {
+            return;
+        };
+        if self.reported_failures.insert((index, error.to_owned())) {
+            let target = &target.resource;
+            let message = format!("Failed to scale down {target}: {error}");
+            self.record_cluster_event(EventType::Warning, "ScalingFailed", message);
+        }
+    }
+
+    /// Reports an acknowledged write to the target with this uid. Only scaling is reported.
+    pub(crate) fn written(&mut self, index: usize, uid: Option<&str>, call: &Call, at: Time) {
+        let (Some((direction, setting)), Some(target)) = (applied(call), self.targets.get(index))
+        else {
+            return;
+        };
+        self.metrics.scaled(direction);
+        // Each target is measured once per trip: one that is fenced again hours later is not late.
+        let mut margin = None;
+        if let Some(trip) = self.trip.as_mut().filter(|_| direction == Direction::Down)
+            && trip.measured.insert(index)
+        {
+            // The deadline applies to the deadline target, if there is one. The others may be
+            // later.
+            let has_deadline = target.is_deadline_target
+                || !self.targets.iter().any(|target| target.is_deadline_target);
+            margin = trip.margin(at).filter(|_| has_deadline);
+            self.metrics.target_fenced(at, trip.since, margin);
+        }
+        let (cluster, resource) = (&*self.cluster, &target.resource);
+        let applied = target.actuator.describe(direction, setting);
+        match margin {
+            Some(margin) if margin < 0.0 => warn!(
+                cluster,
+                target = %resource,
+                margin,
+                "{applied}, {:.1} s after the deadline",
+                -margin
+            ),
+            Some(margin) => info!(
+                cluster,
+                target = %resource,
+                margin,
+                "{applied}, {margin:.1} s before the deadline"
+            ),
+            None => info!(cluster, target = %resource, "{applied}"),
+        }
+        let (kind, reason) = match direction {
+            Direction::Down => (EventType::Warning, "Fenced"),
+            Direction::Up => (EventType::Normal, "Released"),
+        };
+        let sentence = capitalized(&applied);
+        let message = match (direction, margin) {
+            (Direction::Down, Some(margin)) if margin < 0.0 => format!(
+                "{sentence}: the nodes of {cluster} lost their API server. Too late: the first \
+                 node may have turned Unknown {:.1} s earlier",
+                -margin
+            ),
+            (Direction::Down, Some(margin)) => format!(
+                "{sentence}: the nodes of {cluster} lost their API server. In time: {margin:.1} s \
+                 before the first node would turn Unknown"
+            ),
+            (Direction::Down, None) => {
+                format!("{sentence}: the nodes of {cluster} lost their API server")
+            }
+            (Direction::Up, _) => {
+                format!("{sentence}: the nodes of {cluster} are back")
+            }
+        };
+        let about = ObjectRef {
+            api_version: resource.api_version.clone(),
+            kind: resource.kind.clone(),
+            namespace: self.cluster.to_string(),
+            name: resource.name.clone(),
+            // Without it `kubectl describe` does not show the Event.
+            uid: uid.map(str::to_owned),
+        };
+        self.record(about, kind, reason, message);
+    }
+
+    /// Reports the end of a flow, which may have been cancelled.
+    pub(crate) fn flow_ended(&mut self, report: FlowReport, at: Time) {
+        let cluster = &*self.cluster;
+        let direction = report.direction;
+        let FlowReport { attempts, .. } = report;
+        let failed = self.targets_with(&report, |outcome| outcome == Some(TargetOutcome::Failed));
+        let unfinished = self.targets_with(&report, |outcome| outcome.is_none());
+        let unready = self.targets_with(&report, |outcome| {
+            matches!(outcome, Some(TargetOutcome::Applied { unready: true, .. }))
+        });
+        let corrupt = self.targets_with(&report, |outcome| {
+            matches!(
+                outcome,
+                Some(TargetOutcome::Applied {
+                    corrupt_record: true,
+                    ..
+                })
+            )
+        });
+        if !failed.is_empty() {
+            warn!(
+                cluster,
+                attempts, "failed to scale {direction} {failed}; retrying"
+            );
+            let message = format!("Failed to scale {direction} {failed}; retrying");
+            self.record_cluster_event(EventType::Warning, "ScalingFailed", message);
+        } else if !unfinished.is_empty() {
+            info!(
+                cluster,
+                attempts, "scaling {direction} cancelled before it was done for {unfinished}"
+            );
+        }
+        if !unready.is_empty() {
+            match report.direction {
+                Direction::Down => {
+                    warn!(
+                        cluster,
+                        "timed out waiting for the pods of {unready} to stop"
+                    );
+                }
+                Direction::Up => {
+                    warn!(cluster, "timed out waiting for a ready pod of {unready}");
+                }
+            }
+        }
+        if !corrupt.is_empty() {
+            warn!(
+                cluster,
+                "the recorded replica count of {corrupt} is corrupt; restored 1 replica, scale it \
+                 up if needed"
+            );
+            let message = format!(
+                "The recorded replica count of {corrupt} is corrupt; restored 1 replica, scale it \
+                 up if needed"
+            );
+            self.record_cluster_event(EventType::Warning, "CorruptRecord", message);
+        }
+        // The problems of writes end with the flow that wanted them, unless it is retried.
+        let has_failed = |index: usize| {
+            let outcome = report.outcomes.get(index).copied().flatten();
+            outcome == Some(TargetOutcome::Failed)
+        };
+        self.problems.retain(|subsystem| match subsystem {
+            Subsystem::Write(index) => has_failed(*index),
+            _ => true,
+        });
+        self.reported_failures.clear();
+        let problems = self.problem_texts();
+        self.state.update(|state| {
+            state.problems = problems;
+            state.last_flow = Some(LastFlow { at, report });
+        });
+    }
+
+    fn problem_texts(&self) -> Vec<String> {
+        let problems = self.problems.iter();
+        let texts = problems.map(|(subsystem, problem)| {
+            format!("{}: {problem}", SubsystemName(*subsystem, &self.targets))
+        });
+        texts.collect()
+    }
+
+    /// Lists the targets whose outcome matches, separated by commas.
+    fn targets_with(
+        &self,
+        report: &FlowReport,
+        matches: impl Fn(Option<TargetOutcome>) -> bool,
+    ) -> String {
+        let targets = self.targets.iter().zip(&report.outcomes);
+        let matching = targets.filter(|(_, outcome)| matches(**outcome));
+        let names: Vec<String> = matching
+            .map(|(target, _)| target.resource.to_string())
+            .collect();
+        names.join(", ")
+    }
+
+    fn record_cluster_event(&self, kind: EventType, reason: &'static str, message: String) {
+        let Some(sink) = &self.events else {
+            return;
+        };
+        let about = ObjectRef {
+            api_version: sink.cluster_kind.api_version.to_owned(),
+            kind: sink.cluster_kind.kind.to_owned(),
+            namespace: sink.namespace.to_string(),
+            name: self.cluster.to_string(),
+            uid: None,
+        };
+        self.record(about, kind, reason, message);
+    }
+
+    fn record(&self, about: ObjectRef, kind: EventType, reason: &'static str, message: String) {
+        if let Some(sink) = &self.events {
+            sink.events.publish(NewEvent {
+                about,
+                kind,
+                reason,
+                message,
+                action: reason,
+            });
+        }
+    }
+}
+
+/// Describes the change that a flow would make to a target; `None` if it would make none.
+fn planned_change(verdict: Verdict, target: &Target, observed: &Observed) -> Option<String> {
+    let Observed::Present(present) = observed else {
+        return None;
+    };
+    let direction = match verdict {
+        Verdict::Fence => Direction::Down,
+        Verdict::Release => Direction::Up,
+        Verdict::Hold => return None,
+    };
+    let to = goal(direction, target, present)?;
+    let (resource, from) = (&target.resource, present.setting);
+    Some(format!("{resource} from {from} to {to}"))
+}
+
+/// Returns the direction and the setting of a write.
+fn applied(call: &Call) -> Option<(Direction, Setting)> {
+    match call {
+        Call::Fence(write) => Some((Direction::Down, write.setting())),
+        Call::Restore(write) => Some((Direction::Up, write.setting())),
+        Call::Read | Call::WriteRecord(_) | Call::DropMarker(_) => None,
+    }
+}
+
+/// Starts a text with a capital, as messages of Events do.
+fn capitalized(text: &str) -> String {
+    let mut letters = text.chars();
+    let first = letters.next();
+    let first = first.into_iter().flat_map(char::to_uppercase);
+    first.chain(letters).collect()
+}

@@ -1,0 +1,149 @@
+//! Gardener: Clusters and Machines in the seed, kubeconfig Secrets in the control namespaces.
+
+mod cluster;
+mod eligibility;
+mod machine;
+mod shoot;
+
+use futures_util::StreamExt;
+use futures_util::stream::BoxStream;
+use kelpie_config::ProberConfig;
+use kelpie_core::prober::NodeConventions;
+use kelpie_kube::client::ClusterClient;
+use kelpie_kube::rbac::{PolicyRule, WATCH_VERBS};
+use kelpie_kube::resources::KubeconfigSecret;
+use kelpie_kube::watch::{OptionalEvent, Selection, WatchEvent};
+
+use super::{
+    ClusterKubeconfig, ClusterMachine, ClusterObject, ClusterSource, ObjectKindRef, ProbePath,
+    map_apply,
+};
+use cluster::Cluster;
+use machine::Machine;
+
+const CLUSTERS: (&str, &str) = ("extensions.gardener.cloud", "clusters");
+const MACHINES: (&str, &str) = ("machine.sapcloud.io", "machines");
+const SECRETS: (&str, &str) = ("", "secrets");
+
+/// The clusters of a Gardener seed.
+#[derive(Clone, Debug)]
+pub(crate) struct GardenerSource {
+    /// Only the Cluster of this name, and its control namespace.
+    only: Option<String>,
+    internal_secret: String,
+    external_secret: Option<String>,
+}
+
+impl GardenerSource {
+    pub(crate) fn new(config: &ProberConfig) -> Self {
+        Self {
+            only: config.namespace.clone(),
+            internal_secret: config.kubeconfig_secret.clone(),
+            external_secret: config.external_kubeconfig_secret.clone(),
+        }
+    }
+
+    fn secret(&self, path: ProbePath) -> Option<&str> {
+        match path {
+            ProbePath::Internal => Some(&self.internal_secret),
+            ProbePath::External => self.external_secret.as_deref(),
+        }
+    }
+
+    /// Every object of the control namespaces.
+    fn in_control_namespaces(&self) -> Selection<'_> {
+        Selection {
+            namespace: self.only.as_deref(),
+            ..Selection::default()
+        }
+    }
+}
+
+impl ClusterSource for GardenerSource {
+    fn clusters(&self, seed: &ClusterClient) -> BoxStream<'static, WatchEvent<ClusterObject>> {
+        let selection = Selection {
+            name: self.only.as_deref(),
+            ..Selection::default()
+        };
+        let events = seed.watch::<Cluster>(selection);
+        events
+            .map(|event| map_apply(event, |cluster| cluster.0))
+            .boxed()
+    }
+
+    fn kubeconfigs(
+        &self,
+        seed: &ClusterClient,
+        path: ProbePath,
+    ) -> Option<BoxStream<'static, WatchEvent<ClusterKubeconfig>>> {
+        let selection = Selection {
+            name: Some(self.secret(path)?),
+            ..self.in_control_namespaces()
+        };
+        let events = seed.watch::<KubeconfigSecret>(selection);
+        let events = events.map(|event| match event {
+            // The control namespace has the name of its cluster.
+            WatchEvent::Delete { namespace, .. } => WatchEvent::Delete {
+                name: namespace.clone(),
+                namespace,
+            },
+            other => map_apply(other, |secret: KubeconfigSecret| ClusterKubeconfig {
+                cluster: secret.namespace,
+                text: secret
+                    .kubeconfig
+                    .ok_or(secret.problem.unwrap_or("it is empty")),
+            }),
+        });
+        Some(events.boxed())
+    }
+
+    fn machines(&self, seed: &ClusterClient) -> BoxStream<'static, OptionalEvent<ClusterMachine>> {
+        let events = seed.watch_optional::<Machine>(self.in_control_namespaces());
+        let events = events.map(|event| match event {
+            OptionalEvent::KindAbsent => OptionalEvent::KindAbsent,
+            OptionalEvent::KindPresent => OptionalEvent::KindPresent,
+            OptionalEvent::Watch(event) => {
+                OptionalEvent::Watch(map_apply(event, |machine| machine.0))
+            }
+        });
+        events.boxed()
+    }
+
+    fn policy_rules(&self) -> Vec<PolicyRule> {
+        let only = self.only.as_deref();
+        let reason = "which clusters there are, and their Shoots";
+        let mut rules = vec![PolicyRule::new(WATCH_VERBS, CLUSTERS, reason).named(only)];
+        let secrets = [Some(&self.internal_secret), self.external_secret.as_ref()];
+        rules.extend(secrets.into_iter().flatten().map(|secret| {
+            let reason = "the kubeconfigs of the clusters; no other Secret is requested";
+            PolicyRule::new(WATCH_VERBS, SECRETS, reason)
+                .in_namespace(only)
+                .named(Some(secret))
+        }));
+        let reason = "excluding nodes whose machine failed or is terminating";
+        rules.push(PolicyRule::new(WATCH_VERBS, MACHINES, reason).in_namespace(only));
+        rules
+    }
+
+    fn cluster_kind(&self) -> ObjectKindRef {
+        ObjectKindRef {
+            api_version: "extensions.gardener.cloud/v1alpha1",
+            kind: "Cluster",
+        }
+    }
+
+    fn node_conventions(&self) -> NodeConventions {
+        NodeConventions {
+            pool_label: "worker.gardener.cloud/pool",
+            unmanaged_annotation: "node.machine.sapcloud.io/not-managed-by-mcm",
+            unhealthy_conditions: &[
+                "KernelDeadlock",
+                "ReadonlyFilesystem",
+                "DiskPressure",
+                "NetworkUnavailable",
+            ],
+            update_condition: "InPlaceUpdate",
+            update_reasons: &["ReadyForUpdate", "UpdateFailed"],
+        }
+    }
+}

@@ -1,0 +1,293 @@
+//! The state of all clusters, served at `/debug/state`.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use kelpie_core::Time;
+use kelpie_core::prober::fence::{FlowReport, Observed};
+use kelpie_core::prober::{Decision, FenceState, ResourceRef};
+use kelpie_kube::replica::ReplicaState;
+use serde::{Deserialize, Serialize};
+
+/// The probed clusters by name. Clones share the page.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct StatePage {
+    clusters: Arc<Mutex<BTreeMap<Arc<str>, Slot>>>,
+    /// The reasons why other clusters have no probe.
+    absent: Arc<Mutex<BTreeMap<String, String>>>,
+}
+
+/// The entry of one cluster. It is removed when the handle is dropped.
+#[derive(Debug)]
+pub(crate) struct StateHandle {
+    name: Arc<str>,
+    slot: Slot,
+    state_page: StatePage,
+}
+
+type Slot = Arc<Mutex<ClusterState>>;
+
+/// The state of one cluster.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct ClusterState {
+    /// The last decision; `None` before the first round.
+    pub decision: Option<Decision>,
+    /// The state of the targets, taken together.
+    pub fence: Option<FenceState>,
+    /// The instant since which the cluster is known to be fenced.
+    pub fenced_since: Option<Time>,
+    /// The targets as last read.
+    pub targets: Vec<TargetState>,
+    /// The last flow that ended.
+    pub last_flow: Option<LastFlow>,
+    /// Current problems with a round or a write.
+    pub problems: Vec<String>,
+}
+
+/// A target as last read.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct TargetState {
+    /// The object in the control plane namespace.
+    pub resource: ResourceRef,
+    /// The result of the last read; `None` before the first one.
+    pub observed: Option<Observed>,
+}
+
+/// A flow that ended.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct LastFlow {
+    /// The instant at which it ended.
+    pub at: Time,
+    /// The report of the flow.
+    pub report: FlowReport,
+}
+
+/// The response of `/debug/state`.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct ProberState {
+    /// The replica that answers.
+    #[serde(flatten)]
+    pub replica: ReplicaState,
+    /// The clusters by name.
+    pub clusters: BTreeMap<String, ClusterView>,
+}
+
+/// The view of one cluster.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct ClusterView {
+    /// The last decision as text. It is formatted on request.
+    pub in_words: String,
+    /// The state in machine-readable form.
+    #[serde(flatten)]
+    pub state: ClusterState,
+}
+
+/// The response about a cluster without a probe.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Unprobed {
+    /// The error in one sentence.
+    pub error: String,
+    /// The reason why the cluster has no probe, if it exists.
+    pub reason: Option<String>,
+    /// Clusters with similar names, if it does not exist.
+    pub near: Vec<String>,
+}
+
+/// The number of similar names that are suggested.
+const MOST_NEAR: usize = 5;
+/// The largest edit distance of a similar name.
+const NEAR: usize = 3;
+
+impl StatePage {
+    /// Adds a cluster with an empty state.
+    pub(crate) fn place(&self, cluster: &Arc<str>) -> StateHandle {
+        let slot = Slot::default();
+        lock(&self.clusters).insert(Arc::clone(cluster), Arc::clone(&slot));
+        StateHandle {
+            name: Arc::clone(cluster),
+            slot,
+            state_page: self.clone(),
+        }
+    }
+
+    /// Returns all clusters, or the one of this name.
+    pub(crate) fn clusters(&self, only: Option<&str>) -> BTreeMap<String, ClusterView> {
+        let slots: Vec<(Arc<str>, Slot)> = lock(&self.clusters)
+            .iter()
+            .filter(|(name, _)| only.is_none_or(|only| ***name == *only))
+            .map(|(name, slot)| (Arc::clone(name), Arc::clone(slot)))
+            .collect();
+        let show = |(name, slot): (Arc<str>, Slot)| (name.to_string(), ClusterView::new(&slot));
+        slots.into_iter().map(show).collect()
+    }
+
+    /// Sets the reason why a cluster has no probe; `None` if it has one or does not exist.
+    pub(crate) fn explain_absence(&self, cluster: String, why: Option<String>) {
+        let mut absent = lock(&self.absent);
+        match why {
+            Some(why) => absent.insert(cluster, why),
+            None => absent.remove(&cluster),
+        };
+    }
+
+    /// Removes the reasons of clusters that no longer exist.
+    pub(crate) fn keep_absent(&self, is_there: impl Fn(&str) -> bool) {
+        lock(&self.absent).retain(|cluster, _| is_there(cluster));
+    }
+
+    /// Returns the response about a cluster without a probe.
+    pub(crate) fn unprobed(&self, cluster: &str) -> Unprobed {
+        let error = format!("cluster {cluster:?} is not probed");
+        let (clusters, absent) = (lock(&self.clusters), lock(&self.absent));
+        let reason = absent.get(cluster).cloned();
+        if reason.is_some() {
+            let near = Vec::new();
+            return Unprobed {
+                error,
+                reason,
+                near,
+            };
+        }
+        let names = clusters.keys().map(|name| &**name);
+        let names = names.chain(absent.keys().map(String::as_str));
+        let mut near: Vec<(usize, &str)> = names
+            .filter_map(|name| Some((distance(name, cluster)?, name)))
+            .collect();
+        near.sort_unstable();
+        near.dedup();
+        near.truncate(MOST_NEAR);
+        Unprobed {
+            error,
+            reason,
+            near: near.into_iter().map(|(_, name)| name.to_owned()).collect(),
+        }
+    }
+}
+
+/// Returns the distance of a name from the requested one; `None` if they are not similar. A part of
+/// the name is similar: users leave out the project.
+fn distance(name: &str, asked: &str) -> Option<usize> {
+    if !asked.is_empty() && name.contains(asked) {
+        return Some(0);
+    }
+    // It also bounds the cost: the distance of long texts is slow to compute.
+    if name.len().abs_diff(asked.len()) > NEAR {
+        return None;
+    }
+    let distance = strsim::damerau_levenshtein(name, asked);
+    // Three edits would leave nothing of a short name.
+    (distance <= NEAR && 3 * distance <= asked.len()).then_some(distance)
+}
+
+impl ClusterView {
+    fn new(slot: &Slot) -> Self {
+        Self::from(lock(slot).clone())
+    }
+}
+
+impl From<ClusterState> for ClusterView {
+    fn from(state: ClusterState) -> Self {
+        Self {
+            in_words: state.decision.map_or_else(
+                || "No round has ended yet.".to_owned(),
+                |decision| decision.to_string(),
+            ),
+            state,
+        }
+    }
+}
+
+impl StateHandle {
+    /// Changes the state of the cluster.
+    pub(crate) fn update(&self, change: impl FnOnce(&mut ClusterState)) {
+        change(&mut lock(&self.slot));
+    }
+
+    /// Returns the last decision.
+    pub(crate) fn decision(&self) -> Option<Decision> {
+        lock(&self.slot).decision
+    }
+}
+
+impl Drop for StateHandle {
+    fn drop(&mut self) {
+        let mut clusters = lock(&self.state_page.clusters);
+        // A successor may have replaced the entry.
+        if clusters
+            .get(&self.name)
+            .is_some_and(|slot| Arc::ptr_eq(slot, &self.slot))
+        {
+            clusters.remove(&self.name);
+        }
+    }
+}
+
+/// A panic elsewhere leaves the old state behind, which is better than none.
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn drop_removes_only_its_own_entry() {
+        let state_page = StatePage::default();
+        let name: Arc<str> = "a".into();
+        let first = state_page.place(&name);
+        let second = state_page.place(&name);
+        second.update(|state| state.problems.push("second".into()));
+        drop(first);
+        assert_eq!(
+            state_page.clusters(Some("a"))["a"].state.problems,
+            ["second"]
+        );
+        assert!(state_page.clusters(Some("b")).is_empty());
+        drop(second);
+        assert!(state_page.clusters(None).is_empty());
+    }
+
+    #[test]
+    fn similar_names_are_sorted_by_distance() {
+        let state_page = StatePage::default();
+        let names = ["shoot--dev--one", "shoot--dev--two", "shoot--ops--one", "x"];
+        let places = names.map(|name| state_page.place(&name.into()));
+        state_page.explain_absence("shoot--ops--asleep".into(), Some("it sleeps".into()));
+        for (asked, near) in [
+            ("one", &["shoot--dev--one", "shoot--ops--one"][..]),
+            ("shoot--dev--onne", &["shoot--dev--one"]),
+            ("shoot--dve--two", &["shoot--dev--two"]),
+            ("asleep", &["shoot--ops--asleep"]),
+            ("shoot--qa--three", &[]),
+            ("y", &[]),
+            ("", &[]),
+        ] {
+            assert_eq!(state_page.unprobed(asked).near, near, "{asked}");
+        }
+        drop(places);
+    }
+
+    #[test]
+    fn unprobed_cluster_has_a_reason() {
+        let state_page = StatePage::default();
+        state_page.explain_absence("a".into(), Some("it is hibernated".into()));
+        let said = state_page.unprobed("a");
+        assert_eq!(said.reason.as_deref(), Some("it is hibernated"));
+        assert!(said.near.is_empty());
+        state_page.explain_absence("a".into(), None);
+        assert_eq!(state_page.unprobed("a").reason, None);
+        for name in ["a", "b"] {
+            state_page.explain_absence(name.into(), Some("it is hibernated".into()));
+        }
+        state_page.keep_absent(|name| name == "b");
+        assert_eq!(state_page.unprobed("a").reason, None);
+        assert!(state_page.unprobed("b").reason.is_some());
+    }
+}

@@ -1,0 +1,68 @@
+//! The information that an auditor works with.
+
+use kelpie_config::scenario::{Incident, NodeSelection};
+use kelpie_core::Time;
+
+use super::ChaosRun;
+use super::replicas::holder;
+use crate::fault::{cluster_numbers, selects_node};
+use crate::landscape::Landscape;
+
+/// A landscape, its scheduled faults, and the violations found so far.
+#[derive(Debug)]
+pub struct AuditContext {
+    /// The landscape under audit.
+    pub landscape: Landscape,
+    /// The run's plan and faults.
+    pub chaos: ChaosRun,
+    /// The landscape's time at the start of the run.
+    pub start: Time,
+    pub(super) violations: Vec<String>,
+    lease: &'static str,
+}
+
+impl AuditContext {
+    pub(super) fn new(landscape: &Landscape, chaos: &ChaosRun, lease: &'static str) -> Self {
+        Self {
+            landscape: landscape.clone(),
+            chaos: chaos.clone(),
+            start: landscape.now(),
+            violations: Vec::new(),
+            lease,
+        }
+    }
+
+    /// Reports a violated invariant.
+    pub fn report_violation(&mut self, at: Time, text: &str) {
+        let seconds = at.since(self.start).as_secs_f64();
+        self.violations.push(format!("{seconds:.3}s ({at}) {text}"));
+    }
+
+    /// Returns whether a replica may act now: it is the only one, or it holds the Lease.
+    pub fn may_act(&self, replica: &str) -> bool {
+        self.chaos.watchdogs < 2 || holder(&self.landscape, self.lease).as_deref() == Some(replica)
+    }
+
+    /// Returns when an incident begins and ends.
+    pub fn period(&self, incident: &Incident) -> (Time, Time) {
+        let begin = self.start.after(incident.at);
+        (begin, begin.after(incident.lasts.unwrap_or_default()))
+    }
+
+    /// Returns whether an incident affects this cluster.
+    pub fn affects(&self, incident: &Incident, cluster: &str) -> bool {
+        let plan = &self.chaos.plan;
+        let affected = cluster_numbers(&incident.clusters, plan.clusters);
+        affected
+            .into_iter()
+            .any(|number| plan.cluster_name(number) == cluster)
+    }
+
+    /// Returns how many nodes of a cluster are selected.
+    pub fn count_nodes(&self, nodes: NodeSelection) -> usize {
+        let plan = &self.chaos.plan;
+        let is_selected =
+            |number: &usize| selects_node(nodes, (*number, number % plan.zones.max(1)), plan.nodes);
+        (0..plan.nodes).filter(is_selected).count()
+    }
+}

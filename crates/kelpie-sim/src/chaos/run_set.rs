@@ -1,0 +1,118 @@
+//! Many chaos runs in parallel.
+
+use std::collections::BTreeMap;
+use std::env;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Mutex, PoisonError};
+use std::thread;
+use std::time::Duration;
+
+use super::run::Counts;
+use super::{ChaosRun, Subject};
+
+/// A range of runs. The number of a run is its RNG seed.
+#[derive(Clone, Copy, Debug)]
+pub struct RunSet {
+    /// The number of the first run.
+    pub first: u64,
+    /// The number of runs.
+    pub count: u64,
+    /// The time in which faults occur in each run.
+    pub length: Duration,
+}
+
+impl RunSet {
+    /// The runs of an ordinary test.
+    pub const DEFAULT: Self = Self {
+        first: 0,
+        count: 200,
+        length: Duration::from_mins(10),
+    };
+
+    /// Returns the runs that `cargo xtask sim` requests through the environment.
+    pub fn from_env() -> Self {
+        fn number<T: std::str::FromStr>(name: &str) -> Option<T> {
+            env::var(name).ok()?.parse().ok()
+        }
+        let hours = number("KELPIE_SIM_HOURS").filter(|hours| (0.0..=1e6).contains(hours));
+        let length = hours.map(|hours: f64| Duration::from_secs_f64(hours * 3_600.0));
+        let run = number("KELPIE_SIM_SEED");
+        let count = run.map_or(number("KELPIE_SIM_SEEDS"), |_| Some(1));
+        Self {
+            first: run.unwrap_or(0),
+            count: count.unwrap_or(Self::DEFAULT.count),
+            length: length.unwrap_or(Self::DEFAULT.length),
+        }
+    }
+
+    /// Returns one line with the fingerprint of each of the first `count` runs.
+    pub fn fingerprints<S: Subject>(&self, count: u64) -> String {
+        let line = |rng_seed: u64| {
+            let outcome = ChaosRun::new::<S>(rng_seed, self.length).run::<S>();
+            match outcome {
+                Ok(outcome) => format!("{rng_seed:>3} {:016x}\n", outcome.fingerprint),
+                Err(error) => format!("{rng_seed:>3} {error}\n"),
+            }
+        };
+        let next = AtomicU64::new(self.first);
+        let lines = Mutex::new(BTreeMap::new());
+        let threads = thread::available_parallelism().map_or(1, usize::from);
+        thread::scope(|scope| {
+            for _ in 0..threads {
+                scope.spawn(|| {
+                    loop {
+                        let rng_seed = next.fetch_add(1, Ordering::Relaxed);
+                        if rng_seed >= self.first.saturating_add(count) {
+                            return;
+                        }
+                        let line = line(rng_seed);
+                        let mut lines = lines.lock().unwrap_or_else(PoisonError::into_inner);
+                        lines.insert(rng_seed, line);
+                    }
+                });
+            }
+        });
+        let lines = lines.into_inner().unwrap_or_else(PoisonError::into_inner);
+        lines.into_values().collect()
+    }
+
+    /// Runs `S` on all processors, until a run fails. Returns the counters of all runs, or the
+    /// report of the one that failed.
+    pub fn run<S: Subject>(&self) -> Result<Vec<Counts<S>>, String> {
+        let next = AtomicU64::new(self.first);
+        let has_failed = AtomicBool::new(false);
+        let done = Mutex::new((Vec::new(), None));
+        let threads = thread::available_parallelism().map_or(1, usize::from);
+        thread::scope(|scope| {
+            for _ in 0..threads {
+                scope.spawn(|| {
+                    while !has_failed.load(Ordering::Relaxed) {
+                        let rng_seed = next.fetch_add(1, Ordering::Relaxed);
+                        if rng_seed >= self.first.saturating_add(self.count) {
+                            return;
+                        }
+                        let chaos = ChaosRun::new::<S>(rng_seed, self.length);
+                        let outcome = chaos.run::<S>();
+                        let mut done = done.lock().unwrap_or_else(PoisonError::into_inner);
+                        match outcome {
+                            Ok(outcome) if outcome.violations.is_empty() => {
+                                done.0.push(outcome.counts);
+                            }
+                            _ => {
+                                has_failed.store(true, Ordering::Relaxed);
+                                done.1.get_or_insert(chaos);
+                            }
+                        }
+                    }
+                });
+            }
+        });
+        match done.into_inner().unwrap_or_else(PoisonError::into_inner) {
+            (counts, None) => Ok(counts),
+            (_, Some(chaos)) => {
+                let report = chaos.failure_report::<S>(self.length);
+                Err(report.unwrap_or_else(|error| error.to_string()))
+            }
+        }
+    }
+}

@@ -1,0 +1,140 @@
+//! Checks of an API server that every component needs: version, permissions and lists.
+
+use std::pin::pin;
+use std::time::Duration;
+
+use futures_util::{Stream, StreamExt};
+use kelpie_kube::client::{ClientError, ClusterClient};
+use kelpie_kube::rbac::{AccessReview, PolicyRule};
+use kelpie_kube::watch::{WatchError, WatchEvent};
+use tokio::time::timeout;
+
+use super::table::{CheckRow, CheckTable};
+
+/// The limit for one complete list.
+const LIST_TIMEOUT: Duration = Duration::from_mins(1);
+
+/// Adds a row with the API server's version. Returns false if it cannot be read; then there is no
+/// point in further checks.
+pub(super) async fn check_version(cluster: &ClusterClient, table: &mut CheckTable) -> bool {
+    let role = cluster.role();
+    match cluster.version().await {
+        Ok(version) => {
+            table.add(CheckRow::ok(role, format!("Kubernetes {version}")));
+            true
+        }
+        Err(error) => {
+            table.add(client_failure(role, &error));
+            false
+        }
+    }
+}
+
+/// Adds a row for each rule: granted or not. `rbac` is the file that grants the rules. Returns
+/// false if the API server cannot be asked.
+pub(super) async fn check_permissions(
+    cluster: &ClusterClient,
+    rules: &[PolicyRule],
+    rbac: &str,
+    table: &mut CheckTable,
+) -> bool {
+    for rule in rules {
+        match check_rule(cluster, rule, rbac).await {
+            Ok(row) => table.add(row),
+            Err(error) => {
+                table.add(client_failure("permission", &error));
+                return false;
+            }
+        }
+    }
+    true
+}
+
+fn client_failure(subject: &str, error: &ClientError) -> CheckRow {
+    let remedy = match error {
+        ClientError::Kubeconfig { .. } | ClientError::Setup { .. } => "fix the kubeconfig",
+        ClientError::Denied { role, .. } => &format!("use credentials that the {role} accepts"),
+        ClientError::Unavailable { role, .. } => {
+            &format!("check the kubeconfig, and that the {role} is reachable from here")
+        }
+    };
+    CheckRow::fail(subject, error.to_string(), remedy)
+}
+
+async fn check_rule(
+    cluster: &ClusterClient,
+    rule: &PolicyRule,
+    rbac: &str,
+) -> Result<CheckRow, ClientError> {
+    const SUBJECT: &str = "permission";
+    let permissions: Vec<_> = rule.permissions().collect();
+    let mut denied = Vec::new();
+    for (permission, review) in cluster.can_i(&permissions).await? {
+        if review != AccessReview::Allowed {
+            denied.push(permission.to_string());
+        }
+    }
+    if denied.is_empty() {
+        let verbs = rule.verbs.join(", ");
+        let first = permissions.first().map(ToString::to_string);
+        let first = first.unwrap_or_default();
+        // The first permission starts with the first verb.
+        let object = first.split_once(' ').map_or("", |(_, object)| object);
+        return Ok(CheckRow::ok(SUBJECT, format!("may {verbs} {object}")));
+    }
+    let finding = format!("may not {}", denied.join(" or "));
+    Ok(match rule.missing_if_denied {
+        Some(missing) => CheckRow::warn(
+            SUBJECT,
+            finding,
+            format!("apply {rbac}; without it there are no {missing}"),
+        ),
+        None => CheckRow::fail(
+            SUBJECT,
+            finding,
+            format!("apply {rbac}; needed for {}", rule.reason),
+        ),
+    })
+}
+
+/// Returns the first complete list of a watch. `rbac` is the file that grants the watch. If the
+/// list fails, adds a row and returns `None`.
+pub(super) async fn list_all<T>(
+    subject: &'static str,
+    rbac: &str,
+    events: impl Stream<Item = WatchEvent<T>>,
+    table: &mut CheckTable,
+) -> Option<Vec<T>> {
+    let mut events = pin!(events);
+    let listing = async {
+        let mut objects = Vec::new();
+        while let Some(event) = events.next().await {
+            match event {
+                WatchEvent::Init => objects.clear(),
+                WatchEvent::Apply(object) => objects.push(object),
+                WatchEvent::Delete { .. } => {}
+                WatchEvent::InitDone => break,
+                WatchEvent::Error(error) => return Err(error),
+            }
+        }
+        Ok(objects)
+    };
+    let failure = match timeout(LIST_TIMEOUT, listing).await {
+        Ok(Ok(objects)) => return Some(objects),
+        Ok(Err(error)) => {
+            let remedy = match &error {
+                WatchError::Denied { .. } => format!("apply {rbac}"),
+                WatchError::Absent { .. } => "check that this is a Gardener seed".to_owned(),
+                _ => "check the seed's API server".to_owned(),
+            };
+            CheckRow::fail(subject, error.to_string(), remedy)
+        }
+        Err(_) => CheckRow::fail(
+            subject,
+            format!("not listed within {LIST_TIMEOUT:?}"),
+            "check the seed's API server",
+        ),
+    };
+    table.add(failure);
+    None
+}

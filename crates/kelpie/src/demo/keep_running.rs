@@ -1,0 +1,77 @@
+//! `--keep`: serves the simulated clusters after the demo.
+
+use std::fmt::Write;
+use std::net::Ipv4Addr;
+
+use anyhow::{Context, Result};
+use axum::Router;
+use tempfile::TempDir;
+use tokio::net::TcpListener;
+use tokio_util::sync::CancellationToken;
+
+use super::simulation::Simulation;
+use crate::{config_file, terminal};
+
+/// Opens the simulated clusters to other clients, prints their addresses and waits for `shutdown`.
+pub(super) fn keep_running(simulation: &Simulation, shutdown: &CancellationToken) -> Result<()> {
+    simulation.run_in_real_time(async {
+        let listeners = simulation.landscape().listen().await?;
+        // Only the user can read this folder, and it is removed at the end.
+        let folder = TempDir::with_prefix("kelpie-demo-");
+        let folder = folder.context("cannot create a folder for the kubeconfig")?;
+        for (name, content) in [
+            ("kubeconfig", &*listeners.kubeconfig),
+            ("prober.yaml", config_file::GARDENER_PROBER),
+            ("weeder.yaml", config_file::GARDENER_WEEDER),
+        ] {
+            let path = folder.path().join(name);
+            std::fs::write(&path, content)
+                .with_context(|| format!("cannot write {}", path.display()))?;
+        }
+        let (prober, weeder) = simulation.watchdog_routes();
+        let prober = match prober {
+            Some(routes) => Some(serve(routes, shutdown).await?),
+            None => None,
+        };
+        let weeder = match weeder {
+            Some(routes) => Some(serve(routes, shutdown).await?),
+            None => None,
+        };
+        let first = simulation.clusters().into_iter().next();
+        let first = first.map(|snapshot| snapshot.cluster).unwrap_or_default();
+        let mut text = format!(
+            "\nThe simulated clusters keep running in real time until Ctrl-C. \
+             In another terminal:\n\n  \
+             cd {}\n  \
+             export KUBECONFIG=$PWD/kubeconfig\n  \
+             kubectl get clusters\n  \
+             kubectl get deployments --all-namespaces\n  \
+             kubectl --context {first} get nodes\n  \
+             kelpie check prober --config-file prober.yaml\n  \
+             kelpie check weeder --config-file weeder.yaml\n",
+            folder.path().display()
+        );
+        if let Some(prober) = &prober {
+            let _ = writeln!(text, "  kelpie explain {first} --from {prober}");
+        }
+        text.push('\n');
+        for (component, url) in [("prober", prober), ("weeder", weeder)] {
+            if let Some(url) = url {
+                let _ = writeln!(text, "{component}: {url}/metrics, {url}/debug/state");
+            }
+        }
+        terminal::stdout_streaming(&text).context("cannot write the addresses")?;
+        shutdown.cancelled().await;
+        Ok(())
+    })
+}
+
+/// Serves the routes in the background on a free port of loopback. Returns their URL.
+async fn serve(routes: Router, shutdown: &CancellationToken) -> Result<String> {
+    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await;
+    let listener = listener.context("cannot listen on loopback")?;
+    let url = format!("http://{}", listener.local_addr()?);
+    let shutdown = shutdown.clone().cancelled_owned();
+    tokio::spawn(kelpie_health::serve(listener, routes, shutdown));
+    Ok(url)
+}

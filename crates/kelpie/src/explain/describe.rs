@@ -1,0 +1,302 @@
+//! A cluster's state as text for an operator.
+
+use std::fmt;
+
+use anstyle::{AnsiColor, Style};
+use jiff::Timestamp;
+use kelpie_core::Time;
+use kelpie_core::prober::fence::{Direction, Observed, RecordedSetting, TargetOutcome};
+use kelpie_core::prober::{Decision, FenceState, LeaseCounts, ProbeStatus, Reasons, Verdict};
+use kelpie_prober::{ClusterState, LastFlow, ProberState, TargetState};
+
+use crate::printable::printable;
+use crate::summary::{KeyValueTable, pluralize};
+
+/// Describes the cluster: the evidence, the decision, its outcome and the next round.
+pub(super) fn describe(cluster: &str, prober: &ProberState, state: &ClusterState) -> String {
+    let mut table = KeyValueTable::default();
+    let headline = match &state.decision {
+        Some(decision) => {
+            describe_decision(&mut table, prober.replica.at, decision);
+            verdict(decision.verdict)
+        }
+        None => "no round has ended yet".to_owned(),
+    };
+    describe_targets(&mut table, prober.replica.at, state);
+    table.rows("problems", or_none(&state.problems));
+    table.row("this replica", role(prober));
+    if let Some(decision) = &state.decision {
+        let next = Distance::between(prober.replica.at, decision.next_wake.at);
+        table.row(
+            "next round",
+            format!("{next}: {}", decision.next_wake.reason),
+        );
+    }
+    let bold = Style::new().bold();
+    format!("{bold}{cluster}:{bold:#} {headline}\n\n{}", table.text)
+}
+
+fn verdict(verdict: Verdict) -> String {
+    let (meaning, color) = match verdict {
+        Verdict::Fence => ("its controllers are stopped", AnsiColor::Red),
+        Verdict::Hold => ("everything stays as it is", AnsiColor::Yellow),
+        Verdict::Release => ("its controllers run", AnsiColor::Green),
+    };
+    let style = Style::new().bold().fg_color(Some(color.into()));
+    format!("{style}{verdict}{style:#}, {meaning}")
+}
+
+fn describe_decision(table: &mut KeyValueTable, now: Time, decision: &Decision) {
+    let reasons = &decision.reasons;
+    table.row("because", with_readable_instants(&reasons.rule.to_string()));
+    table.row("judged", ago(now, decision.at));
+    match &reasons.leases {
+        Some(counts) => {
+            table.rows("leases", leases(counts, reasons));
+            let excluded = counts.excluded.iter();
+            table.rows(
+                "not counted",
+                excluded.map(|(cause, count)| format!("{count} {cause}")),
+            );
+        }
+        None => table.row("leases", "not listed in that round"),
+    }
+    let mut probes = vec![format!("API server: {}", in_a_row(reasons.api_server))];
+    if let Some(external) = reasons.external {
+        probes.push(format!("external path: {}", in_a_row(external)));
+    }
+    probes.push(format!("leases: {}", in_a_row(reasons.lease_probe)));
+    table.rows("probes", probes);
+    match decision.deadline {
+        Some(deadline) => table.row(
+            "deadline",
+            format!(
+                "{}, {}: the next node can turn Unknown then, unless it renews",
+                Clock(deadline),
+                Distance::between(now, deadline)
+            ),
+        ),
+        None => table.row("deadline", "none ahead"),
+    }
+    let is_parallel = decision
+        .parallel_from
+        .is_some_and(|from| from <= decision.at);
+    if decision.verdict == Verdict::Fence && is_parallel {
+        table.row(
+            "levels",
+            "fenced in parallel: there is no time for their order",
+        );
+    }
+}
+
+fn leases(counts: &LeaseCounts, reasons: &Reasons) -> Vec<String> {
+    let LeaseCounts {
+        candidates,
+        expired,
+        silent,
+        ..
+    } = counts;
+    let candidates = pluralize(*candidates, "candidate", "candidates");
+    let mut lines = vec![format!(
+        "{candidates}: {expired} expired, {silent} silent (trips at {})",
+        reasons.failure_fraction
+    )];
+    if let Some(not_renewed) = counts.not_renewed {
+        lines.push(format!(
+            "{not_renewed} not renewed yet (restores below {})",
+            reasons.recovery_fraction
+        ));
+    }
+    if counts.unproven > 0 {
+        lines.push(format!(
+            "{} seen only once; waiting for a renewal",
+            counts.unproven
+        ));
+    }
+    lines
+}
+
+fn in_a_row(status: ProbeStatus) -> String {
+    match (status.success_count, status.error_count) {
+        (0, 0) => "no result yet".to_owned(),
+        (successes, 0) => pluralize(successes, "success", "successes in a row"),
+        (_, errors) => pluralize(errors, "failure", "failures in a row"),
+    }
+}
+
+fn describe_targets(table: &mut KeyValueTable, now: Time, state: &ClusterState) {
+    let fence = match state.fence {
+        None | Some(FenceState::Unknown) => "unknown: the targets were not read yet",
+        Some(FenceState::None) => "none",
+        Some(FenceState::Partial) => "partial",
+        Some(FenceState::Full) => "full",
+    };
+    match state.fenced_since {
+        Some(since) => table.row("fence", format!("{fence}, since {}", ago(now, since))),
+        None => table.row("fence", fence),
+    }
+    table.rows("targets", state.targets.iter().map(target));
+    if let Some(flow) = &state.last_flow {
+        table.rows("last flow", last_flow(now, flow, &state.targets));
+    }
+}
+
+fn target(target: &TargetState) -> String {
+    let observed = match &target.observed {
+        None => "not read yet".to_owned(),
+        Some(Observed::Missing) => "does not exist".to_owned(),
+        Some(Observed::Present(object)) => {
+            let mut facts = vec![
+                pluralize(object.setting.0, "replica", "replicas"),
+                format!("{} ready", object.effective),
+            ];
+            if object.marked {
+                facts.push("marked as fenced".to_owned());
+                // The record outlives the fence it was made for, so it is shown only with the
+                // marker.
+                facts.push(match object.recorded {
+                    RecordedSetting::Value(setting) => format!("{setting} recorded"),
+                    RecordedSetting::Corrupt => "corrupt record".to_owned(),
+                    RecordedSetting::Absent => "no record".to_owned(),
+                });
+            }
+            if object.ignored {
+                facts.push("ignored, as its annotation asks".to_owned());
+            }
+            facts.join(", ")
+        }
+    };
+    printable(&format!("{}: {observed}", target.resource))
+}
+
+fn last_flow(now: Time, flow: &LastFlow, targets: &[TargetState]) -> Vec<String> {
+    let direction = match flow.report.direction {
+        Direction::Down => "down",
+        Direction::Up => "up",
+    };
+    let attempts = pluralize(flow.report.attempts, "scale call", "scale calls");
+    let mut lines = vec![format!(
+        "{direction}, {attempts}, ended {}",
+        ago(now, flow.at)
+    )];
+    let outcomes = flow.report.outcomes.iter();
+    lines.extend(targets.iter().zip(outcomes).map(|(target, outcome)| {
+        let outcome = outcome.map_or_else(|| "cancelled".to_owned(), flow_outcome);
+        printable(&format!("{}: {outcome}", target.resource))
+    }));
+    lines
+}
+
+fn flow_outcome(outcome: TargetOutcome) -> String {
+    match outcome {
+        TargetOutcome::Applied {
+            setting,
+            at,
+            unready,
+            corrupt_record,
+        } => {
+            let mut text = format!("scaled to {setting} at {}", Clock(at));
+            if corrupt_record {
+                text.push_str(", because its record was corrupt");
+            }
+            if unready {
+                text.push_str("; its pods had not followed in time");
+            }
+            text
+        }
+        TargetOutcome::AlreadyThere => "nothing to do".to_owned(),
+        TargetOutcome::Missing => "does not exist, and is optional".to_owned(),
+        TargetOutcome::Ignored => "ignored, as its annotation asks".to_owned(),
+        TargetOutcome::NotOurs => "not marked, so not restored".to_owned(),
+        TargetOutcome::Failed => "FAILED; retrying".to_owned(),
+    }
+}
+
+fn role(prober: &ProberState) -> &'static str {
+    match (prober.replica.dry_run, prober.replica.leads) {
+        (true, _) => "dry run: decides and writes nothing",
+        (false, true) => "leader",
+        (false, false) => "standby: not the leader",
+    }
+}
+
+fn or_none(lines: &[String]) -> Vec<String> {
+    if lines.is_empty() {
+        return vec!["none".to_owned()];
+    }
+    lines.iter().map(|line| printable(line)).collect()
+}
+
+/// `2026-11-16 00:30:12 UTC, 0.4 s ago`.
+fn ago(now: Time, then: Time) -> String {
+    format!("{}, {}", Clock(then), Distance::between(now, then))
+}
+
+/// Rewrites the RFC 3339 instants of a text for people.
+fn with_readable_instants(text: &str) -> String {
+    let word = |word: &str| match word.parse::<Timestamp>() {
+        Ok(at) => Clock(Time::from_micros(at.as_microsecond())).to_string(),
+        Err(_) => word.to_owned(),
+    };
+    let words: Vec<String> = text.split(' ').map(word).collect();
+    words.join(" ")
+}
+
+/// An instant for people.
+struct Clock(Time);
+
+impl fmt::Display for Clock {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match Timestamp::from_microsecond(self.0.as_micros()) {
+            Ok(at) => write!(f, "{} UTC", at.strftime("%F %T%.1f")),
+            Err(_) => f.write_str("no instant on the calendar"),
+        }
+    }
+}
+
+/// The distance of an instant from the prober's present. The local clock is not used.
+enum Distance {
+    Ago(f64),
+    Ahead(f64),
+}
+
+impl Distance {
+    fn between(now: Time, then: Time) -> Self {
+        if then > now {
+            Self::Ahead(then.since(now).as_secs_f64())
+        } else {
+            Self::Ago(now.since(then).as_secs_f64())
+        }
+    }
+}
+
+impl fmt::Display for Distance {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match *self {
+            Self::Ago(seconds) => write!(f, "{} ago", Length(seconds)),
+            Self::Ahead(seconds) => write!(f, "in {}", Length(seconds)),
+        }
+    }
+}
+
+/// A number of seconds in the unit that people would use.
+struct Length(f64);
+
+impl fmt::Display for Length {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self(seconds) = *self;
+        let (minutes, hours) = (seconds / 60.0, seconds / 3_600.0);
+        if seconds < 90.0 {
+            write!(f, "{seconds:.1} s")
+        } else if minutes < 90.0 {
+            write!(f, "{minutes:.0} min")
+        } else if hours < 48.0 {
+            write!(f, "{hours:.0} h")
+        } else {
+            write!(f, "{:.0} days", hours / 24.0)
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,88 @@
+//! Any prober: Kelpie or another program, to compare them.
+
+use std::path::Path;
+use std::time::Duration;
+
+use anyhow::{Context, Result};
+
+use super::prober_config_file::ProberConfigFile;
+use crate::folder::Folder;
+use crate::process::ServerProcess;
+use crate::{kelpie, poll};
+
+/// Limit for the start, until the address is logged.
+const TIMEOUT: Duration = Duration::from_secs(20);
+
+/// Placeholders in a command line for the two files that a prober needs.
+const CONFIG: &str = "{config}";
+const KUBECONFIG: &str = "{kubeconfig}";
+
+/// A running prober, observed only through its process. It is killed on drop.
+pub struct AnyProber {
+    /// The process, for its log, memory and CPU time.
+    pub process: ServerProcess,
+    /// The address of the metrics; `None` unless the prober is Kelpie.
+    pub url: Option<String>,
+    _folder: Folder,
+}
+
+impl AnyProber {
+    /// Starts a release build of Kelpie, or the program and arguments of `command` unless it is
+    /// empty. `{config}` and `{kubeconfig}` in it are replaced by the paths of the two files.
+    ///
+    /// The output goes to `log`. Without one it is lost when the prober is dropped.
+    pub async fn start(
+        command: &[String],
+        config: &ProberConfigFile,
+        kubeconfig: &Path,
+        log: Option<&Path>,
+    ) -> Result<Self> {
+        let folder = Folder::new("any-prober")?;
+        let file = folder.path().join("config.yaml");
+        std::fs::write(&file, config.yaml())?;
+        let (program, arguments) = if let Some((program, arguments)) = command.split_first() {
+            (program.into(), arguments.to_vec())
+        } else {
+            (kelpie::release_binary()?, gardener_args())
+        };
+        let fill = |argument: &String| {
+            argument
+                .replace(CONFIG, &file.display().to_string())
+                .replace(KUBECONFIG, &kubeconfig.display().to_string())
+        };
+        let arguments: Vec<String> = arguments.iter().map(fill).collect();
+        let own_log = folder.path().join("log");
+        let process = ServerProcess::start(&program, &arguments, log.unwrap_or(&own_log))?;
+        let mut prober = Self {
+            process,
+            url: None,
+            _folder: folder,
+        };
+        if command.is_empty() {
+            prober.url = Some(prober.until_listening().await?);
+        }
+        Ok(prober)
+    }
+
+    async fn until_listening(&self) -> Result<String> {
+        let process = &self.process;
+        let found = poll::until("the prober to listen", TIMEOUT, async || {
+            Ok(kelpie::listen_url(&process.log()))
+        });
+        found.await.with_context(|| process.log_tail())
+    }
+}
+
+/// The arguments with which Gardener starts its prober, both dependency-watchdog and Kelpie.
+pub fn gardener_args() -> Vec<String> {
+    let flags = [
+        "prober",
+        "--config-file={config}",
+        "--kubeconfig={kubeconfig}",
+        "--kube-api-qps=20",
+        "--kube-api-burst=100",
+        "--metrics-bind-addr=127.0.0.1:0",
+        "--health-bind-addr=127.0.0.1:0",
+    ];
+    flags.map(str::to_owned).to_vec()
+}

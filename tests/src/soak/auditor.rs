@@ -1,0 +1,328 @@
+//! Checks the invariants of the probers, from the writes that the API server accepted and the true
+//! history of the nodes. The probers' own logs and metrics do not count.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use k8s_openapi::jiff::Timestamp;
+
+use super::audit_log::{AuditedWrite, DeploymentState, TargetKey, WrittenObject};
+use super::node_history::NodeHistory;
+
+/// The prefix of the user names of probers.
+pub(super) const PROBER_USER_PREFIX: &str = "prober-";
+
+/// A stopped server may have accepted writes that are missing from its log. States from this long
+/// before and after such a stop are unknown.
+const UNKNOWN_AROUND_STOP: Duration = Duration::from_secs(5);
+
+/// Replays the writes of a soak, and collects violations.
+#[derive(Default)]
+pub(super) struct SoakAuditor {
+    deployments: BTreeMap<TargetKey, DeploymentState>,
+    /// The user that last wrote the Lease with a holder.
+    leader: Option<String>,
+    report: SoakReport,
+}
+
+/// The result of a soak.
+#[derive(Debug, Default)]
+pub struct SoakReport {
+    /// The violated invariants, in the order of the writes.
+    pub violations: Vec<String>,
+    /// The number of times a prober scaled a target down.
+    pub scale_downs: usize,
+    /// The number of times a prober scaled a target up.
+    pub scale_ups: usize,
+}
+
+impl SoakAuditor {
+    /// Audits all writes. `restarts` are the times at which the seed's API server was stopped or
+    /// started.
+    pub(super) fn audit(
+        writes: &[AuditedWrite],
+        restarts: &[Timestamp],
+        history: &NodeHistory,
+    ) -> SoakReport {
+        let mut auditor = Self::default();
+        let mut stops = restarts.iter().peekable();
+        let mut unknown_until: Option<Timestamp> = None;
+        for write in writes {
+            while let Some(stop) = stops
+                .next_if(|stop| write.at.duration_since(**stop) >= -signed(UNKNOWN_AROUND_STOP))
+            {
+                unknown_until = Some(*stop + UNKNOWN_AROUND_STOP);
+            }
+            if unknown_until.is_some_and(|until| write.at < until) {
+                auditor.deployments.clear();
+                auditor.leader = None;
+            }
+            auditor.replay(write, history);
+        }
+        auditor.report
+    }
+
+    fn replay(&mut self, write: &AuditedWrite, history: &NodeHistory) {
+        let is_prober = write.user.starts_with(PROBER_USER_PREFIX);
+        match &write.written {
+            WrittenObject::Unknown(key) => {
+                if self.deployments.remove(key).is_none() {
+                    self.leader = None;
+                }
+            }
+            WrittenObject::Lease(holder) => {
+                self.leader = (!holder.is_empty()).then(|| write.user.clone());
+            }
+            WrittenObject::Deployment(key, state) => {
+                let before = self.deployments.insert(key.clone(), state.clone());
+                if let Some(before) = before.filter(|_| is_prober) {
+                    self.check_leader(write);
+                    self.check_annotations(write, key, &before, state);
+                }
+            }
+            WrittenObject::Scale(key, replicas) => {
+                let before = self.deployments.get(key).cloned();
+                if is_prober {
+                    self.check_leader(write);
+                    self.check_scale(write, key, before.as_ref(), *replicas, history);
+                }
+                if let Some(state) = self.deployments.get_mut(key) {
+                    state.replicas = *replicas;
+                }
+            }
+        }
+    }
+
+    /// Checks that only the leader writes.
+    fn check_leader(&mut self, write: &AuditedWrite) {
+        if let Some(leader) = self.leader.clone().filter(|leader| *leader != write.user) {
+            self.violation(write, &format!("while {leader} leads"));
+        }
+    }
+
+    /// Checks a patch of the Deployment itself, which may only change annotations.
+    fn check_annotations(
+        &mut self,
+        write: &AuditedWrite,
+        key: &TargetKey,
+        before: &DeploymentState,
+        after: &DeploymentState,
+    ) {
+        let target = format!("{}/{}", key.0, key.1);
+        if after.replicas != before.replicas {
+            self.violation(write, &format!("scales {target} by a patch of the object"));
+        }
+        if after.marked && after.recorded != Some(before.replicas.to_string()) {
+            let text = format!(
+                "records {:?} of {} replicas of {target}",
+                after.recorded, before.replicas
+            );
+            self.violation(write, &text);
+        }
+        if before.marked && !after.marked && after.replicas == 0 {
+            self.violation(
+                write,
+                &format!("removes the marker of {target}, which is still scaled down"),
+            );
+        }
+        if after.recorded.is_none() && before.recorded.is_some() {
+            self.violation(write, &format!("removes the record of {target}"));
+        }
+    }
+
+    /// Checks a write to the scale subresource.
+    fn check_scale(
+        &mut self,
+        write: &AuditedWrite,
+        key: &TargetKey,
+        before: Option<&DeploymentState>,
+        replicas: u64,
+        history: &NodeHistory,
+    ) {
+        let target = format!("{}/{}", key.0, key.1);
+        if replicas == 0 {
+            self.report.scale_downs += 1;
+            if !history.justifies_fence(&key.0, write.at) {
+                self.violation(write, &format!("fences {target}, whose nodes are healthy"));
+            }
+        } else {
+            self.report.scale_ups += 1;
+        }
+        let Some(before) = before else { return };
+        if !before.marked {
+            self.violation(
+                write,
+                &format!("scales {target} to {replicas} without a marker"),
+            );
+        }
+        let recorded = before
+            .recorded
+            .as_deref()
+            .and_then(|text| text.parse().ok());
+        let is_as_recorded = match replicas {
+            0 => recorded == Some(before.replicas),
+            _ => recorded == Some(replicas) && before.replicas == 0,
+        };
+        if !is_as_recorded {
+            let text = format!("scales {target} from {before:?} to {replicas}");
+            self.violation(write, &text);
+        }
+    }
+
+    fn violation(&mut self, write: &AuditedWrite, what: &str) {
+        let AuditedWrite {
+            at, user, revision, ..
+        } = write;
+        let violation = format!("{at} (revision {revision}): {user} {what}");
+        self.report.violations.push(violation);
+    }
+}
+
+fn signed(time: Duration) -> k8s_openapi::jiff::SignedDuration {
+    k8s_openapi::jiff::SignedDuration::try_from(time).unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use tokio::time::Instant;
+
+    use super::super::node_history::ClusterHistory;
+    use super::*;
+    use crate::landscape::{LeaseRenewal, Timings};
+
+    fn at(second: i64) -> Timestamp {
+        Timestamp::from_second(1_000 + second).unwrap_or_default()
+    }
+
+    fn key() -> TargetKey {
+        ("a".to_owned(), "kcm".to_owned())
+    }
+
+    fn deployment(replicas: u64, marked: bool, recorded: Option<&str>) -> WrittenObject {
+        let recorded = recorded.map(str::to_owned);
+        let state = DeploymentState {
+            replicas,
+            marked,
+            recorded,
+        };
+        WrittenObject::Deployment(key(), state)
+    }
+
+    fn audit(silent: bool, writes: &[(&str, WrittenObject)]) -> Vec<String> {
+        // A silent node renewed once, long ago. Without silence the cluster is unknown.
+        let long_ago = Instant::now();
+        let cluster = ClusterHistory {
+            renewals: vec![vec![LeaseRenewal {
+                at: long_ago,
+                clock_was_right: true,
+            }]],
+            outages: Vec::new(),
+        };
+        let history = NodeHistory {
+            timings: Timings::QUICK,
+            anchor: (at(-60), long_ago),
+            clusters: silent
+                .then(|| ("a".to_owned(), cluster))
+                .into_iter()
+                .collect(),
+        };
+        let writes: Vec<AuditedWrite> = (0i64..)
+            .zip(writes)
+            .map(|(number, (user, written))| AuditedWrite {
+                revision: u64::try_from(number).unwrap_or_default(),
+                at: at(number),
+                user: (*user).to_owned(),
+                written: written.clone(),
+            })
+            .collect();
+        SoakAuditor::audit(&writes, &[], &history).violations
+    }
+
+    #[test]
+    fn fence_and_restore_are_accepted() {
+        let writes = [
+            ("admin", deployment(3, false, None)),
+            ("prober-0", WrittenObject::Lease("x".into())),
+            ("prober-0", deployment(3, true, Some("3"))),
+            ("prober-0", WrittenObject::Scale(key(), 0)),
+            ("prober-0", WrittenObject::Lease(String::new())),
+            ("prober-1", WrittenObject::Lease("y".into())),
+            ("prober-1", WrittenObject::Scale(key(), 3)),
+            ("prober-1", deployment(3, false, Some("3"))),
+        ];
+        assert_eq!(audit(true, &writes), Vec::<String>::new());
+    }
+
+    #[test]
+    fn violations_are_found() {
+        let fenced = deployment(0, true, Some("3"));
+        let cases = [
+            (
+                true,
+                vec![
+                    ("admin", deployment(3, false, None)),
+                    ("prober-0", WrittenObject::Scale(key(), 0)),
+                ],
+                "without a marker",
+            ),
+            (
+                false,
+                vec![("prober-0", WrittenObject::Scale(key(), 0))],
+                "whose nodes are healthy",
+            ),
+            (
+                true,
+                vec![
+                    ("admin", fenced.clone()),
+                    ("prober-0", WrittenObject::Scale(key(), 2)),
+                ],
+                "to 2",
+            ),
+            (
+                true,
+                vec![
+                    ("admin", deployment(3, false, None)),
+                    ("prober-0", deployment(3, true, Some("2"))),
+                ],
+                "records",
+            ),
+            (
+                true,
+                vec![
+                    ("admin", fenced.clone()),
+                    ("prober-0", deployment(0, false, Some("3"))),
+                ],
+                "still scaled down",
+            ),
+            (
+                true,
+                vec![
+                    ("prober-1", WrittenObject::Lease("y".into())),
+                    ("admin", fenced.clone()),
+                    ("prober-0", WrittenObject::Scale(key(), 3)),
+                ],
+                "while prober-1 leads",
+            ),
+            (
+                true,
+                vec![
+                    ("admin", fenced.clone()),
+                    ("prober-0", deployment(3, true, Some("3"))),
+                ],
+                "by a patch",
+            ),
+            (
+                true,
+                vec![
+                    ("admin", deployment(5, true, Some("3"))),
+                    ("prober-0", WrittenObject::Scale(key(), 3)),
+                ],
+                "from",
+            ),
+        ];
+        for (silent, writes, words) in cases {
+            let violations = audit(silent, &writes).join("\n");
+            assert!(violations.contains(words), "{words}: {violations:?}");
+        }
+    }
+}

@@ -1,0 +1,290 @@
+//! The Helm chart: the real helm installs it on a real API server, and the binary runs as its pods
+//! would.
+
+use std::fs;
+use std::path::Path;
+use std::time::Duration;
+
+use kelpie_e2e::{ControlPlane, LocalPod, kelpie, poll};
+use serde_json::Value;
+use xtask::cache;
+
+/// A namespace other than that of the RBAC files.
+const NAMESPACE: &str = "watchdogs";
+const IMAGE: &str = "--set=image.repository=registry.example/kelpie";
+const TIMEOUT: Duration = Duration::from_secs(30);
+
+fn chart() -> String {
+    let chart = cache::repository().join("deploy/charts/kelpie");
+    chart.to_str().unwrap().to_owned()
+}
+
+/// A seed cluster for the chart.
+struct Fixture {
+    control_plane: ControlPlane,
+}
+
+impl Fixture {
+    async fn start() -> Self {
+        let control_plane = ControlPlane::start().await.unwrap();
+        let definitions = [
+            "clusters.extensions.gardener.cloud",
+            "machines.machine.sapcloud.io",
+        ];
+        control_plane.api.install_crds(&definitions).await.unwrap();
+        Self { control_plane }
+    }
+
+    async fn helm(&self, verb: &[&str], settings: &[&str]) -> String {
+        let namespace = format!("--namespace={NAMESPACE}");
+        let arguments = [verb, &[&namespace], settings].concat();
+        self.control_plane.api.helm(&arguments).await.unwrap()
+    }
+
+    async fn kubectl(&self, arguments: &[&str]) -> String {
+        let namespace = format!("--namespace={NAMESPACE}");
+        let arguments = [&[namespace.as_str()], arguments].concat();
+        self.control_plane.api.kubectl(&arguments).await.unwrap()
+    }
+
+    async fn get(&self, kind: &str, name: &str) -> Value {
+        let found = self.kubectl(&["get", kind, name, "--output=json"]).await;
+        serde_json::from_str(&found).unwrap()
+    }
+
+    /// Lists the objects of these kinds that belong to the chart, in all namespaces.
+    async fn installed(&self, kinds: &str) -> Vec<String> {
+        let all = ["get", kinds, "--all-namespaces", "--output=name"];
+        let all = self.kubectl(&all).await;
+        let ours = all.lines().filter(|name| name.contains("/kelpie-"));
+        ours.map(str::to_owned).collect()
+    }
+
+    async fn pod(&self, component: &str) -> LocalPod {
+        let name = format!("kelpie-{component}");
+        let pod = LocalPod::from_deployment(&self.control_plane.api, NAMESPACE, &name).await;
+        pod.unwrap()
+    }
+}
+
+#[tokio::test]
+async fn pods_start_and_lead() {
+    let fixture = Fixture::start().await;
+    let notes = fixture
+        .helm(
+            &["install", "kelpie", &chart()],
+            &[IMAGE, "--create-namespace"],
+        )
+        .await;
+    assert!(
+        notes.contains("port-forward deploy/kelpie-prober"),
+        "{notes}"
+    );
+
+    for component in ["prober", "weeder"] {
+        let pod = fixture.pod(component).await;
+        let known = [
+            "--config-file",
+            "--kubeconfig",
+            "--enable-leader",
+            "--leader-",
+        ];
+        let flags = pod.arguments().iter().map(String::as_str);
+        let flags = flags.filter(|word| known.iter().any(|flag| word.starts_with(flag)));
+        let check: Vec<&str> = ["check", component].into_iter().chain(flags).collect();
+        // The authorizer of the API server learns of new roles through a watch.
+        let allowed = poll::until("the roles to take effect", TIMEOUT, async || {
+            let output = kelpie::run(&check).await?;
+            Ok(output.status.success().then_some(()))
+        });
+        allowed.await.unwrap();
+
+        let running = pod.start().await.unwrap();
+        running
+            .until_line(&["became leader"], TIMEOUT)
+            .await
+            .unwrap();
+        let lease = format!("dwd-{component}-leader-election");
+        let lease = fixture.get("lease", &lease).await;
+        assert!(lease["spec"]["holderIdentity"].is_string(), "{lease}");
+        running.stop().await.unwrap();
+    }
+}
+
+#[tokio::test]
+async fn upgrade_and_uninstall() {
+    let fixture = Fixture::start().await;
+    let checksum = async || {
+        let deployment = fixture.get("deployment", "kelpie-prober").await;
+        let annotations = &deployment["spec"]["template"]["metadata"]["annotations"];
+        annotations["checksum/config"].as_str().unwrap().to_owned()
+    };
+    fixture
+        .helm(
+            &["install", "kelpie", &chart()],
+            &[IMAGE, "--create-namespace"],
+        )
+        .await;
+    let before = checksum().await;
+
+    let dry = "--set=prober.dryRun=true,weeder.enabled=false";
+    fixture
+        .helm(&["upgrade", "kelpie", &chart()], &[IMAGE, dry])
+        .await;
+    assert_eq!(checksum().await, before);
+    let pod = fixture.pod("prober").await;
+    let arguments = pod.arguments();
+    assert!(
+        arguments.iter().any(|word| word == "--dry-run=true"),
+        "{arguments:?}"
+    );
+    assert_eq!(
+        fixture.installed("deployments").await,
+        ["deployment.apps/kelpie-prober"]
+    );
+
+    let secret = "--set=prober.config.kubeConfigSecretName=another";
+    fixture
+        .helm(&["upgrade", "kelpie", &chart()], &[IMAGE, secret])
+        .await;
+    assert_ne!(
+        checksum().await,
+        before,
+        "a changed config must restart the pods"
+    );
+    let role = fixture.get("clusterrole", "kelpie-prober").await;
+    assert!(
+        role["rules"].to_string().contains(r#"["another"]"#),
+        "{role}"
+    );
+
+    fixture.helm(&["uninstall", "kelpie"], &[]).await;
+    let kinds = "deployments,configmaps,serviceaccounts,poddisruptionbudgets,\
+        roles,rolebindings,clusterroles,clusterrolebindings";
+    assert_eq!(fixture.installed(kinds).await, [""; 0]);
+}
+
+/// Runs helm without a cluster. Returns its stdout, or its stderr if it fails.
+async fn helm(arguments: &[&str]) -> Result<String, String> {
+    let mut helm = tokio::process::Command::new(cache::find("helm").unwrap());
+    let output = helm.args(arguments).output().await.unwrap();
+    let text = |bytes| String::from_utf8(bytes).unwrap();
+    if output.status.success() {
+        Ok(text(output.stdout))
+    } else {
+        Err(text(output.stderr))
+    }
+}
+
+async fn render(settings: &[&str]) -> Result<Vec<Value>, String> {
+    let chart = chart();
+    let template = ["template", "kelpie", &chart, "--namespace", NAMESPACE];
+    let rendered = helm(&[&template, settings].concat()).await?;
+    Ok(serde_saphyr::from_multiple(&rendered).unwrap())
+}
+
+fn of_kind<'a>(objects: &'a [Value], kind: &str, name: &str) -> &'a Value {
+    let matches = |object: &&Value| object["kind"] == kind && object["metadata"]["name"] == name;
+    let found = objects.iter().find(matches);
+    found.unwrap_or_else(|| panic!("no {kind} {name} among {objects:#?}"))
+}
+
+fn read(file: &Path) -> Value {
+    serde_saphyr::from_str(&fs::read_to_string(file).unwrap()).unwrap()
+}
+
+#[tokio::test]
+async fn default_config_matches_example() {
+    let objects = render(&[IMAGE]).await.unwrap();
+    for component in ["prober", "weeder"] {
+        let map = of_kind(&objects, "ConfigMap", &format!("kelpie-{component}"));
+        let config = map["data"]["config.yaml"].as_str().unwrap();
+        let config: Value = serde_saphyr::from_str(config).unwrap();
+        let examples = cache::repository().join("docs/examples");
+        assert_eq!(config, read(&examples.join(format!("{component}.yaml"))));
+    }
+}
+
+#[tokio::test]
+async fn prometheus_operator_objects() {
+    let without = render(&[IMAGE]).await.unwrap();
+    let monitoring = |object: &Value| object["apiVersion"] == "monitoring.coreos.com/v1";
+    assert!(!without.iter().any(monitoring));
+
+    let on = "--set=prometheusOperator.enabled=true,prometheusOperator.labels.prometheus=seed";
+    let objects = render(&[IMAGE, on]).await.unwrap();
+    for component in ["prober", "weeder"] {
+        let name = format!("kelpie-{component}");
+        let alerts = cache::repository().join("deploy/alerts");
+        let rule = of_kind(&objects, "PrometheusRule", &name);
+        assert_eq!(
+            rule["spec"],
+            read(&alerts.join(format!("{component}.yaml")))
+        );
+
+        let monitor = of_kind(&objects, "PodMonitor", &name);
+        assert_eq!(monitor["metadata"]["labels"]["prometheus"], "seed");
+        let template = &of_kind(&objects, "Deployment", &name)["spec"]["template"];
+        let wanted = monitor["spec"]["selector"]["matchLabels"]
+            .as_object()
+            .unwrap();
+        for (label, value) in wanted {
+            assert_eq!(&template["metadata"]["labels"][label], value);
+        }
+        let port = &monitor["spec"]["podMetricsEndpoints"][0]["port"];
+        let ports = template["spec"]["containers"][0]["ports"]
+            .as_array()
+            .unwrap();
+        assert!(ports.iter().any(|found| &found["name"] == port));
+    }
+}
+
+#[tokio::test]
+async fn invalid_values_are_rejected_by_name() {
+    for (settings, words) in [
+        (vec![], vec!["image.repository is not set"]),
+        (vec![IMAGE, "--set=probr.enabled=true"], vec!["probr"]),
+        (
+            vec![IMAGE, "--set=prober.replica=3"],
+            vec!["prober", "replica"],
+        ),
+        (
+            vec![IMAGE, "--set=prober.replicas=two"],
+            vec!["prober/replicas", "integer"],
+        ),
+        (
+            vec![IMAGE, "--set=weeder.replicas=0"],
+            vec!["weeder/replicas", "minimum"],
+        ),
+        (
+            vec![IMAGE, "--set=log.level=loud"],
+            vec!["log/level", "'error'"],
+        ),
+        (
+            vec![IMAGE, "--set=prober.config.kubeConfigSecretName="],
+            vec!["prober/config/kubeConfigSecretName"],
+        ),
+    ] {
+        let error = render(&settings).await.unwrap_err();
+        for word in words {
+            assert!(
+                error.contains(word),
+                "{settings:?}: {word:?} is not in {error}"
+            );
+        }
+    }
+}
+
+#[tokio::test]
+async fn helm_lint_passes() {
+    let output = helm(&["lint", "--strict", &chart(), IMAGE]).await.unwrap();
+    assert!(output.contains("0 chart(s) failed"), "{output}");
+}
+
+#[test]
+fn chart_version_matches_binary() {
+    let chart = read(&Path::new(&chart()).join("Chart.yaml"));
+    for field in ["version", "appVersion"] {
+        assert_eq!(chart[field], env!("CARGO_PKG_VERSION"), "{field}");
+    }
+}
