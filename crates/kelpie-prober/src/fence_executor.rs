@@ -361,7 +361,7 @@ impl SeedAccess {
     }
 }
 
-/// What is reported about a call.
+/// The report of a call to the operator.
 #[derive(Debug, PartialEq, Eq)]
 enum CallReport {
     /// The call is of no interest to the operator.

@@ -30,7 +30,7 @@ struct Channel<T> {
 #[derive(Clone, Copy, Debug, Default)]
 struct Latest<T> {
     value: T,
-    /// How many times a value was sent.
+    /// The number of values sent.
     sends: u64,
 }
 

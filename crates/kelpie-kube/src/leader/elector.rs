@@ -54,7 +54,7 @@ pub(crate) enum ElectionAction {
     Update(SeenLease),
 }
 
-/// What is known about the lease.
+/// The elector's last view of the lease.
 #[derive(Debug, Clone)]
 enum LeaseKnowledge {
     /// It has to be read before the next write.

@@ -69,7 +69,7 @@ pub struct ClusterObject {
 /// A cluster as its platform describes it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ClusterSpec {
-    /// Whether the cluster gets a probe.
+    /// Eligible clusters get a probe.
     pub eligibility: Eligibility,
     /// The cluster's own grace period, which wins over the configured one.
     pub grace: Option<Duration>,

@@ -8,6 +8,10 @@ use crate::subject::Prober;
 /// behaviour updates the snapshot with `INSTA_UPDATE=always` and says why.
 #[test]
 fn fingerprints_unchanged() {
-    let fingerprints = RunSet::DEFAULT.fingerprints::<Prober>(60);
+    let runs = RunSet {
+        count: 60,
+        ..RunSet::DEFAULT
+    };
+    let fingerprints = runs.fingerprints::<Prober>();
     insta::assert_snapshot!(fingerprints);
 }

@@ -44,6 +44,15 @@ fn run_with_pause(
     outcome
 }
 
+/// Pauses the leader while it releases the fence of the first of two partitions, into the second.
+fn late_release(rng_seed: u64, watchdogs: usize) -> AuditCounts {
+    let partitions = [(120, 300), (316, 470)];
+    let pause = (300, 340 + 3 * rng_seed);
+    let outcome = run_with_pause(rng_seed, watchdogs, &partitions, pause);
+    assert_eq!(outcome.damage.nodes_unknown, 0, "run {rng_seed}");
+    outcome.counts
+}
+
 #[test]
 fn new_leader_completes_fence_and_late_write_fails() {
     let run =
@@ -56,17 +65,7 @@ fn new_leader_completes_fence_and_late_write_fails() {
 
 #[test]
 fn late_release_under_new_leader_fails() {
-    let run = |rng_seed| {
-        let outcome = run_with_pause(
-            rng_seed,
-            2,
-            &[(120, 300), (316, 470)],
-            (300, 340 + 3 * rng_seed),
-        );
-        assert_eq!(outcome.damage.nodes_unknown, 0, "run {rng_seed}");
-        outcome.counts
-    };
-    let counts: Vec<AuditCounts> = (0..10).map(run).collect();
+    let counts: Vec<AuditCounts> = (0..10).map(|run| late_release(run, 2)).collect();
     let late = counts.iter().filter(|one| one.late > 0).count();
     assert!(late > 2, "{counts:?}");
     assert!(counts.iter().all(|one| one.late_applied == 0), "{counts:?}");
@@ -74,17 +73,7 @@ fn late_release_under_new_leader_fails() {
 
 #[test]
 fn late_release_without_standby_is_reverted() {
-    let run = |rng_seed| {
-        let outcome = run_with_pause(
-            rng_seed,
-            1,
-            &[(120, 300), (316, 470)],
-            (300, 340 + 3 * rng_seed),
-        );
-        assert_eq!(outcome.damage.nodes_unknown, 0, "run {rng_seed}");
-        outcome.counts
-    };
-    let counts: Vec<AuditCounts> = (0..10).map(run).collect();
+    let counts: Vec<AuditCounts> = (0..10).map(|run| late_release(run, 1)).collect();
     let applied = counts.iter().filter(|one| one.late_applied > 0).count();
     assert!(applied > 2, "{counts:?}");
 }

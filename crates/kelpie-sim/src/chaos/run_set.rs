@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::env;
+use std::ops::ControlFlow;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::thread;
@@ -45,32 +46,17 @@ impl RunSet {
         }
     }
 
-    /// Returns one line with the fingerprint of each of the first `count` runs.
-    pub fn fingerprints<S: Subject>(&self, count: u64) -> String {
-        let line = |rng_seed: u64| {
-            let outcome = ChaosRun::new::<S>(rng_seed, self.length).run::<S>();
-            match outcome {
+    /// Returns one line with the fingerprint of each run, in the order of their numbers.
+    pub fn fingerprints<S: Subject>(&self) -> String {
+        let lines = Mutex::new(BTreeMap::new());
+        self.for_each_run(|rng_seed| {
+            let line = match ChaosRun::new::<S>(rng_seed, self.length).run::<S>() {
                 Ok(outcome) => format!("{rng_seed:>3} {:016x}\n", outcome.fingerprint),
                 Err(error) => format!("{rng_seed:>3} {error}\n"),
-            }
-        };
-        let next = AtomicU64::new(self.first);
-        let lines = Mutex::new(BTreeMap::new());
-        let threads = thread::available_parallelism().map_or(1, usize::from);
-        thread::scope(|scope| {
-            for _ in 0..threads {
-                scope.spawn(|| {
-                    loop {
-                        let rng_seed = next.fetch_add(1, Ordering::Relaxed);
-                        if rng_seed >= self.first.saturating_add(count) {
-                            return;
-                        }
-                        let line = line(rng_seed);
-                        let mut lines = lines.lock().unwrap_or_else(PoisonError::into_inner);
-                        lines.insert(rng_seed, line);
-                    }
-                });
-            }
+            };
+            let mut lines = lines.lock().unwrap_or_else(PoisonError::into_inner);
+            lines.insert(rng_seed, line);
+            ControlFlow::Continue(())
         });
         let lines = lines.into_inner().unwrap_or_else(PoisonError::into_inner);
         lines.into_values().collect()
@@ -79,32 +65,20 @@ impl RunSet {
     /// Runs `S` on all processors, until a run fails. Returns the counters of all runs, or the
     /// report of the one that failed.
     pub fn run<S: Subject>(&self) -> Result<Vec<Counts<S>>, String> {
-        let next = AtomicU64::new(self.first);
-        let has_failed = AtomicBool::new(false);
         let done = Mutex::new((Vec::new(), None));
-        let threads = thread::available_parallelism().map_or(1, usize::from);
-        thread::scope(|scope| {
-            for _ in 0..threads {
-                scope.spawn(|| {
-                    while !has_failed.load(Ordering::Relaxed) {
-                        let rng_seed = next.fetch_add(1, Ordering::Relaxed);
-                        if rng_seed >= self.first.saturating_add(self.count) {
-                            return;
-                        }
-                        let chaos = ChaosRun::new::<S>(rng_seed, self.length);
-                        let outcome = chaos.run::<S>();
-                        let mut done = done.lock().unwrap_or_else(PoisonError::into_inner);
-                        match outcome {
-                            Ok(outcome) if outcome.violations.is_empty() => {
-                                done.0.push(outcome.counts);
-                            }
-                            _ => {
-                                has_failed.store(true, Ordering::Relaxed);
-                                done.1.get_or_insert(chaos);
-                            }
-                        }
-                    }
-                });
+        self.for_each_run(|rng_seed| {
+            let chaos = ChaosRun::new::<S>(rng_seed, self.length);
+            let outcome = chaos.run::<S>();
+            let mut done = done.lock().unwrap_or_else(PoisonError::into_inner);
+            match outcome {
+                Ok(outcome) if outcome.violations.is_empty() => {
+                    done.0.push(outcome.counts);
+                    ControlFlow::Continue(())
+                }
+                _ => {
+                    done.1.get_or_insert(chaos);
+                    ControlFlow::Break(())
+                }
             }
         });
         match done.into_inner().unwrap_or_else(PoisonError::into_inner) {
@@ -114,5 +88,29 @@ impl RunSet {
                 Err(report.unwrap_or_else(|error| error.to_string()))
             }
         }
+    }
+
+    /// Calls `each` with the number of each run, on all processors. After a `Break` no further run
+    /// starts.
+    fn for_each_run(&self, each: impl Fn(u64) -> ControlFlow<()> + Sync) {
+        let end = self.first.saturating_add(self.count);
+        let next = AtomicU64::new(self.first);
+        let is_stopped = AtomicBool::new(false);
+        let threads = thread::available_parallelism().map_or(1, usize::from);
+        thread::scope(|scope| {
+            for _ in 0..threads {
+                scope.spawn(|| {
+                    while !is_stopped.load(Ordering::Relaxed) {
+                        let rng_seed = next.fetch_add(1, Ordering::Relaxed);
+                        if rng_seed >= end {
+                            return;
+                        }
+                        if each(rng_seed).is_break() {
+                            is_stopped.store(true, Ordering::Relaxed);
+                        }
+                    }
+                });
+            }
+        });
     }
 }

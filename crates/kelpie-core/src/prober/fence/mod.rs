@@ -55,7 +55,7 @@ pub struct Fencing {
     released_at: Option<Time>,
 }
 
-/// What is known about a target.
+/// The last state read of a target, and the schedule of its refreshes.
 #[derive(Debug)]
 struct TargetView {
     observed: Option<Observed>,
