@@ -2,6 +2,8 @@
 
 use std::ffi::OsString;
 
+use clap::{Arg, ArgAction};
+
 use crate::log::LogLevel;
 
 /// Adds the second dash to long flags: `-config-file=x` becomes `--config-file=x`. Suitable only
@@ -24,8 +26,24 @@ fn is_long(name: &str) -> bool {
     word.len() > 1 && word.starts_with(|letter: char| letter.is_ascii_alphabetic())
 }
 
+/// Makes the flags with these ids booleans of Go's `flag` package: `--flag`, `--flag=true`,
+/// `--flag=0`. For clap's `mut_args`, which keeps the order of the flags.
+pub(crate) fn go_bools(ids: &[&str]) -> impl Fn(Arg) -> Arg {
+    |flag| match flag.get_id().as_str() {
+        id if ids.contains(&id) => flag
+            .action(ArgAction::Set)
+            .value_name("BOOL")
+            .num_args(0..=1)
+            .require_equals(true)
+            .default_value("false")
+            .default_missing_value("true")
+            .value_parser(parse_bool),
+        _ => flag,
+    }
+}
+
 /// Parses the values that Go's `strconv.ParseBool` accepts.
-pub(crate) fn parse_bool(text: &str) -> Result<bool, String> {
+fn parse_bool(text: &str) -> Result<bool, String> {
     match text {
         "1" | "t" | "T" | "true" | "TRUE" | "True" => Ok(true),
         "0" | "f" | "F" | "false" | "FALSE" | "False" => Ok(false),
@@ -47,7 +65,10 @@ pub(crate) fn parse_zap_level(text: &str) -> Result<LogLevel, String> {
 
 #[cfg(test)]
 mod tests {
+    use clap::Parser;
+
     use super::*;
+    use crate::cli::Cli;
 
     #[test]
     fn single_dashes_are_doubled() {
@@ -83,5 +104,23 @@ mod tests {
         assert_eq!(parse_bool("True"), Ok(true));
         assert_eq!(parse_bool("f"), Ok(false));
         assert!(parse_bool("yes").is_err());
+    }
+
+    #[test]
+    fn go_booleans_may_have_a_value() {
+        for command in [
+            "prober --config-file=f --fresh-connections=T --zap-devel=0",
+            "weeder --config-file=f --zap-devel",
+            "addon operator",
+            "addon status",
+            "addon hop",
+        ] {
+            for value in ["", "=true", "=T", "=1", "=false"] {
+                let flags = format!("--dry-run{value} --enable-leader-election{value}");
+                let line = format!("kelpie {command} {flags}");
+                let parsed = Cli::try_parse_from(line.split(' '));
+                assert!(parsed.is_ok(), "{line}");
+            }
+        }
     }
 }

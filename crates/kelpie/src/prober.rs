@@ -16,7 +16,7 @@ use crate::component::{
     self, ElectionFlags, LoggingFlags, Loop, SeedFlags, ServingFlags, identity,
 };
 use crate::exit::ExitStatus;
-use crate::go_flags::parse_bool;
+use crate::go_flags::go_bools;
 use crate::{config_file, signals};
 
 /// The Lease of the leader has dependency-watchdog's name, so that the two never act at the same
@@ -37,36 +37,18 @@ pub(crate) const TURNING: Loop = Loop::of_seed("fleet");
 /// The metrics address also serves /debug/state, which `kelpie explain` reads. The health address
 /// serves /livez, /readyz and, like dependency-watchdog, /healthz.
 #[derive(Args)]
-#[command(verbatim_doc_comment)]
+#[command(verbatim_doc_comment, mut_args(go_bools(&["dry_run", "fresh_connections"])))]
 pub(crate) struct Prober {
     /// Configuration file
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     config_file: PathBuf,
 
     /// Decide and report everything, but write nothing
-    #[arg(
-        long,
-        value_name = "BOOL",
-        num_args = 0..=1,
-        require_equals = true,
-        default_value = "false",
-        default_missing_value = "true",
-        hide_default_value = true,
-        value_parser = parse_bool
-    )]
+    #[arg(long, hide_default_value = true)]
     dry_run: bool,
 
     /// Open new connections to the clusters in every round
-    #[arg(
-        long,
-        value_name = "BOOL",
-        num_args = 0..=1,
-        require_equals = true,
-        default_value = "false",
-        default_missing_value = "true",
-        hide_default_value = true,
-        value_parser = parse_bool
-    )]
+    #[arg(long, hide_default_value = true)]
     fresh_connections: bool,
 
     #[command(flatten)]

@@ -16,7 +16,7 @@ use crate::component::{
     self, ElectionFlags, LoggingFlags, Loop, SeedFlags, ServingFlags, identity,
 };
 use crate::exit::ExitStatus;
-use crate::go_flags::parse_bool;
+use crate::go_flags::go_bools;
 use crate::{config_file, signals};
 
 /// The Lease of the leader has dependency-watchdog's name, so that the two never act at the same
@@ -37,23 +37,14 @@ pub(crate) const TURNING: Loop = Loop::of_seed("lookout");
 /// The metrics address also serves /debug/state: every service, its window and its last actions.
 /// The health address serves /livez, /readyz and, like dependency-watchdog, /healthz.
 #[derive(Args)]
-#[command(verbatim_doc_comment)]
+#[command(verbatim_doc_comment, mut_args(go_bools(&["dry_run"])))]
 pub(crate) struct Weeder {
     /// Configuration file
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     config_file: PathBuf,
 
     /// Decide and report everything, but delete nothing
-    #[arg(
-        long,
-        value_name = "BOOL",
-        num_args = 0..=1,
-        require_equals = true,
-        default_value = "false",
-        default_missing_value = "true",
-        hide_default_value = true,
-        value_parser = parse_bool
-    )]
+    #[arg(long, hide_default_value = true)]
     dry_run: bool,
 
     /// Watch only the services of this namespace

@@ -64,9 +64,6 @@ Exit codes:
 #[derive(Args)]
 #[command(verbatim_doc_comment, after_long_help = EXAMPLES)]
 pub(super) struct CollectorCommand {
-    #[command(flatten)]
-    forwarding: ForwardingFlags,
-
     /// Run one tick now and exit; serve and report nothing
     #[arg(long)]
     once: bool,
@@ -74,6 +71,9 @@ pub(super) struct CollectorCommand {
     /// Print what would be sent, in the text format; send nothing to the hub
     #[arg(long)]
     dry_run: bool,
+
+    #[command(flatten)]
+    forwarding: ForwardingFlags,
 
     /// Report as this collector of the addon
     #[arg(long, value_name = "COMPONENT", help_heading = "Status")]

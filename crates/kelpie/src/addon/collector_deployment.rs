@@ -50,8 +50,8 @@ pub(crate) struct CollectorDeploymentFlags {
         long,
         value_name = "URL",
         default_value = concat!(
-            "https://prometheus-user-workload.openshift-user-workload-monitoring.svc",
-            ":9092"
+        "https://prometheus-user-workload.openshift-user-workload-monitoring.svc",
+        ":9092"
         )
     )]
     uwl_url: String,

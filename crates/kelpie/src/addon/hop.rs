@@ -27,21 +27,11 @@ pub(super) const LEASE: &str = "kelpie-addon-hop";
 #[command(verbatim_doc_comment)]
 pub(super) struct HopCommand {
     /// Kubeconfig of the hub [default: $KUBECONFIG, in-cluster, ~/.kube/config]
-    #[arg(
-        long,
-        value_name = "FILE",
-        value_hint = ValueHint::FilePath,
-        help_heading = "Hub"
-    )]
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath, help_heading = "Hub")]
     kubeconfig: Option<PathBuf>,
 
     /// Namespace of the Lease
-    #[arg(
-        long,
-        value_name = "NAMESPACE",
-        default_value = NAMESPACE,
-        help_heading = "Hub"
-    )]
+    #[arg(long, value_name = "NAMESPACE", default_value = NAMESPACE, help_heading = "Hub")]
     namespace: String,
 
     /// Name of the ObservabilityAddons; each cluster's namespace has one

@@ -12,12 +12,7 @@ use super::spoke::user_agent;
 #[command(next_help_heading = "Hub")]
 pub(crate) struct HubFlags {
     /// Kubeconfig of the hub; it is read again after a failure
-    #[arg(
-        long,
-        value_name = "FILE",
-        value_hint = ValueHint::FilePath,
-        requires = "hub_namespace"
-    )]
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath, requires = "hub_namespace")]
     hub_kubeconfig: Option<PathBuf>,
 
     /// Namespace of this cluster on the hub: the cluster's name

@@ -13,7 +13,7 @@ use prometheus_client::registry::Registry;
 
 use crate::component::{self, Loop, PlainLoggingFlags, ServingFlags, identity};
 use crate::exit::ExitStatus;
-use crate::go_flags::parse_bool;
+use crate::go_flags::go_bools;
 
 /// The loop that livez checks.
 const CONTROLLER_LOOP: Loop = Loop {
@@ -29,35 +29,20 @@ const RETRY_PERIOD: Duration = Duration::from_secs(2);
 
 /// Flags of a long-running command.
 #[derive(Args)]
+#[command(
+    mut_args(go_bools(&["dry_run", "enable_leader_election"]))
+)]
 pub(super) struct ServerFlags {
     /// Interval of full reconciliations, which run even if nothing changed
     #[arg(long, value_name = "DURATION", default_value = "5m")]
     resync: GoDuration,
 
     /// Decide and log everything, but write nothing
-    #[arg(
-        long,
-        value_name = "BOOL",
-        num_args = 0..=1,
-        require_equals = true,
-        default_value = "false",
-        default_missing_value = "true",
-        hide_default_value = true,
-        value_parser = parse_bool
-    )]
+    #[arg(long, hide_default_value = true)]
     dry_run: bool,
 
     /// Act only as the elected leader; the Lease is in the namespace of the addon
-    #[arg(
-        long,
-        value_name = "BOOL",
-        num_args = 0..=1,
-        require_equals = true,
-        default_value = "false",
-        default_missing_value = "true",
-        value_parser = parse_bool,
-        help_heading = "Leader election"
-    )]
+    #[arg(long, help_heading = "Leader election")]
     enable_leader_election: bool,
 
     #[command(flatten)]

@@ -8,22 +8,17 @@ use clap::Args;
 use kelpie_config::GoDuration;
 use kelpie_kube::leader::ElectionSettings;
 
-use crate::go_flags::parse_bool;
+use crate::go_flags::go_bools;
 
 /// Flags of the leader election.
 #[derive(Args)]
-#[command(next_help_heading = "Leader election")]
+#[command(
+    next_help_heading = "Leader election",
+    mut_args(go_bools(&["enable_leader_election"]))
+)]
 pub(crate) struct ElectionFlags {
     /// Act only as the elected leader; a standby observes and takes over without a gap
-    #[arg(
-        long,
-        value_name = "BOOL",
-        num_args = 0..=1,
-        require_equals = true,
-        default_value = "false",
-        default_missing_value = "true",
-        value_parser = parse_bool
-    )]
+    #[arg(long)]
     enable_leader_election: bool,
 
     /// Namespace for the Lease and for Events on cluster-scoped objects

@@ -2,28 +2,19 @@
 
 use clap::Args;
 
-use crate::go_flags::{parse_bool, parse_zap_level};
+use crate::go_flags::{go_bools, parse_zap_level};
 use crate::log::{self, LogFormat, LogLevel};
 
 /// Flags of the log.
 #[derive(Args)]
+#[command(next_help_heading = "Logging")]
 pub(crate) struct PlainLoggingFlags {
     /// Format of a log line
-    #[arg(
-        long,
-        value_name = "FORMAT",
-        default_value = "text",
-        help_heading = "Logging"
-    )]
+    #[arg(long, value_name = "FORMAT", default_value = "text")]
     log_format: LogFormat,
 
     /// Lowest level that is logged
-    #[arg(
-        long,
-        value_name = "LEVEL",
-        default_value = "info",
-        help_heading = "Logging"
-    )]
+    #[arg(long, value_name = "LEVEL", default_value = "info")]
     log_level: LogLevel,
 }
 
@@ -36,7 +27,7 @@ impl PlainLoggingFlags {
 
 /// Flags of the log, with zap's flags.
 #[derive(Args)]
-#[command(next_help_heading = "Logging")]
+#[command(next_help_heading = "Logging", mut_args(go_bools(&["zap_devel"])))]
 pub(crate) struct LoggingFlags {
     /// Format of a log line [default: text]
     #[arg(long, value_name = "FORMAT")]
@@ -51,15 +42,8 @@ pub(crate) struct LoggingFlags {
     zap_encoder: Option<String>,
 
     /// Ignored; accepted for compatibility with dependency-watchdog
-    #[arg(
-        long,
-        value_name = "BOOL",
-        num_args = 0..=1,
-        require_equals = true,
-        default_missing_value = "true",
-        value_parser = parse_bool
-    )]
-    zap_devel: Option<bool>,
+    #[arg(long, hide_default_value = true)]
+    zap_devel: bool,
 
     /// Ignored; accepted for compatibility with dependency-watchdog
     #[arg(long, value_name = "LEVEL")]

@@ -25,12 +25,12 @@ const WARM_UP: Duration = Duration::from_secs(1);
 /// Exits with 0 if every check of livez and readyz passes, and with 1 otherwise.
 #[derive(Args)]
 pub(crate) struct EtcdCheck {
-    #[command(flatten)]
-    member: MemberFlags,
-
     /// Output format
     #[arg(short, long, value_name = "FORMAT", default_value = "text")]
     output: OutputFormat,
+
+    #[command(flatten)]
+    member: MemberFlags,
 }
 
 /// The result of one check.

@@ -21,6 +21,7 @@ const DEFAULT_ENDPOINT: &str = "127.0.0.1:2379";
 
 /// The flags that name the member and choose the checks.
 #[derive(Args)]
+#[command(next_help_heading = "Member")]
 pub(crate) struct MemberFlags {
     /// Client URL of the member (exactly one)
     ///
@@ -30,36 +31,20 @@ pub(crate) struct MemberFlags {
         value_name = "URL",
         env = "ETCDCTL_ENDPOINTS",
         default_value = DEFAULT_ENDPOINT,
-        value_delimiter = ',',
-        help_heading = "Member"
+        value_delimiter = ','
     )]
     endpoints: Vec<String>,
 
     /// Certificate authority that signed the member's certificate; required for https
-    #[arg(
-        long,
-        value_name = "FILE",
-        env = "ETCDCTL_CACERT",
-        help_heading = "Member"
-    )]
+    #[arg(long, value_name = "FILE", env = "ETCDCTL_CACERT")]
     cacert: Option<String>,
 
     /// Client certificate; reloaded with its key when the files change
-    #[arg(
-        long,
-        value_name = "FILE",
-        env = "ETCDCTL_CERT",
-        help_heading = "Member"
-    )]
+    #[arg(long, value_name = "FILE", env = "ETCDCTL_CERT")]
     cert: Option<String>,
 
     /// Private key of the client certificate
-    #[arg(
-        long,
-        value_name = "FILE",
-        env = "ETCDCTL_KEY",
-        help_heading = "Member"
-    )]
+    #[arg(long, value_name = "FILE", env = "ETCDCTL_KEY")]
     key: Option<String>,
 
     /// User to log in as; there is no password prompt
@@ -67,8 +52,7 @@ pub(crate) struct MemberFlags {
         long,
         value_name = "NAME[:PASSWORD]",
         env = "ETCDCTL_USER",
-        hide_env_values = true,
-        help_heading = "Member"
+        hide_env_values = true
     )]
     user: Option<String>,
 
@@ -77,8 +61,7 @@ pub(crate) struct MemberFlags {
         long,
         value_name = "PASSWORD",
         env = "ETCDCTL_PASSWORD",
-        hide_env_values = true,
-        help_heading = "Member"
+        hide_env_values = true
     )]
     password: Option<String>,
 
@@ -87,84 +70,48 @@ pub(crate) struct MemberFlags {
     ///
     /// A separate listener (etcd's --listen-metrics-urls) also distinguishes a member that waits
     /// for its peers from one that hangs.
-    #[arg(long, value_name = "URL", help_heading = "Member")]
+    #[arg(long, value_name = "URL")]
     metrics_url: Option<String>,
 
     /// Process ID of the member, if visible from here; distinguishes a booting or stopped member
     /// from a hung one
-    #[arg(
-        long,
-        value_name = "PID",
-        value_parser = clap::value_parser!(u32).range(1..),
-        help_heading = "Member"
-    )]
+    #[arg(long, value_name = "PID", value_parser = clap::value_parser!(u32).range(1..))]
     pid: Option<u32>,
 
     /// The value of etcd's own --election-timeout, as a duration
-    #[arg(
-        long,
-        value_name = "DURATION",
-        default_value = "1s",
-        help_heading = "Member"
-    )]
+    #[arg(long, value_name = "DURATION", default_value = "1s")]
     election_timeout: GoDuration,
 
+    #[command(flatten)]
+    checks: CheckFlags,
+}
+
+#[derive(Args)]
+#[command(next_help_heading = "Checks")]
+struct CheckFlags {
     /// Maximum duration of a livez response
-    #[arg(
-        long,
-        value_name = "DURATION",
-        default_value = "4s",
-        help_heading = "Checks"
-    )]
+    #[arg(long, value_name = "DURATION", default_value = "4s")]
     livez_deadline: GoDuration,
 
     /// Maximum duration of a readyz response
-    #[arg(
-        long,
-        value_name = "DURATION",
-        default_value = "900ms",
-        help_heading = "Checks"
-    )]
+    #[arg(long, value_name = "DURATION", default_value = "900ms")]
     readyz_deadline: GoDuration,
 
     /// Maximum time that a silent member counts as booting, if neither a separate metrics listener
     /// nor --pid confirms it
-    #[arg(
-        long,
-        value_name = "DURATION",
-        default_value = "10m",
-        help_heading = "Checks"
-    )]
+    #[arg(long, value_name = "DURATION", default_value = "10m")]
     boot_grace: GoDuration,
 
     /// Enable a check: `linearizable_read`, `raft_propose` or `livez/raft_loop`
-    #[arg(
-        long,
-        value_name = "CHECK",
-        value_delimiter = ',',
-        help_heading = "Checks"
-    )]
+    #[arg(long, value_name = "CHECK", value_delimiter = ',')]
     enable: Vec<String>,
 
     /// Disable a check: NAME, livez/NAME or readyz/NAME
-    #[arg(
-        long,
-        value_name = "CHECK",
-        value_delimiter = ',',
-        help_heading = "Checks"
-    )]
+    #[arg(long, value_name = "CHECK", value_delimiter = ',')]
     disable: Vec<String>,
 
     /// Detect defragmentations; disable it only to see the effect
-    #[arg(
-        long,
-        hide = true,
-        action = ArgAction::Set,
-        num_args = 0..=1,
-        require_equals = true,
-        default_value_t = true,
-        default_missing_value = "true"
-    )]
+    #[arg(long, hide = true, action = ArgAction::Set, default_value_t = true)]
     defrag_detection: bool,
 }
 
@@ -213,33 +160,40 @@ impl MemberFlags {
                 roots: cacert,
             }),
             user: self.user()?,
-            login_timeout: self.livez_deadline.0.min(self.readyz_deadline.0) * 2 / 3,
+            login_timeout: self
+                .checks
+                .livez_deadline
+                .0
+                .min(self.checks.readyz_deadline.0)
+                * 2
+                / 3,
             pid: self.pid,
         })
     }
 
     /// Returns the enabled checks with their deadlines.
     pub(crate) fn options(&self, allow_head: bool) -> Result<EtcdOptions> {
+        let flags = &self.checks;
         let mut checks = EnabledChecks::default();
-        for name in &self.enable {
+        for name in &flags.enable {
             let known = checks.enable(name);
             known.map_err(|error| usage(format_args!("--enable: {error}")))?;
         }
-        for name in &self.disable {
+        for name in &flags.disable {
             let known = checks.disable(name);
             known.map_err(|error| usage(format_args!("--disable: {error}")))?;
         }
         let defaults = EtcdOptions::default();
         Ok(EtcdOptions {
             health: HealthSettings {
-                livez_deadline: deadline("--livez-deadline", self.livez_deadline)?,
-                readyz_deadline: deadline("--readyz-deadline", self.readyz_deadline)?,
+                livez_deadline: deadline("--livez-deadline", flags.livez_deadline)?,
+                readyz_deadline: deadline("--readyz-deadline", flags.readyz_deadline)?,
                 allow_head,
                 ..defaults.health
             },
-            boot_grace: self.boot_grace.0,
+            boot_grace: flags.boot_grace.0,
             election_timeout: self.election_timeout.0,
-            defrag_detection: self.defrag_detection,
+            defrag_detection: flags.defrag_detection,
             checks,
         })
     }

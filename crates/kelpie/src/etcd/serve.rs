@@ -17,8 +17,8 @@ use tracing::{error, info, warn};
 use super::member::MemberFlags;
 use super::usage;
 use crate::bind::BindAddress;
+use crate::component::PlainLoggingFlags;
 use crate::exit::ExitStatus;
-use crate::log::{self, LogFormat, LogLevel};
 use crate::signals;
 
 /// Maximum time for requests in flight to complete after the shutdown began.
@@ -70,23 +70,8 @@ pub(crate) struct EtcdServe {
     #[arg(long, help_heading = "Serving")]
     allow_head: bool,
 
-    /// Log format
-    #[arg(
-        long,
-        value_name = "FORMAT",
-        default_value = "text",
-        help_heading = "Log"
-    )]
-    log_format: LogFormat,
-
-    /// Log level: less severe messages are dropped
-    #[arg(
-        long,
-        value_name = "LEVEL",
-        default_value = "info",
-        help_heading = "Log"
-    )]
-    log_level: LogLevel,
+    #[command(flatten)]
+    logging: PlainLoggingFlags,
 }
 
 impl EtcdServe {
@@ -99,7 +84,7 @@ impl EtcdServe {
                 "--listen 0 would serve nothing: write HOST:PORT or :PORT",
             ));
         }
-        log::start(self.log_format, self.log_level);
+        self.logging.start();
         let runtime = runtime::Builder::new_current_thread().enable_all().build();
         let runtime = runtime.context("cannot start the runtime")?;
         runtime.block_on(async {

@@ -27,141 +27,17 @@ const CLUSTER_LABEL: &str = "cluster";
 /// Flags of the source, the hub and the series to send.
 #[derive(Args)]
 pub(super) struct ForwardingFlags {
-    /// Read from the Prometheus at this URL, by /federate and /api/v1/query
-    #[arg(long, value_name = "URL", value_hint = ValueHint::Url, help_heading = "Source")]
-    from: String,
+    #[command(flatten)]
+    source: SourceFlags,
 
-    /// Send the bearer token in this file [default with --component and https: the pod's token]
-    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath, help_heading = "Source")]
-    from_token_file: Option<PathBuf>,
+    #[command(flatten)]
+    hub: HubFlags,
 
-    /// Trust the authorities in this file [default: the system's; with --component the service CA]
-    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath, help_heading = "Source")]
-    from_ca_file: Option<PathBuf>,
+    #[command(flatten)]
+    series: SeriesFlags,
 
-    /// Write to this URL; the default path is /api/v1/write
-    #[arg(
-        long,
-        visible_alias = "to-upload",
-        value_name = "URL",
-        value_hint = ValueHint::Url,
-        required_unless_present = "dry_run",
-        help_heading = "Hub"
-    )]
-    to: Option<String>,
-
-    /// Send the bearer token in this file
-    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath, help_heading = "Hub")]
-    to_token_file: Option<PathBuf>,
-
-    /// Trust the authorities in this file [default: the system's]
-    #[arg(
-        long,
-        visible_alias = "to-upload-ca",
-        value_name = "FILE",
-        value_hint = ValueHint::FilePath,
-        help_heading = "Hub"
-    )]
-    to_ca_file: Option<PathBuf>,
-
-    /// Present the client certificate in this file
-    #[arg(
-        long,
-        visible_alias = "to-upload-cert",
-        value_name = "FILE",
-        value_hint = ValueHint::FilePath,
-        requires = "to_key_file",
-        help_heading = "Hub"
-    )]
-    to_cert_file: Option<PathBuf>,
-
-    /// Use the key in this file with the client certificate
-    #[arg(
-        long,
-        visible_alias = "to-upload-key",
-        value_name = "FILE",
-        value_hint = ValueHint::FilePath,
-        requires = "to_cert_file",
-        help_heading = "Hub"
-    )]
-    to_key_file: Option<PathBuf>,
-
-    /// Send the series that this selector matches; can be repeated
-    #[arg(long = "match", value_name = "SELECTOR", help_heading = "Series")]
-    matchers: Vec<String>,
-
-    /// Send the result of a query under a new name: {"name": …, "query": …}; can be repeated
-    #[arg(
-        long = "recordingrule",
-        value_name = "JSON",
-        value_parser = parse_recording_rule,
-        help_heading = "Series"
-    )]
-    rules: Vec<RecordingRule>,
-
-    /// Apply the addon's allowlist in this file: names, matches, renames, recording rules
-    #[arg(
-        long,
-        value_name = "FILE",
-        value_hint = ValueHint::FilePath,
-        help_heading = "Series"
-    )]
-    allowlist: Option<PathBuf>,
-
-    /// Set this label on every series, replacing any value; can be repeated
-    #[arg(
-        long = "label",
-        value_name = "NAME=VALUE",
-        value_parser = parse_name_value,
-        help_heading = "Series"
-    )]
-    labels: Vec<NameValue>,
-
-    /// Rename a metric; can be repeated
-    #[arg(
-        long = "rename",
-        value_name = "OLD=NEW",
-        value_parser = parse_name_value,
-        help_heading = "Series"
-    )]
-    renames: Vec<NameValue>,
-
-    /// Remove this label from every series; can be repeated; empty for none
-    #[arg(
-        long = "elide-label",
-        value_name = "NAME",
-        default_values = ["prometheus", "prometheus_replica", "managed_cluster"],
-        help_heading = "Series"
-    )]
-    elided: Vec<String>,
-
-    /// Time between two ticks
-    #[arg(
-        long,
-        value_name = "DURATION",
-        default_value = "5m",
-        help_heading = "Ticks"
-    )]
-    interval: GoDuration,
-
-    /// Fail a tick in which the source sends more bytes than this
-    #[arg(
-        long,
-        value_name = "BYTES",
-        default_value_t = 1 << 30,
-        help_heading = "Ticks"
-    )]
-    limit_bytes: u64,
-
-    /// Number of concurrent requests to the source, and to the hub
-    #[arg(
-        long,
-        value_name = "NUMBER",
-        default_value_t = 1,
-        value_parser = clap::value_parser!(u16).range(1..),
-        help_heading = "Ticks"
-    )]
-    worker_number: u16,
+    #[command(flatten)]
+    ticks: TickFlags,
 
     /// Report a failure only after forwarding has failed for this long, and for at least three
     /// ticks
@@ -174,6 +50,122 @@ pub(super) struct ForwardingFlags {
     degrade_after: GoDuration,
 }
 
+#[derive(Args)]
+#[command(next_help_heading = "Source")]
+struct SourceFlags {
+    /// Read from the Prometheus at this URL, by /federate and /api/v1/query
+    #[arg(long, value_name = "URL", value_hint = ValueHint::Url)]
+    from: String,
+
+    /// Send the bearer token in this file [default with --component and https: the pod's token]
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    from_token_file: Option<PathBuf>,
+
+    /// Trust the authorities in this file [default: the system's; with --component the service CA]
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    from_ca_file: Option<PathBuf>,
+}
+
+#[derive(Args)]
+#[command(next_help_heading = "Hub")]
+struct HubFlags {
+    /// Write to this URL; the default path is /api/v1/write
+    #[arg(
+        long,
+        visible_alias = "to-upload",
+        value_name = "URL",
+        value_hint = ValueHint::Url,
+        required_unless_present = "dry_run"
+    )]
+    to: Option<String>,
+
+    /// Send the bearer token in this file
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    to_token_file: Option<PathBuf>,
+
+    /// Trust the authorities in this file [default: the system's]
+    #[arg(
+        long,
+        visible_alias = "to-upload-ca",
+        value_name = "FILE",
+        value_hint = ValueHint::FilePath
+    )]
+    to_ca_file: Option<PathBuf>,
+
+    /// Present the client certificate in this file
+    #[arg(
+        long,
+        visible_alias = "to-upload-cert",
+        value_name = "FILE",
+        value_hint = ValueHint::FilePath,
+        requires = "to_key_file"
+    )]
+    to_cert_file: Option<PathBuf>,
+
+    /// Use the key in this file with the client certificate
+    #[arg(
+        long,
+        visible_alias = "to-upload-key",
+        value_name = "FILE",
+        value_hint = ValueHint::FilePath,
+        requires = "to_cert_file"
+    )]
+    to_key_file: Option<PathBuf>,
+}
+
+#[derive(Args)]
+#[command(next_help_heading = "Series")]
+struct SeriesFlags {
+    /// Send the series that this selector matches; can be repeated
+    #[arg(long = "match", value_name = "SELECTOR")]
+    matchers: Vec<String>,
+
+    /// Send the result of a query under a new name: {"name": …, "query": …}; can be repeated
+    #[arg(long = "recordingrule", value_name = "JSON", value_parser = parse_recording_rule)]
+    rules: Vec<RecordingRule>,
+
+    /// Apply the addon's allowlist in this file: names, matches, renames, recording rules
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    allowlist: Option<PathBuf>,
+
+    /// Set this label on every series, replacing any value; can be repeated
+    #[arg(long = "label", value_name = "NAME=VALUE", value_parser = parse_name_value)]
+    labels: Vec<NameValue>,
+
+    /// Rename a metric; can be repeated
+    #[arg(long = "rename", value_name = "OLD=NEW", value_parser = parse_name_value)]
+    renames: Vec<NameValue>,
+
+    /// Remove this label from every series; can be repeated; empty for none
+    #[arg(
+        long = "elide-label",
+        value_name = "NAME",
+        default_values = ["prometheus", "prometheus_replica", "managed_cluster"]
+    )]
+    elided: Vec<String>,
+}
+
+#[derive(Args)]
+#[command(next_help_heading = "Ticks")]
+struct TickFlags {
+    /// Time between two ticks
+    #[arg(long, value_name = "DURATION", default_value = "5m")]
+    interval: GoDuration,
+
+    /// Fail a tick in which the source sends more bytes than this
+    #[arg(long, value_name = "BYTES", default_value_t = 1 << 30)]
+    limit_bytes: u64,
+
+    /// Number of concurrent requests to the source, and to the hub
+    #[arg(
+        long,
+        value_name = "NUMBER",
+        default_value_t = 1,
+        value_parser = clap::value_parser!(u16).range(1..)
+    )]
+    worker_number: u16,
+}
+
 impl ForwardingFlags {
     /// Converts the flags into settings. With `component`, the operator deployed this process in a
     /// pod.
@@ -182,14 +174,14 @@ impl ForwardingFlags {
         component: Option<ComponentArg>,
         dry_run: bool,
     ) -> Result<CollectorSettings> {
-        let interval = self.interval.0;
+        let interval = self.ticks.interval.0;
         if !(MIN_INTERVAL..=MAX_INTERVAL).contains(&interval) {
             return Err(usage_error("--interval must be between 1s and 24h"));
         }
-        let mut matchers = self.matchers.clone();
-        let mut recording_rules = self.rules.clone();
-        let mut renames = self.renames.clone();
-        if let Some(file) = &self.allowlist {
+        let mut matchers = self.series.matchers.clone();
+        let mut recording_rules = self.series.rules.clone();
+        let mut renames = self.series.renames.clone();
+        if let Some(file) = &self.series.allowlist {
             let component = component.map_or(AddonComponent::Platform, Into::into);
             let list = allowlist::read(file, component)?;
             matchers.extend(list.matches);
@@ -207,26 +199,26 @@ impl ForwardingFlags {
             let text = "nothing to send: set --match, --recordingrule or --allowlist";
             return Err(usage_error(text));
         }
-        let cluster = self
-            .labels
-            .iter()
-            .find(|NameValue(name, _)| name == CLUSTER_LABEL);
+        let mut labels = self.series.labels.iter();
+        let cluster = labels.find(|NameValue(name, _)| name == CLUSTER_LABEL);
         Ok(CollectorSettings {
-            from: self.source(component.is_some()),
-            to: (!dry_run).then(|| self.hub()),
+            from: self.source.peer(component.is_some()),
+            to: (!dry_run).then(|| self.hub.peer()),
             matchers,
             recording_rules,
-            rules: self.transform_rules(&renames)?,
+            rules: self.series.transform_rules(&renames)?,
             cluster: cluster.map(|NameValue(_, value)| value.clone()),
             interval,
-            limit_bytes: self.limit_bytes,
-            workers: self.worker_number.into(),
+            limit_bytes: self.ticks.limit_bytes,
+            workers: self.ticks.worker_number.into(),
             degrade_after: self.degrade_after.0,
             network: kelpie_net::Network::default(),
         })
     }
+}
 
-    fn source(&self, in_pod: bool) -> PeerConfig {
+impl SourceFlags {
+    fn peer(&self, in_pod: bool) -> PeerConfig {
         let is_tls = self.from.starts_with("https:");
         let pod_file = |name: &str| {
             let file = PathBuf::from(format!("{SERVICE_ACCOUNT_DIR}/{name}"));
@@ -242,8 +234,10 @@ impl ForwardingFlags {
             identity_files: None,
         }
     }
+}
 
-    fn hub(&self) -> PeerConfig {
+impl HubFlags {
+    fn peer(&self) -> PeerConfig {
         PeerConfig {
             url: self.to.clone().unwrap_or_default(),
             token_file: self.to_token_file.clone(),
@@ -251,7 +245,9 @@ impl ForwardingFlags {
             identity_files: self.to_cert_file.clone().zip(self.to_key_file.clone()),
         }
     }
+}
 
+impl SeriesFlags {
     fn transform_rules(&self, renames: &[NameValue]) -> Result<TransformRules> {
         let invalid = |error: kelpie_collector::TransformRuleError| usage_error(&error.to_string());
         let mut rules = TransformRules::new();
