@@ -3,7 +3,6 @@
 use std::fs::File;
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
-use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use http::header::{AUTHORIZATION, HeaderMap, HeaderValue, USER_AGENT};
@@ -11,6 +10,7 @@ use kelpie_net::{
     Alpn, ConnectError, Endpoint, EndpointError, HttpConnection, Network, RequestError, TlsClient,
     TlsConfigError, TlsFilePaths, TlsFiles, TlsFilesError,
 };
+use parking_lot::{Mutex, MutexGuard};
 use secrecy::zeroize::Zeroizing;
 use tokio::time::Instant;
 use tracing::{info, warn};
@@ -214,7 +214,7 @@ impl HttpPeer {
 
     /// A panic in another task leaves a consistent state, because every change is one assignment.
     fn lock(&self) -> MutexGuard<'_, PeerState> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        self.state.lock()
     }
 }
 

@@ -1,10 +1,11 @@
 //! The state page of a collector.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 use axum::routing::get;
 use axum::{Json, Router};
 use kelpie_core::Time;
+use parking_lot::Mutex;
 use serde_json::{Value, json};
 
 use crate::FilterCause;
@@ -47,13 +48,13 @@ impl LastTickPage {
                 "undelivered": outcome.undelivered,
             },
         });
-        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = json!({ "lastTick": state });
+        *self.0.lock() = json!({ "lastTick": state });
     }
 
     pub(crate) fn routes(&self) -> Router {
         let page = self.clone();
         let show = move || {
-            let state = page.0.lock().unwrap_or_else(PoisonError::into_inner);
+            let state = page.0.lock();
             std::future::ready(Json(state.clone()))
         };
         Router::new().route("/debug/state", get(show))

@@ -1,10 +1,9 @@
 //! Collects the results of a tick.
 
-use std::sync::{Mutex, MutexGuard, PoisonError};
-
 use crate::remote_write::RefusalReason;
 use crate::tick_outcome::{TickOutcome, TickSuccess};
 use crate::{FilterCause, SampleCounts};
+use parking_lot::{Mutex, MutexGuard};
 
 /// Limits the distinct failures that are kept of a tick.
 const MAX_FAILURES: usize = 8;
@@ -40,7 +39,7 @@ pub(crate) struct SharedTickStats(Mutex<TickStats>);
 impl SharedTickStats {
     /// A panic in another task leaves consistent stats, because every change is an addition.
     pub(crate) fn lock(&self) -> MutexGuard<'_, TickStats> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.lock()
     }
 
     /// Ends the tick. No task may update the stats afterwards.

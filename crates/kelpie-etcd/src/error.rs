@@ -141,11 +141,6 @@ impl EtcdError {
         )
     }
 
-    /// Returns true if the call timed out, here or in etcd.
-    pub fn is_timeout(&self) -> bool {
-        matches!(self, Self::NoResponse | Self::ServerTimeout(_))
-    }
-
     /// Returns true if the call may succeed with a new token.
     pub(crate) fn needs_new_token(&self) -> bool {
         let stale = [

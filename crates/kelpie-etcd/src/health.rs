@@ -8,7 +8,7 @@ use prometheus_client::registry::Registry;
 
 use crate::checks::defragmentation::Defragmentation;
 use crate::checks::from_status::{StatusCheck, data_corruption, non_learner};
-use crate::checks::linearizable_read::LinearizableRead;
+use crate::checks::linearizable_read;
 use crate::checks::raft_loop::RaftLoop;
 use crate::checks::raft_propose::RaftPropose;
 use crate::checks::serializable_read::{LivezRead, ReadyzRead};
@@ -72,10 +72,8 @@ pub fn member_health(
     if enabled("linearizable_read", CheckGroup::Readyz) {
         let callee = Arc::clone(member);
         let call = move || callee.linearizable_read();
-        let check = LinearizableRead {
-            read: builder.shared_call("call-linearizable-range", call),
-            max_age: calls.max_age,
-        };
+        let read = builder.shared_call("call-linearizable-range", call);
+        let check = read.check(calls.max_age, linearizable_read::judge);
         builder.readyz("linearizable_read", check);
     }
     if enabled("raft_propose", CheckGroup::Readyz) {

@@ -1,8 +1,9 @@
 //! Problems of the probe itself: logged once, and shown by a gauge while they last.
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
+use parking_lot::Mutex;
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::registry::Registry;
 use tracing::{info, warn};
@@ -68,7 +69,7 @@ impl ProbeProblems {
     }
 
     fn change(&self, call: &'static str, error: Option<&EtcdError>) -> ProblemChange {
-        let mut by_call = self.by_call.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut by_call = self.by_call.lock();
         let change = match error {
             Some(error) if error.is_probe_problem() => {
                 let reason = error.to_string();

@@ -1,13 +1,13 @@
 //! Gets a read index, and distinguishes a member that is catching up from one that is stuck.
 
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use std::time::Duration;
 
 use kelpie_health::{CheckResult, FailureReason, SharedCall};
+use parking_lot::Mutex;
 use tokio::time::{Instant, sleep, sleep_until, timeout};
 
 use crate::raft_progress::RaftProgress;
-use crate::shared_calls::lock;
 use crate::{EtcdError, EtcdMetrics, EtcdVersion, Member, MemberStatus};
 
 /// Time limit of a call. After it the member's progress decides, because slow is not unready.
@@ -201,9 +201,9 @@ impl ReadIndexCall {
         let Ok(Ok(Ok(status))) = status else {
             return;
         };
-        lock(recorded).applied_before = Some(status.applied);
+        recorded.lock().applied_before = Some(status.applied);
         let commit = self.leader_commit(&status).await;
-        lock(recorded).leader_commit = commit;
+        recorded.lock().leader_commit = commit;
     }
 
     fn progress(
@@ -216,13 +216,13 @@ impl ReadIndexCall {
         MemberProgress {
             applied_after: status.map(|status| status.applied),
             unanswered_for: self.unanswered_for(now).unwrap_or(now - sent),
-            ..*lock(recorded)
+            ..*recorded.lock()
         }
     }
 
     /// Returns true if the last result is so old that readyz soon cannot reuse it.
     fn last_result_expires_soon(&self, now: Instant) -> bool {
-        let last = lock(&self.history).last_ended;
+        let last = self.history.lock().last_ended;
         last.is_none_or(|last| now.saturating_duration_since(last) > EXPIRES_SOON)
     }
 
@@ -309,22 +309,22 @@ impl ReadIndexCall {
     }
 
     fn unanswered_for(&self, now: Instant) -> Option<Duration> {
-        let since = lock(&self.history).unanswered_since;
+        let since = self.history.lock().unanswered_since;
         since.map(|since| now.saturating_duration_since(since))
     }
 
     fn record_outcome(&self, sent: Instant, outcome: &ReadIndexOutcome) {
         let now = Instant::now();
-        let mut history = lock(&self.history);
+        let mut history = self.history.lock();
         history.last_ended = Some(now);
         match outcome {
             ReadIndexOutcome::Unanswered(_) => {
                 let since = *history.unanswered_since.get_or_insert(sent);
-                lock(&self.raft_progress).record_unanswered(since, now);
+                self.raft_progress.lock().record_unanswered(since, now);
             }
             ReadIndexOutcome::Answered | ReadIndexOutcome::Failed(EtcdError::AccessDenied(_)) => {
                 history.unanswered_since = None;
-                lock(&self.raft_progress).record_answer(now);
+                self.raft_progress.lock().record_answer(now);
             }
             ReadIndexOutcome::Failed(_) | ReadIndexOutcome::Defragmenting { .. } => {
                 history.unanswered_since = None;

@@ -1,9 +1,10 @@
 //! The calls behind the checks. Concurrent checks share each call.
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use kelpie_health::{HealthBuilder, SharedCall};
+use parking_lot::Mutex;
 use tokio::time::{Instant, sleep, timeout};
 
 use crate::defrag::{DefragState, DefragWatch};
@@ -75,9 +76,9 @@ impl SharedCalls {
                 let status = calling.await;
                 recorder.record("status", &status);
                 match &status {
-                    Ok(status) => lock(&progress).record_status(Instant::now(), status),
+                    Ok(status) => progress.lock().record_status(Instant::now(), status),
                     Err(EtcdError::ConnectionRefused | EtcdError::ConnectionLost(_)) => {
-                        lock(&progress).reset();
+                        progress.lock().reset();
                     }
                     Err(_) => {}
                 }
@@ -215,12 +216,6 @@ impl SharedCalls {
     }
 
     pub(crate) fn stalled_for(&self, now: Instant) -> Option<Duration> {
-        lock(&self.raft_progress).stalled_for(now)
+        self.raft_progress.lock().stalled_for(now)
     }
-}
-
-/// Locks the mutex. A panic elsewhere leaves the value consistent: every change is a few
-/// assignments.
-pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -32,19 +32,6 @@ pub trait HealthCheck: Send + Sync + 'static {
     fn wait_until_reusable(&self) -> impl Future<Output = ()> + Send {
         std::future::pending()
     }
-
-    /// Wraps the check so that it [may reuse its last result](HealthCheck::may_reuse_last) while
-    /// `condition` returns true.
-    fn reuse_last_while<F>(self, condition: F) -> ReuseLastWhile<Self, F>
-    where
-        Self: Sized,
-        F: Fn() -> bool + Send + Sync + 'static,
-    {
-        ReuseLastWhile {
-            check: self,
-            condition,
-        }
-    }
 }
 
 impl<F, Fut> HealthCheck for F
@@ -54,29 +41,6 @@ where
 {
     fn run(&self) -> impl Future<Output = CheckResult> + Send {
         self()
-    }
-}
-
-/// A check whose last result stays valid under a condition.
-///
-/// Created by [`HealthCheck::reuse_last_while`].
-#[derive(Clone, Debug)]
-pub struct ReuseLastWhile<C, F> {
-    check: C,
-    condition: F,
-}
-
-impl<C: HealthCheck, F: Fn() -> bool + Send + Sync + 'static> HealthCheck for ReuseLastWhile<C, F> {
-    async fn run(&self) -> CheckResult {
-        self.check.run().await
-    }
-
-    fn may_reuse_last(&self) -> bool {
-        (self.condition)()
-    }
-
-    async fn wait_until_reusable(&self) {
-        self.check.wait_until_reusable().await;
     }
 }
 

@@ -3,10 +3,11 @@
 use std::collections::BTreeMap;
 use std::io;
 use std::pin::Pin;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
+use parking_lot::Mutex;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::sync::oneshot;
 use tokio::time::{Instant, Sleep, sleep};
@@ -46,7 +47,7 @@ impl ConnectionTracker {
     /// Starts to track a connection. Evicts the oldest if the limit is reached.
     pub(crate) fn admit<S>(&self, stream: S) -> ClientConnection<S> {
         let (evict, evicted) = oneshot::channel();
-        let mut open = self.lock();
+        let mut open = self.open.lock();
         while open.by_age.len() >= self.limit {
             open.by_age.pop_first();
         }
@@ -65,11 +66,7 @@ impl ConnectionTracker {
 
     /// Evicts all connections, which ends their requests.
     pub(crate) fn close_all(&self) {
-        self.lock().by_age.clear();
-    }
-
-    fn lock(&self) -> MutexGuard<'_, OpenConnections> {
-        self.open.lock().unwrap_or_else(PoisonError::into_inner)
+        self.open.lock().by_age.clear();
     }
 }
 
@@ -169,7 +166,7 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for ClientConnection<S> {
 
 impl<S> Drop for ClientConnection<S> {
     fn drop(&mut self) {
-        self.connections.lock().by_age.remove(&self.key);
+        self.connections.open.lock().by_age.remove(&self.key);
     }
 }
 

@@ -2,8 +2,6 @@
 
 use std::fmt;
 
-use prometheus_client::encoding::{EncodeLabelValue, LabelValueEncoder};
-
 /// A group of checks, served at an endpoint of its own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum CheckGroup {
@@ -31,11 +29,5 @@ impl CheckGroup {
 impl fmt::Display for CheckGroup {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.as_str())
-    }
-}
-
-impl EncodeLabelValue for CheckGroup {
-    fn encode(&self, encoder: &mut LabelValueEncoder<'_>) -> Result<(), fmt::Error> {
-        self.as_str().encode(encoder)
     }
 }

@@ -1,11 +1,12 @@
 //! The checks of a process, and the probes that run them.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::FutureExt;
 use futures_util::future::{BoxFuture, join_all};
+use parking_lot::Mutex;
 use prometheus_client::registry::Registry;
 use tokio::time::{Instant, timeout_at};
 
@@ -14,7 +15,7 @@ use crate::metrics::CheckSeries;
 use crate::query::ProbeQuery;
 use crate::report::{CheckReport, HealthReport};
 use crate::shared_call::CallPanicked;
-use crate::stale::{self, LastKnown};
+use crate::stale;
 use crate::{
     CheckGroup, CheckName, CheckResult, FailureReason, HealthBuilder, HealthSettings, SharedCall,
 };
@@ -105,9 +106,13 @@ impl Health {
     pub(crate) fn select(&self, group: CheckGroup, query: ProbeQuery<'_>) -> CheckSelection {
         let mut selection = self.select_all(group);
         for name in query.excludes() {
-            match self.position(group, &name) {
-                Some(excluded) => selection.0.retain(|index| *index != excluded),
-                None => self.log_unknown_exclude(group, &name),
+            if let Some(excluded) = self.position(group, &name) {
+                selection.0.retain(|index| *index != excluded);
+            } else {
+                let mut log = self.inner.log.lock();
+                let entry = log.unknown_exclude(Instant::now(), group, &name);
+                drop(log);
+                entry.iter().for_each(CheckLogEntry::emit);
             }
         }
         selection
@@ -140,8 +145,8 @@ impl Health {
             series.record(check);
         }
         let report = HealthReport { group, checks };
-        let record = |log: &mut CheckLog| log.record(Instant::now(), &report);
-        self.with_log(record).iter().for_each(CheckLogEntry::emit);
+        let entries = self.inner.log.lock().record(Instant::now(), &report);
+        entries.iter().for_each(CheckLogEntry::emit);
         report
     }
 
@@ -177,13 +182,10 @@ impl Health {
         check: &RegisteredCheck,
     ) -> (CheckResult, Option<Duration>) {
         let last = check.run.last().map(|(ended, age)| (flatten(ended), age));
-        let last = LastKnown {
-            result: last.as_ref().map(|(result, age)| (result, *age)),
-            // A panic here must not fail the probe either.
-            may_reuse: catch_unwind(AssertUnwindSafe(|| (check.may_reuse_last)())).unwrap_or(false),
-            max_age: self.inner.settings.max_reuse_age,
-        };
-        stale::late_result(group, last)
+        // A panic here must not fail the probe either.
+        let may_reuse =
+            catch_unwind(AssertUnwindSafe(|| (check.may_reuse_last)())).unwrap_or(false);
+        stale::late_result(group, last, may_reuse, self.inner.settings.max_reuse_age)
     }
 
     fn select_all(&self, group: CheckGroup) -> CheckSelection {
@@ -196,16 +198,6 @@ impl Health {
         let matches =
             |check: &RegisteredCheck| check.name.as_str() == name && check.series(group).is_some();
         self.inner.checks.iter().position(matches)
-    }
-
-    fn log_unknown_exclude(&self, group: CheckGroup, name: &str) {
-        let entry = self.with_log(|log| log.unknown_exclude(Instant::now(), group, name));
-        entry.iter().for_each(CheckLogEntry::emit);
-    }
-
-    fn with_log<T>(&self, record: impl FnOnce(&mut CheckLog) -> T) -> T {
-        let log = self.inner.log.lock();
-        record(&mut log.unwrap_or_else(PoisonError::into_inner))
     }
 }
 

@@ -84,7 +84,7 @@ mod single_flight;
 mod stale;
 
 pub use builder::{BuildError, HealthBuilder};
-pub use check::{CheckResult, HealthCheck, ReuseLastWhile, SharedCallCheck};
+pub use check::{CheckResult, HealthCheck, SharedCallCheck};
 pub use check_name::CheckName;
 pub use exposition::metrics;
 pub use group::CheckGroup;

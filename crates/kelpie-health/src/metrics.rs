@@ -2,7 +2,6 @@
 
 use std::time::Duration;
 
-use prometheus_client::encoding::EncodeLabelSet;
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
@@ -15,31 +14,15 @@ use crate::{CheckGroup, CheckName};
 /// Histogram buckets in seconds, from a local call to the default deadlines of 0.9 s and 4 s.
 const BUCKETS: [f64; 10] = [0.001, 0.005, 0.025, 0.1, 0.25, 0.5, 1.0, 2.0, 4.0, 10.0];
 
-/// Labels of a check in a group.
-#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct CheckLabels {
-    r#type: CheckGroup,
-    name: String,
-}
-
-#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct CheckStatusLabels {
-    r#type: CheckGroup,
-    name: String,
-    status: &'static str,
-}
-
-#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct RunLabels {
-    name: String,
-}
+/// Labels by name. Each family has its own number of them.
+type Labels<const N: usize> = [(&'static str, String); N];
 
 /// The metric families, from which each check creates its series.
 pub(crate) struct HealthMetrics {
-    state: Family<CheckLabels, Gauge>,
-    results: Family<CheckStatusLabels, Counter>,
-    duration: Family<CheckLabels, Histogram, fn() -> Histogram>,
-    runs: Family<RunLabels, Counter>,
+    state: Family<Labels<2>, Gauge>,
+    results: Family<Labels<3>, Counter>,
+    duration: Family<Labels<2>, Histogram, fn() -> Histogram>,
+    runs: Family<Labels<1>, Counter>,
 }
 
 /// The series of one check in one group.
@@ -86,16 +69,11 @@ impl HealthMetrics {
     }
 
     pub(crate) fn series(&self, group: CheckGroup, name: &CheckName) -> CheckSeries {
-        let labels = CheckLabels {
-            r#type: group,
-            name: name.to_string(),
-        };
-        let results = |status| {
-            self.results.get_or_create_owned(&CheckStatusLabels {
-                r#type: group,
-                name: name.to_string(),
-                status,
-            })
+        let labels = [("type", group.to_string()), ("name", name.to_string())];
+        let results = |status: &str| {
+            let [group, name] = labels.clone();
+            let labels = [group, name, ("status", status.to_owned())];
+            self.results.get_or_create_owned(&labels)
         };
         CheckSeries {
             state: self.state.get_or_create_owned(&labels),
@@ -106,8 +84,8 @@ impl HealthMetrics {
     }
 
     pub(crate) fn runs(&self, name: &CheckName) -> Counter {
-        let name = name.to_string();
-        self.runs.get_or_create_owned(&RunLabels { name })
+        let labels = [("name", name.to_string())];
+        self.runs.get_or_create_owned(&labels)
     }
 }
 

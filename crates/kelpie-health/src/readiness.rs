@@ -2,7 +2,9 @@
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
+
+use parking_lot::Mutex;
 
 use crate::{CheckResult, FailureReason, HealthCheck};
 
@@ -52,7 +54,7 @@ impl Readiness {
     /// A component of the same name whose handle was dropped is replaced, so a component may be
     /// restarted.
     pub fn handle(&self, name: &str) -> ReadyHandle {
-        let mut components = lock(&self.components);
+        let mut components = self.components.lock();
         components.retain(|_, other| other.name != name || other.state != ReadyState::Gone);
         let key = components.keys().next_back().map_or(0, |last| last + 1);
         let component = ReadyComponent {
@@ -68,7 +70,7 @@ impl Readiness {
 
     fn result(&self) -> CheckResult {
         let mut reasons = String::new();
-        for component in lock(&self.components).values() {
+        for component in self.components.lock().values() {
             let reason = match &component.state {
                 ReadyState::Ready => continue,
                 ReadyState::Starting => "not ready yet",
@@ -104,7 +106,7 @@ impl ReadyHandle {
     }
 
     fn set(&self, state: ReadyState) {
-        if let Some(component) = lock(&self.components).get_mut(&self.key) {
+        if let Some(component) = self.components.lock().get_mut(&self.key) {
             component.state = state;
         }
     }
@@ -114,11 +116,6 @@ impl Drop for ReadyHandle {
     fn drop(&mut self) {
         self.set(ReadyState::Gone);
     }
-}
-
-/// Locks the map. A panic elsewhere leaves it consistent: every change is one assignment.
-fn lock(components: &Mutex<Components>) -> MutexGuard<'_, Components> {
-    components.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 #[cfg(test)]

@@ -4,29 +4,23 @@ use std::time::Duration;
 
 use crate::{CheckGroup, CheckResult, FailureReason};
 
-/// The last known result of a check whose current run is late.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct LastKnown<'a> {
-    /// The last result and its age. `None` if no run has ever ended.
-    pub(crate) result: Option<(&'a CheckResult, Duration)>,
-    /// The check reports that its last result stays valid at any age.
-    pub(crate) may_reuse: bool,
-    /// Results younger than this are reused in any case.
-    pub(crate) max_age: Duration,
-}
-
 /// Returns the result to report for a late check, and its age if it is the last result again.
 ///
 /// Slow is not unready, so readyz reuses a recent result. livez needs current evidence and never
 /// reuses one.
+///
+/// `last` is the last result with its age; `None` if no run has ever ended. It is reused while it
+/// is younger than `max_age`, or at any age if the check says so by `may_reuse`.
 pub(crate) fn late_result(
     group: CheckGroup,
-    last: LastKnown<'_>,
+    last: Option<(CheckResult, Duration)>,
+    may_reuse: bool,
+    max_age: Duration,
 ) -> (CheckResult, Option<Duration>) {
-    match (group, last.result) {
+    match (group, last) {
         (_, None) => (Err(FailureReason::from("not known yet")), None),
-        (CheckGroup::Readyz, Some((result, age))) if last.may_reuse || age < last.max_age => {
-            (result.clone(), Some(age))
+        (CheckGroup::Readyz, Some((result, age))) if may_reuse || age < max_age => {
+            (result, Some(age))
         }
         _ => (Err(FailureReason::from("timed out")), None),
     }
@@ -63,12 +57,8 @@ mod tests {
             ),
             ("livez never", livez, None, false, &unknown),
         ] {
-            let last = LastKnown {
-                result,
-                may_reuse,
-                max_age: Duration::from_secs(5),
-            };
-            let (late, reused_age) = late_result(group, last);
+            let last = result.map(|(result, age): (&CheckResult, _)| (result.clone(), age));
+            let (late, reused_age) = late_result(group, last, may_reuse, Duration::from_secs(5));
             assert_eq!(&late, expected, "{name}");
             let reused = result.filter(|(result, _)| *result == expected);
             assert_eq!(reused_age, reused.map(|(_, age)| age), "{name}");

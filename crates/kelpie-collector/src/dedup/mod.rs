@@ -5,10 +5,10 @@ mod wrapped_timestamp;
 
 use std::hash::{BuildHasher, Hasher, RandomState};
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use foldhash::SharedSeed;
 use foldhash::quality::SeedableRandomState;
+use parking_lot::{Mutex, MutexGuard};
 
 use crate::wire::Batch;
 use shard::DedupShard;
@@ -112,5 +112,5 @@ impl DedupTable {
 
 /// A shard is consistent at any moment, so a panic in another thread does not matter.
 fn lock(shard: &Mutex<DedupShard>) -> MutexGuard<'_, DedupShard> {
-    shard.lock().unwrap_or_else(PoisonError::into_inner)
+    shard.lock()
 }

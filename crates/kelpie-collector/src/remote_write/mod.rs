@@ -7,7 +7,6 @@ mod write_status;
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, SystemTime};
 
 use http::header::{
@@ -15,6 +14,7 @@ use http::header::{
 };
 use http::{Method, StatusCode};
 use kelpie_net::{Network, RequestError};
+use parking_lot::Mutex;
 use tokio::time::{Instant, sleep, timeout};
 use tracing::debug;
 
@@ -84,10 +84,7 @@ impl DeliveryContext {
     }
 
     fn backoff(&self, retries: u32, retry_after: Option<Duration>) -> Option<Duration> {
-        let mut retry_budget = self
-            .retry_budget
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner);
+        let mut retry_budget = self.retry_budget.lock();
         retry_budget.backoff(
             self.started.elapsed(),
             retries,

@@ -1,24 +1,11 @@
 //! A full linearizable read. Disabled by default, because a healthy member that is catching up
 //! fails it.
 
-use kelpie_health::{CheckResult, FailureReason, HealthCheck, SharedCall};
-use std::time::Duration;
+use kelpie_health::{CheckResult, FailureReason};
 
 use crate::EtcdError;
 
-pub(crate) struct LinearizableRead {
-    pub(crate) read: SharedCall<Result<(), EtcdError>>,
-    pub(crate) max_age: Duration,
-}
-
-impl HealthCheck for LinearizableRead {
-    async fn run(&self) -> CheckResult {
-        let read = self.read.get(self.max_age).await;
-        judge(&read.map_err(FailureReason::of)?)
-    }
-}
-
-fn judge(read: &Result<(), EtcdError>) -> CheckResult {
+pub(crate) fn judge(read: &Result<(), EtcdError>) -> CheckResult {
     match read {
         // The check `non_learner` judges learners.
         Ok(()) | Err(EtcdError::Learner) => Ok(()),

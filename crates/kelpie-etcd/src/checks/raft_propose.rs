@@ -6,6 +6,7 @@ use std::time::Duration;
 use kelpie_health::{CheckResult, FailureReason, HealthCheck, SharedCall};
 
 use crate::EtcdError;
+use crate::checks::linearizable_read;
 
 /// Minimum interval between two proposals, however often the check runs.
 pub(crate) const INTERVAL: Duration = Duration::from_secs(30);
@@ -18,9 +19,6 @@ impl HealthCheck for RaftPropose {
             Some((last, age)) if age < INTERVAL => last,
             _ => self.0.get(INTERVAL).await,
         };
-        match proposed.map_err(FailureReason::of)? {
-            Ok(()) | Err(EtcdError::Learner) => Ok(()),
-            Err(error) => Err(FailureReason::of(error)),
-        }
+        linearizable_read::judge(&proposed.map_err(FailureReason::of)?)
     }
 }

@@ -1,12 +1,12 @@
 //! The gRPC connection to a member.
 
 use std::error::Error;
-use std::fmt;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use kelpie_net::{Alpn, ConnectError, HyperStream, TlsFault, TlsFaultRecorder, connect};
+use parking_lot::Mutex;
 use tokio::time::{Instant, timeout};
 use tonic::Status;
 use tonic::transport::{Channel, Endpoint};
@@ -20,18 +20,6 @@ use crate::client::tls_credentials::TlsCredentials;
 /// Time limit of a connection attempt, including the TLS handshake. A booting member accepts TCP
 /// and stays silent. Callers have earlier deadlines.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
-
-/// The reason why a connection failed. tonic passes it on as the source of a status.
-#[derive(Debug)]
-struct ConnectFailure(EtcdError);
-
-impl fmt::Display for ConnectFailure {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.0.fmt(f)
-    }
-}
-
-impl Error for ConnectFailure {}
 
 /// A gRPC channel to a member that also tracks whether the member has booted.
 #[derive(Clone)]
@@ -59,7 +47,7 @@ impl MemberChannel {
 
     /// Records that the member has responded.
     pub(crate) fn record_answer(&self) {
-        let mut boot = self.boot.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut boot = self.boot.lock();
         boot.record_answer();
         self.tls_fault.clear();
     }
@@ -77,7 +65,7 @@ impl MemberChannel {
         if let Some(fault) = self.tls_fault.fault() {
             return EtcdError::Misconfigured(fault.to_string());
         }
-        let boot = self.boot.lock().unwrap_or_else(PoisonError::into_inner);
+        let boot = self.boot.lock();
         match (boot.has_answered(), self.is_https) {
             (true, _) => EtcdError::ConnectionLost(cause),
             (false, true) => EtcdError::Misconfigured(format!(
@@ -115,7 +103,7 @@ fn channel(
             let stream = open_stream(&tls, &url, tls_fault).await;
             match &stream {
                 Ok(_) => connected.store(true, Ordering::Relaxed),
-                Err(ConnectFailure(EtcdError::ConnectionRefused)) => record_gone(&boot),
+                Err(EtcdError::ConnectionRefused) => record_gone(&boot),
                 Err(_) => {}
             }
             stream
@@ -134,20 +122,21 @@ fn http_endpoint(authority: &str) -> Endpoint {
 }
 
 fn record_gone(boot: &Mutex<BootTracker>) {
-    let mut boot = boot.lock().unwrap_or_else(PoisonError::into_inner);
+    let mut boot = boot.lock();
     boot.record_gone(Instant::now());
 }
 
+/// Connects. tonic passes an error on as the source of a status.
 async fn open_stream(
     tls: &TlsCredentials,
     url: &MemberUrl,
     tls_fault: TlsFaultRecorder,
-) -> Result<HyperStream, ConnectFailure> {
-    let endpoint = tls.endpoint(url, Alpn::Http2).map_err(ConnectFailure)?;
+) -> Result<HyperStream, EtcdError> {
+    let endpoint = tls.endpoint(url, Alpn::Http2)?;
     match timeout(CONNECT_TIMEOUT, connect(&endpoint)).await {
         Ok(Ok(stream)) => Ok(stream.with_fault_recorder(tls_fault).into_hyper()),
-        Ok(Err(error)) => Err(ConnectFailure(from_connect_error(&error))),
-        Err(_) => Err(ConnectFailure(EtcdError::NoResponse)),
+        Ok(Err(error)) => Err(from_connect_error(&error)),
+        Err(_) => Err(EtcdError::NoResponse),
     }
 }
 
@@ -172,7 +161,7 @@ fn from_status(status: &Status) -> EtcdError {
     };
     let mut next = Some(source);
     while let Some(error) = next {
-        if let Some(ConnectFailure(error)) = error.downcast_ref() {
+        if let Some(error) = error.downcast_ref::<EtcdError>() {
             return error.clone();
         }
         next = error.source();

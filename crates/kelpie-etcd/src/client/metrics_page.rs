@@ -1,8 +1,9 @@
 //! Reads the member's metrics page while it is received.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 use kelpie_net::{Alpn, HttpConnection, RequestError};
+use parking_lot::Mutex;
 use tonic::codegen::http::HeaderMap;
 
 use crate::client::channel::from_connect_error;
@@ -33,7 +34,7 @@ impl MetricsPage {
     }
 
     pub(crate) async fn read(&self) -> Result<EtcdMetrics, EtcdError> {
-        let idle = self.idle().take();
+        let idle = self.idle.lock().take();
         if let Some(mut connection) = idle
             && connection.is_usable()
         {
@@ -82,7 +83,7 @@ impl MetricsPage {
     ) -> Result<EtcdMetrics, EtcdError> {
         match read {
             Ok(read) => {
-                *self.idle() = Some(connection);
+                *self.idle.lock() = Some(connection);
                 read
             }
             Err(error @ RequestError::Tls(_)) => Err(EtcdError::Misconfigured(error.to_string())),
@@ -96,9 +97,5 @@ impl MetricsPage {
              --metrics-url to one of the member's --listen-metrics-urls",
             self.url
         ))
-    }
-
-    fn idle(&self) -> std::sync::MutexGuard<'_, Option<HttpConnection>> {
-        self.idle.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -1,6 +1,6 @@
 //! A member that is reached over the network.
 
-use std::sync::{Arc, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::FutureExt;
@@ -121,22 +121,14 @@ impl RemoteMember {
             serializable,
             keys_only: true,
         };
-        let leader = if serializable {
-            RequireLeader::No
-        } else {
-            RequireLeader::Yes
-        };
+        let leader = RequireLeader(!serializable);
         let EmptyResponse {} = self.call("/etcdserverpb.KV/Range", request, leader).await?;
         Ok(())
     }
 
     async fn members(&self, linearizable: bool) -> Result<Vec<ClusterMember>, EtcdError> {
         let request = MemberListRequest { linearizable };
-        let leader = if linearizable {
-            RequireLeader::Yes
-        } else {
-            RequireLeader::No
-        };
+        let leader = RequireLeader(linearizable);
         let path = "/etcdserverpb.Cluster/MemberList";
         let response: MemberListResponse = self.call(path, request, leader).await?;
         Ok(response.members)
@@ -144,7 +136,7 @@ impl RemoteMember {
 
     async fn status_over(&self, channel: &MemberChannel) -> Result<MemberStatus, EtcdError> {
         let path = "/etcdserverpb.Maintenance/Status";
-        let calling = self.call_over(channel, path, EmptyRequest {}, RequireLeader::No);
+        let calling = self.call_over(channel, path, EmptyRequest {}, RequireLeader(false));
         let response: StatusResponse = calling.await?;
         Ok(MemberStatus {
             version: EtcdVersion::parse(&response.version),
@@ -220,7 +212,7 @@ impl Member for RemoteMember {
             let path = "/grpc.health.v1.Health/Check";
             let calling = this
                 .channel
-                .call(path, EmptyRequest {}, RequireLeader::No, None);
+                .call(path, EmptyRequest {}, RequireLeader(false), None);
             let HealthCheckResponse { status } = calling.await?;
             Ok(if status == HealthCheckResponse::NOT_SERVING {
                 ServingStatus::NotServing
@@ -235,7 +227,9 @@ impl Member for RemoteMember {
         let this = self.clone();
         async move {
             let path = "/etcdserverpb.Maintenance/Alarm";
-            let EmptyResponse {} = this.call(path, EmptyRequest {}, RequireLeader::Yes).await?;
+            let EmptyResponse {} = this
+                .call(path, EmptyRequest {}, RequireLeader(true))
+                .await?;
             Ok(())
         }
         .boxed()
@@ -257,11 +251,7 @@ impl Member for RemoteMember {
     }
 
     fn boot(&self) -> BootTracker {
-        *self
-            .channel
-            .boot
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
+        *self.channel.boot.lock()
     }
 
     fn process(&self) -> ProcessState {

@@ -15,13 +15,8 @@ use crate::client::channel::MemberChannel;
 const MAX_RESPONSE: usize = 1024 * 1024;
 
 /// Makes a call fail early on a member without a leader, through the metadata `hasleader`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum RequireLeader {
-    /// The member answers without its cluster.
-    No,
-    /// The call fails at once if the member knows no leader.
-    Yes,
-}
+#[derive(Clone, Copy)]
+pub(crate) struct RequireLeader(pub(crate) bool);
 
 impl MemberChannel {
     /// Makes one call, without retries.
@@ -38,7 +33,7 @@ impl MemberChannel {
     {
         let mut request = Request::new(message);
         let metadata = request.metadata_mut();
-        if leader == RequireLeader::Yes {
+        if leader.0 {
             metadata.insert("hasleader", MetadataValue::from_static("true"));
         }
         if let Some(token) = token {

@@ -1,9 +1,10 @@
 //! Certificates that are reloaded when their files change.
 
 use std::fmt;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 use kelpie_net::{Alpn, Endpoint, TlsClient, TlsFilePaths, TlsFiles};
+use parking_lot::Mutex;
 use tracing::warn;
 
 use crate::EtcdError;
@@ -48,7 +49,7 @@ impl TlsCredentials {
     }
 
     fn tls(&self, alpn: Alpn) -> Result<TlsClient, EtcdError> {
-        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut state = self.state.lock();
         let CredentialState { files, logged } = &mut *state;
         let files = match files {
             Some(files) => {

@@ -2,11 +2,11 @@
 //!
 //! etcd writes every token to its raft log, so logging in more often would cost entries.
 
-use std::fmt;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use kelpie_health::SharedCall;
+use parking_lot::Mutex;
 use secrecy::{ExposeSecret, SecretString};
 use tokio::time::{Instant, timeout};
 
@@ -22,19 +22,11 @@ const LOGIN_TIMEOUT: Duration = Duration::from_secs(30);
 const RETRY_AFTER: Duration = Duration::from_secs(5);
 
 /// The name and the password of an etcd user. `Debug` does not print the password.
-#[derive(Clone)]
+#[derive(Clone, Debug)]
 #[expect(missing_docs, reason = "the names explain the fields")]
 pub struct EtcdUser {
     pub name: String,
     pub password: SecretString,
-}
-
-impl fmt::Debug for EtcdUser {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("EtcdUser")
-            .field("name", &self.name)
-            .finish_non_exhaustive()
-    }
 }
 
 /// The state of the token.
@@ -68,7 +60,7 @@ impl TokenCache {
             let (channel, user, shared) = (channel.clone(), user.clone(), Arc::clone(&shared));
             async move {
                 let next = log_in(&channel, &user).await;
-                *lock(&shared) = next;
+                *shared.lock() = next;
             }
         });
         Self { state, login, wait }
@@ -90,7 +82,7 @@ impl TokenCache {
     /// While a login is in progress, the error of the previous one is no longer evidence about
     /// etcd. A problem of the probe is likely to last.
     fn missing_token_error(&self, ended: bool, now: Instant) -> EtcdError {
-        match &*lock(&self.state) {
+        match &*self.state.lock() {
             // A login is a proposal. These errors come from a lost quorum or a busy member, which
             // may well answer reads.
             TokenState::Failed(
@@ -114,7 +106,7 @@ impl TokenCache {
 
     /// Discards a token that the server no longer accepts. Does nothing if it is already replaced.
     pub(crate) fn discard(&self, token: Option<&Arc<SecretString>>) {
-        let mut state = lock(&self.state);
+        let mut state = self.state.lock();
         let is_current = match (&*state, token) {
             (TokenState::Held(held), Some(token)) => Arc::ptr_eq(held, token),
             (TokenState::NotEnabled, None) => true,
@@ -127,7 +119,7 @@ impl TokenCache {
 
     /// Returns the token or the error if no login is needed now.
     fn known(&self, now: Instant) -> Option<Result<Option<Arc<SecretString>>, EtcdError>> {
-        match &*lock(&self.state) {
+        match &*self.state.lock() {
             TokenState::Needed | TokenState::Failed(..) => None,
             TokenState::Held(token) => Some(Ok(Some(Arc::clone(token)))),
             TokenState::NotEnabled => Some(Ok(None)),
@@ -145,7 +137,9 @@ async fn log_in(channel: &MemberChannel, user: &EtcdUser) -> TokenState {
         password: user.password.expose_secret().to_owned(),
     };
     let path = "/etcdserverpb.Auth/Authenticate";
-    let response = channel.call(path, request, RequireLeader::No, None).await;
+    let response = channel
+        .call(path, request, RequireLeader(false), None)
+        .await;
     match response {
         Ok(AuthenticateResponse { token }) => TokenState::Held(Arc::new(SecretString::from(token))),
         Err(EtcdError::ServerError(message))
@@ -164,10 +158,6 @@ async fn log_in(channel: &MemberChannel, user: &EtcdUser) -> TokenState {
         Err(EtcdError::Learner) => TokenState::NotEnabled,
         Err(error) => TokenState::Failed(error, Instant::now()),
     }
-}
-
-fn lock(state: &Mutex<TokenState>) -> std::sync::MutexGuard<'_, TokenState> {
-    state.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 #[cfg(test)]
@@ -215,7 +205,7 @@ mod tests {
         let silent = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
         let tokens = tokens_at(&silent.local_addr().unwrap().to_string());
         // The error of the previous login proves nothing about this one, which is in progress.
-        *lock(&tokens.state) = TokenState::Failed(EtcdError::ConnectionRefused, Instant::now());
+        *tokens.state.lock() = TokenState::Failed(EtcdError::ConnectionRefused, Instant::now());
         assert_eq!(tokens.get().await.unwrap_err(), EtcdError::NoToken);
     }
 
@@ -224,7 +214,7 @@ mod tests {
         let tokens = tokens();
         let now = Instant::now();
         let reported = |error: &EtcdError, ended, at| {
-            *lock(&tokens.state) = TokenState::Failed(error.clone(), at);
+            *tokens.state.lock() = TokenState::Failed(error.clone(), at);
             tokens.missing_token_error(ended, now)
         };
         let text = || "etcdserver: request timed out".to_owned();
@@ -251,7 +241,7 @@ mod tests {
     async fn token_is_kept_until_discarded() {
         let tokens = tokens();
         let held = token();
-        *lock(&tokens.state) = TokenState::Held(Arc::clone(&held));
+        *tokens.state.lock() = TokenState::Held(Arc::clone(&held));
         let got = tokens.get().await.unwrap().unwrap();
         assert!(Arc::ptr_eq(&got, &held));
 
@@ -265,7 +255,7 @@ mod tests {
     #[tokio::test]
     async fn no_token_without_authentication() {
         let tokens = tokens();
-        *lock(&tokens.state) = TokenState::NotEnabled;
+        *tokens.state.lock() = TokenState::NotEnabled;
         assert!(tokens.get().await.unwrap().is_none());
         // Authentication was enabled.
         tokens.discard(None);
@@ -276,7 +266,7 @@ mod tests {
     async fn rejected_login_is_not_repeated_at_once() {
         let tokens = tokens();
         let error = EtcdError::Misconfigured("wrong password".to_owned());
-        *lock(&tokens.state) = TokenState::Rejected(error.clone(), Instant::now());
+        *tokens.state.lock() = TokenState::Rejected(error.clone(), Instant::now());
         assert_eq!(tokens.get().await.unwrap_err(), error);
         tokio::time::advance(RETRY_AFTER).await;
         assert!(tokens.known(Instant::now()).is_none());

@@ -155,15 +155,26 @@ async fn livez_never_reuses_a_result() {
     );
 }
 
+/// A check whose last result stays valid while a condition holds.
+struct ReuseLastWhile<F>(ScriptedCheck, F);
+
+impl<F: Fn() -> bool + Send + Sync + 'static> HealthCheck for ReuseLastWhile<F> {
+    async fn run(&self) -> CheckResult {
+        self.0.run().await
+    }
+
+    fn may_reuse_last(&self) -> bool {
+        (self.1)()
+    }
+}
+
 #[tokio::test(start_paused = true)]
 async fn valid_result_is_reused_at_any_age() {
     let check = ScriptedCheck::new([(Duration::ZERO, Ok(())), (FOREVER, Ok(()))]);
     let defrag = Arc::new(AtomicBool::new(true));
     let running = Arc::clone(&defrag);
     let (health, _) = health(|checks| {
-        let held = check
-            .clone()
-            .reuse_last_while(move || running.load(Ordering::SeqCst));
+        let held = ReuseLastWhile(check.clone(), move || running.load(Ordering::SeqCst));
         checks.both("a", held);
     });
     probe(&health, CheckGroup::Readyz).await;
@@ -226,7 +237,7 @@ async fn hanging_or_panicking_check_fails_alone() {
         checks.readyz("panics", async || panic!("index {} is out\nof bounds", 7));
         checks.readyz("at_once", || -> std::future::Ready<_> { panic!("early") });
         checks.readyz("oddly", async || std::panic::panic_any(7));
-        let unsure = ScriptedCheck::hanging().reuse_last_while(|| panic!("unsure"));
+        let unsure = ReuseLastWhile(ScriptedCheck::hanging(), || panic!("unsure"));
         checks.readyz("unsure", unsure);
         checks.readyz("failed", ScriptedCheck::returning(failed("no leader")));
     });
