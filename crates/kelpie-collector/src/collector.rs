@@ -137,7 +137,7 @@ impl Collector {
                     missed = next.missed,
                     "skipped ticks: the previous one took longer than the interval"
                 );
-                self.metrics.ticks_missed(next.missed);
+                self.metrics.missed.inc_by(next.missed);
             }
             at = next.at;
         }
@@ -181,7 +181,7 @@ impl Collector {
             reason = "a metric does not need microseconds"
         )]
         let at = succeeded.then(|| now.as_micros() as f64 / 1e6);
-        self.metrics.samples_undelivered(outcome.undelivered);
+        self.metrics.undelivered.inc_by(outcome.undelivered);
         self.metrics
             .tick_ended(at, took, failures, self.dedup.len());
         let report = forward.map(|forward| ForwardReport {
@@ -201,7 +201,7 @@ fn log(outcome: &TickOutcome, failures: u32, took: Duration) {
     let (read, accepted, refused) = (outcome.counts.read, outcome.accepted, outcome.refused());
     let (unchanged, undelivered) = (outcome.counts.unchanged, outcome.undelivered);
     let message = outcome.message();
-    match (&outcome.result, outcome.refusal_message()) {
+    match (&outcome.result, &outcome.refusal_message) {
         (Ok(_), None) => info!(read, accepted, unchanged, ?took, "{message}"),
         (Ok(_), Some(why)) => warn!(
             read,

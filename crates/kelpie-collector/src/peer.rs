@@ -10,7 +10,7 @@ use kelpie_net::{
     Alpn, ConnectError, Endpoint, EndpointError, HttpConnection, Network, RequestError, TlsClient,
     TlsConfigError, TlsFilePaths, TlsFiles, TlsFilesError,
 };
-use parking_lot::{Mutex, MutexGuard};
+use parking_lot::Mutex;
 use secrecy::zeroize::Zeroizing;
 use tokio::time::Instant;
 use tracing::{info, warn};
@@ -174,7 +174,7 @@ impl HttpPeer {
 
     /// Returns a connection to the pool if it can be reused.
     pub(crate) fn release(&self, mut pooled: PooledConnection) {
-        let mut state = self.lock();
+        let mut state = self.state.lock();
         if pooled.generation == state.generation && pooled.connection.is_usable() {
             state.idle.push((Instant::now(), pooled.connection));
         }
@@ -182,13 +182,13 @@ impl HttpPeer {
 
     /// Adds the address of the server to an error.
     pub(crate) fn request_error(&self, source: RequestError) -> PeerError {
-        let at = self.lock().endpoint.authority();
+        let at = self.state.lock().endpoint.authority();
         PeerError::Request { at, source }
     }
 
     /// Reloads changed files. Returns the endpoint, its generation and an idle connection, if any.
     fn refresh(&self) -> (Endpoint, u64, Option<HttpConnection>) {
-        let mut state = self.lock();
+        let mut state = self.state.lock();
         match state.files.as_mut().map_or(Ok(false), TlsFiles::refresh) {
             Ok(false) => {}
             Ok(true) => match endpoint(&self.origin, state.files.as_ref(), &self.network) {
@@ -210,11 +210,6 @@ impl HttpPeer {
             }
         }
         (state.endpoint.clone(), state.generation, None)
-    }
-
-    /// A panic in another task leaves a consistent state, because every change is one assignment.
-    fn lock(&self) -> MutexGuard<'_, PeerState> {
-        self.state.lock()
     }
 }
 

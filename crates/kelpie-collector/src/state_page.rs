@@ -31,12 +31,13 @@ impl LastTickPage {
             some.map(|(name, count)| (name, json!(count))).collect()
         };
         let filtered = FilterCause::ALL.map(|cause| (cause.as_str(), counts.filtered(cause)));
-        let refused = RefusalReason::ALL.map(|reason| (reason.name(), outcome.refused_for(reason)));
+        let refused =
+            RefusalReason::ALL.map(|reason| (reason.name(), outcome.refused[reason as usize]));
         let state = json!({
             "ended": now,
             "succeeded": outcome.result.is_ok(),
             "message": outcome.message(),
-            "failures": outcome.failures(),
+            "failures": outcome.failures,
             "consecutiveFailures": failures,
             "reported": report.map(|report| report.forward.reason().to_string()),
             "samples": {

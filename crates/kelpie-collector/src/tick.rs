@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
+use parking_lot::Mutex;
 use tokio::task::JoinSet;
 use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
@@ -14,17 +15,17 @@ use crate::remote_write::DeliveryContext;
 use crate::sink::BatchSink;
 use crate::source::{PrometheusSource, SourceError};
 use crate::tick_outcome::TickOutcome;
-use crate::tick_stats::SharedTickStats;
-use crate::{DedupTable, SampleCounts, TransformRules};
+use crate::tick_stats::TickStats;
+use crate::{DedupTable, Pipeline, SampleCounts, TransformRules};
 
 /// The state that the tasks of a tick share.
 pub(crate) struct Tick {
-    pub(crate) rules: Arc<TransformRules>,
+    rules: Arc<TransformRules>,
     pub(crate) dedup: Arc<DedupTable>,
     /// The start of the tick in Unix milliseconds.
-    pub(crate) now_ms: i64,
+    now_ms: i64,
     pub(crate) delivery: DeliveryContext,
-    pub(crate) stats: SharedTickStats,
+    pub(crate) stats: Mutex<TickStats>,
     pub(crate) metrics: CollectorMetrics,
     limit_bytes: u64,
     /// The bytes of all response bodies so far.
@@ -46,12 +47,18 @@ impl Tick {
             dedup: Arc::clone(dedup),
             now_ms,
             delivery: DeliveryContext::new(interval, now_ms),
-            stats: SharedTickStats::default(),
+            stats: Mutex::default(),
             metrics: metrics.clone(),
             limit_bytes,
             read_bytes: AtomicU64::new(0),
             aborted: CancellationToken::new(),
         }
+    }
+
+    /// Creates a pipeline for one response.
+    pub(crate) fn pipeline(&self) -> Pipeline {
+        let (rules, dedup) = (Arc::clone(&self.rules), Arc::clone(&self.dedup));
+        Pipeline::new(rules, dedup, self.now_ms)
     }
 
     /// Counts bytes of a response body. Fails if the tick exceeds its limit.
@@ -119,7 +126,8 @@ impl Tick {
         // At once, because the source holds locks while a response is open.
         reading.shutdown().await;
         writing.shutdown().await;
-        tick.stats.finish()
+        // No task is left to update the stats.
+        std::mem::take(&mut *tick.stats.lock()).finish()
     }
 
     async fn join(&self, tasks: &mut JoinSet<()>) {

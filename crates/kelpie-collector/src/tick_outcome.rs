@@ -18,8 +18,10 @@ pub struct TickOutcome {
     /// The result of the tick. An error has no numbers that change with every tick.
     pub result: Result<TickSuccess, String>,
     pub(crate) refused: [u64; RefusalReason::ALL.len()],
-    pub(crate) refusal_message: Option<String>,
-    pub(crate) failures: Vec<String>,
+    /// The hub's message about the samples that it refused.
+    pub refusal_message: Option<String>,
+    /// The distinct failures of the tick.
+    pub failures: Vec<String>,
 }
 
 /// The ways in which a tick succeeds.
@@ -44,23 +46,9 @@ impl TickSuccess {
 }
 
 impl TickOutcome {
-    pub(crate) fn refused_for(&self, reason: RefusalReason) -> u64 {
-        self.refused[reason as usize]
-    }
-
     /// Returns the number of samples that the hub refused, for any reason.
     pub fn refused(&self) -> u64 {
         self.refused.iter().sum()
-    }
-
-    /// Returns the hub's message about the samples that it refused.
-    pub fn refusal_message(&self) -> Option<&str> {
-        self.refusal_message.as_deref()
-    }
-
-    /// Returns the distinct failures of the tick.
-    pub fn failures(&self) -> &[String] {
-        &self.failures
     }
 
     /// Returns the message for the status and the log.

@@ -3,7 +3,6 @@
 use crate::remote_write::RefusalReason;
 use crate::tick_outcome::{TickOutcome, TickSuccess};
 use crate::{FilterCause, SampleCounts};
-use parking_lot::{Mutex, MutexGuard};
 
 /// Limits the distinct failures that are kept of a tick.
 const MAX_FAILURES: usize = 8;
@@ -32,22 +31,6 @@ pub(crate) struct TickStats {
     failures: Vec<String>,
 }
 
-/// [`TickStats`] that several tasks update.
-#[derive(Debug, Default)]
-pub(crate) struct SharedTickStats(Mutex<TickStats>);
-
-impl SharedTickStats {
-    /// A panic in another task leaves consistent stats, because every change is an addition.
-    pub(crate) fn lock(&self) -> MutexGuard<'_, TickStats> {
-        self.0.lock()
-    }
-
-    /// Ends the tick. No task may update the stats afterwards.
-    pub(crate) fn finish(&self) -> TickOutcome {
-        std::mem::take(&mut *self.lock()).finish()
-    }
-}
-
 impl TickStats {
     /// Records the failure of a federate request, a recording rule, a batch or the whole tick.
     pub(crate) fn fail(&mut self, failure: String) {
@@ -74,7 +57,8 @@ impl TickStats {
         }
     }
 
-    fn finish(self) -> TickOutcome {
+    /// Ends the tick.
+    pub(crate) fn finish(self) -> TickOutcome {
         let result = self.result();
         let settled = self.accepted + self.refused.iter().sum::<u64>();
         TickOutcome {
@@ -169,7 +153,10 @@ mod tests {
         assert!(stats.result().is_err());
         stats.refuse(RefusalReason::Conflict, 1, "conflict");
         assert_eq!(stats.result(), Ok(TickSuccess::Sent));
-        assert_eq!(stats.finish().refusal_message(), Some("the hub's text"));
+        assert_eq!(
+            stats.finish().refusal_message.as_deref(),
+            Some("the hub's text")
+        );
     }
 
     #[test]
@@ -189,6 +176,6 @@ mod tests {
         }
         let message = stats.result().unwrap_err();
         assert_eq!(message, "a; b0; b1; and more");
-        assert_eq!(stats.finish().failures().len(), MAX_FAILURES);
+        assert_eq!(stats.finish().failures.len(), MAX_FAILURES);
     }
 }

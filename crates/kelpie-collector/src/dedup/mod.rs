@@ -73,13 +73,13 @@ impl DedupTable {
     pub fn end_tick(&self) {
         let tick = self.tick.fetch_add(1, Ordering::Relaxed);
         for shard in &self.shards {
-            lock(shard).remove_stale(tick);
+            shard.lock().remove_stale(tick);
         }
     }
 
     /// Returns the number of series in the table.
     pub fn len(&self) -> usize {
-        self.shards.iter().map(|shard| lock(shard).len()).sum()
+        self.shards.iter().map(|shard| shard.lock().len()).sum()
     }
 
     /// Returns true if the table has no series.
@@ -89,7 +89,7 @@ impl DedupTable {
 
     /// Returns the memory of the table in bytes.
     pub fn bytes(&self) -> usize {
-        self.shards.iter().map(|shard| lock(shard).bytes()).sum()
+        self.shards.iter().map(|shard| shard.lock().bytes()).sum()
     }
 
     pub(crate) fn hash(&self, labels: &[u8]) -> u64 {
@@ -106,11 +106,6 @@ impl DedupTable {
     fn shard(&self, hash: u64) -> MutexGuard<'_, DedupShard> {
         // The low byte selects the shard, and the shard uses the high bits.
         let [low, ..] = hash.to_le_bytes();
-        lock(&self.shards[usize::from(low)])
+        self.shards[usize::from(low)].lock()
     }
-}
-
-/// A shard is consistent at any moment, so a panic in another thread does not matter.
-fn lock(shard: &Mutex<DedupShard>) -> MutexGuard<'_, DedupShard> {
-    shard.lock()
 }

@@ -147,7 +147,7 @@ impl RemoteWriter {
                 WriteStatus::Delivered => {
                     self.size_limit.grow();
                     tick.dedup.acknowledge(&batch);
-                    metrics.samples_sent(samples);
+                    metrics.sent.inc_by(samples);
                     stats.lock().accepted += samples;
                     continue;
                 }

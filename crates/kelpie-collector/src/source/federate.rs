@@ -1,11 +1,8 @@
 //! Streams the response of a federate request.
 
-use std::sync::Arc;
-
 use kelpie_net::Response;
 
 use super::{FEDERATE_PATH, PrometheusSource, SourceError, send_all};
-use crate::Pipeline;
 use crate::queue::BatchSender;
 use crate::request_metrics::RequestKind;
 use crate::tick::Tick;
@@ -35,11 +32,7 @@ impl PrometheusSource {
         tick: &Tick,
         sender: &BatchSender,
     ) -> Result<(), SourceError> {
-        let mut pipeline = Pipeline::new(
-            Arc::clone(&tick.rules),
-            Arc::clone(&tick.dedup),
-            tick.now_ms,
-        );
+        let mut pipeline = tick.pipeline();
         let mut batches = Vec::new();
         let read = loop {
             let chunk = match response.chunk().await {

@@ -1,13 +1,11 @@
 //! Evaluates recording rules as instant queries.
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
 
 use kelpie_net::{RequestError, percent_encode};
 use serde::Deserialize;
 
 use super::{PrometheusSource, SourceError, send_all};
-use crate::Pipeline;
 use crate::name::METRIC_NAME;
 use crate::queue::BatchSender;
 use crate::request_metrics::RequestKind;
@@ -60,11 +58,7 @@ impl PrometheusSource {
         tick.count_bytes(body.len())?;
         let samples = samples(&body).map_err(SourceError::Response)?;
         drop(body);
-        let mut pipeline = Pipeline::new(
-            Arc::clone(&tick.rules),
-            Arc::clone(&tick.dedup),
-            tick.now_ms,
-        );
+        let mut pipeline = tick.pipeline();
         let mut batches = Vec::new();
         let mut out = |batch| batches.push(batch);
         for (metric, value, timestamp_ms) in &samples {

@@ -22,32 +22,24 @@ fn integer(token: &[u8]) -> Option<f64> {
     if token.is_empty() || token.len() > EXACT_DIGITS {
         return None;
     }
-    let mut value: u32 = 0;
-    for byte in token {
-        let digit = byte.wrapping_sub(b'0');
-        if digit > 9 {
-            return None;
-        }
-        value = value * 10 + u32::from(digit);
-    }
-    Some(f64::from(value))
+    u32::try_from(digits(token)?).ok().map(f64::from)
 }
 
 /// Parses a timestamp in milliseconds. Like Prometheus it accepts only digits.
 pub(super) fn timestamp(token: &[u8]) -> Option<i64> {
     /// The number of digits that cannot overflow.
     const SAFE_DIGITS: usize = 19;
-    let mut digits = token;
-    while digits.len() > SAFE_DIGITS {
-        digits = digits.strip_prefix(b"0")?;
+    let mut short = token;
+    while short.len() > SAFE_DIGITS {
+        short = short.strip_prefix(b"0")?;
     }
-    let mut value: u64 = 0;
-    for byte in digits {
+    let value = i64::try_from(digits(short)?).ok();
+    value.filter(|_| !token.is_empty())
+}
+
+fn digits(token: &[u8]) -> Option<u64> {
+    token.iter().try_fold(0_u64, |value, byte| {
         let digit = byte.wrapping_sub(b'0');
-        if digit > 9 {
-            return None;
-        }
-        value = value * 10 + u64::from(digit);
-    }
-    i64::try_from(value).ok().filter(|_| !token.is_empty())
+        (digit <= 9).then(|| value * 10 + u64::from(digit))
+    })
 }
