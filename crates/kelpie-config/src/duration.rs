@@ -143,15 +143,7 @@ impl fmt::Display for GoDuration {
             if hours > 0 || minutes > 0 {
                 write!(f, "{minutes}m")?;
             }
-            return write!(
-                f,
-                "{}{}s",
-                seconds % 60,
-                Decimals {
-                    part: nanos,
-                    digits: 9
-                }
-            );
+            return write!(f, "{}{}s", seconds % 60, decimals(nanos, 9));
         }
         let (unit, name, digits) = match nanos {
             0 => return f.write_str("0s"),
@@ -163,27 +155,16 @@ impl fmt::Display for GoDuration {
             f,
             "{}{}{name}",
             nanos / unit,
-            Decimals {
-                part: nanos % unit,
-                digits
-            }
+            decimals(nanos % unit, digits)
         )
     }
 }
 
-/// Displays `part` as the decimals of a number with `digits` places, without trailing zeros.
-struct Decimals {
-    part: u32,
-    digits: usize,
-}
-
-impl fmt::Display for Decimals {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        if self.part == 0 {
-            return Ok(());
-        }
-        let padded = format!("{:0width$}", self.part, width = self.digits);
-        write!(f, ".{}", padded.trim_end_matches('0'))
+/// Formats `part` as the decimals of a number with `digits` places, without trailing zeros.
+fn decimals(part: u32, digits: usize) -> String {
+    match format!(".{part:0digits$}").trim_end_matches('0') {
+        "." => String::new(),
+        decimals => decimals.to_owned(),
     }
 }
 

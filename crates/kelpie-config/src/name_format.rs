@@ -56,22 +56,17 @@ pub(crate) const LABEL_VALUE: NameFormat = NameFormat {
 };
 
 fn is_dns_label(text: &str) -> bool {
-    text.len() <= 63
-        && has_ends(text, |b| b.is_ascii_lowercase() || b.is_ascii_digit())
-        && text
-            .bytes()
-            .all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-')
+    text.len() <= 63 && is_dns_part(text)
 }
 
 fn is_dns_subdomain(text: &str) -> bool {
     // Kubernetes limits the length of the whole name, not of its parts.
-    text.len() <= 253
-        && text.split('.').all(|part| {
-            has_ends(part, |b| b.is_ascii_lowercase() || b.is_ascii_digit())
-                && part
-                    .bytes()
-                    .all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-')
-        })
+    text.len() <= 253 && text.split('.').all(is_dns_part)
+}
+
+fn is_dns_part(text: &str) -> bool {
+    let is_letter = |b: u8| b.is_ascii_lowercase() || b.is_ascii_digit();
+    has_ends(text, is_letter) && text.bytes().all(|b| is_letter(b) || b == b'-')
 }
 
 fn is_api_version(text: &str) -> bool {

@@ -4,6 +4,7 @@ use std::cell::RefCell;
 use std::rc::Rc;
 
 use crate::file_kind;
+use crate::name_format::NameFormat;
 use crate::problem::{self, ConfigError, ConfigProblem, Severity, SourcePosition};
 use crate::schema::{self, MapSchema, SchemaKey};
 use crate::value::ConfigValue;
@@ -204,6 +205,39 @@ impl<'r> Section<'r> {
             entry.position,
         );
         (!value.is_null()).then_some(value)
+    }
+
+    /// Returns the value of a key as `read` converts it. The default is for a key that is absent or
+    /// invalid.
+    pub(crate) fn get_or<T>(
+        &self,
+        name: &str,
+        default: T,
+        read: impl FnOnce(&ConfigValue<'r>) -> Option<T>,
+    ) -> T {
+        let value = self.get(name).and_then(|value| read(&value));
+        value.unwrap_or(default)
+    }
+
+    /// Returns the map of a required key.
+    pub(crate) fn require_section(
+        &self,
+        name: &str,
+        schema: &'static MapSchema,
+    ) -> Option<Section<'r>> {
+        self.require(name, schema.expected)?.section(schema)
+    }
+
+    /// Returns the items of a required list that must not be empty.
+    pub(crate) fn require_items(&self, name: &str, expected: &str) -> Vec<ConfigValue<'r>> {
+        let items = self.require(name, expected);
+        let items = items.and_then(|value| value.non_empty_items(expected));
+        items.unwrap_or_default()
+    }
+
+    /// Returns the required string of a key in the given format.
+    pub(crate) fn require_name(&self, name: &str, format: &NameFormat) -> Option<&'r str> {
+        self.require(name, format.expected)?.formatted(format)
     }
 
     /// Returns the value of a required key. Its absence is reported.

@@ -92,14 +92,8 @@ pub fn parse(bytes: &[u8], strictness: Strictness) -> Result<Parsed<ProberConfig
 
 /// Reads all settings except the targets.
 fn config(root: &Section<'_>) -> ProberConfig {
-    let text = |name| {
-        root.get(name)
-            .and_then(|v| v.string("a string"))
-            .unwrap_or_default()
-            .to_owned()
-    };
     ProberConfig {
-        name: text("name"),
+        name: root.get_or("name", "", |v| v.string("a string")).to_owned(),
         namespace: optional_name(root, "namespace", &name_format::DNS_LABEL),
         kubeconfig_secret: root
             .require(
@@ -130,41 +124,21 @@ fn optional_name(root: &Section<'_>, key: &str, format: &NameFormat) -> Option<S
 
 fn settings(root: &Section<'_>) -> ProbeSettings {
     let default = ProbeSettings::default();
-    let duration = |name, range: DurationRange, default| {
-        root.get(name)
-            .and_then(|v| v.duration(range))
-            .unwrap_or(default)
-    };
-    let count = |name, default| {
-        root.get(name)
-            .and_then(|v| v.integer(1..=MAX_COUNT))
-            .unwrap_or(default)
-    };
+    let positive =
+        |name, default| root.get_or(name, default, |v| v.duration(DurationRange::Positive));
+    let non_negative =
+        |name, default| root.get_or(name, default, |v| v.duration(DurationRange::NonNegative));
+    let count = |name, default| root.get_or(name, default, |v| v.integer(1..=MAX_COUNT));
     let (failure_fraction, recovery_fraction) = fractions(root, &default);
     ProbeSettings {
-        probe_interval: duration(
-            "probeInterval",
-            DurationRange::Positive,
-            default.probe_interval,
-        ),
-        initial_delay: duration(
-            "initialDelay",
-            DurationRange::NonNegative,
-            default.initial_delay,
-        ),
-        probe_timeout: duration(
-            "probeTimeout",
-            DurationRange::Positive,
-            default.probe_timeout,
-        ),
-        jitter: root
-            .get("backoffJitterFactor")
-            .and_then(|v| {
-                v.number("a number from 0 to 1", |n| {
-                    (0.0..=1.0).contains(&n).then_some(n)
-                })
+        probe_interval: positive("probeInterval", default.probe_interval),
+        initial_delay: non_negative("initialDelay", default.initial_delay),
+        probe_timeout: positive("probeTimeout", default.probe_timeout),
+        jitter: root.get_or("backoffJitterFactor", default.jitter, |v| {
+            v.number("a number from 0 to 1", |n| {
+                (0.0..=1.0).contains(&n).then_some(n)
             })
-            .unwrap_or(default.jitter),
+        }),
         api_thresholds: Thresholds {
             success: count("successThreshold", default.api_thresholds.success),
             failure: count("failureThreshold", default.api_thresholds.failure),
@@ -173,23 +147,14 @@ fn settings(root: &Section<'_>) -> ProbeSettings {
             success: count("leaseSuccessThreshold", default.lease_thresholds.success),
             failure: count("leaseFailureThreshold", default.lease_thresholds.failure),
         },
-        api_failure_pause: duration(
+        api_failure_pause: non_negative(
             "internalProbeFailureBackoffDuration",
-            DurationRange::NonNegative,
             default.api_failure_pause,
         ),
-        grace: duration(
-            "kcmNodeMonitorGraceDuration",
-            DurationRange::Positive,
-            default.grace,
-        ),
+        grace: positive("kcmNodeMonitorGraceDuration", default.grace),
         failure_fraction,
         recovery_fraction,
-        fence_reserve: duration(
-            "fenceReserve",
-            DurationRange::NonNegative,
-            default.fence_reserve,
-        ),
+        fence_reserve: non_negative("fenceReserve", default.fence_reserve),
         min_candidates: count("minCandidateNodes", default.min_candidates),
     }
 }

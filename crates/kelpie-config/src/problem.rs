@@ -82,6 +82,10 @@ impl ConfigProblem {
         self
     }
 
+    pub(crate) fn hint_if(self, hint: Option<String>) -> Self {
+        Self { hint, ..self }
+    }
+
     pub(crate) fn value(mut self, value: impl Into<String>) -> Self {
         self.value = Some(value.into());
         self

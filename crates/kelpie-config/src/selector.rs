@@ -4,32 +4,36 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
 use serde::Serialize;
-use serde::ser::{SerializeStruct, Serializer};
 
 use crate::name_format;
 use crate::parse::Section;
-use crate::problem::{self, ConfigProblem};
+use crate::problem::ConfigProblem;
 use crate::schema::{MapSchema, key};
 use crate::value::ConfigValue;
 
 /// A label selector. It matches pods that meet every requirement, and has at least one.
-#[derive(Clone, Debug, PartialEq, Eq)]
+///
+/// Serializes as `matchExpressions`, which can express every selector.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct LabelSelector {
     /// The requirements in file order, those of `matchLabels` first.
+    #[serde(rename = "matchExpressions")]
     pub requirements: Vec<LabelRequirement>,
 }
 
 /// A requirement on one label.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct LabelRequirement {
     /// The key of the label.
     pub key: String,
     /// The condition that the label must meet.
+    #[serde(flatten)]
     pub operator: LabelOperator,
 }
 
 /// The condition of a requirement.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(tag = "operator", content = "values")]
 pub enum LabelOperator {
     /// The label exists with one of these values.
     In(BTreeSet<String>),
@@ -88,34 +92,6 @@ impl fmt::Display for LabelRequirement {
     }
 }
 
-/// Serializes as `matchExpressions`, which can express every selector.
-impl Serialize for LabelSelector {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let mut selector = serializer.serialize_struct("LabelSelector", 1)?;
-        selector.serialize_field("matchExpressions", &self.requirements)?;
-        selector.end()
-    }
-}
-
-impl Serialize for LabelRequirement {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let (operator, values) = match &self.operator {
-            LabelOperator::In(values) => ("In", Some(values)),
-            LabelOperator::NotIn(values) => ("NotIn", Some(values)),
-            LabelOperator::Exists => ("Exists", None),
-            LabelOperator::DoesNotExist => ("DoesNotExist", None),
-        };
-        let mut requirement = serializer.serialize_struct("Requirement", 3)?;
-        requirement.serialize_field("key", &self.key)?;
-        requirement.serialize_field("operator", operator)?;
-        match values {
-            Some(values) => requirement.serialize_field("values", values)?,
-            None => requirement.skip_field("values")?,
-        }
-        requirement.end()
-    }
-}
-
 pub(crate) const SELECTOR: MapSchema = MapSchema {
     location: "in a selector under `podSelectors`",
     expected: "a map with matchLabels or matchExpressions",
@@ -134,18 +110,12 @@ pub(crate) const EXPRESSION: MapSchema = MapSchema {
 pub(crate) fn parse(value: ConfigValue<'_>) -> Option<LabelSelector> {
     let (path, position) = (value.path.clone(), value.key_position);
     let section = value.section(&SELECTOR)?;
-    let labels = section
-        .get("matchLabels")
-        .map(|v| v.entries("a map of labels"));
-    let expressions = section
-        .get("matchExpressions")
-        .map(|v| v.items("a list of expressions"));
-    let is_empty = labels
-        .as_ref()
-        .is_none_or(|l| l.as_ref().is_some_and(Vec::is_empty))
-        && expressions
-            .as_ref()
-            .is_none_or(|e| e.as_ref().is_some_and(Vec::is_empty));
+    let labels = section.get("matchLabels");
+    let labels = labels.map_or(Some(Vec::new()), |v| v.entries("a map of labels"));
+    let expressions = section.get("matchExpressions");
+    let expressions = expressions.map_or(Some(Vec::new()), |v| v.items("a list of expressions"));
+    let is_empty = labels.as_ref().is_some_and(Vec::is_empty)
+        && expressions.as_ref().is_some_and(Vec::is_empty);
     if is_empty {
         let message = "the selector is empty: it would match every pod of the namespace";
         let problem = ConfigProblem::error(position, &path, message);
@@ -154,10 +124,10 @@ pub(crate) fn parse(value: ConfigValue<'_>) -> Option<LabelSelector> {
             .report(problem.expected("matchLabels or matchExpressions with an entry"));
     }
     let mut requirements = Vec::new();
-    for (key, value) in labels.flatten().unwrap_or_default() {
+    for (key, value) in labels.unwrap_or_default() {
         requirements.extend(label(key, &value));
     }
-    for item in expressions.flatten().unwrap_or_default() {
+    for item in expressions.unwrap_or_default() {
         requirements.extend(
             item.section(&EXPRESSION)
                 .and_then(|section| expression(&section)),
@@ -167,7 +137,7 @@ pub(crate) fn parse(value: ConfigValue<'_>) -> Option<LabelSelector> {
 }
 
 fn label(key: &str, value: &ConfigValue<'_>) -> Option<LabelRequirement> {
-    let good_key = check_key(key, value);
+    let good_key = value.check_key("key", key, &name_format::LABEL_KEY);
     let text = value.formatted(&name_format::LABEL_VALUE)?;
     good_key.then(|| LabelRequirement {
         key: key.to_owned(),
@@ -175,49 +145,16 @@ fn label(key: &str, value: &ConfigValue<'_>) -> Option<LabelRequirement> {
     })
 }
 
-/// Reports a `matchLabels` key that is not a valid label key.
-fn check_key(key: &str, value: &ConfigValue<'_>) -> bool {
-    let is_valid = (name_format::LABEL_KEY.is_valid)(key);
-    if !is_valid {
-        let display = problem::quoted(key);
-        let problem = ConfigProblem::error(
-            value.key_position,
-            &value.path,
-            format!("the key {display} is not allowed"),
-        );
-        value.report(
-            problem
-                .value(display)
-                .expected(name_format::LABEL_KEY.expected),
-        );
-    }
-    is_valid
-}
-
 fn expression(section: &Section<'_>) -> Option<LabelRequirement> {
-    #[derive(Clone, Copy)]
-    enum OperatorName {
-        In,
-        NotIn,
-        Exists,
-        DoesNotExist,
-    }
-    const OPERATORS: &[(&str, OperatorName)] = &[
-        ("In", OperatorName::In),
-        ("NotIn", OperatorName::NotIn),
-        ("Exists", OperatorName::Exists),
-        ("DoesNotExist", OperatorName::DoesNotExist),
-    ];
-    let key = section
-        .require("key", name_format::LABEL_KEY.expected)
-        .and_then(|v| v.formatted(&name_format::LABEL_KEY));
+    const OPERATORS: [&str; 4] = ["In", "NotIn", "Exists", "DoesNotExist"];
+    let key = section.require_name("key", &name_format::LABEL_KEY);
     let name = section
         .require("operator", "one of In, NotIn, Exists, DoesNotExist")
-        .and_then(|v| v.choice(OPERATORS));
+        .and_then(|v| v.choice(&OPERATORS.map(|name| (name, name))));
     let values = section.get("values");
     let operator = match name? {
-        OperatorName::In => LabelOperator::In(some_values(section)),
-        OperatorName::NotIn => LabelOperator::NotIn(some_values(section)),
+        "In" => LabelOperator::In(some_values(section)),
+        "NotIn" => LabelOperator::NotIn(some_values(section)),
         name => {
             if let Some(values) = values
                 && values
@@ -226,7 +163,7 @@ fn expression(section: &Section<'_>) -> Option<LabelRequirement> {
             {
                 values.reject("no values with the operators Exists and DoesNotExist");
             }
-            if matches!(name, OperatorName::Exists) {
+            if name == "Exists" {
                 LabelOperator::Exists
             } else {
                 LabelOperator::DoesNotExist
@@ -242,12 +179,7 @@ fn expression(section: &Section<'_>) -> Option<LabelRequirement> {
 /// Returns the values of `In` and `NotIn`, which require at least one.
 fn some_values(section: &Section<'_>) -> BTreeSet<String> {
     const EXPECTED: &str = "a list of at least one label value";
-    let Some(value) = section.require("values", EXPECTED) else {
-        return BTreeSet::new();
-    };
-    let Some(items) = value.non_empty_items(EXPECTED) else {
-        return BTreeSet::new();
-    };
+    let items = section.require_items("values", EXPECTED);
     items
         .iter()
         .filter_map(|v| v.formatted(&name_format::LABEL_VALUE))

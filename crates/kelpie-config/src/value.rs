@@ -161,33 +161,24 @@ impl<'r> ConfigValue<'r> {
         if (format.is_valid)(text) {
             return Some(text);
         }
-        let problem = self.not_allowed(format.expected);
-        let suggestion = (format.suggest)(text);
-        self.report(if (format.is_valid)(&suggestion) {
-            problem.hint(format!("did you mean `{suggestion}`?"))
-        } else {
-            problem
-        });
+        let suggestion = Some((format.suggest)(text)).filter(|it| (format.is_valid)(it));
+        let hint = suggestion.map(|it| format!("did you mean `{it}`?"));
+        self.report(self.not_allowed(format.expected).hint_if(hint));
         None
     }
 
     /// Returns the choice whose name is the value.
     pub(crate) fn choice<T: Copy>(&self, choices: &[(&'static str, T)]) -> Option<T> {
-        let names = || choices.iter().map(|(name, _)| *name);
-        let expected = format!("one of {}", names().collect::<Vec<_>>().join(", "));
+        let names = choices.iter().map(|(name, _)| *name);
+        let expected = format!("one of {}", names.clone().collect::<Vec<_>>().join(", "));
         let text = self.string(&expected)?;
-        let chosen = choices
-            .iter()
-            .find(|(name, _)| *name == text)
-            .map(|(_, choice)| *choice);
+        let mut choices = choices.iter();
+        let chosen = choices.find(|(name, _)| *name == text);
         if chosen.is_none() {
-            let problem = self.not_allowed(expected);
-            self.report(match schema::closest(text, names()) {
-                Some(close) => problem.hint(format!("did you mean `{close}`?")),
-                None => problem,
-            });
+            let hint = schema::closest(text, names).map(|it| format!("did you mean `{it}`?"));
+            self.report(self.not_allowed(expected).hint_if(hint));
         }
-        chosen
+        chosen.map(|(_, choice)| *choice)
     }
 
     /// Returns the value as a boolean.
@@ -197,11 +188,9 @@ impl<'r> ConfigValue<'r> {
         if let ScalarValue::Bool(boolean) = scalar.value() {
             return Some(boolean);
         }
-        let problem = self.not_allowed(EXPECTED);
-        self.report(match scalar.unquoted_value() {
-            ScalarValue::Bool(_) => problem.hint(format!("remove the quotes: {}", scalar.text)),
-            _ => problem,
-        });
+        let is_quoted = matches!(scalar.unquoted_value(), ScalarValue::Bool(_));
+        let hint = is_quoted.then(|| format!("remove the quotes: {}", scalar.text));
+        self.report(self.not_allowed(EXPECTED).hint_if(hint));
         None
     }
 
@@ -264,26 +253,32 @@ impl<'r> ConfigValue<'r> {
             ScalarValue::Bool(_) => Err(DurationError::Malformed),
             _ => scalar.text.parse::<GoDuration>(),
         };
-        let error = match parsed {
-            Ok(duration) if duration.0.is_zero() && range == DurationRange::Positive => {
-                self.reject(range.expected());
-                return None;
+        let expected = range.expected();
+        self.report(match parsed {
+            Ok(duration) if range == DurationRange::NonNegative || !duration.0.is_zero() => {
+                return Some(duration.0);
             }
-            Err(DurationError::Negative) => {
-                self.reject(range.expected());
-                return None;
+            Ok(_) | Err(DurationError::Negative) => self.not_allowed(expected),
+            Err(error) => {
+                let display = scalar.display();
+                let hint = suggest_duration(&scalar.text).map(|it| format!("did you mean {it}?"));
+                let problem = self.problem(format!("{display} {error}"));
+                problem.value(display).expected(expected).hint_if(hint)
             }
-            Ok(duration) => return Some(duration.0),
-            Err(error) => error,
-        };
-        let display = scalar.display();
-        let problem = self.problem(format!("{display} {error}"));
-        let problem = problem.value(display).expected(range.expected());
-        self.report(match suggest_duration(&scalar.text) {
-            Some(suggestion) => problem.hint(format!("did you mean {suggestion}?")),
-            None => problem,
         });
         None
+    }
+
+    /// Reports the key of this value if it does not have the given format. `kind` names the key.
+    pub(crate) fn check_key(&self, kind: &str, key: &str, format: &NameFormat) -> bool {
+        let is_valid = (format.is_valid)(key);
+        if !is_valid {
+            let display = problem::quoted(key);
+            let message = format!("the {kind} {display} is not allowed");
+            let problem = ConfigProblem::error(self.key_position, &self.path, message);
+            self.report(problem.value(display).expected(format.expected));
+        }
+        is_valid
     }
 
     fn scalar(&self, expected: &str) -> Option<&'r Scalar> {

@@ -4,12 +4,11 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use kelpie_core::weeder::ReadinessRule;
-use serde::Serialize;
-use serde::ser::{SerializeMap, Serializer};
+use serde::{Serialize, Serializer};
 
 use crate::name_format;
 use crate::parse::{self, Section};
-use crate::problem::{self, ConfigError, ConfigProblem};
+use crate::problem::ConfigError;
 use crate::schema::{MapSchema, key};
 use crate::selector::{self, LabelSelector};
 use crate::value::{ConfigValue, DurationRange, MAX_COUNT};
@@ -65,23 +64,17 @@ const DEFAULT_MAX_DELETIONS: u32 = 3;
 /// Parses the weeder's file.
 pub fn parse(bytes: &[u8], strictness: Strictness) -> Result<Parsed<WeederConfig>, ConfigError> {
     parse::parse(bytes, strictness, SCHEMAS, |root| WeederConfig {
-        watch_duration: root
-            .get("watchDuration")
-            .and_then(|v| v.duration(DurationRange::Positive))
-            .unwrap_or(DEFAULT_WATCH_DURATION),
+        watch_duration: root.get_or("watchDuration", DEFAULT_WATCH_DURATION, |v| {
+            v.duration(DurationRange::Positive)
+        }),
         services: services(root),
-        max_deletions_per_pod: root
-            .get("maxDeletionsPerPod")
-            .and_then(|v| v.integer(1..=MAX_COUNT))
-            .unwrap_or(DEFAULT_MAX_DELETIONS),
-        readiness: root
-            .get("readiness")
-            .and_then(|v| v.choice(&[("any", ReadinessRule::Any), ("all", ReadinessRule::All)]))
-            .unwrap_or_default(),
-        dry_run: root
-            .get("dryRun")
-            .and_then(|v| v.boolean())
-            .unwrap_or(false),
+        max_deletions_per_pod: root.get_or("maxDeletionsPerPod", DEFAULT_MAX_DELETIONS, |v| {
+            v.integer(1..=MAX_COUNT)
+        }),
+        readiness: root.get_or("readiness", ReadinessRule::default(), |v| {
+            v.choice(&[("any", ReadinessRule::Any), ("all", ReadinessRule::All)])
+        }),
+        dry_run: root.get_or("dryRun", false, ConfigValue::boolean),
     })
 }
 
@@ -103,31 +96,17 @@ fn services(root: &Section<'_>) -> BTreeMap<String, Vec<LabelSelector>> {
     entries
         .into_iter()
         .filter_map(|(service, value)| {
-            check_name(service, &value);
+            value.check_key("service name", service, &name_format::DNS_LABEL);
             Some((service.to_owned(), pod_selectors(value)?))
         })
         .collect()
 }
 
-fn check_name(service: &str, value: &ConfigValue<'_>) {
-    if !(name_format::DNS_LABEL.is_valid)(service) {
-        let display = problem::quoted(service);
-        let message = format!("the service name {display} is not allowed");
-        let problem = ConfigProblem::error(value.key_position, &value.path, message);
-        value.report(
-            problem
-                .value(display)
-                .expected(name_format::DNS_LABEL.expected),
-        );
-    }
-}
-
 fn pod_selectors(service: ConfigValue<'_>) -> Option<Vec<LabelSelector>> {
     const EXPECTED: &str = "a list of at least one label selector";
-    let value = service
+    let items = service
         .section(&SERVICE)?
-        .require("podSelectors", EXPECTED)?;
-    let items = value.non_empty_items(EXPECTED)?;
+        .require_items("podSelectors", EXPECTED);
     Some(items.into_iter().filter_map(selector::parse).collect())
 }
 
@@ -139,9 +118,6 @@ fn in_file_format<S: Serializer>(
     services: &BTreeMap<String, Vec<LabelSelector>>,
     serializer: S,
 ) -> Result<S::Ok, S::Error> {
-    let mut map = serializer.serialize_map(Some(services.len()))?;
-    for (service, selectors) in services {
-        map.serialize_entry(service, &BTreeMap::from([("podSelectors", selectors)]))?;
-    }
-    map.end()
+    let entry = |(service, selectors)| (service, BTreeMap::from([("podSelectors", selectors)]));
+    serializer.collect_map(services.iter().map(entry))
 }

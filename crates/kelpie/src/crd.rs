@@ -4,7 +4,7 @@ use anyhow::{Context, Result};
 use clap::Args;
 
 use crate::exit::ExitStatus;
-use crate::{terminal, yaml};
+use crate::terminal;
 
 /// Print Kelpie's custom resource definitions, for kubectl apply -f -
 ///
@@ -16,7 +16,7 @@ pub(crate) struct Crd {}
 
 impl Crd {
     pub(crate) fn run() -> Result<ExitStatus> {
-        let text = yaml::to_string(&kelpie_addon::custom_resource_definition());
+        let text = serde_saphyr::to_string(&kelpie_addon::custom_resource_definition())?;
         terminal::stdout(&text).context("cannot write the definition")?;
         Ok(ExitStatus::Success)
     }

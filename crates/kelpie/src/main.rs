@@ -28,7 +28,6 @@ mod signals;
 mod summary;
 mod terminal;
 mod weeder;
-mod yaml;
 
 use std::process::ExitCode;
 

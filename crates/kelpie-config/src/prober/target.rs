@@ -2,7 +2,7 @@
 
 use kelpie_core::prober::{ActuatorKind, FlowRule, ResourceRef, Setting, Target};
 
-use crate::name_format::{self, NameFormat};
+use crate::name_format;
 use crate::parse::Section;
 use crate::schema::{MapSchema, key};
 use crate::value::{ConfigValue, DurationRange, MAX_COUNT};
@@ -59,14 +59,8 @@ pub(super) struct ParsedTarget<'r> {
 /// Reads all valid targets and reports the others.
 pub(super) fn parse<'r>(root: &Section<'r>) -> Vec<ParsedTarget<'r>> {
     const EXPECTED: &str = "a list of at least one controller to scale";
-    let Some(value) = root.require("dependentResourceInfos", EXPECTED) else {
-        return Vec::new();
-    };
-    let Some(items) = value.non_empty_items(EXPECTED) else {
-        return Vec::new();
-    };
     let mut seen = Vec::new();
-    items
+    root.require_items("dependentResourceInfos", EXPECTED)
         .into_iter()
         .filter_map(|item| target(item, &mut seen))
         .collect()
@@ -78,10 +72,8 @@ fn target<'r>(
 ) -> Option<ParsedTarget<'r>> {
     let path = item.path.clone();
     let section = item.section(&TARGET)?;
-    let resource = section
-        .require("ref", REFERENCE.expected)
-        .and_then(|v| v.section(&REFERENCE))
-        .and_then(|reference| resource(&reference));
+    let reference = section.require_section("ref", &REFERENCE);
+    let resource = reference.as_ref().and_then(resource);
     if let Some(resource) = &resource {
         if let Some((_, first)) = seen
             .iter()
@@ -101,18 +93,12 @@ fn target<'r>(
             seen.push((resource.clone(), path));
         }
     }
-    let optional = section
-        .get("optional")
-        .and_then(|v| v.boolean())
-        .unwrap_or(false);
-    let actuator = section.get("actuator").and_then(|v| v.choice(&ACTUATORS));
+    let optional = section.get_or("optional", false, ConfigValue::boolean);
+    let default = ActuatorKind::default();
+    let actuator = section.get_or("actuator", default, |v| v.choice(&ACTUATORS));
     let deadline_target = section.get("deadlineTarget").and_then(|v| v.boolean());
-    let up = section
-        .require("scaleUp", SCALE.expected)
-        .and_then(|v| v.section(&SCALE));
-    let down = section
-        .require("scaleDown", SCALE.expected)
-        .and_then(|v| v.section(&SCALE));
+    let up = section.require_section("scaleUp", &SCALE);
+    let down = section.require_section("scaleDown", &SCALE);
     let up_rule = up.as_ref().map(scale_rule).unwrap_or_default();
     let down_rule = down.as_ref().map(scale_rule).unwrap_or_default();
     if let (Some(up), Some(up_replicas)) = (&up, up_rule.setting)
@@ -128,7 +114,7 @@ fn target<'r>(
     let target = Target {
         is_deadline_target: deadline_target.unwrap_or(resource.name == NODE_CONTROLLER),
         resource,
-        actuator: actuator.unwrap_or_default(),
+        actuator,
         optional,
         up: up_rule,
         down: down_rule,
@@ -140,12 +126,7 @@ fn target<'r>(
 }
 
 fn resource(section: &Section<'_>) -> Option<ResourceRef> {
-    let string = |name, format: &NameFormat| {
-        section
-            .require(name, format.expected)
-            .and_then(|v| v.formatted(format))
-            .map(str::to_owned)
-    };
+    let string = |name, format| section.require_name(name, format).map(str::to_owned);
     let (api_version, kind, name) = (
         string("apiVersion", &name_format::API_VERSION),
         string("kind", &name_format::KIND),
@@ -172,18 +153,13 @@ fn is_same_object(a: &ResourceRef, b: &ResourceRef) -> bool {
 fn scale_rule(section: &Section<'_>) -> FlowRule {
     let default = FlowRule::default();
     FlowRule {
-        level: section
-            .get("level")
-            .and_then(|v| v.integer(0..=MAX_COUNT))
-            .unwrap_or(default.level),
-        initial_delay: section
-            .get("initialDelay")
-            .and_then(|v| v.duration(DurationRange::NonNegative))
-            .unwrap_or(default.initial_delay),
-        timeout: section
-            .get("timeout")
-            .and_then(|v| v.duration(DurationRange::Positive))
-            .unwrap_or(default.timeout),
+        level: section.get_or("level", default.level, |v| v.integer(0..=MAX_COUNT)),
+        initial_delay: section.get_or("initialDelay", default.initial_delay, |v| {
+            v.duration(DurationRange::NonNegative)
+        }),
+        timeout: section.get_or("timeout", default.timeout, |v| {
+            v.duration(DurationRange::Positive)
+        }),
         setting: section
             .get("replicas")
             .and_then(|v| v.integer(0..=MAX_COUNT))

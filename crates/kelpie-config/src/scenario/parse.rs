@@ -66,10 +66,7 @@ const FAULTS: [(&str, &[&str]); 15] = [
 
 pub(super) fn scenario(root: &Section<'_>) -> Scenario {
     const EXPECTED: &str = "a list of at least one incident";
-    let string = |name| {
-        let value = root.get(name).and_then(|value| value.string("a string"));
-        value.unwrap_or_default().to_owned()
-    };
+    let string = |name| root.get_or(name, "", |v| v.string("a string")).to_owned();
     let length = root.require("length", "the length of the scenario, such as 25m");
     let length = length.and_then(|value| {
         let length = value.duration(DurationRange::Positive)?;
@@ -79,14 +76,13 @@ pub(super) fn scenario(root: &Section<'_>) -> Scenario {
         }
         Some(length)
     });
-    let incidents = root.require("incidents", EXPECTED);
-    let incidents = incidents.and_then(|value| value.non_empty_items(EXPECTED));
+    let incidents = root.require_items("incidents", EXPECTED);
     let read = |value| incident(value, length);
     Scenario {
         name: string("name"),
         summary: string("summary"),
         length: length.unwrap_or_default(),
-        incidents: incidents.into_iter().flatten().filter_map(read).collect(),
+        incidents: incidents.into_iter().filter_map(read).collect(),
     }
 }
 
@@ -151,10 +147,7 @@ fn fault(section: &Section<'_>) -> Option<Fault> {
         "refusal" => Fault::Refusal {
             site: site(section)?,
             status: status(section)?,
-            share: match section.get("share") {
-                None => 1.0,
-                Some(value) => share(&value)?,
-            },
+            share: section.get("share").map_or(Some(1.0), |v| share(&v))?,
         },
         "watch-drop" => Fault::WatchDrop,
         "stale-reads" => Fault::StaleReads(site(section)?),
