@@ -1,6 +1,5 @@
 //! Counts the samples of a stream.
 
-use std::fmt;
 use std::ops::AddAssign;
 
 /// The reason that a new sample was not sent.
@@ -35,12 +34,6 @@ impl FilterCause {
             Self::DuplicateLabel => "duplicate_label",
             Self::Repeated => "repeated",
         }
-    }
-}
-
-impl fmt::Display for FilterCause {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.as_str())
     }
 }
 

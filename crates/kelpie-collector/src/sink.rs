@@ -5,7 +5,6 @@ use crate::queue::QueuedBatch;
 use crate::remote_write::RemoteWriter;
 use crate::tick::Tick;
 
-/// The destination of a tick's batches.
 pub(crate) enum BatchSink {
     /// Writes them to the hub.
     Hub(Box<RemoteWriter>),

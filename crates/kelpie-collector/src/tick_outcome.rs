@@ -1,7 +1,5 @@
 //! The outcome of a tick.
 
-use serde::Serialize;
-
 use crate::SampleCounts;
 use crate::remote_write::RefusalReason;
 
@@ -25,8 +23,7 @@ pub struct TickOutcome {
 }
 
 /// The ways in which a tick succeeds.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "camelCase")]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TickSuccess {
     /// The hub has everything that was to be sent.
     Sent,

@@ -39,7 +39,8 @@ pub(crate) fn parse<T>(
         })
         .map(|section| build(&section));
     let mut problems = context.problems.into_inner();
-    problem::sort(&mut problems);
+    // Problems at the same position keep their order.
+    problems.sort_by_key(|problem| (problem.line, problem.column));
     match value {
         Some(value) if problems.iter().all(|p| p.severity == Severity::Warning) => Ok(Parsed {
             value,

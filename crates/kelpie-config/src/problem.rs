@@ -127,11 +127,6 @@ pub struct ConfigError {
     pub problems: Vec<ConfigProblem>,
 }
 
-/// Sorts problems into file order. Problems at the same position keep their order.
-pub(crate) fn sort(problems: &mut [ConfigProblem]) {
-    problems.sort_by_key(|problem| (problem.line, problem.column));
-}
-
 /// Displays one problem per line.
 impl fmt::Display for ConfigError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -98,11 +98,7 @@ impl CheckConfig {
             OutputFormat::Text => self.print_text(config.as_ref().map(summary), &problems)?,
             OutputFormat::Json => self.print_json(config.as_ref(), &problems)?,
         }
-        Ok(if config.is_some() {
-            ExitStatus::Success
-        } else {
-            ExitStatus::Failure
-        })
+        Ok(ExitStatus::success_if(config.is_some()))
     }
 
     fn print_text(&self, summary: Option<String>, problems: &[ConfigProblem]) -> Result<()> {
@@ -133,17 +129,14 @@ impl CheckConfig {
             /// The effective configuration with all defaults, in the format of the file.
             config: Option<&'a T>,
         }
-        let valid = config.is_some();
         let report = JsonReport {
             file: self.name(),
             component: self.component.name(),
-            valid,
+            valid: config.is_some(),
             problems,
             config,
         };
-        let mut text = serde_json::to_string_pretty(&report)?;
-        text.push('\n');
-        terminal::stdout(&text).context("cannot write the report")
+        terminal::stdout(&terminal::json(&report)?).context("cannot write the report")
     }
 
     /// Reports a read error in the same structure as problems of the file, so that scripts need to

@@ -15,6 +15,8 @@ use crate::{problems, terminal};
 pub(crate) const GARDENER_PROBER: &str = include_str!("../../../docs/examples/prober.yaml");
 pub(crate) const GARDENER_WEEDER: &str = include_str!("../../../docs/examples/weeder.yaml");
 
+type Parse<T> = fn(&[u8], Strictness) -> Result<Parsed<T>, ConfigError>;
+
 /// Loads the prober's file. Its problems are printed.
 pub(crate) fn prober(file: &Path, invocation: Invocation) -> Result<ProberConfig> {
     load(file, invocation, prober::parse)
@@ -22,22 +24,16 @@ pub(crate) fn prober(file: &Path, invocation: Invocation) -> Result<ProberConfig
 
 /// Returns Gardener's configuration of the prober.
 pub(crate) fn gardener_prober(invocation: Invocation) -> Result<ProberConfig> {
-    built_in(prober::parse(
-        GARDENER_PROBER.as_bytes(),
-        invocation.strictness(),
-    ))
+    built_in(GARDENER_PROBER, invocation, prober::parse)
 }
 
 /// Returns Gardener's configuration of the weeder.
 pub(crate) fn gardener_weeder(invocation: Invocation) -> Result<WeederConfig> {
-    built_in(weeder::parse(
-        GARDENER_WEEDER.as_bytes(),
-        invocation.strictness(),
-    ))
+    built_in(GARDENER_WEEDER, invocation, weeder::parse)
 }
 
-fn built_in<T>(parsed: Result<Parsed<T>, ConfigError>) -> Result<T> {
-    match parsed {
+fn built_in<T>(file: &str, invocation: Invocation, parse: Parse<T>) -> Result<T> {
+    match parse(file.as_bytes(), invocation.strictness()) {
         Ok(parsed) => Ok(parsed.value),
         Err(_) => bail!("the built-in configuration is invalid"),
     }
@@ -53,11 +49,7 @@ pub(crate) fn weeder(file: &Path, invocation: Invocation) -> Result<WeederConfig
     load(file, invocation, weeder::parse)
 }
 
-fn load<T>(
-    file: &Path,
-    invocation: Invocation,
-    parse: fn(&[u8], Strictness) -> Result<Parsed<T>, ConfigError>,
-) -> Result<T> {
+fn load<T>(file: &Path, invocation: Invocation, parse: Parse<T>) -> Result<T> {
     let input = InputFile::new(file);
     let name = input.name();
     match parse(&input.read()?, invocation.strictness()) {

@@ -20,6 +20,12 @@ pub(crate) enum ExitStatus {
     Interrupted,
 }
 
+impl ExitStatus {
+    pub(crate) const fn success_if(is_ok: bool) -> Self {
+        if is_ok { Self::Success } else { Self::Failure }
+    }
+}
+
 /// The exit code for a refused request.
 const REFUSED: u8 = 3;
 

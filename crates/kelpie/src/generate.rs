@@ -4,7 +4,6 @@ mod metrics;
 mod rbac;
 
 use std::path::PathBuf;
-use std::time::Duration;
 
 use anyhow::{Context, Result};
 use clap::{Args, ValueEnum, ValueHint};
@@ -16,6 +15,7 @@ use kelpie_prober::{seed_rules, shoot_rules};
 use self::rbac::RbacSubject;
 use crate::addon::AddonProcess;
 use crate::cli::Invocation;
+use crate::component::default_election;
 use crate::exit::ExitStatus;
 use crate::{config_file, prober, terminal, weeder};
 
@@ -109,12 +109,5 @@ fn addon_rbac(subject: &RbacSubject, process: AddonProcess) -> String {
 
 /// Returns election settings as in Gardener. Permissions depend only on the names.
 fn election(lease: &str) -> ElectionSettings {
-    ElectionSettings {
-        namespace: RbacSubject::SEED.namespace.to_owned(),
-        name: lease.to_owned(),
-        identity: String::new(),
-        lease_duration: Duration::ZERO,
-        renew_deadline: Duration::ZERO,
-        retry_period: Duration::ZERO,
-    }
+    default_election(RbacSubject::SEED.namespace, lease)
 }

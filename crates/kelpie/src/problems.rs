@@ -3,6 +3,8 @@
 use anstyle::{AnsiColor, Style};
 use kelpie_config::{ConfigProblem, Severity};
 
+use crate::summary::pluralize;
+
 /// Formats one line per problem.
 pub(crate) fn lines(file: &str, problems: &[ConfigProblem]) -> String {
     let lines = problems.iter().map(|problem| line(file, problem) + "\n");
@@ -28,21 +30,13 @@ fn line(file: &str, problem: &ConfigProblem) -> String {
 
 /// Counts problems by severity: `2 errors, 1 warning`.
 pub(crate) fn count(problems: &[ConfigProblem]) -> String {
-    let of = |severity| {
-        problems
-            .iter()
-            .filter(|problem| problem.severity == severity)
-            .count()
+    let of = |severity, one, many| {
+        let problems = problems.iter().filter(|it| it.severity == severity);
+        let number = u32::try_from(problems.count()).unwrap_or(u32::MAX);
+        (number > 0).then(|| pluralize(number, one, many))
     };
-    let (errors, warnings) = (of(Severity::Error), of(Severity::Warning));
-    let plural = |number, word| match number {
-        0 => None,
-        1 => Some(format!("1 {word}")),
-        _ => Some(format!("{number} {word}s")),
-    };
-    let parts: Vec<_> = [plural(errors, "error"), plural(warnings, "warning")]
-        .into_iter()
-        .flatten()
-        .collect();
+    let errors = of(Severity::Error, "error", "errors");
+    let warnings = of(Severity::Warning, "warning", "warnings");
+    let parts: Vec<_> = errors.into_iter().chain(warnings).collect();
     parts.join(", ")
 }

@@ -2,6 +2,9 @@
 
 use std::io::{self, ErrorKind, Write};
 
+use anyhow::Result;
+use serde::Serialize;
+
 /// Writes to standard output. A closed pipe is not an error.
 pub(crate) fn stdout(text: &str) -> io::Result<()> {
     write(&mut anstream::stdout().lock(), text)
@@ -19,6 +22,11 @@ pub(crate) fn stdout_streaming(text: &str) -> io::Result<()> {
 pub(crate) fn is_broken_pipe(error: &anyhow::Error) -> bool {
     let cause = error.root_cause().downcast_ref::<io::Error>();
     cause.is_some_and(|cause| cause.kind() == ErrorKind::BrokenPipe)
+}
+
+/// Formats a value as JSON for scripts.
+pub(crate) fn json(value: &impl Serialize) -> Result<String> {
+    Ok(serde_json::to_string_pretty(value)? + "\n")
 }
 
 /// Returns the number of lines of the terminal, or `None` if standard output is not a terminal.

@@ -163,7 +163,6 @@ impl RemoteWriter {
                     RefusalReason::TooLarge
                 }
                 WriteStatus::Refused(reason) => reason,
-                WriteStatus::Conflict => RefusalReason::Conflict,
             };
             if samples > 1
                 && reason != RefusalReason::Conflict

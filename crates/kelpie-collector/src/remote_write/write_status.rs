@@ -16,7 +16,7 @@ pub(crate) enum RefusalReason {
     TooOld,
     /// A request with only this sample is too large for the hub.
     TooLarge,
-    /// The hub reports a conflict without details.
+    /// The hub reports a conflict without details. It has the samples or newer ones.
     Conflict,
 }
 
@@ -72,8 +72,6 @@ impl RefusalReason {
 pub(crate) enum WriteStatus {
     /// The hub accepted the whole request.
     Delivered,
-    /// The hub reports a conflict without details. It has the samples or newer ones.
-    Conflict,
     /// The hub refused the whole request because of some sample. Bisect it to find the sample.
     Refused(RefusalReason),
     /// The request was too large. Send smaller ones.
@@ -93,7 +91,7 @@ pub(crate) fn classify(status: u16, body: &str, retry_after: Option<Duration>) -
     match (status, reason) {
         (200..=299, _) => WriteStatus::Delivered,
         (_, Some(reason)) => WriteStatus::Refused(reason),
-        (409, None) => WriteStatus::Conflict,
+        (409, None) => WriteStatus::Refused(RefusalReason::Conflict),
         (413, _) => WriteStatus::TooLarge,
         (429 | 503, _) => WriteStatus::Retry(retry_after),
         (501, _) => WriteStatus::Failed,
@@ -108,8 +106,8 @@ mod tests {
 
     #[test]
     fn responses_are_classified() {
-        use RefusalReason::{Duplicate, OutOfBounds, OutOfOrder, TooOld};
-        use WriteStatus::{Conflict, Delivered, Failed, Refused, Retry, TooLarge};
+        use RefusalReason::{Conflict, Duplicate, OutOfBounds, OutOfOrder, TooOld};
+        use WriteStatus::{Delivered, Failed, Refused, Retry, TooLarge};
         for (status, body, expected) in [
             (200, "", Delivered),
             (204, "", Delivered),
@@ -127,8 +125,8 @@ mod tests {
                 "store locally: out of order sample",
                 Refused(OutOfOrder),
             ),
-            (409, "forwarding request: conflict", Conflict),
-            (409, "", Conflict),
+            (409, "forwarding request: conflict", Refused(Conflict)),
+            (409, "", Refused(Conflict)),
             (
                 400,
                 "send: err-mimir-sample-out-of-order",

@@ -18,7 +18,7 @@ pub(super) struct TreeBuilder {
     done: bool,
     /// The collections around the current event, outermost first.
     open: Vec<OpenNode>,
-    anchors: HashMap<usize, Anchor>,
+    anchors: HashMap<usize, SizedNode>,
     /// The number of nodes so far. An alias counts as many nodes as it refers to.
     nodes: usize,
 }
@@ -51,10 +51,13 @@ struct PendingKey {
     merge: bool,
 }
 
-/// A node that aliases can refer to.
-struct Anchor {
+/// A complete node, which aliases can refer to.
+#[derive(Clone)]
+struct SizedNode {
     node: Rc<YamlNode>,
+    /// The number of nodes in it, itself included.
     nodes: usize,
+    /// The number of levels nested below it.
     depth: usize,
 }
 
@@ -80,15 +83,7 @@ impl TreeBuilder {
                     plain: is_plain(style, tag.as_deref()),
                     text: text.into(),
                 };
-                self.finish_node(
-                    YamlNode {
-                        position,
-                        content: YamlContent::Scalar(scalar),
-                    },
-                    anchor,
-                    1,
-                    0,
-                )?;
+                self.finish_node(anchor, position, YamlContent::Scalar(scalar), (1, 0))?;
             }
             Event::SequenceStart(_, anchor, _) => {
                 self.begin(position, anchor, Children::List(Vec::new()))?;
@@ -103,15 +98,14 @@ impl TreeBuilder {
             }
             Event::SequenceEnd | Event::MappingEnd => self.end()?,
             Event::Alias(anchor) => {
-                let Some(target) = self.anchors.get(&anchor) else {
+                let Some(target) = self.anchors.get(&anchor).cloned() else {
                     return Err(syntax_error(
                         position,
                         "an alias refers to a value that contains it",
                     ));
                 };
-                let (node, nodes, depth) = (target.node.clone(), target.nodes, target.depth);
-                self.count(nodes, position)?;
-                self.insert_node(node, depth)?;
+                self.count(target.nodes, position)?;
+                self.insert_node(target)?;
             }
             Event::UnresolvedAlias(name) => {
                 return Err(syntax_error(
@@ -168,40 +162,26 @@ impl TreeBuilder {
             }
         };
         let nodes = self.nodes - frame.nodes_before;
-        self.finish_node(
-            YamlNode {
-                position: frame.position,
-                content,
-            },
-            frame.anchor,
-            nodes,
-            frame.depth,
-        )
+        self.finish_node(frame.anchor, frame.position, content, (nodes, frame.depth))
     }
 
     /// Adds a complete node to the enclosing collection and stores it under its anchor.
     fn finish_node(
         &mut self,
-        node: YamlNode,
         anchor: usize,
-        nodes: usize,
-        depth: usize,
+        position: SourcePosition,
+        content: YamlContent,
+        (nodes, depth): (usize, usize),
     ) -> Result<(), YamlError> {
-        let node = Rc::new(node);
+        let node = Rc::new(YamlNode { position, content });
+        let node = SizedNode { node, nodes, depth };
         if anchor > 0 {
-            self.anchors.insert(
-                anchor,
-                Anchor {
-                    node: node.clone(),
-                    nodes,
-                    depth,
-                },
-            );
+            self.anchors.insert(anchor, node.clone());
         }
-        self.insert_node(node, depth)
+        self.insert_node(node)
     }
 
-    fn insert_node(&mut self, node: Rc<YamlNode>, depth: usize) -> Result<(), YamlError> {
+    fn insert_node(&mut self, SizedNode { node, depth, .. }: SizedNode) -> Result<(), YamlError> {
         // Aliases of aliases nest without any brackets, so the parser does not limit them.
         if self.open.len() + depth > MAX_DEPTH {
             return Err(syntax_error(node.position, &too_deep()));

@@ -5,7 +5,6 @@ use clap::Args;
 use kelpie_addon::{OperatorOptions, PrometheusRef};
 use kelpie_config::GoDuration;
 
-/// Flags for the deployment of collectors.
 #[derive(Args, Clone, Debug)]
 #[command(next_help_heading = "Collectors")]
 pub(crate) struct CollectorDeploymentFlags {

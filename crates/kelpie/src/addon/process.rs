@@ -6,8 +6,8 @@ use kelpie_addon::{
 };
 use kelpie_kube::rbac::PolicyRule;
 
-use super::server::election_settings;
 use super::{hop, operator, status};
+use crate::component::default_election;
 
 /// A process of the addon, named like its subcommand.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -30,7 +30,8 @@ impl AddonProcess {
         options: &OperatorOptions,
         leader_election: bool,
     ) -> Vec<PolicyRule> {
-        let election = |lease: &str| leader_election.then(|| election_settings(addon, lease));
+        let election =
+            |lease: &str| leader_election.then(|| default_election(&addon.namespace, lease));
         match self {
             Self::Operator => operator_rules(addon, options, election(operator::LEASE).as_ref()),
             Self::Status => status_rules(addon, election(status::LEASE).as_ref()),

@@ -5,10 +5,10 @@ use clap::{Args, ValueEnum};
 use kelpie_addon::{CollectorReporter, StatusWriter, WriteError, WriteOutcome};
 use kelpie_core::addon::{AddonComponent, CollectorReport, ForwardOutcome};
 
-use super::spoke::{SpokeFlags, runtime};
+use super::spoke::SpokeFlags;
 use crate::exit::ExitStatus;
 use crate::printable::printable;
-use crate::terminal;
+use crate::{component, terminal};
 
 /// Report the state of a collector
 ///
@@ -66,7 +66,7 @@ enum ReasonArg {
 
 impl ReportCommand {
     pub(super) fn run(self) -> Result<ExitStatus> {
-        runtime()?.block_on(self.report())
+        component::run(self.report())
     }
 
     async fn report(self) -> Result<ExitStatus> {

@@ -8,10 +8,10 @@ use clap::Args;
 use kelpie_addon::{AddonOptions, AddonRef};
 use kelpie_config::GoDuration;
 use kelpie_health::{LoopHeartbeat, ReadyHandle};
-use kelpie_kube::leader::{ElectionSettings, ReplicaRole};
+use kelpie_kube::leader::ReplicaRole;
 use prometheus_client::registry::Registry;
 
-use crate::component::{self, Loop, PlainLoggingFlags, ServingFlags, identity};
+use crate::component::{self, Loop, PlainLoggingFlags, ServingFlags, default_election, identity};
 use crate::exit::ExitStatus;
 use crate::go_flags::go_bools;
 
@@ -22,11 +22,6 @@ const CONTROLLER_LOOP: Loop = Loop {
     longest_turn: Duration::from_mins(3),
     ready: "spoke",
 };
-/// The defaults of Kubernetes' own controllers.
-const LEASE_DURATION: Duration = Duration::from_secs(15);
-const RENEW_DEADLINE: Duration = Duration::from_secs(10);
-const RETRY_PERIOD: Duration = Duration::from_secs(2);
-
 /// Flags of a long-running command.
 #[derive(Args)]
 #[command(
@@ -77,9 +72,8 @@ impl ServerFlags {
 
     /// Returns the options of a controller. `lease` is the Lease for leader election.
     pub(super) fn options(&self, addon: AddonRef, lease: &str) -> AddonOptions {
-        let election = self
-            .enable_leader_election
-            .then(|| election_settings(&addon, lease));
+        let election = || default_election(&addon.namespace, lease);
+        let election = self.enable_leader_election.then(election);
         AddonOptions {
             addon,
             role: ReplicaRole::new(election, self.dry_run),
@@ -87,17 +81,5 @@ impl ServerFlags {
             resync: self.resync.0,
             dry_run: self.dry_run,
         }
-    }
-}
-
-/// Returns the settings of an election with this Lease, in the namespace of the addon.
-pub(super) fn election_settings(addon: &AddonRef, lease: &str) -> ElectionSettings {
-    ElectionSettings {
-        namespace: addon.namespace.clone(),
-        name: lease.to_owned(),
-        identity: identity(),
-        lease_duration: LEASE_DURATION,
-        renew_deadline: RENEW_DEADLINE,
-        retry_period: RETRY_PERIOD,
     }
 }

@@ -7,13 +7,13 @@ use clap::Args;
 use kelpie_addon::StatusWriter;
 use kelpie_core::Time;
 use kelpie_core::addon::{AddonComponent, AddonStatus, Condition, StandardCondition};
-use serde_json::json;
+use serde_json::{Value, json};
 
-use super::spoke::{SpokeFlags, runtime};
+use super::spoke::SpokeFlags;
 use crate::exit::ExitStatus;
 use crate::output_format::OutputFormat;
 use crate::printable::printable;
-use crate::terminal;
+use crate::{component, terminal};
 
 /// Show the addon's status: the condition that is True, why, and since when
 #[derive(Args)]
@@ -28,7 +28,7 @@ pub(super) struct ShowCommand {
 
 impl ShowCommand {
     pub(super) fn run(self) -> Result<ExitStatus> {
-        runtime()?.block_on(self.show())
+        component::run(self.show())
     }
 
     async fn show(self) -> Result<ExitStatus> {
@@ -39,14 +39,14 @@ impl ShowCommand {
             .await?;
         let text = match self.output {
             OutputFormat::Text => text(&addon.status, now),
-            OutputFormat::Json => json(&addon.status)?,
+            OutputFormat::Json => terminal::json(&json(&addon.status))?,
         };
         terminal::stdout(&text).context("cannot write the status")?;
         Ok(ExitStatus::Success)
     }
 }
 
-fn json(status: &AddonStatus) -> Result<String> {
+fn json(status: &AddonStatus) -> Value {
     let aggregate = status.aggregate();
     let aggregate = aggregate.map(|aggregate| {
         json!({
@@ -58,8 +58,7 @@ fn json(status: &AddonStatus) -> Result<String> {
     let standard = status
         .standard_condition()
         .map(StandardCondition::condition_type);
-    let document = json!({ "status": status, "standing": standard, "aggregate": aggregate });
-    Ok(serde_json::to_string_pretty(&document)? + "\n")
+    json!({ "status": status, "standing": standard, "aggregate": aggregate })
 }
 
 fn text(status: &AddonStatus, now: Time) -> String {

@@ -2,11 +2,10 @@
 
 use std::path::PathBuf;
 
-use anyhow::{Context, Result};
+use anyhow::Result;
 use clap::{Args, ValueHint};
 use kelpie_addon::AddonRef;
 use kelpie_kube::client::{ClientOptions, ClusterClient};
-use tokio::runtime::{self, Runtime};
 
 /// The client's rate limit. The commands make a handful of requests each.
 const QPS: f32 = 50.0;
@@ -65,11 +64,4 @@ pub(super) async fn connect(
 
 pub(super) fn user_agent(command: &str) -> String {
     format!("kelpie/{} (addon {command})", env!("CARGO_PKG_VERSION"))
-}
-
-/// Creates the runtime of a command that ends after a few requests.
-pub(super) fn runtime() -> Result<Runtime> {
-    kelpie_net::install_crypto();
-    let runtime = runtime::Builder::new_current_thread().enable_all().build();
-    runtime.context("cannot create the runtime")
 }

@@ -2,6 +2,7 @@
 
 use std::hash::{BuildHasher, RandomState};
 use std::sync::LazyLock;
+use std::time::Duration;
 
 use anyhow::Result;
 use clap::Args;
@@ -10,7 +11,6 @@ use kelpie_kube::leader::ElectionSettings;
 
 use crate::go_flags::go_bools;
 
-/// Flags of the leader election.
 #[derive(Args)]
 #[command(
     next_help_heading = "Leader election",
@@ -68,6 +68,19 @@ impl ElectionFlags {
     /// Returns the namespace of the Lease.
     pub(crate) fn namespace(&self) -> &str {
         &self.leader_election_namespace
+    }
+}
+
+/// Returns the settings of an election with this Lease and the defaults of Kubernetes' own
+/// controllers.
+pub(crate) fn default_election(namespace: &str, lease: &str) -> ElectionSettings {
+    ElectionSettings {
+        namespace: namespace.to_owned(),
+        name: lease.to_owned(),
+        identity: identity(),
+        lease_duration: Duration::from_secs(15),
+        renew_deadline: Duration::from_secs(10),
+        retry_period: Duration::from_secs(2),
     }
 }
 

@@ -5,7 +5,6 @@ use clap::Args;
 use crate::go_flags::{go_bools, parse_zap_level};
 use crate::log::{self, LogFormat, LogLevel};
 
-/// Flags of the log.
 #[derive(Args)]
 #[command(next_help_heading = "Logging")]
 pub(crate) struct PlainLoggingFlags {

@@ -5,7 +5,6 @@ use std::path::PathBuf;
 use clap::{Args, ValueHint};
 use kelpie_kube::client::ClientOptions;
 
-/// Flags of the connection to the seed.
 #[derive(Args)]
 #[command(next_help_heading = "Seed")]
 pub(crate) struct SeedFlags {

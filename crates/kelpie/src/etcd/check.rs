@@ -6,16 +6,15 @@ use std::time::Duration;
 use anstyle::{AnsiColor, Style};
 use anyhow::{Context, Result};
 use clap::Args;
-use kelpie_health::{CheckGroup, CheckReport, Health, HealthReport};
+use kelpie_health::{CheckGroup, CheckReport, HealthReport};
 use prometheus_client::registry::Registry;
 use serde::Serialize;
-use tokio::runtime;
 use tokio::time::timeout;
 
 use super::member::MemberFlags;
 use crate::exit::ExitStatus;
 use crate::output_format::OutputFormat;
-use crate::terminal;
+use crate::{component, terminal};
 
 /// Time limit of the first call, which connects and, with a user, logs in.
 const WARM_UP: Duration = Duration::from_secs(1);
@@ -56,14 +55,16 @@ impl EtcdCheck {
     pub(crate) fn run(&self) -> Result<ExitStatus> {
         let options = self.member.options(false)?;
         let endpoint = self.member.config()?.endpoint.to_string();
-        let runtime = runtime::Builder::new_current_thread().enable_all().build();
-        let runtime = runtime.context("cannot start the runtime")?;
-        let (livez, readyz) = runtime.block_on(async {
+        let (livez, readyz) = component::run(async {
             let member = self.member.member()?;
             // Connecting and logging in must not count against the first check.
             let _ = timeout(WARM_UP, member.status()).await;
             let health = kelpie_etcd::member_health(&member, &options, &mut Registry::default())?;
-            anyhow::Ok(probe_both(&health).await)
+            // Concurrently, so that both groups share their calls.
+            Ok(tokio::join!(
+                health.probe(CheckGroup::Livez),
+                health.probe(CheckGroup::Readyz)
+            ))
         })?;
         let row = |report: &HealthReport, check: &CheckReport| {
             let deadline = options.health.deadline(report.group);
@@ -95,23 +96,11 @@ impl EtcdCheck {
         };
         let text = match self.output {
             OutputFormat::Text => table(&result),
-            OutputFormat::Json => format!("{}\n", serde_json::to_string_pretty(&result)?),
+            OutputFormat::Json => terminal::json(&result)?,
         };
         terminal::stdout(&text).context("cannot write the result")?;
-        Ok(if result.ok {
-            ExitStatus::Success
-        } else {
-            ExitStatus::Failure
-        })
+        Ok(ExitStatus::success_if(result.ok))
     }
-}
-
-/// Probes both groups concurrently, so that they share their calls.
-async fn probe_both(health: &Health) -> (HealthReport, HealthReport) {
-    tokio::join!(
-        health.probe(CheckGroup::Livez),
-        health.probe(CheckGroup::Readyz)
-    )
 }
 
 fn table(result: &EtcdCheckResult) -> String {

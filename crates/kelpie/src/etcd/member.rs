@@ -19,7 +19,6 @@ use super::usage;
 
 const DEFAULT_ENDPOINT: &str = "127.0.0.1:2379";
 
-/// The flags that name the member and choose the checks.
 #[derive(Args)]
 #[command(next_help_heading = "Member")]
 pub(crate) struct MemberFlags {
@@ -118,7 +117,6 @@ struct CheckFlags {
 impl MemberFlags {
     /// Creates the client of the member, which connects on first use. Call it inside a runtime.
     pub(crate) fn member(&self) -> Result<Arc<dyn Member>> {
-        kelpie_net::install_crypto();
         Ok(Arc::new(RemoteMember::new(self.config()?)))
     }
 

@@ -10,14 +10,13 @@ use kelpie_etcd::Member;
 use kelpie_health::serve_with_grace;
 use kelpie_net::{TlsFilePaths, TlsFiles, TlsListener, TlsServer};
 use prometheus_client::registry::Registry;
-use tokio::runtime;
 use tokio::time::{sleep, timeout};
 use tracing::{error, info, warn};
 
 use super::member::MemberFlags;
 use super::usage;
 use crate::bind::BindAddress;
-use crate::component::PlainLoggingFlags;
+use crate::component::{self, PlainLoggingFlags};
 use crate::exit::ExitStatus;
 use crate::signals;
 
@@ -85,9 +84,7 @@ impl EtcdServe {
             ));
         }
         self.logging.start();
-        let runtime = runtime::Builder::new_current_thread().enable_all().build();
-        let runtime = runtime.context("cannot start the runtime")?;
-        runtime.block_on(async {
+        component::run(async {
             let Some(tcp) = self.listen.listen("--listen").await? else {
                 return Ok(ExitStatus::Failure);
             };

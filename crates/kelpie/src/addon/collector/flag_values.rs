@@ -3,14 +3,13 @@
 use kelpie_collector::RecordingRule;
 
 /// A name and its value.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct NameValue(pub(super) String, pub(super) String);
+pub(super) type NameValue = (String, String);
 
 /// Parses `NAME=VALUE`. The value may contain further `=`.
 pub(super) fn parse_name_value(text: &str) -> Result<NameValue, String> {
     match text.split_once('=') {
         Some((name, value)) if !name.is_empty() && !value.is_empty() => {
-            Ok(NameValue(name.to_owned(), value.to_owned()))
+            Ok((name.to_owned(), value.to_owned()))
         }
         _ => Err("expected NAME=VALUE".to_owned()),
     }
@@ -33,7 +32,7 @@ mod tests {
     #[test]
     fn name_and_value_are_required() {
         let parsed = parse_name_value("a=b=c");
-        assert_eq!(parsed, Ok(NameValue("a".into(), "b=c".into())));
+        assert_eq!(parsed, Ok(("a".into(), "b=c".into())));
         for wrong in ["", "a", "a=", "=b"] {
             assert!(parse_name_value(wrong).is_err(), "{wrong}");
         }

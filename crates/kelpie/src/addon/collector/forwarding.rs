@@ -24,7 +24,6 @@ const MAX_INTERVAL: Duration = Duration::from_hours(24);
 /// The label with the name of the cluster.
 const CLUSTER_LABEL: &str = "cluster";
 
-/// Flags of the source, the hub and the series to send.
 #[derive(Args)]
 pub(super) struct ForwardingFlags {
     #[command(flatten)]
@@ -185,11 +184,7 @@ impl ForwardingFlags {
             let component = component.map_or(AddonComponent::Platform, Into::into);
             let list = allowlist::read(file, component)?;
             matchers.extend(list.matches);
-            renames.extend(
-                list.renames
-                    .into_iter()
-                    .map(|(old, new)| NameValue(old, new)),
-            );
+            renames.extend(list.renames);
             recording_rules.extend(list.rules.into_iter().map(|rule| RecordingRule {
                 name: rule.record,
                 query: rule.expr,
@@ -200,14 +195,14 @@ impl ForwardingFlags {
             return Err(usage_error(text));
         }
         let mut labels = self.series.labels.iter();
-        let cluster = labels.find(|NameValue(name, _)| name == CLUSTER_LABEL);
+        let cluster = labels.find(|(name, _)| name == CLUSTER_LABEL);
         Ok(CollectorSettings {
             from: self.source.peer(component.is_some()),
             to: (!dry_run).then(|| self.hub.peer()),
             matchers,
             recording_rules,
             rules: self.series.transform_rules(&renames)?,
-            cluster: cluster.map(|NameValue(_, value)| value.clone()),
+            cluster: cluster.map(|(_, value)| value.clone()),
             interval,
             limit_bytes: self.ticks.limit_bytes,
             workers: self.ticks.worker_number.into(),
@@ -251,17 +246,16 @@ impl SeriesFlags {
     fn transform_rules(&self, renames: &[NameValue]) -> Result<TransformRules> {
         let invalid = |error: kelpie_collector::TransformRuleError| usage_error(&error.to_string());
         let mut rules = TransformRules::new();
-        for NameValue(name, value) in &self.labels {
+        for (name, value) in &self.labels {
             rules = rules.inject(name, value).map_err(invalid)?;
         }
-        let injected =
-            |name: &&String| self.labels.iter().any(|NameValue(label, _)| label == *name);
+        let injected = |name: &&String| self.labels.iter().any(|(label, _)| label == *name);
         // Injecting a label takes precedence over eliding it.
         let elided = self.elided.iter().filter(|name| !name.is_empty());
         for name in elided.filter(|name| !injected(name)) {
             rules = rules.elide(name).map_err(invalid)?;
         }
-        for NameValue(old, new) in renames {
+        for (old, new) in renames {
             rules = rules.rename(old, new).map_err(invalid)?;
         }
         Ok(rules)
