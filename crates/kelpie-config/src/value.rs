@@ -132,25 +132,22 @@ impl<'r> ConfigValue<'r> {
     /// string too, as in the Go decoders: `values: [1]` is `values: ["1"]`.
     pub(crate) fn string(&self, expected: &str) -> Option<&'r str> {
         let scalar = self.scalar(expected)?;
-        match scalar.value() {
-            ScalarValue::String(text) => return Some(text),
-            ScalarValue::Integer(number) if number.to_string() == scalar.text => {
-                return Some(&scalar.text);
-            }
-            ScalarValue::Bool(boolean) if boolean.to_string() == scalar.text => {
-                return Some(&scalar.text);
-            }
-            ScalarValue::Null => self.reject_null(expected),
-            _ => {
-                let quoted = problem::quoted(&scalar.text);
-                let message = format!("{} is not a string", scalar.display());
-                self.report(
-                    self.problem(message)
-                        .value(scalar.display())
-                        .expected(expected)
-                        .hint(format!("put it in quotes: {quoted}")),
-                );
-            }
+        let is_canonical = match scalar.value() {
+            ScalarValue::String(_) => true,
+            ScalarValue::Integer(number) => number.to_string() == scalar.text,
+            ScalarValue::Bool(boolean) => boolean.to_string() == scalar.text,
+            _ => false,
+        };
+        if is_canonical {
+            return Some(&scalar.text);
+        }
+        if self.is_null() {
+            self.reject_null(expected);
+        } else {
+            let display = scalar.display();
+            let problem = self.problem(format!("{display} is not a string"));
+            let hint = format!("put it in quotes: {}", problem::quoted(&scalar.text));
+            self.report(problem.value(display).expected(expected).hint(hint));
         }
         None
     }

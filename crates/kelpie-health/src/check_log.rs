@@ -50,7 +50,8 @@ pub(crate) enum CheckLogEntry {
 pub(crate) struct CheckLog {
     livez: GroupLog,
     readyz: GroupLog,
-    unknown_excludes: Option<UnknownExcludes>,
+    /// The last entry about an unknown name in `exclude`, and the names not logged since.
+    unknown_excludes: Option<(Instant, u64)>,
 }
 
 /// The checks of one group and their current window.
@@ -78,12 +79,6 @@ struct SummaryWindow {
     suppressed: u64,
 }
 
-#[derive(Debug)]
-struct UnknownExcludes {
-    logged_at: Instant,
-    suppressed: u64,
-}
-
 impl CheckLog {
     /// Records the results of a probe and returns what to log about them.
     pub(crate) fn record(&mut self, now: Instant, report: &HealthReport) -> Vec<CheckLogEntry> {
@@ -101,24 +96,17 @@ impl CheckLog {
         group: CheckGroup,
         name: &str,
     ) -> Option<CheckLogEntry> {
-        let last = self.unknown_excludes.as_mut();
-        let in_window =
-            |last: &&mut UnknownExcludes| now.saturating_duration_since(last.logged_at) < WINDOW;
-        if let Some(last) = last.filter(in_window) {
-            last.suppressed += 1;
+        if let Some((logged_at, suppressed)) = &mut self.unknown_excludes
+            && now.saturating_duration_since(*logged_at) < WINDOW
+        {
+            *suppressed += 1;
             return None;
         }
-        let last = self.unknown_excludes.as_ref();
-        let suppressed = last.map_or(0, |last| last.suppressed);
-        self.unknown_excludes = Some(UnknownExcludes {
-            logged_at: now,
-            suppressed: 0,
-        });
-        let name = FailureReason::from(name);
+        let last = self.unknown_excludes.replace((now, 0));
         Some(CheckLogEntry::UnknownExclude {
             group,
-            name,
-            suppressed,
+            name: FailureReason::from(name),
+            suppressed: last.map_or(0, |(_, suppressed)| suppressed),
         })
     }
 }

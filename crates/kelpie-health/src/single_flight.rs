@@ -62,7 +62,7 @@ impl<T> SingleFlight<T> {
         if let Some((run, _)) = recent {
             return Admission::Join(*run);
         }
-        if self.is_full() {
+        if self.running.len() >= MAX_RUNNING {
             return Admission::Full;
         }
         let run = RunId(self.next_id);
@@ -86,10 +86,6 @@ impl<T> SingleFlight<T> {
 
     pub(crate) fn is_running(&self, run: RunId) -> bool {
         self.running.iter().any(|(running, _)| *running == run)
-    }
-
-    pub(crate) fn is_full(&self) -> bool {
-        self.running.len() >= MAX_RUNNING
     }
 
     /// Returns the result for the waiters of `run`: its own, or that of a later run.
@@ -205,7 +201,7 @@ mod tests {
                         Admission::Start(run) => prop_assert!(flight.is_running(run)),
                         Admission::Full => {
                             let old = |(_, started): &(RunId, Instant)| now - *started > max_age;
-                            prop_assert!(flight.is_full() && flight.running.iter().all(old));
+                            prop_assert!(flight.running.len() >= MAX_RUNNING && flight.running.iter().all(old));
                         }
                     },
                 }

@@ -26,20 +26,15 @@ impl ExitStatus {
     }
 }
 
-/// The exit code for a refused request.
-const REFUSED: u8 = 3;
-
-/// The exit code that shells use for a program ended by Ctrl-C.
-const INTERRUPTED: u8 = 130;
-
 /// Prints errors and returns the exit code: 0 for success, help and version, 1 for failure, 2 for
 /// an invalid command line, 3 for a refused request, 130 for an interrupt.
 pub(crate) fn code(result: Result<ExitStatus>) -> ExitCode {
     match result {
         Ok(ExitStatus::Success) => ExitCode::SUCCESS,
         Ok(ExitStatus::Failure) => ExitCode::FAILURE,
-        Ok(ExitStatus::Refused) => ExitCode::from(REFUSED),
-        Ok(ExitStatus::Interrupted) => ExitCode::from(INTERRUPTED),
+        Ok(ExitStatus::Refused) => ExitCode::from(3),
+        // The exit code that shells use for a program ended by Ctrl-C.
+        Ok(ExitStatus::Interrupted) => ExitCode::from(130),
         Err(error) => match error.downcast::<clap::Error>() {
             Ok(usage) => {
                 // There is nowhere to report a failure to print.

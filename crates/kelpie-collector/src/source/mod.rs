@@ -52,8 +52,6 @@ pub(crate) enum SourceError {
     #[error("{0}")]
     Peer(#[from] PeerError),
     #[error("{0}")]
-    Status(String),
-    #[error("{0}")]
     Text(#[from] TextError),
     #[error("{0}")]
     Response(String),
@@ -156,7 +154,7 @@ async fn status_error(mut response: Response<'_>) -> SourceError {
     let (status, headers) = (response.status, std::mem::take(&mut response.headers));
     let body = response.collect(MAX_ERROR_BYTES).await.unwrap_or_default();
     let error = http_error(status, &headers, &String::from_utf8_lossy(&body));
-    SourceError::Status(match status.as_u16() {
+    SourceError::Response(match status.as_u16() {
         401 | 403 => format!("{error} (check --from-token-file)"),
         _ => error,
     })

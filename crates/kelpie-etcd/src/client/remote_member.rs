@@ -72,19 +72,6 @@ impl RemoteMember {
     /// closed unnoticed, the token had expired, or another leader was just elected.
     async fn call<Q, A>(
         &self,
-        path: &'static str,
-        message: Q,
-        leader: RequireLeader,
-    ) -> Result<A, EtcdError>
-    where
-        Q: Message + Clone + 'static,
-        A: Message + Default + 'static,
-    {
-        self.call_over(&self.channel, path, message, leader).await
-    }
-
-    async fn call_over<Q, A>(
-        &self,
         channel: &MemberChannel,
         path: &'static str,
         message: Q,
@@ -122,7 +109,9 @@ impl RemoteMember {
             keys_only: true,
         };
         let leader = RequireLeader(!serializable);
-        let EmptyResponse {} = self.call("/etcdserverpb.KV/Range", request, leader).await?;
+        let EmptyResponse {} = self
+            .call(&self.channel, "/etcdserverpb.KV/Range", request, leader)
+            .await?;
         Ok(())
     }
 
@@ -130,13 +119,13 @@ impl RemoteMember {
         let request = MemberListRequest { linearizable };
         let leader = RequireLeader(linearizable);
         let path = "/etcdserverpb.Cluster/MemberList";
-        let response: MemberListResponse = self.call(path, request, leader).await?;
+        let response: MemberListResponse = self.call(&self.channel, path, request, leader).await?;
         Ok(response.members)
     }
 
     async fn status_over(&self, channel: &MemberChannel) -> Result<MemberStatus, EtcdError> {
         let path = "/etcdserverpb.Maintenance/Status";
-        let calling = self.call_over(channel, path, EmptyRequest {}, RequireLeader(false));
+        let calling = self.call(channel, path, EmptyRequest {}, RequireLeader(false));
         let response: StatusResponse = calling.await?;
         Ok(MemberStatus {
             version: EtcdVersion::parse(&response.version),
@@ -227,9 +216,9 @@ impl Member for RemoteMember {
         let this = self.clone();
         async move {
             let path = "/etcdserverpb.Maintenance/Alarm";
-            let EmptyResponse {} = this
-                .call(path, EmptyRequest {}, RequireLeader(true))
-                .await?;
+            let leader = RequireLeader(true);
+            let calling = this.call(&this.channel, path, EmptyRequest {}, leader);
+            let EmptyResponse {} = calling.await?;
             Ok(())
         }
         .boxed()

@@ -187,13 +187,12 @@ impl CollectorCommand {
         }
         let spoke = self.spoke.connect("collector").await?;
         let writer = StatusWriter::new(spoke.objects(), self.spoke.addon());
-        let reporter = CollectorReporter::new(writer, self.uid.clone());
-        let rollout = self.rollout.clone();
-        Ok(Some(StatusReporter::new(
-            reporter,
-            component.into(),
-            rollout,
-        )))
+        Ok(Some(StatusReporter {
+            reporter: CollectorReporter::new(writer, self.uid.clone()),
+            component: component.into(),
+            rollout: self.rollout.clone(),
+            logged_rejection: String::new(),
+        }))
     }
 }
 

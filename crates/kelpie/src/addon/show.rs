@@ -107,18 +107,15 @@ fn summary(status: &AddonStatus, now: Time) -> String {
         );
     }
     for component in AddonComponent::ALL {
-        let state = match status.component(component) {
-            Some(condition) => format!(
-                "{} for {}",
-                printable(&condition.reason),
-                age(condition, now)
-            ),
-            None => "no condition".to_owned(),
+        let (state, mark) = match status.component(component) {
+            None => ("no condition".to_owned(), ""),
+            Some(condition) => {
+                let is_decisive = is_decisive(condition, &aggregate.reason);
+                let (reason, age) = (printable(&condition.reason), age(condition, now));
+                let mark = if is_decisive { " (decisive)" } else { "" };
+                (format!("{reason} for {age}"), mark)
+            }
         };
-        let is_decisive = status
-            .component(component)
-            .is_some_and(|condition| is_decisive(condition, &aggregate.reason));
-        let mark = if is_decisive { " (decisive)" } else { "" };
         let _ = writeln!(text, "  {component}: {state}{mark}");
     }
     text

@@ -9,27 +9,14 @@ use tracing::{debug, info, warn};
 /// Writes the collector's reports to the addon's status. It runs beside the forwarding, so that a
 /// spoke that does not answer delays nothing.
 pub(super) struct StatusReporter {
-    reporter: CollectorReporter,
-    component: AddonComponent,
-    rollout: Option<String>,
+    pub(super) reporter: CollectorReporter,
+    pub(super) component: AddonComponent,
+    pub(super) rollout: Option<String>,
     /// The last rejection that was logged. The rules reject the same report at every tick.
-    logged_rejection: String,
+    pub(super) logged_rejection: String,
 }
 
 impl StatusReporter {
-    pub(super) fn new(
-        reporter: CollectorReporter,
-        component: AddonComponent,
-        rollout: Option<String>,
-    ) -> Self {
-        Self {
-            reporter,
-            component,
-            rollout,
-            logged_rejection: String::new(),
-        }
-    }
-
     /// Runs until the collector has ended. Of several reports that arrive while one is being
     /// written, only the newest counts.
     pub(super) async fn run(mut self, mut reports: watch::Receiver<Option<ForwardReport>>) {
