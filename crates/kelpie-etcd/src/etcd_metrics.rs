@@ -95,20 +95,9 @@ impl MetricsParser {
             return;
         }
         self.is_etcd = true;
-        let Ok(line) = std::str::from_utf8(line) else {
-            return;
-        };
-        let Some((series, value)) = line.trim_end().rsplit_once(' ') else {
-            return;
-        };
-        let (name, labels) = match series.split_once('{') {
-            Some((name, labels)) => (name, labels),
-            None => (series, ""),
-        };
-        let Ok(value) = value.parse::<f64>() else {
-            return;
-        };
-        self.set(name, labels, value);
+        if let Some((name, labels, value)) = split_series(line) {
+            self.set(name, labels, value);
+        }
     }
 
     fn set(&mut self, name: &str, labels: &str, value: f64) {
@@ -131,6 +120,14 @@ impl MetricsParser {
             _ => {}
         }
     }
+}
+
+/// Splits a line into the name of its series, its labels and its value.
+fn split_series(line: &[u8]) -> Option<(&str, &str, f64)> {
+    let line = std::str::from_utf8(line).ok()?;
+    let (series, value) = line.trim_end().rsplit_once(' ')?;
+    let (name, labels) = series.split_once('{').unwrap_or((series, ""));
+    Some((name, labels, value.parse().ok()?))
 }
 
 /// Converts a value to a count. Counts are small, and anything else becomes 0.

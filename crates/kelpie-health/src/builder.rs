@@ -110,8 +110,7 @@ impl HealthBuilder {
         let running = Arc::clone(&check);
         let waiting = Arc::clone(&check);
         self.checks.push(RegisteredCheck {
-            livez: series(CheckGroup::Livez),
-            readyz: series(CheckGroup::Readyz),
+            series: CheckGroup::ALL.map(series),
             run: SharedCall::counted(run_timeout, runs, move || {
                 let check = Arc::clone(&running);
                 async move { check.run().await }

@@ -48,8 +48,7 @@ pub(crate) enum CheckLogEntry {
 /// The state that decides what is logged next.
 #[derive(Debug, Default)]
 pub(crate) struct CheckLog {
-    livez: GroupLog,
-    readyz: GroupLog,
+    groups: [GroupLog; CheckGroup::ALL.len()],
     /// The last entry about an unknown name in `exclude`, and the names not logged since.
     unknown_excludes: Option<(Instant, u64)>,
 }
@@ -82,11 +81,7 @@ struct SummaryWindow {
 impl CheckLog {
     /// Records the results of a probe and returns what to log about them.
     pub(crate) fn record(&mut self, now: Instant, report: &HealthReport) -> Vec<CheckLogEntry> {
-        let group = match report.group {
-            CheckGroup::Livez => &mut self.livez,
-            CheckGroup::Readyz => &mut self.readyz,
-        };
-        group.record(now, report)
+        self.groups[report.group as usize].record(now, report)
     }
 
     /// Records an `exclude` that names no check of the group.

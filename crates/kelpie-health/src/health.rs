@@ -35,10 +35,8 @@ struct HealthInner {
 /// A check with its name, its groups and its metrics.
 pub(crate) struct RegisteredCheck {
     pub(crate) name: CheckName,
-    /// Its series in livez. `None` if it is not in that group.
-    pub(crate) livez: Option<CheckSeries>,
-    /// Its series in readyz. `None` if it is not in that group.
-    pub(crate) readyz: Option<CheckSeries>,
+    /// Its series in each group. `None` if it is not in that group.
+    pub(crate) series: [Option<CheckSeries>; CheckGroup::ALL.len()],
     pub(crate) run: SharedCall<CheckResult>,
     pub(crate) may_reuse_last: Box<dyn Fn() -> bool + Send + Sync>,
     pub(crate) wait_until_reusable: Box<dyn Fn() -> BoxFuture<'static, ()> + Send + Sync>,
@@ -63,10 +61,7 @@ impl RegisteredCheck {
     }
 
     fn series(&self, group: CheckGroup) -> Option<&CheckSeries> {
-        match group {
-            CheckGroup::Livez => self.livez.as_ref(),
-            CheckGroup::Readyz => self.readyz.as_ref(),
-        }
+        self.series[group as usize].as_ref()
     }
 }
 

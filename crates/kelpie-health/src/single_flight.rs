@@ -201,7 +201,8 @@ mod tests {
                         Admission::Start(run) => prop_assert!(flight.is_running(run)),
                         Admission::Full => {
                             let old = |(_, started): &(RunId, Instant)| now - *started > max_age;
-                            prop_assert!(flight.running.len() >= MAX_RUNNING && flight.running.iter().all(old));
+                            prop_assert_eq!(flight.running.len(), MAX_RUNNING);
+                            prop_assert!(flight.running.iter().all(old));
                         }
                     },
                 }

@@ -197,8 +197,7 @@ impl CollectorCommand {
 }
 
 fn summary(outcome: &TickOutcome) -> String {
-    let (accepted, refused) = (outcome.accepted, outcome.refused());
-    match (accepted, refused) {
+    match (outcome.accepted, outcome.refused()) {
         (0, 0) => "nothing matched: nothing to send\n".to_owned(),
         (accepted, 0) => format!("{accepted} samples sent\n"),
         (accepted, refused) => format!("{accepted} samples sent, {refused} refused by the hub\n"),

@@ -106,9 +106,13 @@ impl EtcdServe {
 
             let shutdown = signals::shutdown_token()?;
             let stopping = shutdown.clone().cancelled_owned();
-            let served = match self.identity_files() {
+            let served = match self.listen_cert.clone().zip(self.listen_key.clone()) {
                 None => serve_with_grace(SHUTDOWN_GRACE, tcp, router, stopping).await,
-                Some(paths) => {
+                Some(identity) => {
+                    let paths = TlsFilePaths {
+                        identity: Some(identity),
+                        roots: None,
+                    };
                     // Waiting for missing files must not delay the shutdown.
                     let loading = load_and_watch(paths);
                     match shutdown.run_until_cancelled(loading).await {
@@ -123,14 +127,6 @@ impl EtcdServe {
             served.context("the server failed")?;
             info!("stopped");
             Ok(ExitStatus::Success)
-        })
-    }
-
-    fn identity_files(&self) -> Option<TlsFilePaths> {
-        let pair = self.listen_cert.clone().zip(self.listen_key.clone());
-        pair.map(|identity| TlsFilePaths {
-            identity: Some(identity),
-            roots: None,
         })
     }
 }
