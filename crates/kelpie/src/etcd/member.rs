@@ -110,7 +110,15 @@ struct CheckFlags {
     disable: Vec<String>,
 
     /// Detect defragmentations; disable it only to see the effect
-    #[arg(long, hide = true, action = ArgAction::Set, default_value_t = true)]
+    #[arg(
+        long,
+        hide = true,
+        action = ArgAction::Set,
+        num_args = 0..=1,
+        require_equals = true,
+        default_value_t = true,
+        default_missing_value = "true"
+    )]
     defrag_detection: bool,
 }
 
