@@ -6,7 +6,7 @@ use std::time::Duration;
 use axum::body::Bytes;
 use axum::http::Request;
 use fastrand::Rng;
-use kelpie_sim::chaos::{ChaosRun, Subject};
+use kelpie_chaos::{ChaosRun, Subject};
 use kelpie_sim::scenario::{Fault, Incident, NodeSelection, Scenario};
 use kelpie_sim::{Landscape, LandscapePlan, SimProcess};
 use serde_json::{Value, json};

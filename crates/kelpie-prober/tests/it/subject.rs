@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use fastrand::Rng;
-use kelpie_sim::chaos::Subject;
+use kelpie_chaos::Subject;
 use kelpie_sim::scenario::{Fault, FaultSite, NodeSelection};
 use kelpie_sim::{Landscape, LandscapePlan, SimProcess};
 use prometheus_client::encoding::text::encode;

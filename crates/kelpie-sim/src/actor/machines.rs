@@ -36,7 +36,6 @@ pub(crate) struct MachineController {
 struct PendingMachine {
     name: Arc<str>,
     number: usize,
-    zone: usize,
     started: Time,
 }
 
@@ -45,8 +44,8 @@ struct PendingMachine {
 pub(crate) enum MachineAction {
     /// The machine of the node at this index is being replaced.
     Replace(usize),
-    /// A node joins: its name, number and zone.
-    Join(Arc<str>, usize, usize),
+    /// A node joins: its name and number.
+    Join(Arc<str>, usize),
 }
 
 impl MachineController {
@@ -65,22 +64,22 @@ impl MachineController {
     }
 
     /// Checks every node. A pending machine boots even while the controller is stopped. `can_join`
-    /// returns whether a node with this number and zone reaches its API server.
+    /// returns whether a node with this number reaches its API server.
     pub(crate) fn tick(
         &mut self,
         (seed, cluster): (&ObjectStore, &str),
         nodes: &[SimNode],
         now: Time,
-        can_join: impl Fn(usize, usize) -> bool,
+        can_join: impl Fn(usize) -> bool,
     ) -> Option<MachineAction> {
         if let Some(new) = self.pending.take() {
-            if now >= new.started.after(self.boot_time) && can_join(new.number, new.zone) {
+            if now >= new.started.after(self.boot_time) && can_join(new.number) {
                 set_phase(seed, cluster, &new.name, "Running");
-                return Some(MachineAction::Join(new.name, new.number, new.zone));
+                return Some(MachineAction::Join(new.name, new.number));
             }
             if self.is_running && now >= new.started.after(CREATION_TIMEOUT) {
                 delete_machine(seed, cluster, &new.name);
-                self.start_machine(seed, cluster, (new.number, new.zone), now);
+                self.start_machine(seed, cluster, new.number, now);
             } else {
                 self.pending = Some(new);
             }
@@ -96,24 +95,17 @@ impl MachineController {
         let index = nodes.iter().position(is_lost)?;
         let node = nodes.get(index)?;
         delete_machine(seed, cluster, &node.name);
-        self.start_machine(seed, cluster, (node.number, node.zone), now);
+        self.start_machine(seed, cluster, node.number, now);
         Some(MachineAction::Replace(index))
     }
 
-    fn start_machine(
-        &mut self,
-        seed: &ObjectStore,
-        cluster: &str,
-        (number, zone): (usize, usize),
-        now: Time,
-    ) {
+    fn start_machine(&mut self, seed: &ObjectStore, cluster: &str, number: usize, now: Time) {
         let name: Arc<str> = node_name(self.machines_created).into();
         self.machines_created += 1;
         create_machine(seed, cluster, &name, "Pending");
         self.pending = Some(PendingMachine {
             name,
             number,
-            zone,
             started: now,
         });
     }

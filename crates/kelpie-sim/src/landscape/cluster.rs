@@ -14,7 +14,7 @@ use crate::actor::{
     ApiServerPod, KubeletTimings, MachineAction, MachineController, NODE_MONITOR_PERIOD,
     NodeLifecycleController, NodeReadiness, SimNode, create_machine, node_name,
 };
-use crate::fault::{ActiveFaults, selects_node};
+use crate::fault::ActiveFaults;
 use crate::server::{FaultInjection, SimServer, UserInfo};
 use crate::store::ObjectStore;
 
@@ -47,8 +47,7 @@ pub(super) struct SimCluster {
     pub(super) is_fenced: bool,
     token_number: u32,
     timings: KubeletTimings,
-    pods_per_node: u64,
-    node_count: usize,
+    plan: Arc<LandscapePlan>,
     pub(super) rng: Rng,
 }
 
@@ -65,7 +64,7 @@ impl SimCluster {
     pub(super) fn new(
         (name, url): (Arc<str>, String),
         server: SimServer,
-        plan: &LandscapePlan,
+        plan: &Arc<LandscapePlan>,
         seed: &ObjectStore,
         mut rng: Rng,
         now: Time,
@@ -76,7 +75,7 @@ impl SimCluster {
             lease_duration_seconds: plan.renew_interval.as_secs().max(1) * 4,
         };
         let nodes = (0..plan.nodes).map(|number| {
-            let identity = (node_name(number).into(), number, number % plan.zones.max(1));
+            let identity = (node_name(number).into(), number, plan.zone(number));
             let node = SimNode::join(server.store(), identity, timings, now, &mut rng);
             create_machine(seed, &name, &node.name, "Running");
             node
@@ -105,8 +104,7 @@ impl SimCluster {
             is_fenced: false,
             token_number: 0,
             timings,
-            pods_per_node: plan.pods_per_node,
-            node_count: plan.nodes,
+            plan: Arc::clone(plan),
             rng,
         }
     }
@@ -209,18 +207,12 @@ impl SimCluster {
         }
         self.server.stall_watches(self.faults.is_stalled());
         for node in &mut self.nodes {
-            let position = (node.number, node.zone);
-            let is_cut_off = is_down || includes(&self.partitions, position, self.node_count);
+            let selects = |nodes: NodeSelection| self.plan.selects_node(nodes, node.number);
+            let is_cut_off = is_down || self.partitions.iter().any(|(_, nodes)| selects(*nodes));
+            let offsets = self.clocks.iter().filter(|(_, nodes, _)| selects(*nodes));
+            let offset = offsets.map(|(.., by)| by * 1_000).sum();
             node.set_cut_off(is_cut_off, now, &mut self.rng);
-            let matches = |(_, nodes, _): &&(usize, NodeSelection, i64)| {
-                selects_node(*nodes, position, self.node_count)
-            };
-            let offsets = self
-                .clocks
-                .iter()
-                .filter(matches)
-                .map(|(.., by)| by * 1_000);
-            node.set_clock_offset(offsets.sum());
+            node.set_clock_offset(offset);
         }
     }
 
@@ -300,7 +292,7 @@ impl SimCluster {
                 .push(SimEventKind::NodeReady { cluster, node });
         }
         for (cluster, node) in changes.evicted.into_iter().map(at) {
-            let count = self.pods_per_node;
+            let count = self.plan.pods_per_node;
             context.damage.pods_evicted += count;
             context.events.push(SimEventKind::PodsEvicted {
                 cluster,
@@ -311,8 +303,12 @@ impl SimCluster {
     }
 
     fn monitor_machines(&mut self, context: &mut StepContext<'_>) {
-        let (partitions, node_count) = (&self.partitions, self.node_count);
-        let can_join = |number, zone| !includes(partitions, (number, zone), node_count);
+        let (partitions, plan) = (&self.partitions, &self.plan);
+        let can_join = |number| {
+            !partitions
+                .iter()
+                .any(|(_, nodes)| plan.selects_node(*nodes, number))
+        };
         let namespace = (context.seed, &*self.name);
         let action = self
             .machines
@@ -325,15 +321,15 @@ impl SimCluster {
                 node.leave(self.server.store());
                 context.damage.machines_replaced += 1;
                 if !node.health_data.is_evicted {
-                    context.damage.pods_evicted += self.pods_per_node;
+                    context.damage.pods_evicted += self.plan.pods_per_node;
                 }
                 let node = node.name;
                 context
                     .events
                     .push(SimEventKind::MachineReplaced { cluster, node });
             }
-            Some(MachineAction::Join(name, number, zone)) => {
-                let identity = (Arc::clone(&name), number, zone);
+            Some(MachineAction::Join(name, number)) => {
+                let identity = (Arc::clone(&name), number, self.plan.zone(number));
                 let store = self.server.store();
                 let node = SimNode::join(store, identity, self.timings, context.now, &mut self.rng);
                 let index = self.nodes.partition_point(|other| other.name < node.name);
@@ -349,7 +345,7 @@ impl SimCluster {
     /// Returns whether all nodes exist and are Ready, and the API server is reachable.
     pub(super) fn is_healthy(&self) -> bool {
         let ready = |node: &SimNode| node.readiness == NodeReadiness::Ready;
-        self.nodes.len() == self.node_count && self.nodes.iter().all(ready) && !self.is_down()
+        self.nodes.len() == self.plan.nodes && self.nodes.iter().all(ready) && !self.is_down()
     }
 
     /// Returns the number of kubelets that do not reach their API server.
@@ -367,14 +363,4 @@ impl SimCluster {
         let seen = ready.map(|node| node.renewed.max(self.lifecycle.started));
         seen.map(|seen| seen.after(grace)).min()
     }
-}
-
-/// Returns whether any of the faults affects a node with this number and zone.
-fn includes(
-    faults: &[(usize, NodeSelection)],
-    position: (usize, usize),
-    node_count: usize,
-) -> bool {
-    let matches = |(_, nodes): &(usize, NodeSelection)| selects_node(*nodes, position, node_count);
-    faults.iter().any(matches)
 }

@@ -116,7 +116,7 @@ impl Landscape {
     ) -> Self {
         let inner = Arc::new_cyclic(|weak| {
             let server = LandscapeInner::server(weak, clock, plan.rng_seed, ServerId::Seed);
-            let state = LandscapeState::new(plan.clone(), server.clone(), authority);
+            let state = LandscapeState::new(Arc::new(plan.clone()), server.clone(), authority);
             LandscapeInner::new(clock.clone(), server, state)
         });
         Self(inner)
@@ -217,7 +217,7 @@ impl Landscape {
 
     /// Randomizes the order of connections that are ready at the same instant. Without it the order
     /// is always the same, given that everything else is.
-    pub(crate) fn shuffle_connections(&self, rng: Rng) {
+    pub fn shuffle_connections(&self, rng: Rng) {
         self.0.state().connection_rng = Some(rng);
     }
 

@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use kelpie_config::scenario::{ClusterSelection, NodeSelection};
+
 /// The size and timings of a landscape. The defaults are those of Gardener.
 #[derive(Clone, Debug, PartialEq)]
 pub struct LandscapePlan {
@@ -55,6 +57,32 @@ impl LandscapePlan {
     pub fn cluster_name(&self, number: usize) -> String {
         format!("shoot--sim--c{number:04}")
     }
+
+    /// Returns the zone of the node with this number.
+    pub(crate) fn zone(&self, number: usize) -> usize {
+        number % self.zones.max(1)
+    }
+
+    /// Returns the numbers of the selected clusters.
+    pub fn cluster_numbers(&self, clusters: &ClusterSelection) -> Vec<usize> {
+        match clusters {
+            ClusterSelection::All => (0..self.clusters).collect(),
+            ClusterSelection::Share(share) => (0..rounded_share(*share, self.clusters)).collect(),
+            ClusterSelection::Numbers(numbers) => {
+                let existing = numbers.iter().copied();
+                existing.filter(|number| *number < self.clusters).collect()
+            }
+        }
+    }
+
+    /// Returns whether the node with this number is selected.
+    pub fn selects_node(&self, nodes: NodeSelection, number: usize) -> bool {
+        match nodes {
+            NodeSelection::All => true,
+            NodeSelection::Share(share) => number < rounded_share(share, self.nodes),
+            NodeSelection::Zone(zone) => self.zone(number) == zone,
+        }
+    }
 }
 
 impl Default for LandscapePlan {
@@ -75,5 +103,42 @@ impl Default for LandscapePlan {
             machine_boot_time: Duration::from_mins(3),
             replicas: [1; 3],
         }
+    }
+}
+
+/// Returns a share of `count`, rounded up.
+#[expect(
+    clippy::cast_possible_truncation,
+    clippy::cast_precision_loss,
+    clippy::cast_sign_loss,
+    reason = "counts of nodes and clusters"
+)]
+fn rounded_share(share: f64, count: usize) -> usize {
+    // Rounding errors must not push a whole number up to the next one.
+    ((count as f64 * share.clamp(0.0, 1.0) - 1e-9).ceil()).max(0.0) as usize
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn shares_are_rounded_up() {
+        for (share, count, expected) in [(0.6, 5, 3), (0.61, 5, 4), (0.0, 5, 0), (1.0, 5, 5)] {
+            assert_eq!(rounded_share(share, count), expected, "{share} of {count}");
+        }
+        let plan = LandscapePlan::with_size(3, 1);
+        let numbers = |clusters| plan.cluster_numbers(&clusters);
+        assert_eq!(numbers(ClusterSelection::Share(0.5)), [0, 1]);
+        assert_eq!(numbers(ClusterSelection::Numbers(vec![2, 9])), [2]);
+    }
+
+    #[test]
+    fn nodes_are_selected_by_number_or_zone() {
+        let plan = LandscapePlan::with_size(1, 4);
+        assert!(plan.selects_node(NodeSelection::Share(0.5), 1));
+        assert!(!plan.selects_node(NodeSelection::Share(0.5), 2));
+        assert!(plan.selects_node(NodeSelection::Zone(1), 4));
+        assert!(!plan.selects_node(NodeSelection::Zone(1), 5));
     }
 }

@@ -17,7 +17,7 @@ use super::report::{ClusterSnapshot, ControllerReplicas, Damage};
 use super::timeline::{FaultTimeline, TimelineEntry};
 use super::{LandscapePlan, ReplicaCommand};
 use crate::actor::{DeploymentController, DeploymentKey};
-use crate::fault::{ActiveFaults, cluster_numbers};
+use crate::fault::ActiveFaults;
 use crate::field;
 use crate::resource::DEPLOYMENTS;
 use crate::server::{FaultInjection, ListenerHandle, RequestInfo, SimServer, UserInfo};
@@ -37,7 +37,7 @@ enum WakeTarget {
 /// A landscape's state. Every change is made at once; nothing here waits.
 #[derive(Debug)]
 pub(super) struct LandscapeState {
-    pub(super) plan: LandscapePlan,
+    pub(super) plan: Arc<LandscapePlan>,
     pub(super) seed: SimServer,
     pub(super) clusters: Vec<SimCluster>,
     pub(super) cluster_numbers: BTreeMap<Arc<str>, usize>,
@@ -73,7 +73,7 @@ pub(super) struct LandscapeState {
 
 impl LandscapeState {
     pub(super) fn new(
-        plan: LandscapePlan,
+        plan: Arc<LandscapePlan>,
         seed: SimServer,
         authority: CertificateAuthority,
     ) -> Self {
@@ -292,7 +292,7 @@ impl LandscapeState {
                 self.apply_seed_faults();
             }
             _ => {
-                for cluster_number in cluster_numbers(&incident.clusters, self.clusters.len()) {
+                for cluster_number in self.plan.cluster_numbers(&incident.clusters) {
                     self.begin_fault_in(cluster_number, number, fault, now);
                 }
             }
@@ -336,7 +336,7 @@ impl LandscapeState {
                 self.apply_seed_faults();
             }
             fault => {
-                for cluster_number in cluster_numbers(&incident.clusters, self.clusters.len()) {
+                for cluster_number in self.plan.cluster_numbers(&incident.clusters) {
                     if let Some(cluster) = self.clusters.get_mut(cluster_number) {
                         cluster.end_fault(number, fault, self.seed.store(), now);
                         let next = cluster.next_action();
@@ -452,7 +452,7 @@ impl LandscapeState {
                 cut_off: cluster.cut_off(),
                 is_down: cluster.is_down(),
                 controllers: self.controllers(&cluster.name).to_vec(),
-                faults: self.timeline.active_in(number, self.clusters.len()),
+                faults: self.timeline.active_in(number, &self.plan),
                 deadline: cluster
                     .deadline(self.plan.grace)
                     .map(|deadline| seconds_until(deadline, now)),

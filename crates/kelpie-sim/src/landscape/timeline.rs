@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use kelpie_config::scenario::Incident;
 use kelpie_core::Time;
 
-use crate::fault::cluster_numbers;
+use super::LandscapePlan;
 
 /// The scheduled and the active faults.
 #[derive(Debug, Default)]
@@ -62,10 +62,10 @@ impl FaultTimeline {
     }
 
     /// Returns descriptions of the faults that are active in a cluster.
-    pub(super) fn active_in(&self, cluster: usize, clusters: usize) -> Vec<String> {
+    pub(super) fn active_in(&self, cluster: usize, plan: &LandscapePlan) -> Vec<String> {
         let active = self.active.values().filter(|incident| {
             incident.fault.is_global()
-                || cluster_numbers(&incident.clusters, clusters).contains(&cluster)
+                || plan.cluster_numbers(&incident.clusters).contains(&cluster)
         });
         active.map(|incident| incident.fault.to_string()).collect()
     }

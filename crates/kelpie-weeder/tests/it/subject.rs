@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use fastrand::Rng;
+use kelpie_chaos::Subject;
 use kelpie_kube::leader::ElectionSettings;
-use kelpie_sim::chaos::Subject;
 use kelpie_sim::scenario::{Fault, FaultSite};
 use kelpie_sim::{Landscape, LandscapePlan, SimProcess};
 use kelpie_weeder::WeederOptions;

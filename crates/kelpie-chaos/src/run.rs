@@ -6,17 +6,17 @@ use std::time::Duration;
 
 use fastrand::Rng;
 use kelpie_core::Time;
+use kelpie_sim::resource::DEPLOYMENTS;
+use kelpie_sim::{
+    Damage, Landscape, LandscapeError, ObjectSelector, SimClock, SimEvent, SimEventKind,
+};
 use tokio::runtime::Builder;
 use tokio::sync::Notify;
 use tokio::time::sleep;
 
-use super::replicas::Replicas;
-use super::trace::{Fingerprint, Trace};
-use super::{AuditContext, Auditor, ChaosRun, Subject, panics};
-use crate::clock::SimClock;
-use crate::landscape::{Damage, Landscape, LandscapeError, SimEvent, SimEventKind};
-use crate::resource::DEPLOYMENTS;
-use crate::selector::ObjectSelector;
+use crate::replicas::Replicas;
+use crate::trace::{Fingerprint, Trace};
+use crate::{AuditContext, Auditor, ChaosRun, Subject, panics};
 
 /// The time after the last fault in which everything has to return to normal.
 const RECOVERY_TIME: Duration = Duration::from_mins(8);
@@ -55,7 +55,7 @@ pub enum ChaosError {
     Landscape(#[from] LandscapeError),
 }
 
-pub(super) type Counts<S> = <<S as Subject>::Auditor as Auditor>::Counts;
+pub(crate) type Counts<S> = <<S as Subject>::Auditor as Auditor>::Counts;
 
 impl ChaosRun {
     /// Runs replicas of `S` in the landscape, in virtual time and on this thread.
@@ -153,10 +153,10 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 
 #[cfg(test)]
 mod tests {
-    use kelpie_config::scenario::{Fault, Incident, Scenario};
+    use kelpie_sim::scenario::{Fault, Incident, Scenario};
+    use kelpie_sim::{LandscapePlan, SimProcess};
 
     use super::*;
-    use crate::{LandscapePlan, SimProcess};
 
     /// No replicas, with an auditor that panics when a fault begins, inside of the driver.
     struct NoSubject;

@@ -21,13 +21,12 @@ use std::fmt::Debug;
 use std::time::Duration;
 
 use fastrand::Rng;
-use kelpie_config::scenario::{ClusterSelection, Fault, Incident, Scenario};
+use kelpie_sim::scenario::{ClusterSelection, Fault, Incident, Scenario};
+use kelpie_sim::{Landscape, LandscapePlan, SimEvent, SimProcess};
 
 pub use audit_context::AuditContext;
 pub use run::{ChaosError, ChaosOutcome};
 pub use run_set::RunSet;
-
-use crate::{Landscape, LandscapePlan, SimEvent, SimProcess};
 
 /// The time without faults at the start, in which the replicas get into their steady state.
 const WARM_UP: Duration = Duration::from_mins(2);

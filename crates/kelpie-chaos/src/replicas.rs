@@ -4,16 +4,16 @@ use std::collections::VecDeque;
 use std::time::Duration;
 
 use fastrand::Rng;
+use kelpie_sim::resource::LEASES;
+use kelpie_sim::{Landscape, ReplicaCommand, SimProcess};
 use tokio::time::sleep;
 
-use super::Subject;
-use crate::landscape::{Landscape, ReplicaCommand, SimProcess};
-use crate::resource::LEASES;
+use crate::Subject;
 
 /// The time after which a replica must have released the state of deleted clusters.
 const CLEANUP_DELAY: Duration = Duration::from_mins(1);
 
-pub(super) struct Replicas<S: Subject> {
+pub(crate) struct Replicas<S: Subject> {
     running: Vec<SimProcess<S::Exposed>>,
     /// The desired number of replicas.
     count: usize,
@@ -24,7 +24,7 @@ pub(super) struct Replicas<S: Subject> {
 }
 
 impl<S: Subject> Replicas<S> {
-    pub(super) fn new(landscape: &Landscape, count: usize, rng: Rng) -> Self {
+    pub(crate) fn new(landscape: &Landscape, count: usize, rng: Rng) -> Self {
         let mut replicas = Self {
             running: Vec::new(),
             count,
@@ -48,7 +48,7 @@ impl<S: Subject> Replicas<S> {
     }
 
     /// Executes the commands of the scenario.
-    pub(super) fn execute_commands(&mut self, landscape: &Landscape) {
+    pub(crate) fn execute_commands(&mut self, landscape: &Landscape) {
         for command in landscape.take_commands() {
             match command {
                 ReplicaCommand::Start => self.start(landscape),
@@ -90,7 +90,7 @@ impl<S: Subject> Replicas<S> {
     }
 
     /// Deletes all clusters. Returns what the replicas still hold of them a while later.
-    pub(super) async fn leftovers(&self, landscape: &Landscape) -> Vec<String> {
+    pub(crate) async fn leftovers(&self, landscape: &Landscape) -> Vec<String> {
         for snapshot in landscape.snapshot() {
             landscape.delete_cluster(&snapshot.cluster);
         }
@@ -103,7 +103,7 @@ impl<S: Subject> Replicas<S> {
     }
 
     /// Stops all replicas. Returns the errors of those that panicked.
-    pub(super) async fn stop(self) -> Vec<String> {
+    pub(crate) async fn stop(self) -> Vec<String> {
         let mut defects = Vec::new();
         for replica in self.running {
             defects.extend(replica.stop().await.err().map(|error| error.to_string()));
@@ -113,7 +113,7 @@ impl<S: Subject> Replicas<S> {
 }
 
 /// Returns the holder of a Lease in `garden`.
-pub(super) fn holder(landscape: &Landscape, lease: &str) -> Option<String> {
+pub(crate) fn holder(landscape: &Landscape, lease: &str) -> Option<String> {
     let seed = landscape.seed();
     let lease = seed.store().get(&LEASES, "garden", lease).ok()?;
     Some(lease["spec"]["holderIdentity"].as_str()?.to_owned())

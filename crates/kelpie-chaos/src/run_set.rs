@@ -8,8 +8,8 @@ use std::sync::{Mutex, PoisonError};
 use std::thread;
 use std::time::Duration;
 
-use super::run::Counts;
-use super::{ChaosRun, Subject};
+use crate::run::Counts;
+use crate::{ChaosRun, Subject};
 
 /// A range of runs. The number of a run is its RNG seed.
 #[derive(Clone, Copy, Debug)]
