@@ -16,7 +16,8 @@ pub(crate) enum ExitStatus {
     Failure,
     /// The request was refused, and the reason has been printed.
     Refused,
-    /// The user interrupted the command.
+    /// The user interrupted the demo.
+    #[cfg(feature = "demo")]
     Interrupted,
 }
 
@@ -24,6 +25,7 @@ pub(crate) enum ExitStatus {
 const REFUSED: u8 = 3;
 
 /// The exit code that shells use for a program ended by Ctrl-C.
+#[cfg(feature = "demo")]
 const INTERRUPTED: u8 = 130;
 
 /// Prints errors and returns the exit code: 0 for success, help and version, 1 for failure, 2 for
@@ -33,6 +35,7 @@ pub(crate) fn code(result: Result<ExitStatus>) -> ExitCode {
         Ok(ExitStatus::Success) => ExitCode::SUCCESS,
         Ok(ExitStatus::Failure) => ExitCode::FAILURE,
         Ok(ExitStatus::Refused) => ExitCode::from(REFUSED),
+        #[cfg(feature = "demo")]
         Ok(ExitStatus::Interrupted) => ExitCode::from(INTERRUPTED),
         Err(error) => match error.downcast::<clap::Error>() {
             Ok(usage) => {

@@ -10,7 +10,8 @@ use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 
 use super::simulation::Simulation;
-use crate::{config_file, terminal};
+use super::{terminal, watchdog};
+use crate::config_file;
 
 /// Opens the simulated clusters to other clients, prints their addresses and waits for `shutdown`.
 pub(super) fn keep_running(simulation: &Simulation, shutdown: &CancellationToken) -> Result<()> {
@@ -22,7 +23,7 @@ pub(super) fn keep_running(simulation: &Simulation, shutdown: &CancellationToken
         for (name, content) in [
             ("kubeconfig", &*listeners.kubeconfig),
             ("prober.yaml", config_file::GARDENER_PROBER),
-            ("weeder.yaml", config_file::GARDENER_WEEDER),
+            ("weeder.yaml", watchdog::GARDENER_WEEDER),
         ] {
             let path = folder.path().join(name);
             std::fs::write(&path, content)
@@ -60,7 +61,7 @@ pub(super) fn keep_running(simulation: &Simulation, shutdown: &CancellationToken
                 let _ = writeln!(text, "{component}: {url}/metrics, {url}/debug/state");
             }
         }
-        terminal::stdout_streaming(&text).context("cannot write the addresses")?;
+        terminal::write(&text).context("cannot write the addresses")?;
         shutdown.cancelled().await;
         Ok(())
     })

@@ -1,6 +1,6 @@
 //! A simulated landscape with a scenario, in virtual time.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::mpsc::{Receiver, channel};
 use std::time::Duration;
 
 use anyhow::{Context, Result};
@@ -39,7 +39,7 @@ pub(super) struct Simulation {
     runtime: Runtime,
     landscape: Landscape,
     watchdog: Option<Watchdog>,
-    events: Arc<Mutex<Vec<SimEvent>>>,
+    events: Receiver<SimEvent>,
     length: Duration,
     elapsed: Duration,
 }
@@ -53,11 +53,12 @@ impl Simulation {
             let _guard = simulation.runtime.enter();
             simulation.watchdog = Some(Watchdog::start(&simulation.landscape)?);
         }
-        let events = Arc::clone(&simulation.events);
+        let (sender, events) = channel();
+        simulation.events = events;
         simulation.landscape.observe(move |event: &SimEvent| {
             if !matches!(event.kind, SimEventKind::Request { .. }) {
-                let mut events = events.lock().unwrap_or_else(PoisonError::into_inner);
-                events.push(event.clone());
+                // Fails only if the simulation has ended and dropped the receiver.
+                let _ = sender.send(event.clone());
             }
         });
         Ok(simulation)
@@ -84,7 +85,7 @@ impl Simulation {
             runtime,
             landscape,
             watchdog: None,
-            events: Arc::default(),
+            events: channel().1,
             length: setup.scenario.length,
             elapsed: Duration::ZERO,
         })
@@ -185,8 +186,7 @@ impl Simulation {
 
     /// Takes the events since the last call.
     pub(super) fn take_events(&self) -> Vec<SimEvent> {
-        let mut events = self.events.lock().unwrap_or_else(PoisonError::into_inner);
-        std::mem::take(&mut *events)
+        self.events.try_iter().collect()
     }
 
     /// Returns the damage so far.

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use anyhow::Result;
 use axum::Router;
+use kelpie_config::Strictness;
 use kelpie_health::{LoopHeartbeat, Readiness};
 use kelpie_kube::SystemClock;
 use kelpie_kube::client::ClusterClient;
@@ -20,6 +21,9 @@ use crate::config_file;
 /// The names under which the seed knows the components.
 const PROBER: &str = "kelpie-prober";
 const WEEDER: &str = "kelpie-weeder";
+
+/// The configuration that Gardener deploys.
+pub(super) const GARDENER_WEEDER: &str = include_str!("../../../../docs/examples/weeder.yaml");
 
 /// The prober and the weeder. Faults of the scenario can crash and pause the prober.
 pub(super) struct Watchdog {
@@ -86,7 +90,8 @@ fn start_prober(landscape: &Landscape) -> Result<ComponentProcess> {
 }
 
 fn start_weeder(landscape: &Landscape) -> Result<ComponentProcess> {
-    let config = config_file::gardener_weeder(Invocation::Kelpie)?;
+    let config = kelpie_config::weeder::parse(GARDENER_WEEDER.as_bytes(), Strictness::Strict);
+    let config = config_file::built_in(config)?;
     let options = kelpie_weeder::WeederOptions {
         dry_run: false,
         namespace: None,
