@@ -3,10 +3,11 @@
 use std::fmt;
 use std::io;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use kelpie_core::Time;
+use parking_lot::{Mutex, MutexGuard};
 use serde_json::Value;
 use tokio::sync::Notify;
 use tokio::time::sleep;
@@ -81,16 +82,12 @@ impl LandscapeInner {
     }
 
     pub(super) fn state(&self) -> MutexGuard<'_, LandscapeState> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        self.state.lock()
     }
 
     pub(super) fn set_observer(&self, observer: Observer) {
-        *self.observer() = Some(observer);
+        *self.observer.lock() = Some(observer);
         self.is_observed.store(true, Ordering::Relaxed);
-    }
-
-    fn observer(&self) -> MutexGuard<'_, Option<Observer>> {
-        self.observer.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn injection(&self, id: ServerId, request: &RequestInfo) -> FaultInjection {
@@ -140,7 +137,7 @@ impl LandscapeInner {
         if events.is_empty() {
             return;
         }
-        if let Some(observer) = &mut *self.observer() {
+        if let Some(observer) = &mut *self.observer.lock() {
             events.iter().for_each(observer);
         }
     }

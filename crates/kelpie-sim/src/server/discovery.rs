@@ -7,7 +7,7 @@ use http::header;
 use serde_json::{Value, json};
 
 use super::response::ServerResponse;
-use super::{RequestContext, SimServer};
+use super::{ServerRequest, SimServer};
 use crate::kind::ResourceKind;
 
 /// The media type of aggregated discovery: all resources in one response.
@@ -30,7 +30,7 @@ impl SimServer {
         groups
     }
 
-    pub(super) fn groups(&self, request: &RequestContext<'_>, is_core: bool) -> ServerResponse {
+    pub(super) fn groups(&self, request: &ServerRequest, is_core: bool) -> ServerResponse {
         let mut groups = self.kinds_by_group();
         groups.retain(|(group, _), _| group.is_empty() == is_core);
         let accept = request.head.headers.get(header::ACCEPT);

@@ -74,8 +74,6 @@ pub struct FaultInjection {
     pub action: InjectedAction,
     /// The delivery of the response.
     pub delivery: ResponseDelivery,
-    /// The time after which a watch ends.
-    pub watch_timeout: Option<Duration>,
     /// Holds the request until this is notified. It is processed then even if the client has
     /// disconnected.
     pub hold_until: Option<Arc<Notify>>,

@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use super::objects::{is_dry_run, patch_type};
 use super::response::ServerResponse;
 use super::route::ResourcePath;
-use super::{RequestContext, SimServer, method_not_allowed, parse_json};
+use super::{ServerRequest, ServerResult, SimServer, method_not_allowed, parse_json};
 use crate::field;
 use crate::kind::{ResourceKind, ScalePaths};
 use crate::patch::PatchType;
@@ -13,11 +13,7 @@ use crate::status_error::StatusError;
 use crate::store::WriteScope;
 
 impl SimServer {
-    pub(super) fn scale(
-        &self,
-        request: &RequestContext<'_>,
-        path: &ResourcePath,
-    ) -> Result<ServerResponse, StatusError> {
+    pub(super) fn scale(&self, request: &ServerRequest, path: &ResourcePath) -> ServerResult {
         let Some(scale) = &path.kind.scale else {
             return Err(method_not_allowed());
         };
@@ -32,12 +28,12 @@ impl SimServer {
                 ))
             }
             "update" => {
-                let scale_object = parse_json(request.body)?;
+                let scale_object = parse_json(&request.body)?;
                 self.set_scale(request, path, scale, |_| Ok(scale_object))
             }
             "patch" => {
                 let patch_type = patch_type(request, &path.kind)?;
-                let patch = parse_json(request.body)?;
+                let patch = parse_json(&request.body)?;
                 let patch_type = if patch_type == PatchType::Apply {
                     PatchType::Merge
                 } else {
@@ -54,11 +50,11 @@ impl SimServer {
 
     fn set_scale(
         &self,
-        request: &RequestContext<'_>,
+        request: &ServerRequest,
         path: &ResourcePath,
         scale: &ScalePaths,
         change: impl FnOnce(Value) -> Result<Value, StatusError>,
-    ) -> Result<ServerResponse, StatusError> {
+    ) -> ServerResult {
         let kind = &path.kind;
         let (namespace, name) = (&path.namespace, &path.name);
         let mut state = self.store.lock();

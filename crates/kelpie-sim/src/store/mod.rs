@@ -14,9 +14,10 @@ mod state;
 mod watch;
 mod write;
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
 use kelpie_core::Time;
+use parking_lot::{Mutex, MutexGuard};
 use serde_json::Value;
 
 use crate::clock::SimClock;
@@ -196,7 +197,7 @@ impl ObjectStore {
     }
 
     pub(crate) fn lock(&self) -> MutexGuard<'_, StoreState> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.lock()
     }
 }
 

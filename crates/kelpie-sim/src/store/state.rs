@@ -168,11 +168,11 @@ impl StoreState {
         kind: &ResourceKind,
         key: &ObjectKey,
         manager: &str,
-        configuration: &Value,
+        configuration: Value,
     ) {
         let entry = (kind.storage.clone(), ObjectKey::clone(key));
         let applied = self.applied.entry(entry).or_default();
-        applied.insert(manager.to_owned(), configuration.clone());
+        applied.insert(manager.to_owned(), configuration);
     }
 
     pub(super) fn snapshot(&self) -> Self {

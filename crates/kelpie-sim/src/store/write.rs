@@ -229,9 +229,7 @@ fn check_identity(
 ) -> Result<(), StatusError> {
     let given = metadata::string_field(object, "name");
     if given != name {
-        let message =
-            format!("the name of the object ({given}) does not match the name on the URL ({name})");
-        return Err(StatusError::bad_request(message));
+        return Err(StatusError::other_name(given, name));
     }
     metadata::check_namespace(namespace, object)?;
     let (uid, current_uid) = (
