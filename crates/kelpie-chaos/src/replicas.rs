@@ -61,21 +61,19 @@ impl<S: Subject> Replicas<S> {
                     let leader = self.leader(landscape);
                     if let Some(leader) = leader.and_then(|leader| self.running.get(leader)) {
                         if self.rng.bool() {
-                            leader.pause();
+                            leader.link.pause();
                         } else {
-                            leader.pause_on_next_write();
+                            leader.link.pause_on_next_write();
                         }
-                        self.paused.push_back(leader.name().to_owned());
+                        self.paused.push_back(leader.link.name().to_owned());
                     }
                 }
                 ReplicaCommand::Resume => {
                     let paused = self.paused.pop_front();
                     let matches =
-                        |replica: &&SimProcess<_>| Some(replica.name()) == paused.as_deref();
-                    self.running
-                        .iter()
-                        .filter(matches)
-                        .for_each(SimProcess::resume);
+                        |replica: &&SimProcess<_>| Some(replica.link.name()) == paused.as_deref();
+                    let resumed = self.running.iter().filter(matches);
+                    resumed.for_each(|replica| replica.link.resume());
                 }
             }
         }
@@ -84,7 +82,7 @@ impl<S: Subject> Replicas<S> {
     /// Returns the index of the Lease's holder, or the first replica.
     fn leader(&self, landscape: &Landscape) -> Option<usize> {
         let holder = holder(landscape, S::LEASE);
-        let matches = |replica: &SimProcess<_>| Some(replica.name()) == holder.as_deref();
+        let matches = |replica: &SimProcess<_>| Some(replica.link.name()) == holder.as_deref();
         let leader = self.running.iter().position(matches);
         leader.or_else(|| (!self.running.is_empty()).then_some(0))
     }

@@ -1,7 +1,7 @@
 //! A single chaos run.
 
 use std::io;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use fastrand::Rng;
@@ -10,6 +10,7 @@ use kelpie_sim::resource::DEPLOYMENTS;
 use kelpie_sim::{
     Damage, Landscape, LandscapeError, ObjectSelector, SimClock, SimEvent, SimEventKind,
 };
+use parking_lot::Mutex;
 use tokio::runtime::Builder;
 use tokio::sync::Notify;
 use tokio::time::sleep;
@@ -74,19 +75,18 @@ async fn run_chaos<S: Subject>(chaos: &ChaosRun) -> Result<ChaosOutcome<Counts<S
     let landscape = Landscape::in_process(&chaos.plan, &SimClock::starting_at(START_TIME))?;
     let mut rng = Rng::with_seed(chaos.plan.rng_seed);
     landscape.shuffle_connections(rng.fork());
-    let trace = Arc::new(Mutex::new(Trace::new()));
-    let fingerprint = Arc::new(Mutex::new(Fingerprint::new()));
+    let recorder = Arc::new(Mutex::new((Trace::new(), Fingerprint::new())));
     let auditor = S::Auditor::new(AuditContext::new(&landscape, chaos, S::LEASE));
     let auditor = Arc::new(Mutex::new(auditor));
     let commands_pending = Arc::new(Notify::new());
     landscape.observe({
-        let (trace, auditor, commands_pending) =
-            (trace.clone(), auditor.clone(), commands_pending.clone());
-        let fingerprint = fingerprint.clone();
+        let (recorder, auditor) = (recorder.clone(), auditor.clone());
+        let commands_pending = commands_pending.clone();
         move |event: &SimEvent| {
-            lock(&trace).add(event.to_string());
-            lock(&fingerprint).add(event);
-            lock(&auditor).observe(event);
+            let (trace, fingerprint) = &mut *recorder.lock();
+            trace.add(event.to_string());
+            fingerprint.add(event);
+            auditor.lock().observe(event);
             if !matches!(event.kind, SimEventKind::Request { .. }) {
                 commands_pending.notify_one();
             }
@@ -105,12 +105,12 @@ async fn run_chaos<S: Subject>(chaos: &ChaosRun) -> Result<ChaosOutcome<Counts<S
             () = &mut end => break,
         }
     }
-    lock(&auditor).finish();
+    auditor.lock().finish();
     let seed = landscape.seed();
     let deployments = seed.store().list(&DEPLOYMENTS, &ObjectSelector::all());
     for deployment in deployments.map_or_else(|_| Vec::new(), |(objects, _)| objects) {
         let metadata = &deployment["metadata"];
-        lock(&fingerprint).add_line(&format!(
+        recorder.lock().1.add_line(&format!(
             "{} {} {} {} {}",
             metadata["namespace"],
             metadata["name"],
@@ -126,8 +126,9 @@ async fn run_chaos<S: Subject>(chaos: &ChaosRun) -> Result<ChaosOutcome<Counts<S
     let was_running = driver.await.is_err_and(|error| error.is_cancelled());
     // Breaks a cycle: the observer holds the landscape through the auditor.
     landscape.observe(|_| {});
-    let (trace, lines, digest) = lock(&trace).finish();
-    let mut auditor = lock(&auditor);
+    let (trace, fingerprint) = &mut *recorder.lock();
+    let (trace, lines, digest) = trace.finish();
+    let mut auditor = auditor.lock();
     let mut violations = std::mem::take(&mut auditor.context().violations);
     let leftover = |item| format!("not cleaned up after its cluster was deleted: {item}");
     violations.extend(leftovers.into_iter().map(leftover));
@@ -140,15 +141,11 @@ async fn run_chaos<S: Subject>(chaos: &ChaosRun) -> Result<ChaosOutcome<Counts<S
         trace,
         lines,
         digest,
-        fingerprint: lock(&fingerprint).finish(),
+        fingerprint: fingerprint.finish(),
         violations,
         counts: auditor.counts(),
         damage,
     })
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 #[cfg(test)]
@@ -170,7 +167,7 @@ mod tests {
         const LEASE: &'static str = "none";
         const FAULT_INTERVAL: Duration = Duration::MAX;
 
-        fn random_fault(_: &LandscapePlan, _: &mut Rng) -> Fault {
+        fn random_fault(_: &mut Rng) -> Fault {
             Fault::WatchDrop
         }
 

@@ -187,9 +187,13 @@ impl Demo {
             simulation.step()?;
             let clusters = simulation.clusters();
             let events = simulation.take_events();
-            let lines = timeline.update(simulation.elapsed(), &events, &clusters);
+            let lines = timeline.update(simulation.elapsed, &events, &clusters);
             playback.advance(simulation::FRAME, frame_speed(&simulation, &timeline));
-            let frame = DemoFrame::new(&simulation, &timeline, &clusters);
+            let frame = DemoFrame {
+                elapsed: simulation.elapsed,
+                timeline: &timeline,
+                clusters: &clusters,
+            };
             renderer
                 .render(&frame, lines, playback.due())
                 .context("cannot write the output")?;
@@ -198,11 +202,13 @@ impl Demo {
             }
         }
         let clusters = simulation.clusters();
-        renderer
-            .finish(&DemoFrame::new(&simulation, &timeline, &clusters))
-            .context("cannot write the output")?;
-        let actions = timeline.actions();
-        Ok(Some((simulation, actions)))
+        let frame = DemoFrame {
+            elapsed: simulation.elapsed,
+            timeline: &timeline,
+            clusters: &clusters,
+        };
+        renderer.finish(&frame).context("cannot write the output")?;
+        Ok(Some((simulation, timeline.actions)))
     }
 }
 

@@ -36,7 +36,7 @@ impl<S: Schedule> Subject for FaultyProber<S> {
     const LEASE: &'static str = LEASE;
     const FAULT_INTERVAL: Duration = Duration::MAX;
 
-    fn random_fault(_: &LandscapePlan, _: &mut Rng) -> Fault {
+    fn random_fault(_: &mut Rng) -> Fault {
         Fault::WatchDrop
     }
 

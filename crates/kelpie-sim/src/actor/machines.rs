@@ -15,17 +15,19 @@ use crate::store::{DeleteOptions, ObjectStore, WriteScope};
 pub(crate) const MACHINES: GroupResource =
     GroupResource::from_static("machine.sapcloud.io", "machines");
 
+/// The time after which the machine of a node that is not Ready is replaced.
+const HEALTH_TIMEOUT: Duration = Duration::from_mins(10);
+
+/// The time that a machine takes to join as a node.
+const BOOT_TIME: Duration = Duration::from_mins(3);
+
 /// A machine whose node has not joined after this time is deleted and created anew.
 const CREATION_TIMEOUT: Duration = Duration::from_mins(20);
 
 /// The machine controller of a cluster.
 #[derive(Debug)]
 pub(crate) struct MachineController {
-    /// The time after which the machine of a node that is not Ready is replaced.
-    timeout: Duration,
-    /// The time that a machine takes to join as a node.
-    boot_time: Duration,
-    is_running: bool,
+    pub(crate) is_running: bool,
     /// The number of machines created so far, from which nodes are named.
     machines_created: usize,
     /// The replacement that has not joined yet. There is one at a time.
@@ -49,18 +51,12 @@ pub(crate) enum MachineAction {
 }
 
 impl MachineController {
-    pub(crate) fn new(timeout: Duration, boot_time: Duration, machines_created: usize) -> Self {
+    pub(crate) fn new(machines_created: usize) -> Self {
         Self {
-            timeout,
-            boot_time,
             is_running: true,
             machines_created,
             pending: None,
         }
-    }
-
-    pub(crate) fn set_running(&mut self, is_running: bool) {
-        self.is_running = is_running;
     }
 
     /// Checks every node. A pending machine boots even while the controller is stopped. `can_join`
@@ -73,7 +69,7 @@ impl MachineController {
         can_join: impl Fn(usize) -> bool,
     ) -> Option<MachineAction> {
         if let Some(new) = self.pending.take() {
-            if now >= new.started.after(self.boot_time) && can_join(new.number) {
+            if now >= new.started.after(BOOT_TIME) && can_join(new.number) {
                 set_phase(seed, cluster, &new.name, "Running");
                 return Some(MachineAction::Join(new.name, new.number));
             }
@@ -90,7 +86,7 @@ impl MachineController {
         }
         let is_lost = |node: &SimNode| match node.readiness {
             NodeReadiness::Ready => false,
-            NodeReadiness::Unknown(since) => now >= since.after(self.timeout),
+            NodeReadiness::Unknown(since) => now >= since.after(HEALTH_TIMEOUT),
         };
         let index = nodes.iter().position(is_lost)?;
         let node = nodes.get(index)?;
@@ -136,10 +132,6 @@ fn set_phase(seed: &ObjectStore, cluster: &str, node: &str, phase: &str) {
 }
 
 fn delete_machine(seed: &ObjectStore, cluster: &str, node: &str) {
-    let _ = seed.delete(
-        &MACHINES,
-        cluster,
-        &format!("machine-{node}"),
-        &DeleteOptions::immediate(),
-    );
+    let (name, options) = (format!("machine-{node}"), DeleteOptions::immediate());
+    let _ = seed.delete(&MACHINES, cluster, &name, &options);
 }

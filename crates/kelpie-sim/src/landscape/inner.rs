@@ -111,10 +111,8 @@ impl LandscapeInner {
         let server = match id {
             ServerId::Seed => super::SEED.into(),
             ServerId::Shoot(number) => {
-                let cluster = state.clusters.get(number);
-                cluster
-                    .map(|cluster| Arc::clone(&cluster.name))
-                    .unwrap_or_default()
+                let name = state.clusters.get(number).map(|cluster| &cluster.name);
+                name.cloned().unwrap_or_default()
             }
         };
         let kind = SimEventKind::Request {
@@ -183,27 +181,23 @@ impl LandscapeInner {
     /// stalled.
     pub(super) async fn connect(&self, host: &str, port: u16) -> io::Result<SimServer> {
         loop {
-            let (is_open, is_responsive, server) = {
+            let (is_down, is_stalled, server) = {
                 let state = self.state();
-                match state.cluster_at(host, port) {
-                    _ if host == super::SEED => {
-                        let (is_open, is_responsive) = state.seed_connectivity();
-                        (is_open, is_responsive, self.seed.clone())
-                    }
-                    Some(number) => {
-                        let cluster = state.clusters.get(number);
-                        let cluster = cluster.ok_or(io::ErrorKind::HostUnreachable)?;
-                        let (is_open, is_responsive) =
-                            (!cluster.is_down(), !cluster.faults.is_stalled());
-                        (is_open, is_responsive, cluster.server.clone())
-                    }
-                    None => return Err(io::ErrorKind::HostUnreachable.into()),
+                if host == super::SEED {
+                    let faults = &state.faults;
+                    (faults.is_down(), faults.is_stalled(), self.seed.clone())
+                } else {
+                    let number = state.cluster_at(host, port);
+                    let cluster = number.and_then(|number| state.clusters.get(number));
+                    let cluster = cluster.ok_or(io::ErrorKind::HostUnreachable)?;
+                    let is_stalled = cluster.faults.is_stalled();
+                    (cluster.is_down(), is_stalled, cluster.server.clone())
                 }
             };
-            if !is_open {
+            if is_down {
                 return Err(io::ErrorKind::ConnectionRefused.into());
             }
-            if is_responsive {
+            if !is_stalled {
                 return Ok(server);
             }
             sleep(STALL_POLL_INTERVAL).await;

@@ -1,10 +1,8 @@
-//! The size and timings of a landscape.
-
-use std::time::Duration;
+//! The size of a landscape.
 
 use kelpie_config::scenario::{ClusterSelection, NodeSelection};
 
-/// The size and timings of a landscape. The defaults are those of Gardener.
+/// The size of a landscape. Its timings are Gardener's; the actors define them.
 #[derive(Clone, Debug, PartialEq)]
 pub struct LandscapePlan {
     /// The seed of all random numbers.
@@ -13,26 +11,6 @@ pub struct LandscapePlan {
     pub clusters: usize,
     /// The number of nodes of each cluster.
     pub nodes: usize,
-    /// The number of zones over which the nodes are spread.
-    pub zones: usize,
-    /// The number of pods on each node, used to count evicted pods.
-    pub pods_per_node: u64,
-    /// G: the time without a sign of life after which a node turns Unknown.
-    pub grace: Duration,
-    /// P: the interval at which a kubelet renews its lease.
-    pub renew_interval: Duration,
-    /// The average latency of a request.
-    pub latency: Duration,
-    /// The time between scaling a controller up and its pod's start.
-    pub pod_start: Duration,
-    /// The time between scaling a controller down and its pod's end.
-    pub pod_stop: Duration,
-    /// The time after which pods are evicted from an unreachable node.
-    pub eviction_timeout: Duration,
-    /// The time after which the machine of a node that is not Ready is replaced.
-    pub machine_health_timeout: Duration,
-    /// The time that a new machine takes to join as a node.
-    pub machine_boot_time: Duration,
     /// The replica counts of [`LandscapePlan::CONTROLLERS`].
     pub replicas: [u32; 3],
 }
@@ -40,6 +18,9 @@ pub struct LandscapePlan {
 impl LandscapePlan {
     /// The control plane's Deployments that the shipped configuration fences.
     pub const CONTROLLERS: [&str; 3] = kelpie_config::scenario::CONTROLLERS;
+
+    /// The number of zones over which the nodes of a cluster are spread.
+    pub const ZONES: usize = 3;
 
     /// The name of the Secret with the kubeconfig.
     pub const SECRET: &str = "shoot-access-dependency-watchdog-probe";
@@ -56,11 +37,6 @@ impl LandscapePlan {
     /// Returns the name of the cluster with this number.
     pub fn cluster_name(&self, number: usize) -> String {
         format!("shoot--sim--c{number:04}")
-    }
-
-    /// Returns the zone of the node with this number.
-    pub(crate) fn zone(&self, number: usize) -> usize {
-        number % self.zones.max(1)
     }
 
     /// Returns the numbers of the selected clusters.
@@ -80,7 +56,7 @@ impl LandscapePlan {
         match nodes {
             NodeSelection::All => true,
             NodeSelection::Share(share) => number < rounded_share(share, self.nodes),
-            NodeSelection::Zone(zone) => self.zone(number) == zone,
+            NodeSelection::Zone(zone) => number % Self::ZONES == zone,
         }
     }
 }
@@ -91,16 +67,6 @@ impl Default for LandscapePlan {
             rng_seed: 0,
             clusters: 12,
             nodes: 5,
-            zones: 3,
-            pods_per_node: 20,
-            grace: Duration::from_secs(40),
-            renew_interval: Duration::from_secs(10),
-            latency: Duration::from_millis(5),
-            pod_start: Duration::from_secs(5),
-            pod_stop: Duration::from_secs(2),
-            eviction_timeout: Duration::from_mins(5),
-            machine_health_timeout: Duration::from_mins(10),
-            machine_boot_time: Duration::from_mins(3),
             replicas: [1; 3],
         }
     }

@@ -17,13 +17,6 @@ pub(super) struct FaultTimeline {
     active: BTreeMap<usize, Incident>,
 }
 
-/// A fault that begins or ends now, with its number.
-#[derive(Debug)]
-pub(super) enum TimelineEntry {
-    Begin(usize, Incident),
-    End(usize, Incident),
-}
-
 impl FaultTimeline {
     /// Schedules an incident, relative to `now`.
     pub(super) fn add(&mut self, incident: &Incident, now: Time) {
@@ -43,8 +36,8 @@ impl FaultTimeline {
         self.pending.first().map(|(at, ..)| *at)
     }
 
-    /// Returns the next change that is due by `now`.
-    pub(super) fn pop_due(&mut self, now: Time) -> Option<TimelineEntry> {
+    /// Returns the next change that is due by `now`: whether a fault begins or ends, and its number.
+    pub(super) fn pop_due(&mut self, now: Time) -> Option<(bool, usize, Incident)> {
         let (at, begins, number) = *self.pending.first()?;
         if at > now {
             return None;
@@ -53,12 +46,10 @@ impl FaultTimeline {
         let incident = self.incidents.get(number)?.clone();
         if !begins {
             self.active.remove(&number);
-            return Some(TimelineEntry::End(number, incident));
-        }
-        if !incident.fault.is_instant() {
+        } else if !incident.fault.is_instant() {
             self.active.insert(number, incident.clone());
         }
-        Some(TimelineEntry::Begin(number, incident))
+        Some((begins, number, incident))
     }
 
     /// Returns descriptions of the faults that are active in a cluster.

@@ -106,28 +106,20 @@ pub enum ResponseDelivery {
 }
 
 impl FaultInjection {
-    /// Rejects the request with an error.
-    pub fn reject(error: StatusError) -> Self {
-        Self {
-            action: InjectedAction::Reject(error),
-            ..Self::default()
-        }
-    }
-
     /// Skips the request and resets the connection.
     pub fn reset() -> Self {
-        Self {
-            action: InjectedAction::Skip,
-            delivery: ResponseDelivery::Reset,
-            ..Self::default()
-        }
+        Self::skip(ResponseDelivery::Reset)
     }
 
     /// Skips the request and never responds.
     pub fn hang() -> Self {
+        Self::skip(ResponseDelivery::Withheld)
+    }
+
+    fn skip(delivery: ResponseDelivery) -> Self {
         Self {
             action: InjectedAction::Skip,
-            delivery: ResponseDelivery::Withheld,
+            delivery,
             ..Self::default()
         }
     }

@@ -18,7 +18,7 @@ use super::{RequestInfo, ServerRequest, ServerResult, SimServer, lists, objects,
 use crate::clock::SimClock;
 use crate::kind::ResourceKind;
 use crate::status_error::{StatusError, StatusReason};
-use crate::store::{ObjectWatch, StoredEvent, StoredObject, WatchStart};
+use crate::store::{ObjectWatch, StoredEvent, StoredObject};
 use kelpie_runtime::watch::{Receiver, Sender};
 
 /// The longest duration of a watch, which is also the default.
@@ -90,19 +90,14 @@ impl SimServer {
         let selector = lists::selector(request, path)?;
         let version = lists::version(request)?;
         let initial_events_end_pending = wants_initial_events(request)?;
-        let start = match version {
-            Some(version) if version > 0 && !initial_events_end_pending => {
-                WatchStart::After(version)
-            }
-            _ => WatchStart::Existing,
-        };
+        let from = version.filter(|version| *version > 0 && !initial_events_end_pending);
         let now = Instant::now();
         let requested = request.query.duration_seconds("timeoutSeconds");
         let timeout = requested.unwrap_or(MAX_DURATION).min(MAX_DURATION);
         let deadline = now + timeout;
         let bookmarks = request.query.flag("allowWatchBookmarks");
         let stream = WatchStream {
-            watch: ObjectWatch::new(self.store.clone(), Arc::clone(&kind), selector, start),
+            watch: ObjectWatch::new(self.store.clone(), Arc::clone(&kind), selector, from),
             kind,
             format,
             clock: self.store.clock(),

@@ -27,7 +27,7 @@ impl Subject for FaultyWeeder {
     const LEASE: &'static str = "none";
     const FAULT_INTERVAL: Duration = Duration::MAX;
 
-    fn random_fault(_: &LandscapePlan, _: &mut Rng) -> Fault {
+    fn random_fault(_: &mut Rng) -> Fault {
         Fault::WatchDrop
     }
 

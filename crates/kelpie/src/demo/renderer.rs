@@ -10,7 +10,6 @@ use anstyle::Style;
 use kelpie_sim::ClusterSnapshot;
 
 use super::setup::DemoSetup;
-use super::simulation::Simulation;
 use super::timeline::{ScenarioTime, Timeline, TimelineLine};
 use super::{cluster_table, terminal};
 
@@ -38,9 +37,9 @@ pub(super) enum Renderer {
 
 /// The state to draw.
 pub(super) struct DemoFrame<'a> {
-    elapsed: Duration,
-    timeline: &'a Timeline,
-    clusters: &'a [ClusterSnapshot],
+    pub(super) elapsed: Duration,
+    pub(super) timeline: &'a Timeline,
+    pub(super) clusters: &'a [ClusterSnapshot],
 }
 
 /// The content of the terminal.
@@ -111,20 +110,6 @@ impl Renderer {
         match self {
             Self::Silent | Self::Lines => Ok(()),
             Self::Live(display) => terminal::write(&display.draw(frame)),
-        }
-    }
-}
-
-impl<'a> DemoFrame<'a> {
-    pub(super) fn new(
-        simulation: &Simulation,
-        timeline: &'a Timeline,
-        clusters: &'a [ClusterSnapshot],
-    ) -> Self {
-        Self {
-            elapsed: simulation.elapsed(),
-            timeline,
-            clusters,
         }
     }
 }

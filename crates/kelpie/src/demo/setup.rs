@@ -34,12 +34,12 @@ impl DemoSetup {
             }
             if let Fault::Partition(NodeSelection::Zone(zone))
             | Fault::NodeClock(NodeSelection::Zone(zone), _) = incident.fault
-                && zone >= plan.zones
+                && zone >= LandscapePlan::ZONES
             {
                 bail!(
                     "incident `{incident}`: there is no zone {zone}; the {} zones are numbered \
                      from 0",
-                    plan.zones
+                    LandscapePlan::ZONES
                 );
             }
         }

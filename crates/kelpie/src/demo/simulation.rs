@@ -4,7 +4,6 @@ use std::sync::mpsc::{Receiver, channel};
 use std::time::Duration;
 
 use anyhow::{Context, Result};
-use axum::Router;
 use kelpie_core::Time;
 use kelpie_kube::SystemClock;
 use kelpie_sim::{ClusterSnapshot, Damage, Landscape, SimClock, SimEvent, SimEventKind};
@@ -37,11 +36,12 @@ const START_ALIGNMENT: Duration = Duration::from_mins(5);
 pub(super) struct Simulation {
     /// Its time is paused and advances only by the frames that are stepped.
     runtime: Runtime,
-    landscape: Landscape,
-    watchdog: Option<Watchdog>,
+    pub(super) landscape: Landscape,
+    pub(super) watchdog: Option<Watchdog>,
     events: Receiver<SimEvent>,
     length: Duration,
-    elapsed: Duration,
+    /// The virtual time since the start of the scenario.
+    pub(super) elapsed: Duration,
 }
 
 impl Simulation {
@@ -150,23 +150,6 @@ impl Simulation {
         })
     }
 
-    pub(super) fn landscape(&self) -> &Landscape {
-        &self.landscape
-    }
-
-    /// Returns the HTTP routes of the prober and of the weeder, if they run.
-    pub(super) fn watchdog_routes(&self) -> (Option<Router>, Option<Router>) {
-        self.watchdog.as_ref().map_or((None, None), |watchdog| {
-            let (prober, weeder) = watchdog.routes();
-            (prober, Some(weeder))
-        })
-    }
-
-    /// Returns the virtual time since the start of the scenario.
-    pub(super) fn elapsed(&self) -> Duration {
-        self.elapsed
-    }
-
     /// Returns true if the scenario is over and everything is back to normal, or will never be.
     pub(super) fn is_finished(&self) -> bool {
         self.elapsed >= self.length + RECOVERY_LIMIT
@@ -232,7 +215,7 @@ mod tests {
         while !simulation.is_finished() {
             simulation.step().unwrap();
             for event in simulation.take_events() {
-                events.push(format!("{:?} {:?}", simulation.elapsed(), event.kind));
+                events.push(format!("{:?} {:?}", simulation.elapsed, event.kind));
             }
         }
         (events, simulation.damage())

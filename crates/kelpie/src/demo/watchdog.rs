@@ -49,21 +49,27 @@ impl Watchdog {
     /// Applies the commands of the scenario's faults to the prober.
     pub(super) fn apply_commands(&mut self) -> Result<()> {
         for command in self.landscape.take_commands() {
-            match command {
-                ReplicaCommand::Start if self.prober.is_some() => {}
-                ReplicaCommand::Start => self.prober = Some(start_prober(&self.landscape)?),
-                ReplicaCommand::Crash => self.prober.take().into_iter().for_each(SimProcess::crash),
-                ReplicaCommand::Pause => self.prober.iter().for_each(SimProcess::pause),
-                ReplicaCommand::Resume => self.prober.iter().for_each(SimProcess::resume),
+            match (command, &self.prober) {
+                (ReplicaCommand::Start, None) => {
+                    self.prober = Some(start_prober(&self.landscape)?);
+                }
+                (ReplicaCommand::Crash, _) => {
+                    self.prober.take().into_iter().for_each(SimProcess::crash);
+                }
+                (ReplicaCommand::Pause, Some(prober)) => prober.link.pause(),
+                (ReplicaCommand::Resume, Some(prober)) => prober.link.resume(),
+                _ => {}
             }
         }
         Ok(())
     }
 
-    /// Returns the HTTP routes of the prober, if it runs, and of the weeder.
-    pub(super) fn routes(&self) -> (Option<Router>, Router) {
-        let prober = self.prober.as_ref().map(|prober| prober.exposed.clone());
-        (prober, self.weeder.exposed.clone())
+    /// Returns the HTTP routes of the components that run.
+    pub(super) fn routes(&self) -> Vec<(&'static str, Router)> {
+        let prober = self.prober.iter().map(|prober| ("prober", prober));
+        let components = prober.chain([("weeder", &self.weeder)]);
+        let routes = components.map(|(name, component)| (name, component.exposed.clone()));
+        routes.collect()
     }
 }
 
