@@ -2,7 +2,6 @@
 
 use std::fmt;
 use std::io;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
@@ -38,7 +37,6 @@ pub(super) struct LandscapeInner {
     pub(super) wake_driver: Notify,
     state: Mutex<LandscapeState>,
     observer: Mutex<Option<Observer>>,
-    is_observed: AtomicBool,
 }
 
 impl LandscapeInner {
@@ -49,7 +47,6 @@ impl LandscapeInner {
             wake_driver: Notify::new(),
             state: Mutex::new(state),
             observer: Mutex::new(None),
-            is_observed: AtomicBool::new(false),
         }
     }
 
@@ -87,7 +84,6 @@ impl LandscapeInner {
 
     pub(super) fn set_observer(&self, observer: Observer) {
         *self.observer.lock() = Some(observer);
-        self.is_observed.store(true, Ordering::Relaxed);
     }
 
     fn injection(&self, id: ServerId, request: &RequestInfo) -> FaultInjection {
@@ -103,7 +99,7 @@ impl LandscapeInner {
     }
 
     fn record_request(&self, id: ServerId, request: &RequestInfo, status: u16) {
-        if !self.is_observed.load(Ordering::Relaxed) {
+        if self.observer.lock().is_none() {
             return;
         }
         let at = self.clock.now();

@@ -36,7 +36,7 @@ impl FaultTimeline {
         self.pending.first().map(|(at, ..)| *at)
     }
 
-    /// Returns the next change that is due by `now`: whether a fault begins or ends, and its number.
+    /// Returns the next change that is due by `now`: whether a fault begins, and its number.
     pub(super) fn pop_due(&mut self, now: Time) -> Option<(bool, usize, Incident)> {
         let (at, begins, number) = *self.pending.first()?;
         if at > now {

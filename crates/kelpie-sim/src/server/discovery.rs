@@ -193,7 +193,10 @@ fn aggregated_group(
 }
 
 fn aggregated_kind(kind: &ResourceKind) -> Value {
-    let response = |(group, version, kind): (&str, &str, &str)| json!({ "group": group, "version": version, "kind": kind });
+    let response = |of: (&str, &str, &str)| {
+        let (group, version, kind) = of;
+        json!({ "group": group, "version": version, "kind": kind })
+    };
     let mut shown = json!({
         "resource": kind.resource.plural(),
         "responseKind": response(response_kind(kind)),
@@ -202,18 +205,16 @@ fn aggregated_kind(kind: &ResourceKind) -> Value {
         "verbs": kind.verbs(),
     });
     insert_names(&mut shown, kind);
-    let subresources_json: Vec<Value> = subresources(kind)
-        .into_iter()
-        .map(|(name, of)| {
-            json!({
-                "subresource": name,
-                "responseKind": response(of),
-                "verbs": ["get", "patch", "update"],
-            })
+    let own = subresources(kind).into_iter().map(|(name, of)| {
+        json!({
+            "subresource": name,
+            "responseKind": response(of),
+            "verbs": ["get", "patch", "update"],
         })
-        .collect();
-    if !subresources_json.is_empty() {
-        shown["subresources"] = subresources_json.into();
+    });
+    let own: Vec<Value> = own.collect();
+    if !own.is_empty() {
+        shown["subresources"] = own.into();
     }
     shown
 }
