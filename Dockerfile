@@ -1,4 +1,4 @@
-# The kelpie binary and nothing else, for a user without rights.
+# The kelpie binary without its demo and nothing else, for a user without rights.
 #
 #   docker build --tag REGISTRY/kelpie:0.1.0 .
 
@@ -7,7 +7,7 @@ WORKDIR /kelpie
 COPY . .
 RUN --mount=type=cache,target=/usr/local/cargo/registry \
     --mount=type=cache,target=/kelpie/target \
-    cargo build --release --locked --package kelpie && \
+    cargo build --release --locked --package kelpie --no-default-features && \
     install -D target/release/kelpie /image/kelpie && \
     ln --symbolic kelpie /image/dependency-watchdog
 

@@ -12,6 +12,7 @@ mod bench;
 mod coverage;
 mod fuzz;
 mod generate;
+mod image;
 mod instruction_budget;
 mod open_cluster;
 mod packages;

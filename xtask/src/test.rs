@@ -9,7 +9,7 @@ use anyhow::{Result, bail};
 use crate::command::{cargo, run as run_command};
 use crate::instruction_budget::{DECISION, STREAM};
 use crate::stopwatch::{Elapsed, Stopwatch};
-use crate::{generate, packages, retry, tidy, tools};
+use crate::{generate, image, packages, retry, tidy, tools};
 
 /// Run every check: the one test command.
 ///
@@ -40,7 +40,7 @@ struct TestStep {
     check: fn(&TestArgs) -> Result<Note>,
 }
 
-const STEPS: [TestStep; 9] = [
+const STEPS: [TestStep; 10] = [
     step("format", |_| run_cargo(&["fmt", "--all", "--check"])),
     step("clippy", |_| {
         run_cargo(&[
@@ -52,6 +52,7 @@ const STEPS: [TestStep; 9] = [
             "warnings",
         ])
     }),
+    step("image", |_| image::check()),
     step("tidy", |_| tidy::run().map(|()| Note::new())),
     step("gen", |_| generate::check().map(|()| Note::new())),
     step("docs", |_| docs()),

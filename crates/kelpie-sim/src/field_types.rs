@@ -44,37 +44,22 @@ const BUILT_IN: [(&str, FieldType); 3] = [
 ];
 
 /// The checked fields of individual built-in kinds.
-static BY_RESOURCE: [(GroupResource, &[(&str, FieldType)]); 9] = [
-    (
-        LEASES,
-        &[
-            ("/spec/holderIdentity", FieldType::String),
-            ("/spec/leaseDurationSeconds", FieldType::Int32),
-            ("/spec/acquireTime", FieldType::Time),
-            ("/spec/renewTime", FieldType::Time),
-            ("/spec/leaseTransitions", FieldType::Int32),
-        ],
-    ),
-    (NODES, &[("/spec/taints", FieldType::Objects)]),
-    (
-        PODS,
-        &[
-            ("/spec/containers", FieldType::Objects),
-            ("/status/containerStatuses", FieldType::Objects),
-        ],
-    ),
-    (DEPLOYMENTS, &[("/spec/replicas", FieldType::Int32)]),
-    (REPLICA_SETS, &[("/spec/replicas", FieldType::Int32)]),
-    (STATEFUL_SETS, &[("/spec/replicas", FieldType::Int32)]),
-    (ENDPOINT_SLICES, &[("/endpoints", FieldType::Objects)]),
-    (CONFIG_MAPS, &[("/data", FieldType::StringMap)]),
-    (
-        SECRETS,
-        &[
-            ("/data", FieldType::StringMap),
-            ("/stringData", FieldType::StringMap),
-        ],
-    ),
+static BY_RESOURCE: [(GroupResource, &str, FieldType); 15] = [
+    (LEASES, "/spec/holderIdentity", FieldType::String),
+    (LEASES, "/spec/leaseDurationSeconds", FieldType::Int32),
+    (LEASES, "/spec/acquireTime", FieldType::Time),
+    (LEASES, "/spec/renewTime", FieldType::Time),
+    (LEASES, "/spec/leaseTransitions", FieldType::Int32),
+    (NODES, "/spec/taints", FieldType::Objects),
+    (PODS, "/spec/containers", FieldType::Objects),
+    (PODS, "/status/containerStatuses", FieldType::Objects),
+    (DEPLOYMENTS, "/spec/replicas", FieldType::Int32),
+    (REPLICA_SETS, "/spec/replicas", FieldType::Int32),
+    (STATEFUL_SETS, "/spec/replicas", FieldType::Int32),
+    (ENDPOINT_SLICES, "/endpoints", FieldType::Objects),
+    (CONFIG_MAPS, "/data", FieldType::StringMap),
+    (SECRETS, "/data", FieldType::StringMap),
+    (SECRETS, "/stringData", FieldType::StringMap),
 ];
 
 impl FieldType {
@@ -101,12 +86,11 @@ fn all(list: &Value, is_good: impl Fn(&Value) -> bool) -> bool {
 
 /// Returns a message about the first field with the wrong type. A null field counts as absent.
 pub(crate) fn type_error(kind: &ResourceKind, object: &Value) -> Option<String> {
-    let own = BY_RESOURCE
-        .iter()
-        .find(|(resource, _)| *resource == kind.storage);
-    let own = own.map(|(_, fields)| *fields).unwrap_or_default();
-    let built_in = BUILT_IN.iter().filter(|_| !kind.is_custom);
-    let mut fields = COMMON.iter().chain(built_in).chain(own);
+    let own = BY_RESOURCE.iter();
+    let own = own.filter(|(resource, ..)| *resource == kind.storage);
+    let own = own.map(|(_, pointer, expected)| (*pointer, *expected));
+    let built_in = BUILT_IN.into_iter().filter(|_| !kind.is_custom);
+    let mut fields = COMMON.into_iter().chain(built_in).chain(own);
     let (pointer, expected) = fields.find(|(pointer, expected)| {
         let found = object.pointer(pointer).filter(|value| !value.is_null());
         found.is_some_and(|value| !expected.matches(value))

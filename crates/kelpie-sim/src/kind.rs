@@ -77,14 +77,15 @@ pub(crate) type ResourceKinds = BTreeMap<GroupResource, Arc<ResourceKind>>;
 
 /// The built-in kinds, which all stores share.
 pub(crate) static KINDS: LazyLock<Arc<ResourceKinds>> = LazyLock::new(|| {
-    let kinds = BUILT_IN_KINDS.iter().map(|row| {
-        let kind = row.kind();
-        (kind.resource.clone(), Arc::new(kind))
-    });
+    let kinds = BUILT_IN_KINDS
+        .into_iter()
+        .filter_map(ResourceKind::from_row);
+    let kinds = kinds.map(|kind| (kind.resource.clone(), Arc::new(kind)));
     Arc::new(kinds.collect())
 });
 
-const VERBS: [&str; 8] = [
+/// The verbs of the API.
+pub(crate) const VERBS: [&str; 8] = [
     "create",
     "delete",
     "deletecollection",
@@ -95,142 +96,72 @@ const VERBS: [&str; 8] = [
     "watch",
 ];
 
-/// A built-in kind: group, version, kind, plural, short names, and its traits as letters.
-struct KindRow(
-    &'static str,
-    &'static str,
-    &'static str,
-    &'static str,
-    &'static [&'static str],
-    &'static str,
-);
-
+/// The built-in kinds: API version, kind, plural, traits as letters, and short names.
+///
 /// The traits: `N` namespaced; `S` status subresource; `s` status subresource that may be set on
 /// create; `R` scale subresource; `G` tracks the generation; `U` allows unconditional updates; `C`
 /// allows create on update; `D` returns the deleted object; `A` in the category `all`.
-const BUILT_IN_KINDS: [KindRow; 20] = [
-    KindRow("", "v1", "Namespace", "namespaces", &["ns"], "SU"),
-    KindRow("", "v1", "Node", "nodes", &["no"], "sU"),
-    KindRow("", "v1", "Pod", "pods", &["po"], "NSGUDA"),
-    KindRow("", "v1", "Service", "services", &["svc"], "NSUDAC"),
-    KindRow(
-        "",
-        "v1",
-        "ServiceAccount",
-        "serviceaccounts",
-        &["sa"],
-        "NUD",
-    ),
-    KindRow("", "v1", "Endpoints", "endpoints", &["ep"], "NUC"),
-    KindRow("", "v1", "Secret", "secrets", &[], "NU"),
-    KindRow("", "v1", "ConfigMap", "configmaps", &["cm"], "NU"),
-    KindRow("", "v1", "Event", "events", &["ev"], "NUC"),
-    KindRow("events.k8s.io", "v1", "Event", "events", &["ev"], "NUC"),
-    KindRow(
-        "discovery.k8s.io",
-        "v1",
-        "EndpointSlice",
-        "endpointslices",
-        &[],
-        "NGUC",
-    ),
-    KindRow("coordination.k8s.io", "v1", "Lease", "leases", &[], "NC"),
-    KindRow(
-        "apps",
-        "v1",
-        "Deployment",
-        "deployments",
-        &["deploy"],
-        "NSRGUA",
-    ),
-    KindRow("apps", "v1", "ReplicaSet", "replicasets", &["rs"], "NSRGUA"),
-    KindRow(
-        "apps",
-        "v1",
-        "StatefulSet",
-        "statefulsets",
-        &["sts"],
-        "NSRGUA",
-    ),
-    KindRow("apps", "v1", "DaemonSet", "daemonsets", &["ds"], "NSGUA"),
-    KindRow(
-        "rbac.authorization.k8s.io",
-        "v1",
-        "ClusterRole",
-        "clusterroles",
-        &[],
-        "U",
-    ),
-    KindRow(
-        "rbac.authorization.k8s.io",
-        "v1",
-        "ClusterRoleBinding",
-        "clusterrolebindings",
-        &[],
-        "U",
-    ),
-    KindRow(
-        "policy",
-        "v1",
-        "PodDisruptionBudget",
-        "poddisruptionbudgets",
-        &["pdb"],
-        "NSG",
-    ),
-    KindRow(
-        "apiextensions.k8s.io",
-        "v1",
-        "CustomResourceDefinition",
-        "customresourcedefinitions",
-        &["crd", "crds"],
-        "SG",
-    ),
+const BUILT_IN_KINDS: [&str; 20] = [
+    "v1 Namespace namespaces SU ns",
+    "v1 Node nodes sU no",
+    "v1 Pod pods NSGUDA po",
+    "v1 Service services NSUDAC svc",
+    "v1 ServiceAccount serviceaccounts NUD sa",
+    "v1 Endpoints endpoints NUC ep",
+    "v1 Secret secrets NU",
+    "v1 ConfigMap configmaps NU cm",
+    "v1 Event events NUC ev",
+    "events.k8s.io/v1 Event events NUC ev",
+    "discovery.k8s.io/v1 EndpointSlice endpointslices NGUC",
+    "coordination.k8s.io/v1 Lease leases NC",
+    "apps/v1 Deployment deployments NSRGUA deploy",
+    "apps/v1 ReplicaSet replicasets NSRGUA rs",
+    "apps/v1 StatefulSet statefulsets NSRGUA sts",
+    "apps/v1 DaemonSet daemonsets NSGUA ds",
+    "rbac.authorization.k8s.io/v1 ClusterRole clusterroles U",
+    "rbac.authorization.k8s.io/v1 ClusterRoleBinding clusterrolebindings U",
+    "policy/v1 PodDisruptionBudget poddisruptionbudgets NSG pdb",
+    "apiextensions.k8s.io/v1 CustomResourceDefinition customresourcedefinitions SG crd crds",
 ];
 
-impl KindRow {
-    fn kind(&self) -> ResourceKind {
-        let Self(group, version, kind, plural, short, traits) = *self;
+impl ResourceKind {
+    /// Builds a built-in kind from its row in the table.
+    fn from_row(row: &'static str) -> Option<Self> {
+        let mut columns = row.split(' ');
+        let api_version = columns.next()?;
+        let (group, version) = api_version.split_once('/').unwrap_or(("", api_version));
+        let (kind, plural, traits) = (columns.next()?, columns.next()?, columns.next()?);
         let has = |letter| traits.contains(letter);
         let resource = GroupResource::from_static(group, plural);
-        let scale = ScalePaths {
-            spec_replicas: "/spec/replicas".into(),
-            status_replicas: "/status/replicas".into(),
-            label_selector: None,
-        };
-        ResourceKind {
-            storage: if plural == EVENTS.plural() {
-                EVENTS
-            } else {
-                resource.clone()
-            },
+        let is_event = plural == EVENTS.plural();
+        Some(Self {
+            storage: if is_event { EVENTS } else { resource.clone() },
             resource,
             version: version.into(),
             name: kind.into(),
             singular: kind.to_lowercase(),
-            short_names: short.iter().map(ToString::to_string).collect(),
-            categories: if has('A') {
-                vec!["all".into()]
-            } else {
-                Vec::new()
-            },
+            short_names: columns.map(str::to_owned).collect(),
+            categories: has('A').then(|| "all".to_owned()).into_iter().collect(),
             is_namespaced: has('N'),
             status: match (has('S'), has('s')) {
                 (true, _) => StatusMode::Subresource,
                 (_, true) => StatusMode::SubresourceAfterCreate,
                 _ => StatusMode::Field,
             },
-            scale: has('R').then_some(scale),
+            scale: has('R').then(|| ScalePaths {
+                spec_replicas: "/spec/replicas".into(),
+                status_replicas: "/status/replicas".into(),
+                label_selector: None,
+            }),
             tracks_generation: has('G'),
             allows_unconditional_update: has('U'),
             allows_create_on_update: has('C'),
             returns_deleted_object: has('D'),
             is_custom: false,
             columns: Vec::new(),
-        }
+        })
     }
-}
 
-impl ResourceKind {
     /// Returns `v1` or `apps/v1`.
     pub(crate) fn api_version(&self) -> String {
         match self.resource.group() {
@@ -262,20 +193,12 @@ impl ResourceKind {
         }
     }
 
-    /// Builds the kind of a CRD. Returns `None` if the definition is
-    /// incomplete.
+    /// Builds the kind of a CRD. Returns `None` if the definition is incomplete.
     pub(crate) fn from_crd(definition: &Value) -> Option<Self> {
         let spec = &definition["spec"];
         let names = &spec["names"];
         let text = |value: &Value| Some(value.as_str()?.to_owned());
-        let texts = |value: &Value| -> Vec<String> {
-            value
-                .as_array()
-                .into_iter()
-                .flatten()
-                .filter_map(text)
-                .collect()
-        };
+        let texts = |value: &Value| items(value).filter_map(text).collect();
         let versions = spec["versions"].as_array()?;
         let version = versions.iter().find(|version| version["storage"] == true)?;
         let subresources = &version["subresources"];
@@ -328,11 +251,11 @@ impl PrinterColumn {
                 priority: column["priority"].as_i64().unwrap_or(0),
             })
         };
-        columns
-            .as_array()
-            .into_iter()
-            .flatten()
-            .filter_map(column)
-            .collect()
+        items(columns).filter_map(column).collect()
     }
+}
+
+/// Returns the items of a list; none if it is no list.
+fn items(list: &Value) -> impl Iterator<Item = &Value> {
+    list.as_array().into_iter().flatten()
 }

@@ -5,12 +5,10 @@
 //! the simulated controllers call it directly. [`resource`] names the kinds of objects, an
 //! [`ObjectSelector`] picks some of them, and a [`StatusError`] is the error response of a failed
 //! request. A [`server`] adds HTTP, over TLS or any stream. A [`Landscape`] is a seed with its
-//! clusters and controllers, and a [`scenario`] schedules faults in it; [`chaos`] generates both at
-//! random, for tests. Time comes from a [`SimClock`] and randomness from an RNG seed: the same
-//! calls produce the same bytes.
+//! clusters and controllers, and a [`scenario`] schedules faults in it. Time comes from a
+//! [`SimClock`] and randomness from an RNG seed: the same calls produce the same bytes.
 
 mod actor;
-pub mod chaos;
 mod clock;
 mod fault;
 mod field;

@@ -80,6 +80,18 @@ impl StatusError {
         }
     }
 
+    /// Creates an error with details, a JSON object that may be empty.
+    pub(crate) fn with_details(
+        reason: StatusReason,
+        message: impl Into<String>,
+        details: &Value,
+    ) -> Self {
+        Self {
+            details: details.as_object().cloned(),
+            ..Self::new(reason, message)
+        }
+    }
+
     /// The object `name` of `resource` does not exist.
     pub fn not_found(resource: &GroupResource, name: &str) -> Self {
         let message = format!("{resource} \"{name}\" not found");
@@ -142,6 +154,13 @@ impl StatusError {
         error
     }
 
+    /// The name of an object differs from the one in the URL.
+    pub(crate) fn other_name(given: &str, name: &str) -> Self {
+        Self::bad_request(format!(
+            "the name of the object ({given}) does not match the name on the URL ({name})"
+        ))
+    }
+
     /// A replica count is below zero.
     pub(crate) fn negative_replicas(
         kind: &ResourceKind,
@@ -167,14 +186,17 @@ impl StatusError {
         resource: &GroupResource,
         name: &str,
     ) -> Self {
-        let mut details = Map::new();
-        insert(&mut details, "name", name);
-        insert(&mut details, "group", resource.group());
-        insert(&mut details, "kind", resource.plural());
+        let details = [
+            ("name", name),
+            ("group", resource.group()),
+            ("kind", resource.plural()),
+        ];
+        // The API server omits empty fields.
+        let details = details.into_iter().filter(|(_, value)| !value.is_empty());
+        let details = details.map(|(field, value)| (field.to_owned(), value.into()));
         Self {
-            reason,
-            message,
-            details: Some(details),
+            details: Some(details.collect()),
+            ..Self::new(reason, message)
         }
     }
 
@@ -195,12 +217,5 @@ impl StatusError {
             status["details"] = Value::Object(details.clone());
         }
         status
-    }
-}
-
-/// Inserts a value unless it is empty, as the API server does.
-fn insert(details: &mut Map<String, Value>, key: &str, value: &str) {
-    if !value.is_empty() {
-        details.insert(key.into(), value.into());
     }
 }

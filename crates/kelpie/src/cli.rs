@@ -13,6 +13,7 @@ use crate::check::Check;
 use crate::check_config::CheckConfig;
 use crate::completions::Completions;
 use crate::crd::Crd;
+#[cfg(feature = "demo")]
 use crate::demo::Demo;
 use crate::etcd::Etcd;
 use crate::exit::ExitStatus;
@@ -60,13 +61,20 @@ Exit codes:
 If started under the name dependency-watchdog, unknown keys in configuration files are warnings
 instead of errors.";
 
+/// Returns the examples and exit codes, without those of the demo if it is left out.
+fn after_help() -> String {
+    let lines = AFTER_HELP.lines();
+    let lines = lines.filter(|line| cfg!(feature = "demo") || !line.contains("demo"));
+    lines.collect::<Vec<_>>().join("\n")
+}
+
 /// The watchdog for Kubernetes control planes
 #[derive(Parser)]
 #[command(
     name = "kelpie",
     version,
     long_about = LONG_ABOUT,
-    after_long_help = AFTER_HELP,
+    after_long_help = after_help(),
     arg_required_else_help = true
 )]
 pub(crate) struct Cli {
@@ -76,6 +84,7 @@ pub(crate) struct Cli {
 
 #[derive(Subcommand)]
 enum KelpieCommand {
+    #[cfg(feature = "demo")]
     Demo(Demo),
     Prober(Box<Prober>),
     Weeder(Box<Weeder>),
@@ -138,6 +147,7 @@ pub(crate) fn run(arguments: Vec<OsString>) -> Result<ExitStatus> {
         arguments
     };
     match Cli::try_parse_from(arguments)?.command {
+        #[cfg(feature = "demo")]
         KelpieCommand::Demo(command) => command.run(),
         KelpieCommand::Prober(command) => command.run(invocation),
         KelpieCommand::Weeder(command) => command.run(invocation),

@@ -1,9 +1,8 @@
-//! Loads the configuration of a component, and scenarios of the demo.
+//! Loads the configuration of a component.
 
 use std::path::Path;
 
 use anyhow::{Context, Result, bail};
-use kelpie_config::scenario::Scenario;
 use kelpie_config::{ConfigError, Parsed, ProberConfig, Strictness, WeederConfig, prober, weeder};
 use tracing::warn;
 
@@ -13,7 +12,6 @@ use crate::{problems, terminal};
 
 /// The configuration that Gardener deploys.
 pub(crate) const GARDENER_PROBER: &str = include_str!("../../../docs/examples/prober.yaml");
-pub(crate) const GARDENER_WEEDER: &str = include_str!("../../../docs/examples/weeder.yaml");
 
 type Parse<T> = fn(&[u8], Strictness) -> Result<Parsed<T>, ConfigError>;
 
@@ -24,24 +22,17 @@ pub(crate) fn prober(file: &Path, invocation: Invocation) -> Result<ProberConfig
 
 /// Returns Gardener's configuration of the prober.
 pub(crate) fn gardener_prober(invocation: Invocation) -> Result<ProberConfig> {
-    built_in(GARDENER_PROBER, invocation, prober::parse)
+    built_in(prober::parse(
+        GARDENER_PROBER.as_bytes(),
+        invocation.strictness(),
+    ))
 }
 
-/// Returns Gardener's configuration of the weeder.
-pub(crate) fn gardener_weeder(invocation: Invocation) -> Result<WeederConfig> {
-    built_in(GARDENER_WEEDER, invocation, weeder::parse)
-}
-
-fn built_in<T>(file: &str, invocation: Invocation, parse: Parse<T>) -> Result<T> {
-    match parse(file.as_bytes(), invocation.strictness()) {
+pub(crate) fn built_in<T>(parsed: Result<Parsed<T>, ConfigError>) -> Result<T> {
+    match parsed {
         Ok(parsed) => Ok(parsed.value),
         Err(_) => bail!("the built-in configuration is invalid"),
     }
-}
-
-/// Loads a scenario of the demo. Its problems are printed.
-pub(crate) fn scenario(file: &Path) -> Result<Scenario> {
-    load(file, Invocation::Kelpie, |bytes, _| Scenario::parse(bytes))
 }
 
 /// Loads the weeder's file. Its problems are printed.
@@ -49,7 +40,7 @@ pub(crate) fn weeder(file: &Path, invocation: Invocation) -> Result<WeederConfig
     load(file, invocation, weeder::parse)
 }
 
-fn load<T>(file: &Path, invocation: Invocation, parse: Parse<T>) -> Result<T> {
+pub(crate) fn load<T>(file: &Path, invocation: Invocation, parse: Parse<T>) -> Result<T> {
     let input = InputFile::new(file);
     let name = input.name();
     match parse(&input.read()?, invocation.strictness()) {

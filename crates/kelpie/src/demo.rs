@@ -16,6 +16,7 @@ mod renderer;
 mod report;
 mod setup;
 mod simulation;
+mod terminal;
 mod timeline;
 mod watchdog;
 
@@ -34,7 +35,6 @@ use self::simulation::Simulation;
 use self::timeline::{ActionCounts, Timeline};
 use crate::exit::ExitStatus;
 use crate::output_format::OutputFormat;
-use crate::terminal;
 
 /// See Kelpie at work for a minute, on simulated clusters; needs no cluster and no network
 ///
@@ -140,7 +140,7 @@ impl Demo {
             OutputFormat::Text => report.text(),
             OutputFormat::Json => report.json()?,
         };
-        terminal::stdout_streaming(&text).context("cannot write the report")?;
+        terminal::write(&text).context("cannot write the report")?;
         if self.keep {
             with_kelpie.catch_up(interrupt.token())?;
             keep_running::keep_running(&with_kelpie, interrupt.token())?;
@@ -187,9 +187,13 @@ impl Demo {
             simulation.step()?;
             let clusters = simulation.clusters();
             let events = simulation.take_events();
-            let lines = timeline.update(simulation.elapsed(), &events, &clusters);
+            let lines = timeline.update(simulation.elapsed, &events, &clusters);
             playback.advance(simulation::FRAME, frame_speed(&simulation, &timeline));
-            let frame = DemoFrame::new(&simulation, &timeline, &clusters);
+            let frame = DemoFrame {
+                elapsed: simulation.elapsed,
+                timeline: &timeline,
+                clusters: &clusters,
+            };
             renderer
                 .render(&frame, lines, playback.due())
                 .context("cannot write the output")?;
@@ -198,11 +202,13 @@ impl Demo {
             }
         }
         let clusters = simulation.clusters();
-        renderer
-            .finish(&DemoFrame::new(&simulation, &timeline, &clusters))
-            .context("cannot write the output")?;
-        let actions = timeline.actions();
-        Ok(Some((simulation, actions)))
+        let frame = DemoFrame {
+            elapsed: simulation.elapsed,
+            timeline: &timeline,
+            clusters: &clusters,
+        };
+        renderer.finish(&frame).context("cannot write the output")?;
+        Ok(Some((simulation, timeline.actions)))
     }
 }
 

@@ -16,7 +16,8 @@ pub(crate) enum ExitStatus {
     Failure,
     /// The request was refused, and the reason has been printed.
     Refused,
-    /// The user interrupted the command.
+    /// The user interrupted the demo.
+    #[cfg(feature = "demo")]
     Interrupted,
 }
 
@@ -34,6 +35,7 @@ pub(crate) fn code(result: Result<ExitStatus>) -> ExitCode {
         Ok(ExitStatus::Failure) => ExitCode::FAILURE,
         Ok(ExitStatus::Refused) => ExitCode::from(3),
         // The exit code that shells use for a program ended by Ctrl-C.
+        #[cfg(feature = "demo")]
         Ok(ExitStatus::Interrupted) => ExitCode::from(130),
         Err(error) => match error.downcast::<clap::Error>() {
             Ok(usage) => {

@@ -12,6 +12,7 @@ mod completions;
 mod component;
 mod config_file;
 mod crd;
+#[cfg(feature = "demo")]
 mod demo;
 mod etcd;
 mod exit;

@@ -7,7 +7,7 @@ use super::manifest::{CrateManifest, Dependency, DependencyKind};
 const UNRESTRICTED: [&str; 3] = ["kelpie", "kelpie-e2e", "xtask"];
 
 /// Crates that are not part of the product, which must build without them.
-const NON_PRODUCT: [&str; 2] = ["kelpie-e2e", "xtask"];
+const NON_PRODUCT: [&str; 3] = ["kelpie-e2e", CHAOS, "xtask"];
 
 const COMPONENTS: [&str; 6] = [
     "kelpie-addon",
@@ -29,6 +29,8 @@ const RUNTIME: &str = "kelpie-runtime";
 /// Crates that all others may depend on.
 const BASE: [&str; 3] = [CORE, NET, RUNTIME];
 const SIMULATOR: &str = "kelpie-sim";
+/// Random faults for the tests of components.
+const CHAOS: &str = "kelpie-chaos";
 
 /// The first words of client libraries' names, with the crate that may depend on them. The
 /// end-to-end tests may too.
@@ -65,7 +67,7 @@ fn is_known(name: &str) -> bool {
         || known(&COMPONENTS)
         || known(&SHARED)
         || known(&BASE)
-        || name == SIMULATOR
+        || [SIMULATOR, CHAOS].contains(&name)
 }
 
 fn wrong_direction(from: &str, dependency: &Dependency<'_>) -> Option<String> {
@@ -73,17 +75,20 @@ fn wrong_direction(from: &str, dependency: &Dependency<'_>) -> Option<String> {
     if !is_known(to) {
         return None;
     }
+    // The tests of a component run it against the simulated landscape.
+    let is_component_test = COMPONENTS.contains(&from) && dependency.kind == DependencyKind::Dev;
     let allowed = if NON_PRODUCT.contains(&to) {
-        NON_PRODUCT.contains(&from)
+        UNRESTRICTED.contains(&from) && NON_PRODUCT.contains(&from)
+            || to == CHAOS && is_component_test
     } else if UNRESTRICTED.contains(&from) {
         true
     } else if COMPONENTS.contains(&from) {
-        // The tests of a component run it against the simulated landscape.
-        let is_simulator_test = to == SIMULATOR && dependency.kind == DependencyKind::Dev;
-        BASE.contains(&to) || SHARED.contains(&to) || is_simulator_test
+        BASE.contains(&to) || SHARED.contains(&to) || to == SIMULATOR && is_component_test
     } else if from == SIMULATOR {
         // Scenario files are parsed like all other configuration files.
         BASE.contains(&to) || to == "kelpie-config"
+    } else if from == CHAOS {
+        [CORE, SIMULATOR].contains(&to)
     } else if SHARED.contains(&from) {
         BASE.contains(&to)
     } else {
@@ -92,7 +97,7 @@ fn wrong_direction(from: &str, dependency: &Dependency<'_>) -> Option<String> {
     (!allowed).then(|| {
         format!(
             "{from} must not depend on {to}: dependencies go kelpie -> components -> kube, health, \
-             config -> core, net, bell; move the shared code inwards"
+             config -> core, net, runtime; move the shared code inwards"
         )
     })
 }
@@ -134,6 +139,8 @@ mod tests {
             ("kelpie-prober", "dependencies", "kelpie-kube"),
             ("kelpie-prober", "dependencies", "kelpie-core"),
             ("kelpie-prober", "dev-dependencies", "kelpie-sim"),
+            ("kelpie-prober", "dev-dependencies", "kelpie-chaos"),
+            ("kelpie-chaos", "dependencies", "kelpie-sim"),
             ("kelpie-config", "dependencies", "kelpie-core"),
             ("kelpie-sim", "dependencies", "kelpie-core"),
             ("kelpie-kube", "dependencies", "kube"),
@@ -158,6 +165,9 @@ mod tests {
             ("kelpie-prober", "dependencies", "kelpie-weeder"),
             ("kelpie-prober", "dependencies", "kelpie-sim"),
             ("kelpie-sim", "dependencies", "kelpie-prober"),
+            ("kelpie-sim", "dev-dependencies", "kelpie-chaos"),
+            ("kelpie-prober", "dependencies", "kelpie-chaos"),
+            ("kelpie", "dev-dependencies", "kelpie-chaos"),
             ("kelpie-prober", "dependencies", "kelpie"),
             ("kelpie", "dev-dependencies", "xtask"),
             ("kelpie-prober", "dependencies", "kube"),

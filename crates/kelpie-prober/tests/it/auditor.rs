@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::time::Duration;
 
+use kelpie_chaos::AuditContext;
 use kelpie_core::{Fraction, Time};
-use kelpie_sim::chaos::{self, AuditContext};
 use kelpie_sim::resource::DEPLOYMENTS;
 use kelpie_sim::scenario::{Fault, Incident, NodeSelection};
 use kelpie_sim::{LandscapePlan, ObjectSelector, ObjectWatch, SimEvent, SimEventKind, StoreEvent};
@@ -96,7 +96,7 @@ pub(crate) struct Auditor {
     counts: AuditCounts,
 }
 
-impl chaos::Auditor for Auditor {
+impl kelpie_chaos::Auditor for Auditor {
     type Counts = AuditCounts;
 
     fn new(context: AuditContext) -> Self {

@@ -3,7 +3,7 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use kelpie_sim::chaos::{ChaosOutcome, ChaosRun, RunSet};
+use kelpie_chaos::{ChaosOutcome, ChaosRun, RunSet};
 
 use crate::auditor::AuditCounts;
 use crate::subject::Prober;

@@ -6,7 +6,7 @@ use std::time::Duration;
 use axum::body::Bytes;
 use axum::http::Request;
 use fastrand::Rng;
-use kelpie_sim::chaos::{ChaosRun, Subject};
+use kelpie_chaos::{ChaosRun, Subject};
 use kelpie_sim::scenario::{Fault, Incident, NodeSelection, Scenario};
 use kelpie_sim::{Landscape, LandscapePlan, SimProcess};
 use serde_json::{Value, json};
@@ -36,7 +36,7 @@ impl<S: Schedule> Subject for FaultyProber<S> {
     const LEASE: &'static str = LEASE;
     const FAULT_INTERVAL: Duration = Duration::MAX;
 
-    fn random_fault(_: &LandscapePlan, _: &mut Rng) -> Fault {
+    fn random_fault(_: &mut Rng) -> Fault {
         Fault::WatchDrop
     }
 

@@ -1,6 +1,6 @@
 //! Golden fingerprints, which any change that preserves behaviour keeps.
 
-use kelpie_sim::chaos::RunSet;
+use kelpie_chaos::RunSet;
 
 use crate::subject::Prober;
 

@@ -3,8 +3,8 @@
 
 use std::time::Duration;
 
+use kelpie_chaos::{ChaosOutcome, ChaosRun};
 use kelpie_sim::LandscapePlan;
-use kelpie_sim::chaos::{ChaosOutcome, ChaosRun};
 use kelpie_sim::scenario::{Fault, Incident, NodeSelection, Scenario};
 
 use crate::auditor::AuditCounts;

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use fastrand::Rng;
-use kelpie_sim::chaos::Subject;
+use kelpie_chaos::Subject;
 use kelpie_sim::scenario::{Fault, FaultSite, NodeSelection};
 use kelpie_sim::{Landscape, LandscapePlan, SimProcess};
 use prometheus_client::encoding::text::encode;
@@ -21,7 +21,7 @@ impl Subject for Prober {
     const LEASE: &'static str = LEASE;
     const FAULT_INTERVAL: Duration = Duration::from_mins(4);
 
-    fn random_fault(plan: &LandscapePlan, rng: &mut Rng) -> Fault {
+    fn random_fault(rng: &mut Rng) -> Fault {
         let site = if rng.bool() {
             FaultSite::Seed
         } else {
@@ -30,7 +30,7 @@ impl Subject for Prober {
         let nodes = match rng.u8(0..4) {
             0 | 1 => NodeSelection::All,
             2 => NodeSelection::Share(0.2 + 0.8 * rng.f64()),
-            _ => NodeSelection::Zone(rng.usize(0..plan.zones)),
+            _ => NodeSelection::Zone(rng.usize(0..LandscapePlan::ZONES)),
         };
         match rng.u8(0..26) {
             0..=8 => Fault::Partition(nodes),

@@ -7,6 +7,7 @@ use std::time::Duration;
 use kelpie_core::Time;
 use serde_json::{Value, json};
 
+use super::POD_START;
 use crate::field;
 use crate::resource::{ENDPOINT_SLICES, PODS, REPLICA_SETS, SERVICES};
 use crate::store::{ObjectStore, WriteScope};
@@ -36,8 +37,6 @@ pub(crate) struct ApiServerPod {
     namespace: String,
     /// The UID of the `ReplicaSet`.
     owner: Value,
-    /// The time that a new pod takes to start.
-    startup: Duration,
     is_etcd_ready: bool,
     state: ContainerState,
     back_off: Duration,
@@ -80,8 +79,8 @@ impl fmt::Display for PodTransition {
 }
 
 impl ApiServerPod {
-    /// Creates the Service, its endpoints and the pod. A new pod takes `startup` to start.
-    pub(crate) fn new(seed: &ObjectStore, namespace: &str, startup: Duration, now: Time) -> Self {
+    /// Creates the Service, its endpoints and the pod.
+    pub(crate) fn new(seed: &ObjectStore, namespace: &str, now: Time) -> Self {
         let service = json!({
             "metadata": { "name": SERVICE },
             "spec": {
@@ -97,7 +96,6 @@ impl ApiServerPod {
             owner: owner
                 .map(|owner| owner["metadata"]["uid"].clone())
                 .unwrap_or_default(),
-            startup,
             is_etcd_ready: true,
             state: ContainerState::Running(now),
             back_off: BACK_OFF.0,
@@ -113,13 +111,11 @@ impl ApiServerPod {
         self.is_etcd_ready = is_etcd_ready;
         let wanted = endpoints(is_etcd_ready);
         let name = wanted["metadata"]["name"].as_str().unwrap_or_default();
-        let _ = seed.modify(
-            &ENDPOINT_SLICES,
-            &self.namespace,
-            name,
-            WriteScope::Object,
-            |slice| field::set(slice, "/endpoints", wanted["endpoints"].clone()),
-        );
+        let change = |slice: &mut Value| {
+            field::set(slice, "/endpoints", wanted["endpoints"].clone());
+        };
+        let scope = WriteScope::Object;
+        let _ = seed.modify(&ENDPOINT_SLICES, &self.namespace, name, scope, change);
         if !is_etcd_ready && let ContainerState::Running(_) = self.state {
             self.state = ContainerState::Crashing(now.after(CRASH_DELAY));
         }
@@ -153,7 +149,7 @@ impl ApiServerPod {
         self.back_off = BACK_OFF.0;
         self.restarts = 0;
         self.pod_number += 1;
-        self.state = ContainerState::Creating(now.after(self.startup));
+        self.state = ContainerState::Creating(now.after(POD_START));
         self.create_pod(seed);
         Some(PodTransition::Replaced)
     }
@@ -170,7 +166,11 @@ impl ApiServerPod {
                 None
             }
             ContainerState::Creating(at) | ContainerState::BackOff(at) if now >= at => {
-                self.start(now);
+                self.state = if self.is_etcd_ready {
+                    ContainerState::Running(now)
+                } else {
+                    ContainerState::Crashing(now.after(CRASH_DELAY))
+                };
                 self.write_status(seed);
                 Some(PodTransition::Started)
             }
@@ -184,14 +184,6 @@ impl ApiServerPod {
             }
             _ => None,
         }
-    }
-
-    fn start(&mut self, now: Time) {
-        self.state = if self.is_etcd_ready {
-            ContainerState::Running(now)
-        } else {
-            ContainerState::Crashing(now.after(CRASH_DELAY))
-        };
     }
 
     fn pod_name(&self) -> String {
@@ -308,8 +300,7 @@ mod tests {
     #[test]
     fn back_off_doubles_until_pod_deleted() {
         let seed = ObjectStore::new(SimClock::new(|| at(0)), 1);
-        let startup = Duration::from_secs(5);
-        let mut pod = ApiServerPod::new(&seed, "default", startup, at(0));
+        let mut pod = ApiServerPod::new(&seed, "default", at(0));
         pod.set_etcd_ready(&seed, false, at(5));
         let seen = transitions(&mut pod, &seed, 5..100);
         let crashed = |seconds| PodTransition::Crashed(Duration::from_secs(seconds));

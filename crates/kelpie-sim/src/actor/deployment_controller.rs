@@ -15,11 +15,15 @@ use crate::store::{ObjectStore, WriteScope};
 /// The namespace and name of a Deployment.
 pub(crate) type DeploymentKey = (Arc<str>, Arc<str>);
 
+/// The time between scaling a Deployment up and the start of its pods.
+pub(crate) const POD_START: Duration = Duration::from_secs(5);
+
+/// The time between scaling a Deployment down and the end of its pods.
+const POD_STOP: Duration = Duration::from_secs(2);
+
 /// Starts and stops pods to match the replicas of their Deployments, with a delay.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct DeploymentController {
-    start: Duration,
-    stop: Duration,
     /// The delays of active faults, which replace the usual ones, each with the fault's number.
     slowdowns: Vec<(usize, Duration)>,
     counts: BTreeMap<DeploymentKey, ReplicaCount>,
@@ -34,17 +38,6 @@ struct ReplicaCount {
 }
 
 impl DeploymentController {
-    /// Creates a controller whose pods take `start` to start and `stop` to stop.
-    pub(crate) fn new(start: Duration, stop: Duration) -> Self {
-        Self {
-            start,
-            stop,
-            slowdowns: Vec::new(),
-            counts: BTreeMap::new(),
-            pending: BTreeSet::new(),
-        }
-    }
-
     /// Makes pods take `by` to start or stop until fault `number` ends. Of several faults the
     /// slowest counts.
     pub(crate) fn add_slowdown(&mut self, number: usize, by: Duration) {
@@ -85,7 +78,7 @@ impl DeploymentController {
         }
         let scales_up = wanted > count.wanted;
         count.wanted = wanted;
-        let delay = if scales_up { self.start } else { self.stop };
+        let delay = if scales_up { POD_START } else { POD_STOP };
         let slowdown = self.slowdowns.iter().map(|(_, by)| *by).max();
         let at = now.after(slowdown.unwrap_or(delay));
         // Pods that were about to start are not started any more. Later changes are about pods that
@@ -127,30 +120,25 @@ fn write_status(
     now: Time,
 ) {
     // The Deployment may have been deleted.
-    let _ = seed.modify(
-        &DEPLOYMENTS,
-        namespace,
-        name,
-        WriteScope::Status,
-        |object| {
-            let mut status = json!({
-                "observedGeneration": object["metadata"]["generation"],
-                "conditions": object["status"]["conditions"],
-            });
-            if count.present > 0 {
-                for field in [
-                    "/replicas",
-                    "/updatedReplicas",
-                    "/readyReplicas",
-                    "/availableReplicas",
-                ] {
-                    field::set(&mut status, field, count.present);
-                }
+    let write = |object: &mut Value| {
+        let mut status = json!({
+            "observedGeneration": object["metadata"]["generation"],
+            "conditions": object["status"]["conditions"],
+        });
+        if count.present > 0 {
+            for kind in [
+                "replicas",
+                "updatedReplicas",
+                "readyReplicas",
+                "availableReplicas",
+            ] {
+                status[kind] = count.present.into();
             }
-            field::set(object, "/status", status);
-            write_conditions(object, count, &clock::rfc3339(now));
-        },
-    );
+        }
+        field::set(object, "/status", status);
+        write_conditions(object, count, &clock::rfc3339(now));
+    };
+    let _ = seed.modify(&DEPLOYMENTS, namespace, name, WriteScope::Status, write);
 }
 
 /// Writes the conditions that `kubectl wait` and `kubectl rollout status` read.
@@ -186,16 +174,13 @@ fn write_conditions(object: &mut Value, count: ReplicaCount, now: &str) {
         let Some(condition) = field::condition(object, kind) else {
             continue;
         };
-        if condition
-            .get("status")
-            .is_none_or(|before| *before != status)
-        {
+        let differs =
+            |field: &str, value: &str| condition.get(field).is_none_or(|old| *old != value);
+        let (is_transition, is_update) = (differs("status", status), differs("reason", reason));
+        if is_transition {
             condition.insert("lastTransitionTime".into(), now.into());
         }
-        if condition
-            .get("reason")
-            .is_none_or(|before| *before != reason)
-        {
+        if is_update {
             condition.insert("lastUpdateTime".into(), now.into());
         }
         condition.insert("status".into(), status.into());
@@ -209,8 +194,6 @@ mod tests {
     use super::*;
     use crate::clock::SimClock;
 
-    const START: Duration = Duration::from_secs(5);
-    const STOP: Duration = Duration::from_secs(2);
     const LONG: Duration = Duration::from_secs(150);
 
     fn at(seconds: u64) -> Time {
@@ -229,7 +212,7 @@ mod tests {
             let object = json!({ "metadata": { "name": "kcm" }, "spec": { "replicas": count } });
             seed.create(&DEPLOYMENTS, "default", object).unwrap();
             let key: DeploymentKey = ("default".into(), "kcm".into());
-            let mut deployments = DeploymentController::new(START, STOP);
+            let mut deployments = DeploymentController::default();
             deployments.add(&seed, key.clone(), count, at(0));
             Self {
                 seed,

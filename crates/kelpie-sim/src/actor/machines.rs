@@ -15,17 +15,19 @@ use crate::store::{DeleteOptions, ObjectStore, WriteScope};
 pub(crate) const MACHINES: GroupResource =
     GroupResource::from_static("machine.sapcloud.io", "machines");
 
+/// The time after which the machine of a node that is not Ready is replaced.
+const HEALTH_TIMEOUT: Duration = Duration::from_mins(10);
+
+/// The time that a machine takes to join as a node.
+const BOOT_TIME: Duration = Duration::from_mins(3);
+
 /// A machine whose node has not joined after this time is deleted and created anew.
 const CREATION_TIMEOUT: Duration = Duration::from_mins(20);
 
 /// The machine controller of a cluster.
 #[derive(Debug)]
 pub(crate) struct MachineController {
-    /// The time after which the machine of a node that is not Ready is replaced.
-    timeout: Duration,
-    /// The time that a machine takes to join as a node.
-    boot_time: Duration,
-    is_running: bool,
+    pub(crate) is_running: bool,
     /// The number of machines created so far, from which nodes are named.
     machines_created: usize,
     /// The replacement that has not joined yet. There is one at a time.
@@ -36,7 +38,6 @@ pub(crate) struct MachineController {
 struct PendingMachine {
     name: Arc<str>,
     number: usize,
-    zone: usize,
     started: Time,
 }
 
@@ -45,42 +46,36 @@ struct PendingMachine {
 pub(crate) enum MachineAction {
     /// The machine of the node at this index is being replaced.
     Replace(usize),
-    /// A node joins: its name, number and zone.
-    Join(Arc<str>, usize, usize),
+    /// A node joins: its name and number.
+    Join(Arc<str>, usize),
 }
 
 impl MachineController {
-    pub(crate) fn new(timeout: Duration, boot_time: Duration, machines_created: usize) -> Self {
+    pub(crate) fn new(machines_created: usize) -> Self {
         Self {
-            timeout,
-            boot_time,
             is_running: true,
             machines_created,
             pending: None,
         }
     }
 
-    pub(crate) fn set_running(&mut self, is_running: bool) {
-        self.is_running = is_running;
-    }
-
     /// Checks every node. A pending machine boots even while the controller is stopped. `can_join`
-    /// returns whether a node with this number and zone reaches its API server.
+    /// returns whether a node with this number reaches its API server.
     pub(crate) fn tick(
         &mut self,
         (seed, cluster): (&ObjectStore, &str),
         nodes: &[SimNode],
         now: Time,
-        can_join: impl Fn(usize, usize) -> bool,
+        can_join: impl Fn(usize) -> bool,
     ) -> Option<MachineAction> {
         if let Some(new) = self.pending.take() {
-            if now >= new.started.after(self.boot_time) && can_join(new.number, new.zone) {
+            if now >= new.started.after(BOOT_TIME) && can_join(new.number) {
                 set_phase(seed, cluster, &new.name, "Running");
-                return Some(MachineAction::Join(new.name, new.number, new.zone));
+                return Some(MachineAction::Join(new.name, new.number));
             }
             if self.is_running && now >= new.started.after(CREATION_TIMEOUT) {
                 delete_machine(seed, cluster, &new.name);
-                self.start_machine(seed, cluster, (new.number, new.zone), now);
+                self.start_machine(seed, cluster, new.number, now);
             } else {
                 self.pending = Some(new);
             }
@@ -91,29 +86,22 @@ impl MachineController {
         }
         let is_lost = |node: &SimNode| match node.readiness {
             NodeReadiness::Ready => false,
-            NodeReadiness::Unknown(since) => now >= since.after(self.timeout),
+            NodeReadiness::Unknown(since) => now >= since.after(HEALTH_TIMEOUT),
         };
         let index = nodes.iter().position(is_lost)?;
         let node = nodes.get(index)?;
         delete_machine(seed, cluster, &node.name);
-        self.start_machine(seed, cluster, (node.number, node.zone), now);
+        self.start_machine(seed, cluster, node.number, now);
         Some(MachineAction::Replace(index))
     }
 
-    fn start_machine(
-        &mut self,
-        seed: &ObjectStore,
-        cluster: &str,
-        (number, zone): (usize, usize),
-        now: Time,
-    ) {
+    fn start_machine(&mut self, seed: &ObjectStore, cluster: &str, number: usize, now: Time) {
         let name: Arc<str> = node_name(self.machines_created).into();
         self.machines_created += 1;
         create_machine(seed, cluster, &name, "Pending");
         self.pending = Some(PendingMachine {
             name,
             number,
-            zone,
             started: now,
         });
     }
@@ -144,10 +132,6 @@ fn set_phase(seed: &ObjectStore, cluster: &str, node: &str, phase: &str) {
 }
 
 fn delete_machine(seed: &ObjectStore, cluster: &str, node: &str) {
-    let _ = seed.delete(
-        &MACHINES,
-        cluster,
-        &format!("machine-{node}"),
-        &DeleteOptions::immediate(),
-    );
+    let (name, options) = (format!("machine-{node}"), DeleteOptions::immediate());
+    let _ = seed.delete(&MACHINES, cluster, &name, &options);
 }

@@ -14,7 +14,7 @@ mod node_lifecycle;
 
 pub(crate) use api_server_pod::ApiServerPod;
 pub use api_server_pod::PodTransition;
-pub(crate) use deployment_controller::{DeploymentController, DeploymentKey};
+pub(crate) use deployment_controller::{DeploymentController, DeploymentKey, POD_START};
 pub(crate) use machines::{MACHINES, MachineAction, MachineController, create_machine, node_name};
-pub(crate) use node::{KubeletTimings, NodeReadiness, SimNode};
-pub(crate) use node_lifecycle::{NODE_MONITOR_PERIOD, NodeLifecycleController};
+pub(crate) use node::{NodeReadiness, SimNode};
+pub(crate) use node_lifecycle::{GRACE_PERIOD, MONITOR_PERIOD, NodeLifecycleController};

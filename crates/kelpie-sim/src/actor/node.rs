@@ -9,6 +9,7 @@ use serde_json::{Value, json};
 
 use crate::clock;
 use crate::field;
+use crate::landscape::LandscapePlan;
 use crate::resource::{LEASES, NODES};
 use crate::server::VERSION;
 use crate::store::{ObjectStore, WriteScope};
@@ -21,18 +22,15 @@ pub(crate) const NAMESPACE: &str = "kube-node-lease";
 const SOONEST_RETRY: Duration = Duration::from_millis(200);
 const RETRY_SPREAD: Duration = Duration::from_millis(9_800);
 
+/// The interval at which a kubelet renews its lease, and the duration that it writes there.
+const RENEW_INTERVAL: Duration = Duration::from_secs(10);
+const LEASE_DURATION_SECONDS: u64 = 40;
+
 /// The largest delay of a renewal, as a share of the interval.
 const JITTER: f64 = 0.04;
 
 /// The interval at which a kubelet reports an unchanged status.
 const STATUS_REPORT_INTERVAL: Duration = Duration::from_mins(5);
-
-/// The timings of a cluster's kubelets.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct KubeletTimings {
-    pub(crate) renew_interval: Duration,
-    pub(crate) lease_duration_seconds: u64,
-}
 
 /// A node, and what its controllers know about it.
 #[derive(Debug)]
@@ -51,9 +49,9 @@ pub(crate) struct SimNode {
     /// The memory of kube-controller-manager about this node.
     pub(crate) health_data: NodeHealthData,
     /// True while a fault keeps the kubelet from its API server.
-    is_cut_off: bool,
+    pub(crate) is_cut_off: bool,
     /// The error of the node's clock, in microseconds.
-    clock_offset: i64,
+    pub(crate) clock_offset: i64,
     next_renewal: Time,
     next_report: Time,
 }
@@ -82,15 +80,14 @@ impl SimNode {
     /// Creates the Node and the Lease of a node that joins now.
     pub(crate) fn join(
         store: &ObjectStore,
-        (name, number, zone): (Arc<str>, usize, usize),
-        timings: KubeletTimings,
+        (name, number): (Arc<str>, usize),
         now: Time,
         rng: &mut Rng,
     ) -> Self {
+        let zone = number % LandscapePlan::ZONES;
         let node = store.create(&NODES, "", node_object(&name, zone, now));
         let owner = node.map(|node| node["metadata"]["uid"].clone());
-        let owner = owner.unwrap_or_default();
-        let lease = lease_object(&name, now, timings.lease_duration_seconds, &owner);
+        let lease = lease_object(&name, now, &owner.unwrap_or_default());
         // An existing Lease of this name belongs to the node.
         let _ = store.create(&LEASES, NAMESPACE, lease);
         Self {
@@ -104,42 +101,38 @@ impl SimNode {
             health_data: NodeHealthData::default(),
             is_cut_off: false,
             clock_offset: 0,
-            next_renewal: now.after(timings.renew_interval.mul_f64(rng.f64())),
+            next_renewal: now.after(RENEW_INTERVAL.mul_f64(rng.f64())),
             next_report: now.after(STATUS_REPORT_INTERVAL.mul_f64(rng.f64())),
         }
     }
 
     /// Makes the renewals and reports that are due until `now`.
-    pub(crate) fn catch_up(
-        &mut self,
-        store: &ObjectStore,
-        timings: KubeletTimings,
-        now: Time,
-        rng: &mut Rng,
-    ) {
+    pub(crate) fn catch_up(&mut self, store: &ObjectStore, now: Time, rng: &mut Rng) {
         if self.is_cut_off {
             return;
         }
         while self.next_renewal <= now {
             let at = self.next_renewal;
-            let shown = Time::from_micros(at.as_micros().saturating_add(self.clock_offset));
-            if store.renew(NAMESPACE, &self.name, shown).is_ok() {
+            if store.renew(NAMESPACE, &self.name, self.shown(at)).is_ok() {
                 self.previous_gap = at.since(self.renewed);
                 self.renewed = at;
             }
-            self.next_renewal = at.after(timings.renew_interval.mul_f64(1.0 + JITTER * rng.f64()));
+            self.next_renewal = at.after(RENEW_INTERVAL.mul_f64(1.0 + JITTER * rng.f64()));
         }
         if self.next_report <= now {
             self.report_ready(store, rng);
         }
     }
 
+    /// Returns what the node's clock shows at `at`.
+    fn shown(&self, at: Time) -> Time {
+        Time::from_micros(at.as_micros().saturating_add(self.clock_offset))
+    }
+
     /// Reports Ready, which makes the node Ready at once.
     fn report_ready(&mut self, store: &ObjectStore, rng: &mut Rng) {
         let at = self.next_report;
-        let shown = clock::rfc3339(Time::from_micros(
-            at.as_micros().saturating_add(self.clock_offset),
-        ));
+        let shown = clock::rfc3339(self.shown(at));
         let written = store.modify(&NODES, "", &self.name, WriteScope::Status, |node| {
             set_ready(node, "True", &shown);
         });
@@ -166,15 +159,6 @@ impl SimNode {
     /// Makes the kubelet report its status by `at`, because the API server shows it as Unknown.
     pub(crate) fn report_by(&mut self, at: Time) {
         self.next_report = self.next_report.min(at);
-    }
-
-    /// Returns whether a fault keeps the kubelet from its API server.
-    pub(crate) fn is_cut_off(&self) -> bool {
-        self.is_cut_off
-    }
-
-    pub(crate) fn set_clock_offset(&mut self, micros: i64) {
-        self.clock_offset = micros;
     }
 
     /// Marks the node as Unknown, as kube-controller-manager does.
@@ -268,12 +252,12 @@ fn node_object(name: &str, zone: usize, now: Time) -> Value {
     })
 }
 
-fn lease_object(name: &str, now: Time, seconds: u64, owner: &Value) -> Value {
+fn lease_object(name: &str, now: Time, owner: &Value) -> Value {
     let mut lease = json!({
         "metadata": { "name": name },
         "spec": {
             "holderIdentity": name,
-            "leaseDurationSeconds": seconds,
+            "leaseDurationSeconds": LEASE_DURATION_SECONDS,
             "renewTime": now.to_string(),
         },
     });
@@ -289,11 +273,6 @@ mod tests {
     use super::*;
     use crate::clock::SimClock;
 
-    const TIMINGS: KubeletTimings = KubeletTimings {
-        renew_interval: Duration::from_secs(10),
-        lease_duration_seconds: 40,
-    };
-
     fn at(seconds: u64) -> Time {
         Time::from_unix(1_700_000_000, 0).after(Duration::from_secs(seconds))
     }
@@ -307,7 +286,7 @@ mod tests {
         ] {
             let store = ObjectStore::new(SimClock::new(|| at(0)), 1);
             let mut rng = Rng::with_seed(1);
-            let mut node = SimNode::join(&store, ("n".into(), 0, 0), TIMINGS, at(0), &mut rng);
+            let mut node = SimNode::join(&store, ("n".into(), 0), at(0), &mut rng);
             let corrupt = |object: &mut Value| {
                 object["spec"] = garbage.clone();
                 object["status"] = garbage.clone();
@@ -323,7 +302,7 @@ mod tests {
             let shown = store.get(&NODES, "", "n").unwrap();
             assert_eq!(shown["status"]["conditions"][0]["status"], "Unknown");
             assert_eq!(shown["spec"]["taints"][0]["effect"], "NoExecute");
-            node.catch_up(&store, TIMINGS, at(400), &mut rng);
+            node.catch_up(&store, at(400), &mut rng);
             node.taint(&store, false);
             let shown = store.get(&NODES, "", "n").unwrap();
             assert_eq!(shown["status"]["conditions"][0]["status"], "True");

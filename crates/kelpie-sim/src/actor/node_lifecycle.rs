@@ -10,7 +10,14 @@ use super::node::{NAMESPACE, NodeHealthData, NodeReadiness, SimNode};
 use crate::store::ObjectStore;
 
 /// The interval of the controller, as its flag `--node-monitor-period` by default.
-pub(crate) const NODE_MONITOR_PERIOD: Duration = Duration::from_secs(5);
+pub(crate) const MONITOR_PERIOD: Duration = Duration::from_secs(5);
+
+/// G: the time without a sign of life after which a node turns Unknown, as
+/// `--node-monitor-grace-period`.
+pub(crate) const GRACE_PERIOD: Duration = Duration::from_secs(40);
+
+/// The time after which pods are evicted from an unreachable node.
+const EVICTION_TIMEOUT: Duration = Duration::from_mins(5);
 
 /// The time between two evictions in a healthy zone.
 const EVICTION_INTERVAL: Duration = Duration::from_secs(10);
@@ -18,9 +25,6 @@ const EVICTION_INTERVAL: Duration = Duration::from_secs(10);
 /// The node lifecycle controller of a cluster.
 #[derive(Debug)]
 pub(crate) struct NodeLifecycleController {
-    grace: Duration,
-    /// The time after which pods are evicted from an unreachable node.
-    eviction_timeout: Duration,
     is_running: bool,
     /// The start of the current process.
     pub(crate) started: Time,
@@ -37,10 +41,8 @@ pub(crate) struct NodeChanges {
 }
 
 impl NodeLifecycleController {
-    pub(crate) fn new(grace: Duration, eviction_timeout: Duration) -> Self {
+    pub(crate) fn new() -> Self {
         Self {
-            grace,
-            eviction_timeout,
             is_running: true,
             started: Time::MIN,
             next_eviction: BTreeMap::new(),
@@ -97,7 +99,7 @@ impl NodeLifecycleController {
             }
             let probe_timestamp = *node.health_data.probe_timestamp.get_or_insert(now);
             match node.readiness {
-                NodeReadiness::Ready if now > probe_timestamp.after(self.grace) => {
+                NodeReadiness::Ready if now > probe_timestamp.after(GRACE_PERIOD) => {
                     node.turn_unknown(store, now, rng);
                     node.health_data.tainted_since = Some(now);
                     changes.unknown.push(index);
@@ -136,14 +138,10 @@ impl NodeLifecycleController {
             let (lost, all) = zones.get(&node.zone).copied().unwrap_or_default();
             // 55 % of at least three nodes, the default of `--unhealthy-zone-threshold`.
             let is_partially_disrupted = lost > 2 && lost < all && lost * 100 >= all * 55;
-            let is_due = node
-                .health_data
-                .tainted_since
-                .is_some_and(|tainted_since| now >= tainted_since.after(self.eviction_timeout));
-            let may_evict = self
-                .next_eviction
-                .get(&node.zone)
-                .is_none_or(|next| now >= *next);
+            let tainted_since = node.health_data.tainted_since;
+            let is_due = tainted_since.is_some_and(|since| now >= since.after(EVICTION_TIMEOUT));
+            let next_eviction = self.next_eviction.get(&node.zone);
+            let may_evict = next_eviction.is_none_or(|next| now >= *next);
             if is_due && may_evict && !is_partially_disrupted && !node.health_data.is_evicted {
                 node.health_data.is_evicted = true;
                 self.next_eviction
@@ -156,15 +154,8 @@ impl NodeLifecycleController {
 
 #[cfg(test)]
 mod tests {
-    use super::super::node::KubeletTimings;
     use super::*;
     use crate::clock::SimClock;
-
-    const GRACE: Duration = Duration::from_secs(40);
-    const TIMINGS: KubeletTimings = KubeletTimings {
-        renew_interval: Duration::from_secs(10),
-        lease_duration_seconds: 40,
-    };
 
     fn at(seconds: u64) -> Time {
         Time::from_unix(1_700_000_000, 0).after(Duration::from_secs(seconds))
@@ -182,20 +173,20 @@ mod tests {
             let store = ObjectStore::new(SimClock::new(|| at(0)), 1);
             let mut rng = Rng::with_seed(1);
             let join = |number: usize| {
-                let place = (format!("node-{number}").into(), number, number % 3);
-                SimNode::join(&store, place, TIMINGS, at(0), &mut rng)
+                let identity = (format!("node-{number}").into(), number);
+                SimNode::join(&store, identity, at(0), &mut rng)
             };
             Self {
                 nodes: (0..count).map(join).collect(),
                 store,
-                lifecycle: NodeLifecycleController::new(GRACE, Duration::from_mins(5)),
+                lifecycle: NodeLifecycleController::new(),
                 rng,
             }
         }
 
         fn tick(&mut self, now: Time) -> NodeChanges {
             for node in &mut self.nodes {
-                node.catch_up(&self.store, TIMINGS, now, &mut self.rng);
+                node.catch_up(&self.store, now, &mut self.rng);
             }
             self.lifecycle
                 .tick(&mut self.nodes, &self.store, now, &mut self.rng)

@@ -11,16 +11,19 @@ use super::event::SimEventKind;
 use super::report::Damage;
 use super::{LandscapePlan, objects};
 use crate::actor::{
-    ApiServerPod, KubeletTimings, MachineAction, MachineController, NODE_MONITOR_PERIOD,
-    NodeLifecycleController, NodeReadiness, SimNode, create_machine, node_name,
+    ApiServerPod, GRACE_PERIOD, MONITOR_PERIOD, MachineAction, MachineController,
+    NodeLifecycleController, NodeReadiness, PodTransition, SimNode, create_machine, node_name,
 };
-use crate::fault::{ActiveFaults, selects_node};
+use crate::fault::ActiveFaults;
 use crate::server::{FaultInjection, SimServer, UserInfo};
 use crate::store::ObjectStore;
 
 /// kube-controller-manager exits when it cannot renew its leader Lease for this long. The process
 /// that replaces it starts without its memory.
 const LEADER_ELECTION_TIMEOUT: Duration = Duration::from_secs(15);
+
+/// The number of pods on each node, used to count evicted pods.
+const PODS_PER_NODE: u64 = 20;
 
 /// One cluster with its nodes and controllers.
 #[derive(Debug)]
@@ -46,9 +49,7 @@ pub(super) struct SimCluster {
     /// True while kube-controller-manager is stopped by the watchdog.
     pub(super) is_fenced: bool,
     token_number: u32,
-    timings: KubeletTimings,
-    pods_per_node: u64,
-    node_count: usize,
+    plan: Arc<LandscapePlan>,
     pub(super) rng: Rng,
 }
 
@@ -65,36 +66,28 @@ impl SimCluster {
     pub(super) fn new(
         (name, url): (Arc<str>, String),
         server: SimServer,
-        plan: &LandscapePlan,
+        plan: &Arc<LandscapePlan>,
         seed: &ObjectStore,
         mut rng: Rng,
         now: Time,
     ) -> Self {
         objects::create_namespace(seed, &name);
-        let timings = KubeletTimings {
-            renew_interval: plan.renew_interval,
-            lease_duration_seconds: plan.renew_interval.as_secs().max(1) * 4,
-        };
         let nodes = (0..plan.nodes).map(|number| {
-            let identity = (node_name(number).into(), number, number % plan.zones.max(1));
-            let node = SimNode::join(server.store(), identity, timings, now, &mut rng);
+            let identity = (node_name(number).into(), number);
+            let node = SimNode::join(server.store(), identity, now, &mut rng);
             create_machine(seed, &name, &node.name, "Running");
             node
         });
         let nodes = nodes.collect();
-        let phase = NODE_MONITOR_PERIOD.mul_f64(rng.f64());
+        let phase = MONITOR_PERIOD.mul_f64(rng.f64());
         Self {
             nodes,
-            lifecycle: NodeLifecycleController::new(plan.grace, plan.eviction_timeout),
-            machines: MachineController::new(
-                plan.machine_health_timeout,
-                plan.machine_boot_time,
-                plan.nodes,
-            ),
-            api_server_pod: ApiServerPod::new(seed, &name, plan.pod_start, now),
+            lifecycle: NodeLifecycleController::new(),
+            machines: MachineController::new(plan.nodes),
+            api_server_pod: ApiServerPod::new(seed, &name, now),
             name,
             server,
-            faults: ActiveFaults::new(plan.latency, rng.fork()),
+            faults: ActiveFaults::new(rng.fork()),
             partitions: Vec::new(),
             clocks: Vec::new(),
             down_since: None,
@@ -104,9 +97,7 @@ impl SimCluster {
             margin: None,
             is_fenced: false,
             token_number: 0,
-            timings,
-            pods_per_node: plan.pods_per_node,
-            node_count: plan.nodes,
+            plan: Arc::clone(plan),
             rng,
         }
     }
@@ -137,9 +128,8 @@ impl SimCluster {
     /// Makes the kubelets' renewals and reports that are due until `now`. They are computed lazily,
     /// before their effect can be seen.
     pub(super) fn catch_up(&mut self, now: Time) {
-        let (store, timings) = (self.server.store(), self.timings);
         for node in &mut self.nodes {
-            node.catch_up(store, timings, now, &mut self.rng);
+            node.catch_up(self.server.store(), now, &mut self.rng);
         }
     }
 
@@ -209,18 +199,12 @@ impl SimCluster {
         }
         self.server.stall_watches(self.faults.is_stalled());
         for node in &mut self.nodes {
-            let position = (node.number, node.zone);
-            let is_cut_off = is_down || includes(&self.partitions, position, self.node_count);
+            let selects = |nodes: NodeSelection| self.plan.selects_node(nodes, node.number);
+            let is_cut_off = is_down || self.partitions.iter().any(|(_, nodes)| selects(*nodes));
+            let offsets = self.clocks.iter().filter(|(_, nodes, _)| selects(*nodes));
+            let offset = offsets.map(|(.., by)| by * 1_000).sum();
             node.set_cut_off(is_cut_off, now, &mut self.rng);
-            let matches = |(_, nodes, _): &&(usize, NodeSelection, i64)| {
-                selects_node(*nodes, position, self.node_count)
-            };
-            let offsets = self
-                .clocks
-                .iter()
-                .filter(matches)
-                .map(|(.., by)| by * 1_000);
-            node.set_clock_offset(offsets.sum());
+            node.clock_offset = offset;
         }
     }
 
@@ -230,7 +214,7 @@ impl SimCluster {
         if controller == lifecycle {
             self.lifecycle.set_running(count > 0, &mut self.nodes, now);
         } else if controller == machines {
-            self.machines.set_running(count > 0);
+            self.machines.is_running = count > 0;
         }
     }
 
@@ -244,11 +228,14 @@ impl SimCluster {
         let transition = self.api_server_pod.on_pod_deleted(seed, pod, now)?;
         self.catch_up(now);
         self.apply_faults(now);
-        let cluster = Arc::clone(&self.name);
-        Some(SimEventKind::ApiServerPod {
-            cluster,
+        Some(self.pod_event(transition))
+    }
+
+    fn pod_event(&self, transition: PodTransition) -> SimEventKind {
+        SimEventKind::ApiServerPod {
+            cluster: Arc::clone(&self.name),
             transition,
-        })
+        }
     }
 
     /// Returns the next time at which [`SimCluster::step`] has work to do.
@@ -263,16 +250,12 @@ impl SimCluster {
         self.catch_up(now);
         if let Some(transition) = self.api_server_pod.step(context.seed, now) {
             self.apply_faults(now);
-            let cluster = Arc::clone(&self.name);
-            context.events.push(SimEventKind::ApiServerPod {
-                cluster,
-                transition,
-            });
+            context.events.push(self.pod_event(transition));
         }
         if now < self.next_tick {
             return;
         }
-        self.next_tick = self.next_tick.after(NODE_MONITOR_PERIOD).max(now);
+        self.next_tick = self.next_tick.after(MONITOR_PERIOD).max(now);
         if !self.is_down() {
             self.monitor_nodes(context);
             self.monitor_machines(context);
@@ -280,101 +263,96 @@ impl SimCluster {
     }
 
     fn monitor_nodes(&mut self, context: &mut StepContext<'_>) {
-        let store = self.server.store();
-        let changes = self
-            .lifecycle
-            .tick(&mut self.nodes, store, context.now, &mut self.rng);
+        let StepContext {
+            now,
+            damage,
+            events,
+            ..
+        } = context;
+        let (store, lifecycle) = (self.server.store(), &mut self.lifecycle);
+        let changes = lifecycle.tick(&mut self.nodes, store, *now, &mut self.rng);
         let at = |index: usize| {
             let node = self.nodes.get(index).map(|node| Arc::clone(&node.name));
             (Arc::clone(&self.name), node.unwrap_or_default())
         };
         for (cluster, node) in changes.unknown.into_iter().map(at) {
-            context.damage.nodes_unknown += 1;
-            context
-                .events
-                .push(SimEventKind::NodeUnknown { cluster, node });
+            damage.nodes_unknown += 1;
+            events.push(SimEventKind::NodeUnknown { cluster, node });
         }
         for (cluster, node) in changes.ready.into_iter().map(at) {
-            context
-                .events
-                .push(SimEventKind::NodeReady { cluster, node });
+            events.push(SimEventKind::NodeReady { cluster, node });
         }
         for (cluster, node) in changes.evicted.into_iter().map(at) {
-            let count = self.pods_per_node;
-            context.damage.pods_evicted += count;
-            context.events.push(SimEventKind::PodsEvicted {
+            damage.pods_evicted += PODS_PER_NODE;
+            events.push(SimEventKind::PodsEvicted {
                 cluster,
                 node,
-                count,
+                count: PODS_PER_NODE,
             });
         }
     }
 
     fn monitor_machines(&mut self, context: &mut StepContext<'_>) {
-        let (partitions, node_count) = (&self.partitions, self.node_count);
-        let can_join = |number, zone| !includes(partitions, (number, zone), node_count);
-        let namespace = (context.seed, &*self.name);
-        let action = self
-            .machines
-            .tick(namespace, &self.nodes, context.now, can_join);
+        let (partitions, plan) = (&self.partitions, &self.plan);
+        let can_join = |number| {
+            !partitions
+                .iter()
+                .any(|(_, nodes)| plan.selects_node(*nodes, number))
+        };
+        let StepContext {
+            seed,
+            now,
+            damage,
+            events,
+        } = context;
+        let (namespace, machines) = ((*seed, &*self.name), &mut self.machines);
+        let action = machines.tick(namespace, &self.nodes, *now, can_join);
         let cluster = Arc::clone(&self.name);
         match action {
             None => {}
             Some(MachineAction::Replace(index)) => {
                 let node = self.nodes.remove(index);
                 node.leave(self.server.store());
-                context.damage.machines_replaced += 1;
+                damage.machines_replaced += 1;
                 if !node.health_data.is_evicted {
-                    context.damage.pods_evicted += self.pods_per_node;
+                    damage.pods_evicted += PODS_PER_NODE;
                 }
                 let node = node.name;
-                context
-                    .events
-                    .push(SimEventKind::MachineReplaced { cluster, node });
+                events.push(SimEventKind::MachineReplaced { cluster, node });
             }
-            Some(MachineAction::Join(name, number, zone)) => {
-                let identity = (Arc::clone(&name), number, zone);
-                let store = self.server.store();
-                let node = SimNode::join(store, identity, self.timings, context.now, &mut self.rng);
+            Some(MachineAction::Join(name, number)) => {
+                let identity = (Arc::clone(&name), number);
+                let node = SimNode::join(self.server.store(), identity, *now, &mut self.rng);
                 let index = self.nodes.partition_point(|other| other.name < node.name);
                 self.nodes.insert(index, node);
                 let node = name;
-                context
-                    .events
-                    .push(SimEventKind::NodeJoined { cluster, node });
+                events.push(SimEventKind::NodeJoined { cluster, node });
             }
         }
     }
 
     /// Returns whether all nodes exist and are Ready, and the API server is reachable.
     pub(super) fn is_healthy(&self) -> bool {
-        let ready = |node: &SimNode| node.readiness == NodeReadiness::Ready;
-        self.nodes.len() == self.node_count && self.nodes.iter().all(ready) && !self.is_down()
+        self.ready().count() == self.plan.nodes && !self.is_down()
+    }
+
+    /// Returns the nodes that are Ready.
+    pub(super) fn ready(&self) -> impl Iterator<Item = &SimNode> {
+        let nodes = self.nodes.iter();
+        nodes.filter(|node| node.readiness == NodeReadiness::Ready)
     }
 
     /// Returns the number of kubelets that do not reach their API server.
     pub(super) fn cut_off(&self) -> usize {
-        self.nodes.iter().filter(|node| node.is_cut_off()).count()
+        self.nodes.iter().filter(|node| node.is_cut_off).count()
     }
 
     /// Returns when the first Ready node may turn Unknown if no kubelet renews any more. A
     /// kube-controller-manager that has just started gives each node the full grace period.
-    pub(super) fn deadline(&self, grace: Duration) -> Option<Time> {
-        let ready = self
-            .nodes
-            .iter()
-            .filter(|node| node.readiness == NodeReadiness::Ready);
-        let seen = ready.map(|node| node.renewed.max(self.lifecycle.started));
-        seen.map(|seen| seen.after(grace)).min()
+    pub(super) fn deadline(&self) -> Option<Time> {
+        let seen = self
+            .ready()
+            .map(|node| node.renewed.max(self.lifecycle.started));
+        seen.map(|seen| seen.after(GRACE_PERIOD)).min()
     }
-}
-
-/// Returns whether any of the faults affects a node with this number and zone.
-fn includes(
-    faults: &[(usize, NodeSelection)],
-    position: (usize, usize),
-    node_count: usize,
-) -> bool {
-    let matches = |(_, nodes): &(usize, NodeSelection)| selects_node(*nodes, position, node_count);
-    faults.iter().any(matches)
 }

@@ -2,11 +2,11 @@
 
 use std::fmt;
 use std::io;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use kelpie_core::Time;
+use parking_lot::{Mutex, MutexGuard};
 use serde_json::Value;
 use tokio::sync::Notify;
 use tokio::time::sleep;
@@ -37,7 +37,6 @@ pub(super) struct LandscapeInner {
     pub(super) wake_driver: Notify,
     state: Mutex<LandscapeState>,
     observer: Mutex<Option<Observer>>,
-    is_observed: AtomicBool,
 }
 
 impl LandscapeInner {
@@ -48,7 +47,6 @@ impl LandscapeInner {
             wake_driver: Notify::new(),
             state: Mutex::new(state),
             observer: Mutex::new(None),
-            is_observed: AtomicBool::new(false),
         }
     }
 
@@ -81,16 +79,11 @@ impl LandscapeInner {
     }
 
     pub(super) fn state(&self) -> MutexGuard<'_, LandscapeState> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        self.state.lock()
     }
 
     pub(super) fn set_observer(&self, observer: Observer) {
-        *self.observer() = Some(observer);
-        self.is_observed.store(true, Ordering::Relaxed);
-    }
-
-    fn observer(&self) -> MutexGuard<'_, Option<Observer>> {
-        self.observer.lock().unwrap_or_else(PoisonError::into_inner)
+        *self.observer.lock() = Some(observer);
     }
 
     fn injection(&self, id: ServerId, request: &RequestInfo) -> FaultInjection {
@@ -106,7 +99,7 @@ impl LandscapeInner {
     }
 
     fn record_request(&self, id: ServerId, request: &RequestInfo, status: u16) {
-        if !self.is_observed.load(Ordering::Relaxed) {
+        if self.observer.lock().is_none() {
             return;
         }
         let at = self.clock.now();
@@ -114,10 +107,8 @@ impl LandscapeInner {
         let server = match id {
             ServerId::Seed => super::SEED.into(),
             ServerId::Shoot(number) => {
-                let cluster = state.clusters.get(number);
-                cluster
-                    .map(|cluster| Arc::clone(&cluster.name))
-                    .unwrap_or_default()
+                let name = state.clusters.get(number).map(|cluster| &cluster.name);
+                name.cloned().unwrap_or_default()
             }
         };
         let kind = SimEventKind::Request {
@@ -140,7 +131,7 @@ impl LandscapeInner {
         if events.is_empty() {
             return;
         }
-        if let Some(observer) = &mut *self.observer() {
+        if let Some(observer) = &mut *self.observer.lock() {
             events.iter().for_each(observer);
         }
     }
@@ -186,27 +177,23 @@ impl LandscapeInner {
     /// stalled.
     pub(super) async fn connect(&self, host: &str, port: u16) -> io::Result<SimServer> {
         loop {
-            let (is_open, is_responsive, server) = {
+            let (is_down, is_stalled, server) = {
                 let state = self.state();
-                match state.cluster_at(host, port) {
-                    _ if host == super::SEED => {
-                        let (is_open, is_responsive) = state.seed_connectivity();
-                        (is_open, is_responsive, self.seed.clone())
-                    }
-                    Some(number) => {
-                        let cluster = state.clusters.get(number);
-                        let cluster = cluster.ok_or(io::ErrorKind::HostUnreachable)?;
-                        let (is_open, is_responsive) =
-                            (!cluster.is_down(), !cluster.faults.is_stalled());
-                        (is_open, is_responsive, cluster.server.clone())
-                    }
-                    None => return Err(io::ErrorKind::HostUnreachable.into()),
+                if host == super::SEED {
+                    let faults = &state.faults;
+                    (faults.is_down(), faults.is_stalled(), self.seed.clone())
+                } else {
+                    let number = state.cluster_at(host, port);
+                    let cluster = number.and_then(|number| state.clusters.get(number));
+                    let cluster = cluster.ok_or(io::ErrorKind::HostUnreachable)?;
+                    let is_stalled = cluster.faults.is_stalled();
+                    (cluster.is_down(), is_stalled, cluster.server.clone())
                 }
             };
-            if !is_open {
+            if is_down {
                 return Err(io::ErrorKind::ConnectionRefused.into());
             }
-            if is_responsive {
+            if !is_stalled {
                 return Ok(server);
             }
             sleep(STALL_POLL_INTERVAL).await;

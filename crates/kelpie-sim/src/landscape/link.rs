@@ -58,18 +58,14 @@ impl ProcessLink {
                 if state.wait_for(|state| state != LinkState::Paused).await == LinkState::Cut {
                     return Err(io::ErrorKind::ConnectionReset.into());
                 }
-                let inner = landscape
-                    .upgrade()
-                    .ok_or(io::ErrorKind::ConnectionRefused)?;
+                let inner = landscape.upgrade();
+                let inner = inner.ok_or(io::ErrorKind::ConnectionRefused)?;
                 let server = inner.connect(&host, port).await?;
                 let rng = inner.state().connection_rng.as_mut().map(Rng::fork);
                 drop(inner);
                 let (ours, theirs) = duplex(WINDOW);
-                tokio::spawn(serve_until_closed(
-                    server,
-                    YieldingStream::new(theirs, rng),
-                    state,
-                ));
+                let stream = YieldingStream::new(theirs, rng);
+                tokio::spawn(serve_until_closed(server, stream, state));
                 Ok(ours)
             })
         })
@@ -80,14 +76,12 @@ impl ProcessLink {
         self.state.send(LinkState::Paused);
     }
 
-    /// Pauses the process at its next write, which stays in flight until [`ProcessLink::resume`].
-    pub(super) fn pause_on_next_write(&self) {
+    /// Pauses the process at its next write to a resource that controllers act on. The write
+    /// arrives when the process resumes, as if it had been stopped after its last leadership check.
+    pub fn pause_on_next_write(&self) {
         if let Some(inner) = self.landscape.upgrade() {
-            let pause = PauseOnWrite::new(self.clone());
-            inner
-                .state()
-                .write_pauses
-                .insert(Arc::clone(&self.name), pause);
+            let (name, pause) = (Arc::clone(&self.name), PauseOnWrite::new(self.clone()));
+            inner.state().write_pauses.insert(name, pause);
         }
     }
 

@@ -34,6 +34,7 @@ use crate::clock::SimClock;
 use crate::resource::{DEPLOYMENTS, GroupResource, PODS};
 use crate::selector::ObjectSelector;
 use crate::server::{ListenerHandle, SimServer, UserInfo};
+use crate::store::DeleteOptions;
 use authority::CertificateAuthority;
 pub use event::{SimEvent, SimEventKind};
 use inner::{LandscapeInner, ServerId};
@@ -101,38 +102,21 @@ pub enum LandscapeError {
 impl Landscape {
     /// Creates a landscape that clients reach over a [`ProcessLink`], without sockets.
     pub fn in_process(plan: &LandscapePlan, clock: &SimClock) -> Result<Self, LandscapeError> {
-        let landscape = Self::without_clusters(plan, clock, CertificateAuthority::new()?);
-        for number in 0..plan.clusters {
-            let url = format!("https://{}", plan.cluster_name(number));
-            landscape.add_cluster(landscape.new_shoot_server(number), url);
-        }
-        Ok(landscape)
-    }
-
-    fn without_clusters(
-        plan: &LandscapePlan,
-        clock: &SimClock,
-        authority: CertificateAuthority,
-    ) -> Self {
+        let authority = CertificateAuthority::new()?;
         let inner = Arc::new_cyclic(|weak| {
             let server = LandscapeInner::server(weak, clock, plan.rng_seed, ServerId::Seed);
-            let state = LandscapeState::new(plan.clone(), server.clone(), authority);
+            let state = LandscapeState::new(Arc::new(plan.clone()), server.clone(), authority);
             LandscapeInner::new(clock.clone(), server, state)
         });
-        Self(inner)
-    }
-
-    fn new_shoot_server(&self, number: usize) -> SimServer {
-        let weak = Arc::downgrade(&self.0);
-        // Any number that differs from those of the other servers.
-        let rng_seed =
-            self.0.state().plan.rng_seed ^ (number as u64 + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
-        LandscapeInner::server(&weak, &self.0.clock, rng_seed, ServerId::Shoot(number))
-    }
-
-    fn add_cluster(&self, server: SimServer, url: String) {
-        let now = self.now();
-        self.0.state().add_cluster(server, url, now);
+        for number in 0..plan.clusters {
+            let url = format!("https://{}", plan.cluster_name(number));
+            // Any number that differs from those of the other servers.
+            let rng_seed = plan.rng_seed ^ (number as u64 + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+            let id = ServerId::Shoot(number);
+            let server = LandscapeInner::server(&Arc::downgrade(&inner), clock, rng_seed, id);
+            inner.state().add_cluster(server, url, clock.now());
+        }
+        Ok(Self(inner))
     }
 
     /// Returns the landscape's time.
@@ -169,7 +153,8 @@ impl Landscape {
     /// Connects a process to the landscape. `name` is both the user that the seed sees and its
     /// token.
     pub fn link(&self, name: &str) -> ProcessLink {
-        self.add_user(name);
+        let user = UserInfo::new(name, &["system:masters"]);
+        self.0.seed.users().add_token(name, user);
         ProcessLink::new(name, Arc::downgrade(&self.0))
     }
 
@@ -192,20 +177,11 @@ impl Landscape {
         })
     }
 
-    fn add_user(&self, name: &str) {
-        let user = UserInfo::new(name, &["system:masters"]);
-        self.0.seed.users().add_token(name, user);
-    }
-
     /// Deletes a Cluster from the seed, as its owner would. Its API server and nodes keep running.
     pub fn delete_cluster(&self, cluster: &str) {
-        let options = crate::store::DeleteOptions::immediate();
+        let (store, options) = (self.0.seed.store(), DeleteOptions::immediate());
         // Deleting a Cluster that does not exist is no error.
-        let _ = self
-            .0
-            .seed
-            .store()
-            .delete(&objects::CLUSTERS, "", cluster, &options);
+        let _ = store.delete(&objects::CLUSTERS, "", cluster, &options);
     }
 
     /// Puts a scenario on the timeline, starting now.
@@ -217,7 +193,7 @@ impl Landscape {
 
     /// Randomizes the order of connections that are ready at the same instant. Without it the order
     /// is always the same, given that everything else is.
-    pub(crate) fn shuffle_connections(&self, rng: Rng) {
+    pub fn shuffle_connections(&self, rng: Rng) {
         self.0.state().connection_rng = Some(rng);
     }
 
@@ -253,7 +229,6 @@ impl Landscape {
     pub fn ground_truth(&self, cluster: &str) -> Option<GroundTruth> {
         let now = self.now();
         let mut state = self.0.state();
-        let grace = state.plan.grace;
         let number = *state.cluster_numbers.get(cluster)?;
         let cluster = state.clusters.get_mut(number)?;
         cluster.catch_up(now);
@@ -262,19 +237,16 @@ impl Landscape {
         Some(GroundTruth {
             renewal_gaps: renewal_gaps.collect(),
             cut_off: cluster.cut_off(),
-            deadline: cluster.deadline(grace),
+            deadline: cluster.deadline(),
         })
     }
 
     /// Drives all actors in the runtime's time. Stops when the future is dropped.
     pub async fn run(&self) {
         // A new watch starts with all objects; those that have not changed have no effect.
-        let watch_all = |resource: &GroupResource| {
-            self.0
-                .seed
-                .store()
-                .watch(resource, ObjectSelector::all(), None)
-        };
+        let seed = self.0.seed.store();
+        let watch_all =
+            |resource: &GroupResource| seed.watch(resource, ObjectSelector::all(), None);
         let (Ok(mut deployments), Ok(mut pods)) = (watch_all(&DEPLOYMENTS), watch_all(&PODS))
         else {
             return;

@@ -5,6 +5,7 @@ use base64::prelude::BASE64_STANDARD;
 use serde_json::{Value, json};
 
 use super::LandscapePlan;
+use crate::actor::{GRACE_PERIOD, MACHINES};
 use crate::field;
 use crate::resource::{DEFINITIONS, DEPLOYMENTS, GroupResource, NAMESPACES, SECRETS};
 use crate::store::{ObjectStore, WriteScope};
@@ -15,20 +16,12 @@ pub(super) const CLUSTERS: GroupResource =
 
 /// Creates Gardener's CRDs and namespace.
 pub(super) fn create_gardener_resources(seed: &ObjectStore) {
-    let kinds = [
-        (
-            "extensions.gardener.cloud",
-            "Cluster",
-            "clusters",
-            "Cluster",
-        ),
-        ("machine.sapcloud.io", "Machine", "machines", "Namespaced"),
-    ];
-    for (group, kind, plural, scope) in kinds {
-        let subresources = match kind {
-            "Machine" => json!({ "status": {} }),
-            _ => json!({}),
-        };
+    let (cluster, machine) = (json!({}), json!({ "status": {} }));
+    for (resource, kind, scope, subresources) in [
+        (CLUSTERS, "Cluster", "Cluster", cluster),
+        (MACHINES, "Machine", "Namespaced", machine),
+    ] {
+        let (group, plural) = (resource.group(), resource.plural());
         let definition = json!({
             "metadata": { "name": format!("{plural}.{group}") },
             "spec": {
@@ -63,8 +56,8 @@ pub(super) fn create_namespace(seed: &ObjectStore, name: &str) {
 }
 
 /// Creates the Cluster, with the Shoot inside.
-pub(super) fn create_cluster(seed: &ObjectStore, name: &str, plan: &LandscapePlan) {
-    let grace = format!("{}s", plan.grace.as_secs());
+pub(super) fn create_cluster(seed: &ObjectStore, name: &str) {
+    let grace = format!("{}s", GRACE_PERIOD.as_secs());
     let cluster = json!({
         "metadata": { "name": name },
         "spec": { "cloudProfile": {}, "seed": {}, "shoot": {
@@ -102,10 +95,8 @@ pub(super) fn write_kubeconfig_secret(seed: &ObjectStore, namespace: &str, kubec
     let data = json!({ "kubeconfig": BASE64_STANDARD.encode(kubeconfig) });
     let name = LandscapePlan::SECRET;
     let change = |secret: &mut Value| field::set(secret, "/data", data.clone());
-    if seed
-        .modify(&SECRETS, namespace, name, WriteScope::Object, change)
-        .is_err()
-    {
+    let written = seed.modify(&SECRETS, namespace, name, WriteScope::Object, change);
+    if written.is_err() {
         let secret = json!({ "metadata": { "name": name }, "data": data });
         let _ = seed.create(&SECRETS, namespace, secret);
     }

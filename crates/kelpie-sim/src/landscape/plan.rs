@@ -1,8 +1,8 @@
-//! The size and timings of a landscape.
+//! The size of a landscape.
 
-use std::time::Duration;
+use kelpie_config::scenario::{ClusterSelection, NodeSelection};
 
-/// The size and timings of a landscape. The defaults are those of Gardener.
+/// The size of a landscape. Its timings are Gardener's; the actors define them.
 #[derive(Clone, Debug, PartialEq)]
 pub struct LandscapePlan {
     /// The seed of all random numbers.
@@ -11,26 +11,6 @@ pub struct LandscapePlan {
     pub clusters: usize,
     /// The number of nodes of each cluster.
     pub nodes: usize,
-    /// The number of zones over which the nodes are spread.
-    pub zones: usize,
-    /// The number of pods on each node, used to count evicted pods.
-    pub pods_per_node: u64,
-    /// G: the time without a sign of life after which a node turns Unknown.
-    pub grace: Duration,
-    /// P: the interval at which a kubelet renews its lease.
-    pub renew_interval: Duration,
-    /// The average latency of a request.
-    pub latency: Duration,
-    /// The time between scaling a controller up and its pod's start.
-    pub pod_start: Duration,
-    /// The time between scaling a controller down and its pod's end.
-    pub pod_stop: Duration,
-    /// The time after which pods are evicted from an unreachable node.
-    pub eviction_timeout: Duration,
-    /// The time after which the machine of a node that is not Ready is replaced.
-    pub machine_health_timeout: Duration,
-    /// The time that a new machine takes to join as a node.
-    pub machine_boot_time: Duration,
     /// The replica counts of [`LandscapePlan::CONTROLLERS`].
     pub replicas: [u32; 3],
 }
@@ -38,6 +18,9 @@ pub struct LandscapePlan {
 impl LandscapePlan {
     /// The control plane's Deployments that the shipped configuration fences.
     pub const CONTROLLERS: [&str; 3] = kelpie_config::scenario::CONTROLLERS;
+
+    /// The number of zones over which the nodes of a cluster are spread.
+    pub const ZONES: usize = 3;
 
     /// The name of the Secret with the kubeconfig.
     pub const SECRET: &str = "shoot-access-dependency-watchdog-probe";
@@ -55,6 +38,27 @@ impl LandscapePlan {
     pub fn cluster_name(&self, number: usize) -> String {
         format!("shoot--sim--c{number:04}")
     }
+
+    /// Returns the numbers of the selected clusters.
+    pub fn cluster_numbers(&self, clusters: &ClusterSelection) -> Vec<usize> {
+        match clusters {
+            ClusterSelection::All => (0..self.clusters).collect(),
+            ClusterSelection::Share(share) => (0..rounded_share(*share, self.clusters)).collect(),
+            ClusterSelection::Numbers(numbers) => {
+                let existing = numbers.iter().copied();
+                existing.filter(|number| *number < self.clusters).collect()
+            }
+        }
+    }
+
+    /// Returns whether the node with this number is selected.
+    pub fn selects_node(&self, nodes: NodeSelection, number: usize) -> bool {
+        match nodes {
+            NodeSelection::All => true,
+            NodeSelection::Share(share) => number < rounded_share(share, self.nodes),
+            NodeSelection::Zone(zone) => number % Self::ZONES == zone,
+        }
+    }
 }
 
 impl Default for LandscapePlan {
@@ -63,17 +67,44 @@ impl Default for LandscapePlan {
             rng_seed: 0,
             clusters: 12,
             nodes: 5,
-            zones: 3,
-            pods_per_node: 20,
-            grace: Duration::from_secs(40),
-            renew_interval: Duration::from_secs(10),
-            latency: Duration::from_millis(5),
-            pod_start: Duration::from_secs(5),
-            pod_stop: Duration::from_secs(2),
-            eviction_timeout: Duration::from_mins(5),
-            machine_health_timeout: Duration::from_mins(10),
-            machine_boot_time: Duration::from_mins(3),
             replicas: [1; 3],
         }
+    }
+}
+
+/// Returns a share of `count`, rounded up.
+#[expect(
+    clippy::cast_possible_truncation,
+    clippy::cast_precision_loss,
+    clippy::cast_sign_loss,
+    reason = "counts of nodes and clusters"
+)]
+fn rounded_share(share: f64, count: usize) -> usize {
+    // Rounding errors must not push a whole number up to the next one.
+    ((count as f64 * share.clamp(0.0, 1.0) - 1e-9).ceil()).max(0.0) as usize
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn shares_are_rounded_up() {
+        for (share, count, expected) in [(0.6, 5, 3), (0.61, 5, 4), (0.0, 5, 0), (1.0, 5, 5)] {
+            assert_eq!(rounded_share(share, count), expected, "{share} of {count}");
+        }
+        let plan = LandscapePlan::with_size(3, 1);
+        let numbers = |clusters| plan.cluster_numbers(&clusters);
+        assert_eq!(numbers(ClusterSelection::Share(0.5)), [0, 1]);
+        assert_eq!(numbers(ClusterSelection::Numbers(vec![2, 9])), [2]);
+    }
+
+    #[test]
+    fn nodes_are_selected_by_number_or_zone() {
+        let plan = LandscapePlan::with_size(1, 4);
+        assert!(plan.selects_node(NodeSelection::Share(0.5), 1));
+        assert!(!plan.selects_node(NodeSelection::Share(0.5), 2));
+        assert!(plan.selects_node(NodeSelection::Zone(1), 4));
+        assert!(!plan.selects_node(NodeSelection::Zone(1), 5));
     }
 }

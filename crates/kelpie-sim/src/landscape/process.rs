@@ -10,7 +10,8 @@ use super::ProcessLink;
 pub struct SimProcess<T> {
     /// The process' interface for its owner, such as its metrics or HTTP routes.
     pub exposed: T,
-    link: ProcessLink,
+    /// The process' network, which can be paused.
+    pub link: ProcessLink,
     shutdown: CancellationToken,
     task: JoinHandle<()>,
 }
@@ -29,27 +30,6 @@ impl<T> SimProcess<T> {
             shutdown,
             task: tokio::spawn(run),
         }
-    }
-
-    /// Returns the process' name, which is the user that the seed sees.
-    pub fn name(&self) -> &str {
-        self.link.name()
-    }
-
-    /// Pauses the process' network.
-    pub fn pause(&self) {
-        self.link.pause();
-    }
-
-    /// Pauses the process at its next write to a resource that controllers act on. The write
-    /// arrives when the process resumes, as if it had been stopped after its last leadership check.
-    pub fn pause_on_next_write(&self) {
-        self.link.pause_on_next_write();
-    }
-
-    /// Resumes the process' network.
-    pub fn resume(&self) {
-        self.link.resume();
     }
 
     /// Kills the process. Requests that it has not sent are lost.

@@ -8,20 +8,21 @@ use std::time::Duration;
 use fastrand::Rng;
 use kelpie_config::scenario::{Fault, Incident};
 use kelpie_core::Time;
+use serde_json::Value;
 
 use super::authority::CertificateAuthority;
 use super::cluster::{SimCluster, StepContext};
 use super::event::{SimEvent, SimEventKind};
 use super::pause_on_write::PauseOnWrite;
 use super::report::{ClusterSnapshot, ControllerReplicas, Damage};
-use super::timeline::{FaultTimeline, TimelineEntry};
+use super::timeline::FaultTimeline;
 use super::{LandscapePlan, ReplicaCommand};
 use crate::actor::{DeploymentController, DeploymentKey};
-use crate::fault::{ActiveFaults, cluster_numbers};
+use crate::fault::ActiveFaults;
 use crate::field;
 use crate::resource::DEPLOYMENTS;
 use crate::server::{FaultInjection, ListenerHandle, RequestInfo, SimServer, UserInfo};
-use crate::store::{ObjectStore, WriteScope};
+use crate::store::WriteScope;
 
 /// The address on which API servers listen.
 const LOOPBACK: &str = "127.0.0.1";
@@ -37,7 +38,7 @@ enum WakeTarget {
 /// A landscape's state. Every change is made at once; nothing here waits.
 #[derive(Debug)]
 pub(super) struct LandscapeState {
-    pub(super) plan: LandscapePlan,
+    pub(super) plan: Arc<LandscapePlan>,
     pub(super) seed: SimServer,
     pub(super) clusters: Vec<SimCluster>,
     pub(super) cluster_numbers: BTreeMap<Arc<str>, usize>,
@@ -45,7 +46,8 @@ pub(super) struct LandscapeState {
     pub(super) authority: CertificateAuthority,
     /// The numbers of the clusters by their ports on loopback.
     pub(super) ports: BTreeMap<u16, usize>,
-    faults: ActiveFaults,
+    /// The faults of the seed's API server.
+    pub(super) faults: ActiveFaults,
     deployments: DeploymentController,
     /// The scalings that the scenario has made. Any other scaling is the watchdog's.
     scripted_scales: BTreeSet<(DeploymentKey, u32)>,
@@ -73,15 +75,15 @@ pub(super) struct LandscapeState {
 
 impl LandscapeState {
     pub(super) fn new(
-        plan: LandscapePlan,
+        plan: Arc<LandscapePlan>,
         seed: SimServer,
         authority: CertificateAuthority,
     ) -> Self {
         super::objects::create_gardener_resources(seed.store());
         let mut rng = Rng::with_seed(plan.rng_seed);
         Self {
-            deployments: DeploymentController::new(plan.pod_start, plan.pod_stop),
-            faults: ActiveFaults::new(plan.latency, rng.fork()),
+            deployments: DeploymentController::default(),
+            faults: ActiveFaults::new(rng.fork()),
             scripted_scales: BTreeSet::new(),
             rng,
             plan,
@@ -121,13 +123,23 @@ impl LandscapeState {
             self.deployments.add(seed, key, count, now);
         }
         cluster.rotate_token(seed, &self.authority.pem);
-        super::objects::create_cluster(seed, &name, &self.plan);
-        self.wakeups.push(Reverse((
-            cluster.next_action(),
-            WakeTarget::Cluster(number),
-        )));
+        super::objects::create_cluster(seed, &name);
         self.clusters.push(cluster);
         self.cluster_numbers.insert(name, number);
+        self.wake_for_cluster(number);
+    }
+
+    fn wake_for_cluster(&mut self, number: usize) {
+        if let Some(cluster) = self.clusters.get(number) {
+            let wakeup = (cluster.next_action(), WakeTarget::Cluster(number));
+            self.wakeups.push(Reverse(wakeup));
+        }
+    }
+
+    fn wake_for_deployments(&mut self) {
+        if let Some(at) = self.deployments.next_change() {
+            self.wakeups.push(Reverse((at, WakeTarget::Deployments)));
+        }
     }
 
     /// Points the clusters' kubeconfigs to the listeners, of which the seed's is the first. Returns
@@ -176,11 +188,6 @@ impl LandscapeState {
         self.faults.injection()
     }
 
-    /// Returns whether the seed accepts connections, and whether it does so without stalling.
-    pub(super) fn seed_connectivity(&self) -> (bool, bool) {
-        (!self.faults.is_down(), !self.faults.is_stalled())
-    }
-
     pub(super) fn record_event(&mut self, at: Time, kind: SimEventKind) {
         self.pending_events.push(SimEvent { at, kind });
     }
@@ -203,16 +210,13 @@ impl LandscapeState {
                 cluster.is_fenced = false;
             } else if before > 0 && !is_scripted {
                 cluster.is_fenced = true;
-                let deadline = cluster.deadline(self.plan.grace);
-                let deadline = deadline.filter(|_| cluster.cut_off() > 0);
+                let deadline = cluster.deadline().filter(|_| cluster.cut_off() > 0);
                 cluster.margin = deadline.map(|deadline| seconds_until(deadline, now));
                 self.damage.margins.extend(cluster.margin);
             }
         }
         self.deployments.on_write(key, wanted, is_observed, now);
-        if let Some(at) = self.deployments.next_change() {
-            self.wakeups.push(Reverse((at, WakeTarget::Deployments)));
-        }
+        self.wake_for_deployments();
     }
 
     /// Handles the deletion of a pod in a cluster's namespace.
@@ -224,9 +228,7 @@ impl LandscapeState {
             return;
         };
         if let Some(kind) = cluster.on_pod_deleted(self.seed.store(), pod, now) {
-            let next = cluster.next_action();
-            self.wakeups
-                .push(Reverse((next, WakeTarget::Cluster(number))));
+            self.wake_for_cluster(number);
             self.last_disturbance = now;
             self.record_event(now, kind);
         }
@@ -256,20 +258,16 @@ impl LandscapeState {
     }
 
     fn step_timeline(&mut self, now: Time) {
-        while let Some(change) = self.timeline.pop_due(now) {
+        while let Some((begins, number, incident)) = self.timeline.pop_due(now) {
             self.last_disturbance = now;
-            match change {
-                TimelineEntry::Begin(number, incident) => {
-                    self.first_fault.get_or_insert(now);
-                    let fault = incident.to_string();
-                    self.record_event(now, SimEventKind::FaultBegan { fault });
-                    self.begin_fault(number, &incident, now);
-                }
-                TimelineEntry::End(number, incident) => {
-                    let fault = incident.to_string();
-                    self.record_event(now, SimEventKind::FaultEnded { fault });
-                    self.end_fault(number, &incident, now);
-                }
+            let fault = incident.to_string();
+            if begins {
+                self.first_fault.get_or_insert(now);
+                self.record_event(now, SimEventKind::FaultBegan { fault });
+                self.begin_fault(number, &incident, now);
+            } else {
+                self.record_event(now, SimEventKind::FaultEnded { fault });
+                self.end_fault(number, &incident, now);
             }
         }
         self.wake_for_timeline();
@@ -292,7 +290,7 @@ impl LandscapeState {
                 self.apply_seed_faults();
             }
             _ => {
-                for cluster_number in cluster_numbers(&incident.clusters, self.clusters.len()) {
+                for cluster_number in self.plan.cluster_numbers(&incident.clusters) {
                     self.begin_fault_in(cluster_number, number, fault, now);
                 }
             }
@@ -314,13 +312,14 @@ impl LandscapeState {
                 if self.deployments.replica_count(&key).0 != *replicas {
                     self.scripted_scales.insert((key, *replicas));
                 }
-                scale(seed, &cluster.name, controller, *replicas);
+                let scale = |object: &mut Value| field::set(object, "/spec/replicas", *replicas);
+                let (namespace, scope) = (&cluster.name, WriteScope::Object);
+                // A controller that does not exist is not scaled.
+                let _ = seed.modify(&DEPLOYMENTS, namespace, controller, scope, scale);
             }
             _ => {
                 cluster.begin_fault(number, fault, seed, now);
-                let next = cluster.next_action();
-                self.wakeups
-                    .push(Reverse((next, WakeTarget::Cluster(cluster_number))));
+                self.wake_for_cluster(cluster_number);
             }
         }
     }
@@ -336,12 +335,10 @@ impl LandscapeState {
                 self.apply_seed_faults();
             }
             fault => {
-                for cluster_number in cluster_numbers(&incident.clusters, self.clusters.len()) {
+                for cluster_number in self.plan.cluster_numbers(&incident.clusters) {
                     if let Some(cluster) = self.clusters.get_mut(cluster_number) {
                         cluster.end_fault(number, fault, self.seed.store(), now);
-                        let next = cluster.next_action();
-                        self.wakeups
-                            .push(Reverse((next, WakeTarget::Cluster(cluster_number))));
+                        self.wake_for_cluster(cluster_number);
                     }
                 }
             }
@@ -381,9 +378,7 @@ impl LandscapeState {
             };
             self.record_event(now, event);
         }
-        if let Some(at) = self.deployments.next_change() {
-            self.wakeups.push(Reverse((at, WakeTarget::Deployments)));
-        }
+        self.wake_for_deployments();
     }
 
     fn step_cluster(&mut self, number: usize, now: Time) {
@@ -402,9 +397,7 @@ impl LandscapeState {
             events: &mut events,
         };
         cluster.step(&mut context);
-        let next = cluster.next_action();
-        self.wakeups
-            .push(Reverse((next, WakeTarget::Cluster(number))));
+        self.wake_for_cluster(number);
         if !events.is_empty() || !self.is_normal(number) {
             self.last_disturbance = now;
         }
@@ -418,87 +411,57 @@ impl LandscapeState {
         let Some(cluster) = self.clusters.get(number) else {
             return true;
         };
-        let controllers = self.controllers(&cluster.name);
         let usual = |one: ControllerReplicas| one.wanted == one.usual && one.present == one.usual;
-        cluster.is_healthy() && controllers.into_iter().all(usual)
+        cluster.is_healthy() && self.controllers(&cluster.name).all(usual)
     }
 
-    fn controllers(&self, cluster: &Arc<str>) -> [ControllerReplicas; 3] {
-        let one = |index: usize| {
-            let key = (
-                Arc::clone(cluster),
-                LandscapePlan::CONTROLLERS[index].into(),
-            );
+    fn controllers(&self, cluster: &Arc<str>) -> impl Iterator<Item = ControllerReplicas> {
+        let controllers = LandscapePlan::CONTROLLERS.into_iter();
+        controllers.zip(self.plan.replicas).map(|(name, usual)| {
+            let key = (Arc::clone(cluster), name.into());
             let (wanted, present) = self.deployments.replica_count(&key);
-            let usual = self.plan.replicas[index];
             ControllerReplicas {
                 wanted,
                 present,
                 usual,
             }
-        };
-        [one(0), one(1), one(2)]
+        })
     }
 
     pub(super) fn snapshot(&self, now: Time) -> Vec<ClusterSnapshot> {
         let cluster_snapshot = |(number, cluster): (usize, &SimCluster)| {
-            let nodes = cluster.nodes.iter();
-            let ready = nodes.filter(|node| node.readiness == crate::actor::NodeReadiness::Ready);
-            let ready = ready.count();
+            let ready = cluster.ready().count();
+            let deadline = cluster.deadline();
             ClusterSnapshot {
                 cluster: cluster.name.to_string(),
                 ready,
                 unknown: cluster.nodes.len() - ready,
                 cut_off: cluster.cut_off(),
                 is_down: cluster.is_down(),
-                controllers: self.controllers(&cluster.name).to_vec(),
-                faults: self.timeline.active_in(number, self.clusters.len()),
-                deadline: cluster
-                    .deadline(self.plan.grace)
-                    .map(|deadline| seconds_until(deadline, now)),
+                controllers: self.controllers(&cluster.name).collect(),
+                faults: self.timeline.active_in(number, &self.plan),
+                deadline: deadline.map(|deadline| seconds_until(deadline, now)),
                 is_fenced: cluster.is_fenced,
                 margin: cluster.margin,
             }
         };
-        self.clusters
-            .iter()
-            .enumerate()
-            .map(cluster_snapshot)
-            .collect()
+        let clusters = self.clusters.iter().enumerate();
+        clusters.map(cluster_snapshot).collect()
     }
 
     pub(super) fn damage(&self, now: Time) -> Damage {
         let is_normal =
             self.timeline.is_finished() && (0..self.clusters.len()).all(|n| self.is_normal(n));
-        let disturbance = self
-            .first_fault
-            .map(|since| self.last_disturbance.since(since));
-        let total_downtime = self
-            .clusters
-            .iter()
-            .map(|cluster| cluster.total_downtime(now));
+        let first_fault = self.first_fault.filter(|_| is_normal);
+        let disturbance = first_fault.map(|since| self.last_disturbance.since(since));
+        let clusters = self.clusters.iter();
+        let downtime: Duration = clusters.map(|cluster| cluster.total_downtime(now)).sum();
         Damage {
-            api_seconds_lost: total_downtime.sum::<Duration>().as_secs_f64(),
-            seconds_to_normal: disturbance
-                .filter(|_| is_normal)
-                .map(|disturbance| disturbance.as_secs_f64()),
+            api_seconds_lost: downtime.as_secs_f64(),
+            seconds_to_normal: disturbance.map(|disturbance| disturbance.as_secs_f64()),
             ..self.damage.clone()
         }
     }
-}
-
-/// Scales a controller, as an operator would.
-fn scale(seed: &ObjectStore, cluster: &str, controller: &str, replicas: u32) {
-    // A controller that does not exist is not scaled.
-    let _ = seed.modify(
-        &DEPLOYMENTS,
-        cluster,
-        controller,
-        WriteScope::Object,
-        |object| {
-            field::set(object, "/spec/replicas", replicas);
-        },
-    );
 }
 
 /// Returns the seconds from `now` to `then`; negative if that is past.

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use kelpie_config::scenario::Incident;
 use kelpie_core::Time;
 
-use crate::fault::cluster_numbers;
+use super::LandscapePlan;
 
 /// The scheduled and the active faults.
 #[derive(Debug, Default)]
@@ -15,13 +15,6 @@ pub(super) struct FaultTimeline {
     /// faults end before others begin.
     pending: BTreeSet<(Time, bool, usize)>,
     active: BTreeMap<usize, Incident>,
-}
-
-/// A fault that begins or ends now, with its number.
-#[derive(Debug)]
-pub(super) enum TimelineEntry {
-    Begin(usize, Incident),
-    End(usize, Incident),
 }
 
 impl FaultTimeline {
@@ -43,8 +36,8 @@ impl FaultTimeline {
         self.pending.first().map(|(at, ..)| *at)
     }
 
-    /// Returns the next change that is due by `now`.
-    pub(super) fn pop_due(&mut self, now: Time) -> Option<TimelineEntry> {
+    /// Returns the next change that is due by `now`: whether a fault begins, and its number.
+    pub(super) fn pop_due(&mut self, now: Time) -> Option<(bool, usize, Incident)> {
         let (at, begins, number) = *self.pending.first()?;
         if at > now {
             return None;
@@ -53,19 +46,17 @@ impl FaultTimeline {
         let incident = self.incidents.get(number)?.clone();
         if !begins {
             self.active.remove(&number);
-            return Some(TimelineEntry::End(number, incident));
-        }
-        if !incident.fault.is_instant() {
+        } else if !incident.fault.is_instant() {
             self.active.insert(number, incident.clone());
         }
-        Some(TimelineEntry::Begin(number, incident))
+        Some((begins, number, incident))
     }
 
     /// Returns descriptions of the faults that are active in a cluster.
-    pub(super) fn active_in(&self, cluster: usize, clusters: usize) -> Vec<String> {
+    pub(super) fn active_in(&self, cluster: usize, plan: &LandscapePlan) -> Vec<String> {
         let active = self.active.values().filter(|incident| {
             incident.fault.is_global()
-                || cluster_numbers(&incident.clusters, clusters).contains(&cluster)
+                || plan.cluster_numbers(&incident.clusters).contains(&cluster)
         });
         active.map(|incident| incident.fault.to_string()).collect()
     }

@@ -7,7 +7,7 @@ use http::header;
 use serde_json::{Value, json};
 
 use super::response::ServerResponse;
-use super::{RequestContext, SimServer};
+use super::{ServerRequest, SimServer};
 use crate::kind::ResourceKind;
 
 /// The media type of aggregated discovery: all resources in one response.
@@ -30,14 +30,12 @@ impl SimServer {
         groups
     }
 
-    pub(super) fn groups(&self, request: &RequestContext<'_>, is_core: bool) -> ServerResponse {
+    pub(super) fn groups(&self, request: &ServerRequest, is_core: bool) -> ServerResponse {
         let mut groups = self.kinds_by_group();
         groups.retain(|(group, _), _| group.is_empty() == is_core);
         let accept = request.head.headers.get(header::ACCEPT);
-        let accept = accept
-            .and_then(|value| value.to_str().ok())
-            .unwrap_or_default();
-        if accept.replace(' ', "").contains(AGGREGATED) {
+        let accept = accept.and_then(|value| value.to_str().ok());
+        if accept.is_some_and(|accept| accept.replace(' ', "").contains(AGGREGATED)) {
             let items: Vec<Value> = groups.iter().map(aggregated_group).collect();
             let list = json!({
                 "kind": "APIGroupDiscoveryList",
@@ -55,8 +53,8 @@ impl SimServer {
             });
             return ServerResponse::json(200, &versions);
         }
+        let groups = groups.keys();
         let groups: Vec<Value> = groups
-            .keys()
             .map(|(group, version)| group_json(group, version))
             .collect();
         let list = json!({ "kind": "APIGroupList", "apiVersion": "v1", "groups": groups });
@@ -112,12 +110,7 @@ fn resource_json(kind: &Arc<ResourceKind>) -> Vec<Value> {
         "kind": kind.name,
         "verbs": kind.verbs(),
     });
-    if !kind.short_names.is_empty() {
-        own["shortNames"] = json!(kind.short_names);
-    }
-    if !kind.categories.is_empty() {
-        own["categories"] = json!(kind.categories);
-    }
+    insert_names(&mut own, kind);
     let mut all = vec![own];
     for (subresource, response) in subresources(kind) {
         let mut own = json!({
@@ -134,6 +127,18 @@ fn resource_json(kind: &Arc<ResourceKind>) -> Vec<Value> {
         all.push(own);
     }
     all
+}
+
+/// Inserts the short names and categories, if there are any.
+fn insert_names(shown: &mut Value, kind: &ResourceKind) {
+    for (field, names) in [
+        ("shortNames", &kind.short_names),
+        ("categories", &kind.categories),
+    ] {
+        if !names.is_empty() {
+            shown[field] = json!(names);
+        }
+    }
 }
 
 /// Returns group, version and kind of an object's response. Aggregated discovery omits group and
@@ -188,12 +193,9 @@ fn aggregated_group(
 }
 
 fn aggregated_kind(kind: &ResourceKind) -> Value {
-    let response = |(group, version, kind): (&str, &str, &str)| {
-        json!({
-            "group": group,
-            "version": version,
-            "kind": kind,
-        })
+    let response = |of: (&str, &str, &str)| {
+        let (group, version, kind) = of;
+        json!({ "group": group, "version": version, "kind": kind })
     };
     let mut shown = json!({
         "resource": kind.resource.plural(),
@@ -202,24 +204,17 @@ fn aggregated_kind(kind: &ResourceKind) -> Value {
         "singularResource": kind.singular,
         "verbs": kind.verbs(),
     });
-    if !kind.short_names.is_empty() {
-        shown["shortNames"] = json!(kind.short_names);
-    }
-    if !kind.categories.is_empty() {
-        shown["categories"] = json!(kind.categories);
-    }
-    let subresources_json: Vec<Value> = subresources(kind)
-        .into_iter()
-        .map(|(name, of)| {
-            json!({
-                "subresource": name,
-                "responseKind": response(of),
-                "verbs": ["get", "patch", "update"],
-            })
+    insert_names(&mut shown, kind);
+    let own = subresources(kind).into_iter().map(|(name, of)| {
+        json!({
+            "subresource": name,
+            "responseKind": response(of),
+            "verbs": ["get", "patch", "update"],
         })
-        .collect();
-    if !subresources_json.is_empty() {
-        shown["subresources"] = subresources_json.into();
+    });
+    let own: Vec<Value> = own.collect();
+    if !own.is_empty() {
+        shown["subresources"] = own.into();
     }
     shown
 }

@@ -38,16 +38,7 @@ impl Drop for ListenerHandle {
 impl SimServer {
     /// Listens on a free port of loopback.
     pub async fn listen(&self, tls: TlsServer) -> io::Result<ListenerHandle> {
-        self.listen_on((Ipv4Addr::LOCALHOST, 0).into(), tls).await
-    }
-
-    /// Listens on a given address, so that a server can come back under its old address.
-    pub async fn listen_on(
-        &self,
-        address: SocketAddr,
-        tls: TlsServer,
-    ) -> io::Result<ListenerHandle> {
-        let tcp = TcpListener::bind(address).await?;
+        let tcp = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await?;
         let address = tcp.local_addr()?;
         let mut listener = TlsListener::new(tcp, tls);
         let server = self.clone();

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use super::format::ResponseFormat;
 use super::response::ServerResponse;
 use super::route::ResourcePath;
-use super::{RequestContext, SimServer, objects, table};
+use super::{ServerRequest, ServerResult, SimServer, objects, table};
 use crate::kind::ResourceKind;
 use crate::selector::ObjectSelector;
 use crate::status_error::{StatusError, StatusReason};
@@ -15,24 +15,18 @@ use crate::store::{ListOptions, ListPage, VersionMatch};
 use crate::wire;
 
 impl SimServer {
-    pub(super) fn list(
-        &self,
-        request: &RequestContext<'_>,
-        path: &ResourcePath,
-    ) -> Result<ServerResponse, StatusError> {
+    pub(super) fn list(&self, request: &ServerRequest, path: &ResourcePath) -> ServerResult {
         let selector = selector(request, path)?;
         let options = list_options(request)?;
-        let page = self
-            .read_store(request)
-            .lock()
-            .list(&path.kind, &selector, &options)?;
+        let store = self.read_store(request);
+        let page = store.lock().list(&path.kind, &selector, &options)?;
         list_response(request, &path.kind, &page)
     }
 }
 
 /// Returns the selector of a list or watch request.
 pub(super) fn selector(
-    request: &RequestContext<'_>,
+    request: &ServerRequest,
     path: &ResourcePath,
 ) -> Result<ObjectSelector, StatusError> {
     let selector = match path.namespace.as_str() {
@@ -51,7 +45,7 @@ pub(super) fn selector(
 }
 
 /// Returns the request's `resourceVersion`, if it has one.
-pub(super) fn version(request: &RequestContext<'_>) -> Result<Option<u64>, StatusError> {
+pub(super) fn version(request: &ServerRequest) -> Result<Option<u64>, StatusError> {
     let text = request.query.get("resourceVersion");
     if text.is_empty() {
         return Ok(None);
@@ -64,22 +58,20 @@ pub(super) fn version(request: &RequestContext<'_>) -> Result<Option<u64>, Statu
     })
 }
 
-fn list_options(request: &RequestContext<'_>) -> Result<ListOptions, StatusError> {
+fn list_options(request: &ServerRequest) -> Result<ListOptions, StatusError> {
     let limit = request.query.integer("limit").unwrap_or(0);
     let limit = usize::try_from(limit).unwrap_or(usize::MAX);
     let version = version(request)?;
     let token = request.query.get("continue");
     let version_match = request.query.get("resourceVersionMatch");
     check_version_match(version, token, version_match)?;
-    if !token.is_empty() {
-        let (version, continue_after) = parse_continue(token)?;
-        return Ok(ListOptions {
-            limit,
-            continue_after: Some(continue_after.into()),
-            version_match: VersionMatch::Exact(version),
-        });
-    }
-    let requested = match (version, version_match) {
+    let mut continue_after = None;
+    let version_match = match (version, version_match) {
+        _ if !token.is_empty() => {
+            let (version, last) = parse_continue(token)?;
+            continue_after = Some(last.into());
+            VersionMatch::Exact(version)
+        }
         (None | Some(0), _) => VersionMatch::Latest,
         (Some(version), "Exact") => VersionMatch::Exact(version),
         (Some(version), "") if limit > 0 => VersionMatch::Exact(version),
@@ -87,8 +79,8 @@ fn list_options(request: &RequestContext<'_>) -> Result<ListOptions, StatusError
     };
     Ok(ListOptions {
         limit,
-        continue_after: None,
-        version_match: requested,
+        continue_after,
+        version_match,
     })
 }
 
@@ -101,14 +93,12 @@ fn check_version_match(
     let forbidden = |why: &str| {
         let (field, cause) = ("resourceVersionMatch", "FieldValueForbidden");
         let message = format!("ListOptions.meta.k8s.io \"\" is invalid: {field}: Forbidden: {why}");
-        let mut error = StatusError::new(StatusReason::Invalid, message);
         let details = json!({
             "group": "meta.k8s.io",
             "kind": "ListOptions",
             "causes": [{ "reason": cause, "message": format!("Forbidden: {why}"), "field": field }],
         });
-        error.details = details.as_object().cloned();
-        error
+        StatusError::with_details(StatusReason::Invalid, message, &details)
     };
     match (version, token, version_match) {
         (_, "", "") => Ok(()),
@@ -131,22 +121,20 @@ fn check_version_match(
 
 /// Decodes a continue token: the version of the list, and the last key of the previous page.
 fn parse_continue(token: &str) -> Result<(u64, String), StatusError> {
-    let invalid = || StatusError::bad_request("continue key is not valid");
-    let bytes = BASE64_URL_SAFE_NO_PAD
-        .decode(token)
-        .map_err(|_| invalid())?;
-    let token: Value = serde_json::from_slice(&bytes).map_err(|_| invalid())?;
-    let version = token["rv"].as_u64().ok_or_else(invalid)?;
-    let continue_after = token["start"].as_str().ok_or_else(invalid)?;
-    Ok((version, continue_after.to_owned()))
+    let parse = || {
+        let bytes = BASE64_URL_SAFE_NO_PAD.decode(token).ok()?;
+        let token: Value = serde_json::from_slice(&bytes).ok()?;
+        Some((token["rv"].as_u64()?, token["start"].as_str()?.to_owned()))
+    };
+    parse().ok_or_else(|| StatusError::bad_request("continue key is not valid"))
 }
 
 /// Encodes a list in the format that the client accepts.
 pub(super) fn list_response(
-    request: &RequestContext<'_>,
+    request: &ServerRequest,
     kind: &ResourceKind,
     page: &ListPage,
-) -> Result<ServerResponse, StatusError> {
+) -> ServerResult {
     let format = ResponseFormat::negotiate(&request.head.headers, kind)?;
     let metadata = list_metadata(request, kind, page);
     let values = || page.objects.iter().map(|stored| stored.to_value(kind));
@@ -157,16 +145,12 @@ pub(super) fn list_response(
             ServerResponse::new(200, wire::PROTOBUF, list)
         }
         ResponseFormat::Table => {
-            let values: Vec<Value> = values().collect();
-            ServerResponse::json(
-                200,
-                &table::table(kind, &values, &metadata, request.info.received_at),
-            )
+            let (values, now) = (values().collect::<Vec<_>>(), request.info.received_at);
+            ServerResponse::json(200, &table::table(kind, &values, &metadata, now))
         }
         ResponseFormat::Metadata => {
-            let items: Vec<Value> = values()
-                .map(|value| objects::partial_metadata(&value))
-                .collect();
+            let items = values().map(|value| objects::partial_metadata(&value));
+            let items: Vec<Value> = items.collect();
             let list = json!({
                 "kind": "PartialObjectMetadataList",
                 "apiVersion": "meta.k8s.io/v1",
@@ -200,7 +184,7 @@ fn list_json(kind: &ResourceKind, page: &ListPage, metadata: &Value) -> String {
     text
 }
 
-fn list_metadata(request: &RequestContext<'_>, kind: &ResourceKind, page: &ListPage) -> Value {
+fn list_metadata(request: &ServerRequest, kind: &ResourceKind, page: &ListPage) -> Value {
     let mut metadata = json!({ "resourceVersion": page.version.to_string() });
     if kind.is_custom {
         metadata["continue"] = "".into();

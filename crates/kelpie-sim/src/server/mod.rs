@@ -55,25 +55,17 @@ pub struct SimServer {
     watches: OpenWatches,
 }
 
-/// A request that is not being processed yet, with the faults to inject.
-struct PendingRequest {
+/// A request, with the faults to inject.
+struct ServerRequest {
     info: RequestInfo,
     head: Parts,
     query: QueryParams,
     body: Bytes,
     injection: FaultInjection,
-    route: Route,
-    user: Result<UserInfo, StatusError>,
 }
 
-/// The parts of a request that its handlers read.
-struct RequestContext<'a> {
-    info: &'a RequestInfo,
-    head: &'a Parts,
-    query: &'a QueryParams,
-    body: &'a Bytes,
-    injection: &'a FaultInjection,
-}
+/// The response to a request, or the error that it fails with.
+type ServerResult = Result<ServerResponse, StatusError>;
 
 impl SimServer {
     /// Creates a server for the objects in `store`.
@@ -118,73 +110,57 @@ impl SimServer {
         let query = QueryParams::parse(head.uri.query().unwrap_or_default());
         let route = Route::parse(head.uri.path(), &self.store.lock().kinds());
         let verb = route.verb(&head.method, &query);
-        let user = self.users.authenticate(&head.headers, certificate);
-        let mut info = self.info(
-            &head,
-            &route,
-            verb,
-            user.clone().unwrap_or_else(|_| UserInfo::anonymous()),
-        );
-        let injection = self
-            .hooks
-            .faults
-            .as_ref()
-            .map_or_else(FaultInjection::default, |hook| hook(&info));
+        let (user, unauthenticated) = match self.users.authenticate(&head.headers, certificate) {
+            Ok(user) => (user, None),
+            Err(error) => (UserInfo::anonymous(), Some(error)),
+        };
+        let mut info = self.info(&head, &route, verb, user);
+        let faults = self.hooks.faults.as_ref();
+        let injection = faults.map_or_else(FaultInjection::default, |hook| hook(&info));
         let hold = injection.hold_until.clone();
         info.is_held = hold.is_some();
-        let pending = PendingRequest {
+        let request = ServerRequest {
             info,
             head,
             query,
             body,
             injection,
-            route,
-            user,
         };
         let Some(hold) = hold else {
-            return self.process(pending).await;
+            return self.process(request, route, unauthenticated).await;
         };
         let server = self.clone();
         // A separate task does not end with the connection.
         let result = tokio::spawn(async move {
             hold.notified().await;
-            server.process(pending).await
+            server.process(request, route, unauthenticated).await
         });
         result.await.ok().flatten()
     }
 
-    async fn process(&self, pending: PendingRequest) -> Option<Response<ResponseBody>> {
-        let PendingRequest {
-            info,
-            head,
-            query,
-            body,
-            injection,
-            route,
-            user,
-        } = pending;
+    async fn process(
+        &self,
+        request: ServerRequest,
+        route: Route,
+        unauthenticated: Option<StatusError>,
+    ) -> Option<Response<ResponseBody>> {
+        let ServerRequest {
+            info, injection, ..
+        } = &request;
         if !injection.delay.is_zero() {
             sleep(injection.delay).await;
         }
-        let request = RequestContext {
-            info: &info,
-            head: &head,
-            query: &query,
-            body: &body,
-            injection: &injection,
-        };
-        let result = match (&injection.action, user) {
+        let result = match (&injection.action, unauthenticated) {
             (InjectedAction::Skip, _) => Ok(ServerResponse::new(200, "text/plain", "")),
             (InjectedAction::Reject(error), _) => Err(error.clone()),
-            (_, Err(error)) => Err(error),
-            (_, Ok(_)) => self
-                .authorize(&info)
-                .and_then(|()| self.serve(&request, &route)),
+            (_, Some(error)) => Err(error),
+            (_, None) if !self.is_allowed(info) => Err(reviews::forbidden(info)),
+            (_, None) => self.serve(&request, &route),
         };
         let response = result.unwrap_or_else(ServerResponse::from);
         let is_delivered = injection.delivery == ResponseDelivery::Complete;
         if let Some(log) = &self.hooks.log {
-            log(&info, if is_delivered { response.code } else { 0 });
+            log(info, if is_delivered { response.code } else { 0 });
         }
         match injection.delivery {
             ResponseDelivery::Complete => Some(response.into_response(self.store.clock().now())),
@@ -214,13 +190,6 @@ impl SimServer {
         info
     }
 
-    fn authorize(&self, info: &RequestInfo) -> Result<(), StatusError> {
-        if self.is_allowed(info) {
-            return Ok(());
-        }
-        Err(reviews::forbidden(info))
-    }
-
     fn is_allowed(&self, info: &RequestInfo) -> bool {
         match &self.hooks.authorizer {
             Some(hook) => hook(info),
@@ -228,11 +197,7 @@ impl SimServer {
         }
     }
 
-    fn serve(
-        &self,
-        request: &RequestContext<'_>,
-        route: &Route,
-    ) -> Result<ServerResponse, StatusError> {
+    fn serve(&self, request: &ServerRequest, route: &Route) -> ServerResult {
         let is_read = [Method::GET, Method::HEAD].contains(&request.head.method);
         match route {
             Route::Objects(path) => self.objects(request, path),
@@ -252,16 +217,12 @@ impl SimServer {
 
 fn resource_not_found() -> StatusError {
     let message = "the server could not find the requested resource";
-    let mut error = StatusError::new(StatusReason::NotFound, message);
-    error.details = Some(serde_json::Map::new());
-    error
+    StatusError::with_details(StatusReason::NotFound, message, &json!({}))
 }
 
 fn method_not_allowed() -> StatusError {
     let message = "the server does not allow this method on the requested resource";
-    let mut error = StatusError::new(StatusReason::MethodNotAllowed, message);
-    error.details = Some(serde_json::Map::new());
-    error
+    StatusError::with_details(StatusReason::MethodNotAllowed, message, &json!({}))
 }
 
 /// Answers requests for non-resource paths.

@@ -6,7 +6,7 @@ use super::format::ResponseFormat;
 use super::response::ServerResponse;
 use super::route::ResourcePath;
 use super::{
-    InjectedAction, RequestContext, SimServer, events, method_not_allowed, parse_json,
+    InjectedAction, ServerRequest, ServerResult, SimServer, events, method_not_allowed, parse_json,
     parse_object, table,
 };
 use crate::field_types;
@@ -20,18 +20,8 @@ use crate::store::{
 };
 use crate::wire;
 
-/// The result of a patch.
-struct PatchResult {
-    stored: StoredObject,
-    is_new: bool,
-}
-
 impl SimServer {
-    pub(super) fn objects(
-        &self,
-        request: &RequestContext<'_>,
-        path: &ResourcePath,
-    ) -> Result<ServerResponse, StatusError> {
+    pub(super) fn objects(&self, request: &ServerRequest, path: &ResourcePath) -> ServerResult {
         if path.subresource == "scale" {
             return self.scale(request, path);
         }
@@ -51,29 +41,21 @@ impl SimServer {
     }
 
     /// Returns the store that reads are served from.
-    pub(super) fn read_store<'a>(&'a self, request: &'a RequestContext<'_>) -> &'a ObjectStore {
+    pub(super) fn read_store<'a>(&'a self, request: &'a ServerRequest) -> &'a ObjectStore {
         match &request.injection.action {
             InjectedAction::ServeStale(store) => store,
             _ => &self.store,
         }
     }
 
-    fn get(
-        &self,
-        request: &RequestContext<'_>,
-        path: &ResourcePath,
-    ) -> Result<ServerResponse, StatusError> {
+    fn get(&self, request: &ServerRequest, path: &ResourcePath) -> ServerResult {
         let store = self.read_store(request).lock();
         let stored = store.get(&path.kind, &path.namespace, &path.name)?;
         drop(store);
         object_response(request, &path.kind, 200, &stored)
     }
 
-    fn create(
-        &self,
-        request: &RequestContext<'_>,
-        path: &ResourcePath,
-    ) -> Result<ServerResponse, StatusError> {
+    fn create(&self, request: &ServerRequest, path: &ResourcePath) -> ServerResult {
         let (kind, dry_run) = (&path.kind, is_dry_run(request));
         // An object cannot be created in all namespaces.
         if kind.is_namespaced && path.namespace.is_empty() {
@@ -86,11 +68,7 @@ impl SimServer {
         object_response(request, kind, 201, &stored)
     }
 
-    fn update(
-        &self,
-        request: &RequestContext<'_>,
-        path: &ResourcePath,
-    ) -> Result<ServerResponse, StatusError> {
+    fn update(&self, request: &ServerRequest, path: &ResourcePath) -> ServerResult {
         let (kind, dry_run, scope) = (&path.kind, is_dry_run(request), scope(path));
         let object = read_object(request, kind)?;
         let mut state = self.store.lock();
@@ -111,25 +89,9 @@ impl SimServer {
         object_response(request, kind, 200, &stored)
     }
 
-    fn patch(
-        &self,
-        request: &RequestContext<'_>,
-        path: &ResourcePath,
-    ) -> Result<ServerResponse, StatusError> {
+    fn patch(&self, request: &ServerRequest, path: &ResourcePath) -> ServerResult {
         let patch_type = patch_type(request, &path.kind)?;
-        let patch = parse_json(request.body)?;
-        let written = self.apply_patch(request, path, patch_type, &patch)?;
-        let code = if written.is_new { 201 } else { 200 };
-        object_response(request, &path.kind, code, &written.stored)
-    }
-
-    fn apply_patch(
-        &self,
-        request: &RequestContext<'_>,
-        path: &ResourcePath,
-        patch_type: PatchType,
-        patch: &Value,
-    ) -> Result<PatchResult, StatusError> {
+        let patch = parse_json(&request.body)?;
         let (kind, dry_run) = (&path.kind, is_dry_run(request));
         let (namespace, name) = (&path.namespace, &path.name);
         let mut state = self.store.lock();
@@ -143,7 +105,7 @@ impl SimServer {
         let key = object_key(namespace, name);
         let stored = if is_new && patch_type == PatchType::Apply && path.subresource.is_empty() {
             let mut object = json!({});
-            patch_type.apply(&mut object, patch)?;
+            patch_type.apply(&mut object, &patch)?;
             check_field_types(patch_type, kind, &object)?;
             check_name(path, &object)?;
             state.create(kind, namespace, object, dry_run)?
@@ -155,9 +117,9 @@ impl SimServer {
                     events::to_events_group(&mut object);
                 }
                 if patch_type == PatchType::Apply {
-                    prune(&mut object, &last, patch);
+                    prune(&mut object, &last, &patch);
                 }
-                patch_type.apply(&mut object, patch)?;
+                patch_type.apply(&mut object, &patch)?;
                 check_field_types(patch_type, kind, &object)?;
                 if is_new_events && object.is_object() {
                     events::to_core_group(&mut object);
@@ -168,14 +130,11 @@ impl SimServer {
         if patch_type == PatchType::Apply && !dry_run {
             state.set_last_applied(kind, &key, &manager_key, patch);
         }
-        Ok(PatchResult { stored, is_new })
+        drop(state);
+        object_response(request, kind, if is_new { 201 } else { 200 }, &stored)
     }
 
-    fn delete(
-        &self,
-        request: &RequestContext<'_>,
-        path: &ResourcePath,
-    ) -> Result<ServerResponse, StatusError> {
+    fn delete(&self, request: &ServerRequest, path: &ResourcePath) -> ServerResult {
         let (kind, options) = (&path.kind, delete_options(request)?);
         let mut state = self.store.lock();
         let (namespace, name) = (&path.namespace, &path.name);
@@ -192,11 +151,7 @@ impl SimServer {
         }
     }
 
-    fn delete_collection(
-        &self,
-        request: &RequestContext<'_>,
-        path: &ResourcePath,
-    ) -> Result<ServerResponse, StatusError> {
+    fn delete_collection(&self, request: &ServerRequest, path: &ResourcePath) -> ServerResult {
         let (kind, options, dry_run) = (&path.kind, delete_options(request)?, is_dry_run(request));
         let selector = super::lists::selector(request, path)?;
         let mut state = self.store.lock();
@@ -219,10 +174,7 @@ fn check_name(path: &ResourcePath, object: &Value) -> Result<(), StatusError> {
     if given == path.name {
         return Ok(());
     }
-    let name = &path.name;
-    Err(StatusError::bad_request(format!(
-        "the name of the object ({given}) does not match the name on the URL ({name})"
-    )))
+    Err(StatusError::other_name(given, &path.name))
 }
 
 /// Checks the field types of an object after a patch.
@@ -250,11 +202,11 @@ fn missing_field_manager() -> StatusError {
 
 /// Encodes one object in the format that the client accepts.
 pub(super) fn object_response(
-    request: &RequestContext<'_>,
+    request: &ServerRequest,
     kind: &ResourceKind,
     code: u16,
     stored: &StoredObject,
-) -> Result<ServerResponse, StatusError> {
+) -> ServerResult {
     let format = ResponseFormat::negotiate(&request.head.headers, kind)?;
     Ok(match format {
         ResponseFormat::Json => ServerResponse::json_text(code, object_json(kind, stored)),
@@ -262,13 +214,9 @@ pub(super) fn object_response(
             ServerResponse::new(code, wire::PROTOBUF, wire::encode(kind, stored))
         }
         ResponseFormat::Table => {
-            let now = request.info.received_at;
-            let version = stored.revision.version.to_string();
-            let metadata = json!({ "resourceVersion": version });
-            ServerResponse::json(
-                code,
-                &table::table(kind, &[stored.to_value(kind)], &metadata, now),
-            )
+            let metadata = json!({ "resourceVersion": stored.revision.version.to_string() });
+            let (objects, now) = ([stored.to_value(kind)], request.info.received_at);
+            ServerResponse::json(code, &table::table(kind, &objects, &metadata, now))
         }
         ResponseFormat::Metadata => {
             ServerResponse::json(code, &partial_metadata(&stored.to_value(kind)))
@@ -301,12 +249,12 @@ fn scope(path: &ResourcePath) -> WriteScope {
     }
 }
 
-pub(super) fn is_dry_run(request: &RequestContext<'_>) -> bool {
+pub(super) fn is_dry_run(request: &ServerRequest) -> bool {
     request.query.get("dryRun") == "All"
 }
 
 /// Reads the object of a request, which must have the kind of the requested resource.
-fn read_object(request: &RequestContext<'_>, kind: &ResourceKind) -> Result<Value, StatusError> {
+fn read_object(request: &ServerRequest, kind: &ResourceKind) -> Result<Value, StatusError> {
     let mut object = decode_body(request, wire::kind_fields(kind))?;
     let given = |field: &str| object[field].as_str().unwrap_or_default().to_owned();
     let (given_kind, given_version) = (given("kind"), given("apiVersion"));
@@ -333,60 +281,51 @@ fn read_object(request: &RequestContext<'_>, kind: &ResourceKind) -> Result<Valu
 
 /// Decodes a request's body. `fields` describes its protobuf message, if protobuf is accepted.
 pub(super) fn decode_body(
-    request: &RequestContext<'_>,
+    request: &ServerRequest,
     fields: Option<wire::Fields>,
 ) -> Result<Value, StatusError> {
     match (content_type(request).as_str(), fields) {
-        ("" | "application/json" | "*/*", _) => parse_object(request.body),
+        ("" | "application/json" | "*/*", _) => parse_object(&request.body),
         (wire::PROTOBUF, Some(fields)) => {
             let message = "the object provided is unrecognized (must be of type protobuf, and all \
                            of its fields known here: send JSON)";
-            wire::decode(fields, request.body).ok_or_else(|| StatusError::bad_request(message))
+            wire::decode(fields, &request.body).ok_or_else(|| StatusError::bad_request(message))
         }
         _ => {
             let message = "the body of the request was in an unknown format - accepted media \
                            types include: application/json";
-            Err(StatusError::new(
-                StatusReason::UnsupportedMediaType,
-                message,
-            ))
+            let reason = StatusReason::UnsupportedMediaType;
+            Err(StatusError::new(reason, message))
         }
     }
 }
 
 /// Returns the patch format of a request.
 pub(super) fn patch_type(
-    request: &RequestContext<'_>,
+    request: &ServerRequest,
     kind: &ResourceKind,
 ) -> Result<PatchType, StatusError> {
     let found = PatchType::from_content_type(&content_type(request));
     // The merge keys of lists are only known for built-in kinds.
     let found = found.filter(|patch| !(kind.is_custom && *patch == PatchType::Strategic));
     found.ok_or_else(|| {
-        let mut error = StatusError::new(
-            StatusReason::UnsupportedMediaType,
-            "415: Unsupported Media Type",
-        );
-        error.details = Some(serde_json::Map::new());
-        error
+        let message = "415: Unsupported Media Type";
+        StatusError::with_details(StatusReason::UnsupportedMediaType, message, &json!({}))
     })
 }
 
-fn content_type(request: &RequestContext<'_>) -> String {
+fn content_type(request: &ServerRequest) -> String {
     let found = request.head.headers.get(http::header::CONTENT_TYPE);
-    let found = found
-        .and_then(|value| value.to_str().ok())
-        .unwrap_or_default();
-    let media = found.split(';').next().unwrap_or_default();
-    media.trim().to_owned()
+    let found = found.and_then(|value| value.to_str().ok()?.split(';').next());
+    found.unwrap_or_default().trim().to_owned()
 }
 
 /// Reads the options of a deletion from the body, or from the query.
-fn delete_options(request: &RequestContext<'_>) -> Result<DeleteOptions, StatusError> {
+fn delete_options(request: &ServerRequest) -> Result<DeleteOptions, StatusError> {
     let body = if request.body.is_empty() {
         Value::Null
     } else {
-        parse_object(request.body)?
+        parse_object(&request.body)?
     };
     let text = |field: &str| Some(body["preconditions"][field].as_str()?.to_owned());
     let grace = body["gracePeriodSeconds"].as_u64();

@@ -74,8 +74,6 @@ pub struct FaultInjection {
     pub action: InjectedAction,
     /// The delivery of the response.
     pub delivery: ResponseDelivery,
-    /// The time after which a watch ends.
-    pub watch_timeout: Option<Duration>,
     /// Holds the request until this is notified. It is processed then even if the client has
     /// disconnected.
     pub hold_until: Option<Arc<Notify>>,
@@ -108,28 +106,20 @@ pub enum ResponseDelivery {
 }
 
 impl FaultInjection {
-    /// Rejects the request with an error.
-    pub fn reject(error: StatusError) -> Self {
-        Self {
-            action: InjectedAction::Reject(error),
-            ..Self::default()
-        }
-    }
-
     /// Skips the request and resets the connection.
     pub fn reset() -> Self {
-        Self {
-            action: InjectedAction::Skip,
-            delivery: ResponseDelivery::Reset,
-            ..Self::default()
-        }
+        Self::skip(ResponseDelivery::Reset)
     }
 
     /// Skips the request and never responds.
     pub fn hang() -> Self {
+        Self::skip(ResponseDelivery::Withheld)
+    }
+
+    fn skip(delivery: ResponseDelivery) -> Self {
         Self {
             action: InjectedAction::Skip,
-            delivery: ResponseDelivery::Withheld,
+            delivery,
             ..Self::default()
         }
     }

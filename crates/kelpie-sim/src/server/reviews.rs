@@ -5,8 +5,9 @@ use serde_json::{Value, json};
 use super::objects::decode_body;
 use super::request::MASTERS;
 use super::response::ServerResponse;
-use super::{RequestContext, RequestInfo, SimServer};
+use super::{RequestInfo, ServerRequest, ServerResult, SimServer};
 use crate::clock;
+use crate::kind::VERBS;
 use crate::resource::GroupResource;
 use crate::status_error::{StatusError, StatusReason};
 use crate::wire;
@@ -19,11 +20,8 @@ const DISCOVERY_PATHS: [&str; 4] = ["/api", "/apis", "/openapi", "/version"];
 
 /// Returns whether a request is allowed when no authorizer is set.
 pub(super) fn default_authorizer(info: &RequestInfo) -> bool {
-    let is_authenticated = !info
-        .user
-        .groups
-        .iter()
-        .any(|group| group == "system:unauthenticated");
+    let is_member = |group: &str| info.user.groups.iter().any(|own| own == group);
+    let is_authenticated = !is_member("system:unauthenticated");
     let is_under = |prefix: &&str| {
         let rest = info.path.strip_prefix(*prefix);
         rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
@@ -34,7 +32,7 @@ pub(super) fn default_authorizer(info: &RequestInfo) -> bool {
     });
     let is_basic =
         info.resource.is_none() && info.verb == "get" && DISCOVERY_PATHS.iter().any(is_under);
-    info.user.groups.iter().any(|group| group == MASTERS)
+    is_member(MASTERS)
         || info.verb == "get" && PUBLIC_PATHS.iter().any(is_under)
         || is_authenticated && (is_review || is_basic)
 }
@@ -47,9 +45,7 @@ pub(super) fn forbidden(info: &RequestInfo) -> StatusError {
             "forbidden: User \"{user}\" cannot {} path \"{}\"",
             info.verb, info.path
         );
-        let mut error = StatusError::new(StatusReason::Forbidden, message);
-        error.details = Some(serde_json::Map::new());
-        return error;
+        return StatusError::with_details(StatusReason::Forbidden, message, &json!({}));
     };
     let resource_name = match info.subresource.as_str() {
         "" => resource.plural().to_owned(),
@@ -73,11 +69,7 @@ pub(super) fn forbidden(info: &RequestInfo) -> StatusError {
 }
 
 impl SimServer {
-    pub(super) fn review(
-        &self,
-        request: &RequestContext<'_>,
-        plural: &str,
-    ) -> Result<ServerResponse, StatusError> {
+    pub(super) fn review(&self, request: &ServerRequest, plural: &str) -> ServerResult {
         let review = decode_body(request, wire::review_fields(plural))?;
         match plural {
             "selfsubjectreviews" => Ok(self_subject_review(request)),
@@ -87,8 +79,8 @@ impl SimServer {
         }
     }
 
-    fn access_review(&self, request: &RequestContext<'_>, mut review: Value) -> ServerResponse {
-        let info = reviewed_request(request.info, &review["spec"]);
+    fn access_review(&self, request: &ServerRequest, mut review: Value) -> ServerResponse {
+        let info = reviewed_request(&request.info, &review["spec"]);
         let is_allowed = self.is_allowed(&info);
         review["kind"] = "SelfSubjectAccessReview".into();
         review["apiVersion"] = "authorization.k8s.io/v1".into();
@@ -100,9 +92,9 @@ impl SimServer {
         ServerResponse::json(201, &review)
     }
 
-    fn rules_review(&self, request: &RequestContext<'_>, mut review: Value) -> ServerResponse {
+    fn rules_review(&self, request: &ServerRequest, mut review: Value) -> ServerResponse {
         let all = json!({ "resourceAttributes": { "verb": "*", "group": "*", "resource": "*" } });
-        let is_admin = self.is_allowed(&reviewed_request(request.info, &all));
+        let is_admin = self.is_allowed(&reviewed_request(&request.info, &all));
         let rules = if is_admin {
             json!([{ "verbs": ["*"], "apiGroups": ["*"], "resources": ["*"] }])
         } else {
@@ -125,7 +117,7 @@ impl SimServer {
 }
 
 /// Answers a `SelfSubjectReview` with the name and groups of the user.
-fn self_subject_review(request: &RequestContext<'_>) -> ServerResponse {
+fn self_subject_review(request: &ServerRequest) -> ServerResponse {
     let user = &request.info.user;
     let review = json!({
         "kind": "SelfSubjectReview",
@@ -140,38 +132,20 @@ fn self_subject_review(request: &RequestContext<'_>) -> ServerResponse {
 fn reviewed_request(requester: &RequestInfo, spec: &Value) -> RequestInfo {
     let (objects, non_resource) = (&spec["resourceAttributes"], &spec["nonResourceAttributes"]);
     let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
-    let verbs = [
-        "get",
-        "list",
-        "watch",
-        "create",
-        "update",
-        "patch",
-        "delete",
-        "deletecollection",
-    ];
-    let verb = text(if objects.is_null() {
-        &non_resource["verb"]
+    let resource = || GroupResource::new(&text(&objects["group"]), &text(&objects["resource"]));
+    let attributes = if objects.is_null() {
+        non_resource
     } else {
-        &objects["verb"]
-    });
-    let mut info = RequestInfo {
-        verb: verbs
-            .into_iter()
-            .find(|known| *known == verb)
-            .unwrap_or("*"),
-        resource: None,
+        objects
+    };
+    let verb = VERBS.into_iter().find(|known| attributes["verb"] == *known);
+    RequestInfo {
+        verb: verb.unwrap_or("*"),
+        resource: (!objects.is_null()).then(resource),
         subresource: text(&objects["subresource"]),
         namespace: text(&objects["namespace"]),
         name: text(&objects["name"]),
         path: text(&non_resource["path"]),
         ..requester.clone()
-    };
-    if !objects.is_null() {
-        info.resource = Some(GroupResource::new(
-            &text(&objects["group"]),
-            &text(&objects["resource"]),
-        ));
     }
-    info
 }

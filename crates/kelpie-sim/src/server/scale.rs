@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use super::objects::{is_dry_run, patch_type};
 use super::response::ServerResponse;
 use super::route::ResourcePath;
-use super::{RequestContext, SimServer, method_not_allowed, parse_json};
+use super::{ServerRequest, ServerResult, SimServer, method_not_allowed, parse_json};
 use crate::field;
 use crate::kind::{ResourceKind, ScalePaths};
 use crate::patch::PatchType;
@@ -13,11 +13,7 @@ use crate::status_error::StatusError;
 use crate::store::WriteScope;
 
 impl SimServer {
-    pub(super) fn scale(
-        &self,
-        request: &RequestContext<'_>,
-        path: &ResourcePath,
-    ) -> Result<ServerResponse, StatusError> {
+    pub(super) fn scale(&self, request: &ServerRequest, path: &ResourcePath) -> ServerResult {
         let Some(scale) = &path.kind.scale else {
             return Err(method_not_allowed());
         };
@@ -26,23 +22,22 @@ impl SimServer {
                 let state = self.read_store(request).lock();
                 let stored = state.get(&path.kind, &path.namespace, &path.name)?;
                 drop(state);
+                let object = stored.to_value(&path.kind);
                 Ok(ServerResponse::json(
                     200,
-                    &scale_json(&path.kind, scale, &stored.to_value(&path.kind)),
+                    &scale_json(&path.kind, scale, &object),
                 ))
             }
             "update" => {
-                let scale_object = parse_json(request.body)?;
+                let scale_object = parse_json(&request.body)?;
                 self.set_scale(request, path, scale, |_| Ok(scale_object))
             }
             "patch" => {
-                let patch_type = patch_type(request, &path.kind)?;
-                let patch = parse_json(request.body)?;
-                let patch_type = if patch_type == PatchType::Apply {
-                    PatchType::Merge
-                } else {
-                    patch_type
+                let patch_type = match patch_type(request, &path.kind)? {
+                    PatchType::Apply => PatchType::Merge,
+                    other => other,
                 };
+                let patch = parse_json(&request.body)?;
                 self.set_scale(request, path, scale, |mut current| {
                     patch_type.apply(&mut current, &patch)?;
                     Ok(current)
@@ -54,50 +49,37 @@ impl SimServer {
 
     fn set_scale(
         &self,
-        request: &RequestContext<'_>,
+        request: &ServerRequest,
         path: &ResourcePath,
         scale: &ScalePaths,
         change: impl FnOnce(Value) -> Result<Value, StatusError>,
-    ) -> Result<ServerResponse, StatusError> {
+    ) -> ServerResult {
         let kind = &path.kind;
         let (namespace, name) = (&path.namespace, &path.name);
+        let set_count = |mut object: Value| {
+            let scale_object = change(scale_json(kind, scale, &object))?;
+            let count = match &scale_object["spec"]["replicas"] {
+                // A replica count of zero may be omitted.
+                Value::Null => 0,
+                count => count.as_i64().ok_or_else(|| invalid_replicas(count))?,
+            };
+            if count < 0 {
+                let field = "spec.replicas";
+                return Err(StatusError::negative_replicas(kind, name, field, count));
+            }
+            field::set(&mut object, &scale.spec_replicas, count);
+            let version = scale_object["metadata"]["resourceVersion"].as_str();
+            if let Some(version) = version.filter(|version| !version.is_empty()) {
+                field::set(&mut object, "/metadata/resourceVersion", version);
+            }
+            Ok(object)
+        };
+        let (scope, dry_run) = (WriteScope::Object, is_dry_run(request));
         let mut state = self.store.lock();
-        let stored = state.update(
-            kind,
-            namespace,
-            name,
-            WriteScope::Object,
-            is_dry_run(request),
-            |mut object| {
-                let scale_object = change(scale_json(kind, scale, &object))?;
-                let count = match &scale_object["spec"]["replicas"] {
-                    // A replica count of zero may be omitted.
-                    Value::Null => 0,
-                    count => count.as_i64().ok_or_else(|| invalid_replicas(count))?,
-                };
-                if count < 0 {
-                    return Err(StatusError::negative_replicas(
-                        kind,
-                        name,
-                        "spec.replicas",
-                        count,
-                    ));
-                }
-                field::set(&mut object, &scale.spec_replicas, count);
-                let version = scale_object["metadata"]["resourceVersion"]
-                    .as_str()
-                    .unwrap_or_default();
-                if !version.is_empty() {
-                    field::set(&mut object, "/metadata/resourceVersion", version);
-                }
-                Ok(object)
-            },
-        )?;
+        let stored = state.update(kind, namespace, name, scope, dry_run, set_count)?;
         drop(state);
-        Ok(ServerResponse::json(
-            200,
-            &scale_json(kind, scale, &stored.to_value(kind)),
-        ))
+        let object = stored.to_value(kind);
+        Ok(ServerResponse::json(200, &scale_json(kind, scale, &object)))
     }
 }
 

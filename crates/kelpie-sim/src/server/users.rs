@@ -1,9 +1,10 @@
 //! Authentication by bearer token and client certificate.
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, PoisonError, RwLock};
+use std::sync::Arc;
 
 use http::{HeaderMap, header};
+use parking_lot::RwLock;
 
 use super::request::UserInfo;
 use crate::status_error::{StatusError, StatusReason};
@@ -22,24 +23,18 @@ struct KnownUsers {
 impl Users {
     /// Authenticates requests with this bearer token as `user`.
     pub fn add_token(&self, token: &str, user: UserInfo) {
-        self.write().by_token.insert(token.to_owned(), user);
+        self.0.write().by_token.insert(token.to_owned(), user);
     }
 
     /// Authenticates connections with this client certificate (DER) as `user`.
     pub fn add_certificate(&self, certificate: &[u8], user: UserInfo) {
-        self.write()
-            .by_certificate
-            .insert(certificate.to_vec(), user);
+        let mut known = self.0.write();
+        known.by_certificate.insert(certificate.to_vec(), user);
     }
 
     /// Revokes a bearer token.
     pub fn remove_token(&self, token: &str) {
-        self.write().by_token.remove(token);
-    }
-
-    /// Revokes a client certificate.
-    pub fn remove_certificate(&self, certificate: &[u8]) {
-        self.write().by_certificate.remove(certificate);
+        self.0.write().by_token.remove(token);
     }
 
     /// Returns the user of a request, by its headers and its connection's certificate.
@@ -48,7 +43,7 @@ impl Users {
         headers: &HeaderMap,
         certificate: Option<&[u8]>,
     ) -> Result<UserInfo, StatusError> {
-        let known = self.0.read().unwrap_or_else(PoisonError::into_inner);
+        let known = self.0.read();
         if known.by_token.is_empty() && known.by_certificate.is_empty() {
             return Ok(UserInfo::admin());
         }
@@ -63,10 +58,6 @@ impl Users {
             (Some(token), _) => known.by_token.get(token).cloned().ok_or_else(unauthorized),
             (None, Some(_)) => Err(unauthorized()),
         }
-    }
-
-    fn write(&self) -> std::sync::RwLockWriteGuard<'_, KnownUsers> {
-        self.0.write().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

@@ -1,12 +1,12 @@
 //! Watch requests.
 
-use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
 use futures_util::stream;
 use kelpie_net::BodyAborted;
+use parking_lot::Mutex;
 use serde_json::{Value, json};
 use tokio::sync::oneshot;
 use tokio::time::{Instant, sleep_until};
@@ -14,11 +14,11 @@ use tokio::time::{Instant, sleep_until};
 use super::format::ResponseFormat;
 use super::response::ServerResponse;
 use super::route::ResourcePath;
-use super::{RequestContext, RequestInfo, SimServer, lists, objects, table};
+use super::{RequestInfo, ServerRequest, ServerResult, SimServer, lists, objects, table};
 use crate::clock::SimClock;
 use crate::kind::ResourceKind;
 use crate::status_error::{StatusError, StatusReason};
-use crate::store::{ObjectWatch, StoredEvent, StoredObject, WatchStart};
+use crate::store::{ObjectWatch, StoredEvent, StoredObject};
 use kelpie_runtime::watch::{Receiver, Sender};
 
 /// The longest duration of a watch, which is also the default.
@@ -34,22 +34,18 @@ const INITIAL_EVENTS_END: &str = "k8s.io/initial-events-end";
 /// The open watches of a server. Clones share them.
 #[derive(Clone, Debug, Default)]
 pub(super) struct OpenWatches {
-    open: Arc<Mutex<WatchRegistry>>,
+    open: Arc<Mutex<Vec<OpenWatch>>>,
     stalled: Sender<bool>,
 }
 
-#[derive(Debug, Default)]
-struct WatchRegistry {
-    by_number: BTreeMap<u64, (RequestInfo, oneshot::Sender<()>)>,
-    next: u64,
-}
+/// The request of a watch, and the sender that resets the watch when it is dropped.
+type OpenWatch = (RequestInfo, oneshot::Sender<()>);
 
 impl OpenWatches {
     /// Resets the watches that `predicate` selects.
     pub(super) fn reset(&self, predicate: &dyn Fn(&RequestInfo) -> bool) {
-        let mut open = self.lock();
-        open.by_number
-            .retain(|_, (info, end)| !end.is_closed() && !predicate(info));
+        let mut open = self.open.lock();
+        open.retain(|(info, end)| !end.is_closed() && !predicate(info));
     }
 
     pub(super) fn set_stalled(&self, stalled: bool) {
@@ -59,33 +55,11 @@ impl OpenWatches {
     /// Registers a watch. The receiver completes when the watch is to be reset.
     fn register(&self, info: RequestInfo) -> oneshot::Receiver<()> {
         let (end, ended) = oneshot::channel();
-        let mut open = self.lock();
-        open.by_number.retain(|_, (_, end)| !end.is_closed());
-        let number = open.next;
-        open.next += 1;
-        open.by_number.insert(number, (info, end));
+        let mut open = self.open.lock();
+        open.retain(|(_, end)| !end.is_closed());
+        open.push((info, end));
         ended
     }
-
-    fn lock(&self) -> MutexGuard<'_, WatchRegistry> {
-        self.open.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-/// A part of the response.
-enum WatchChunk {
-    Line(Bytes),
-    LastLine(Bytes),
-    /// The connection is reset.
-    Reset,
-}
-
-/// The reasons for a watch to wake up.
-enum Wakeup {
-    Reset,
-    StallChanged,
-    Event(StoredEvent),
-    Timer,
 }
 
 /// The response of a watch request.
@@ -107,11 +81,7 @@ struct WatchStream {
 }
 
 impl SimServer {
-    pub(super) fn watch(
-        &self,
-        request: &RequestContext<'_>,
-        path: &ResourcePath,
-    ) -> Result<ServerResponse, StatusError> {
+    pub(super) fn watch(&self, request: &ServerRequest, path: &ResourcePath) -> ServerResult {
         let kind = Arc::clone(&path.kind);
         let format = match ResponseFormat::negotiate(&request.head.headers, &kind)? {
             ResponseFormat::Protobuf => ResponseFormat::Json,
@@ -120,24 +90,14 @@ impl SimServer {
         let selector = lists::selector(request, path)?;
         let version = lists::version(request)?;
         let initial_events_end_pending = wants_initial_events(request)?;
-        let start = match version {
-            Some(version) if version > 0 && !initial_events_end_pending => {
-                WatchStart::After(version)
-            }
-            _ => WatchStart::Existing,
-        };
+        let from = version.filter(|version| *version > 0 && !initial_events_end_pending);
         let now = Instant::now();
         let requested = request.query.duration_seconds("timeoutSeconds");
         let timeout = requested.unwrap_or(MAX_DURATION).min(MAX_DURATION);
-        let deadline = now
-            + request
-                .injection
-                .watch_timeout
-                .unwrap_or(timeout)
-                .min(timeout);
+        let deadline = now + timeout;
         let bookmarks = request.query.flag("allowWatchBookmarks");
         let stream = WatchStream {
-            watch: ObjectWatch::new(self.store.clone(), Arc::clone(&kind), selector, start),
+            watch: ObjectWatch::new(self.store.clone(), Arc::clone(&kind), selector, from),
             kind,
             format,
             clock: self.store.clock(),
@@ -152,18 +112,15 @@ impl SimServer {
         };
         let chunks = stream::unfold(Some(stream), |stream| async {
             let mut stream = stream?;
-            Some(match stream.next().await? {
-                WatchChunk::Line(line) => (Ok(line), Some(stream)),
-                WatchChunk::LastLine(line) => (Ok(line), None),
-                WatchChunk::Reset => (Err(BodyAborted), None),
-            })
+            let (chunk, is_last) = stream.next().await?;
+            Some((chunk, Some(stream).filter(|_| !is_last)))
         });
         Ok(ServerResponse::stream(format.content_type(), chunks))
     }
 }
 
 /// Returns whether the client requests the existing objects first, with a bookmark at their end.
-fn wants_initial_events(request: &RequestContext<'_>) -> Result<bool, StatusError> {
+fn wants_initial_events(request: &ServerRequest) -> Result<bool, StatusError> {
     if !request.query.flag("sendInitialEvents") {
         return Ok(false);
     }
@@ -176,52 +133,45 @@ fn wants_initial_events(request: &RequestContext<'_>) -> Result<bool, StatusErro
 }
 
 impl WatchStream {
-    /// Returns the next part of the response, or `None` at its end.
-    async fn next(&mut self) -> Option<WatchChunk> {
+    /// Returns the next part of the response and whether it is the last. Returns `None` at the
+    /// watch's deadline.
+    async fn next(&mut self) -> Option<(Result<Bytes, BodyAborted>, bool)> {
         loop {
             let is_stalled = self.stalled.borrow_and_update();
-            if self.initial_events_end_pending && !is_stalled && self.watch.caught_up().is_some() {
-                return Some(WatchChunk::Line(self.initial_events_end()));
+            if self.initial_events_end_pending
+                && !is_stalled
+                && let Some(version) = self.watch.caught_up()
+            {
+                self.initial_events_end_pending = false;
+                return Some((Ok(self.bookmark(version, true)), false));
             }
             let wake = self.next_bookmark.min(self.deadline);
-            let wakeup = tokio::select! {
+            tokio::select! {
                 biased;
-                _ = &mut self.reset => Wakeup::Reset,
-                () = self.stalled.changed() => Wakeup::StallChanged,
+                _ = &mut self.reset => return Some((Err(BodyAborted), true)),
+                () = self.stalled.changed() => {}
                 // Cancelling this loses nothing: a change is only taken when it is returned.
-                event = self.watch.next_stored(), if !is_stalled => Wakeup::Event(event),
-                () = sleep_until(wake), if !is_stalled => Wakeup::Timer,
-            };
-            match wakeup {
-                Wakeup::StallChanged => {}
-                Wakeup::Event(event) => return Some(self.encode_event(event)),
-                Wakeup::Reset => return Some(WatchChunk::Reset),
-                Wakeup::Timer if wake == self.deadline => return None,
-                Wakeup::Timer => {
+                event = self.watch.next_stored(), if !is_stalled => {
+                    let is_last = matches!(event, StoredEvent::Expired(_));
+                    return Some((Ok(self.encode_event(event)), is_last));
+                }
+                () = sleep_until(wake), if !is_stalled => {
+                    if wake == self.deadline {
+                        return None;
+                    }
                     self.next_bookmark = next_bookmark(wake, self.deadline);
-                    if let Some(line) = self.bookmark() {
-                        return Some(WatchChunk::Line(line));
+                    if let Some(version) = self.watch.caught_up().filter(|_| self.bookmarks) {
+                        return Some((Ok(self.bookmark(version, false)), false));
                     }
                 }
             }
         }
     }
 
-    fn initial_events_end(&mut self) -> Bytes {
-        self.initial_events_end_pending = false;
-        let version = self.watch.caught_up().unwrap_or_default();
-        self.bookmark_line(version, &json!({ INITIAL_EVENTS_END: "true" }))
-    }
-
-    fn bookmark(&mut self) -> Option<Bytes> {
-        let version = self.watch.caught_up().filter(|_| self.bookmarks)?;
-        Some(self.bookmark_line(version, &Value::Null))
-    }
-
-    fn bookmark_line(&self, version: u64, annotations: &Value) -> Bytes {
+    fn bookmark(&self, version: u64, ends_initial_events: bool) -> Bytes {
         let mut metadata = json!({ "resourceVersion": version.to_string() });
-        if !annotations.is_null() {
-            metadata["annotations"] = annotations.clone();
+        if ends_initial_events {
+            metadata["annotations"] = json!({ INITIAL_EVENTS_END: "true" });
         }
         let object = json!({
             "kind": self.kind.name,
@@ -231,15 +181,13 @@ impl WatchStream {
         line("BOOKMARK", &object.to_string())
     }
 
-    fn encode_event(&mut self, event: StoredEvent) -> WatchChunk {
-        WatchChunk::Line(match event {
+    fn encode_event(&mut self, event: StoredEvent) -> Bytes {
+        match event {
             StoredEvent::Added(stored) => line("ADDED", &self.object_json(&stored)),
             StoredEvent::Modified(stored) => line("MODIFIED", &self.object_json(&stored)),
             StoredEvent::Deleted(stored) => line("DELETED", &self.object_json(&stored)),
-            StoredEvent::Expired(error) => {
-                return WatchChunk::LastLine(line("ERROR", &error.to_status().to_string()));
-            }
-        })
+            StoredEvent::Expired(error) => line("ERROR", &error.to_status().to_string()),
+        }
     }
 
     fn object_json(&mut self, stored: &StoredObject) -> String {

@@ -24,10 +24,10 @@ pub(crate) struct ObjectChange {
 /// The objects of a resource, sorted by key, with a limited history.
 #[derive(Debug)]
 pub(crate) struct Collection {
-    objects: BTreeMap<ObjectKey, ObjectRevision>,
+    pub(super) objects: BTreeMap<ObjectKey, ObjectRevision>,
     changes: VecDeque<ObjectChange>,
     /// The newest version whose change is no longer in the history.
-    compacted_version: u64,
+    pub(super) compacted_version: u64,
     /// Sends the version of each change.
     versions: Sender<u64>,
 }
@@ -49,15 +49,6 @@ impl Collection {
             objects: self.objects.clone(),
             ..Self::new(version)
         }
-    }
-
-    pub(crate) fn objects(&self) -> &BTreeMap<ObjectKey, ObjectRevision> {
-        &self.objects
-    }
-
-    /// Returns the newest version whose change is no longer in the history.
-    pub(crate) fn compacted_version(&self) -> u64 {
-        self.compacted_version
     }
 
     /// Writes or, with `None`, removes an object.

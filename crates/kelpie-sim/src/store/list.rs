@@ -1,5 +1,7 @@
 //! Lists: paged, and as of past versions.
 
+use serde_json::json;
+
 use super::body::{ObjectKey, ObjectRevision};
 use super::state::{StoreState, StoredObject};
 use crate::kind::ResourceKind;
@@ -52,12 +54,11 @@ impl StoreState {
                 return Err(too_large(version, self.version));
             }
         };
-        let past = match (version == self.version, self.collection(&kind.storage)) {
-            (false, Some(collection)) => Some(
-                collection
-                    .objects_at(version)
-                    .ok_or_else(|| too_old(options))?,
-            ),
+        let past = match self.collection(&kind.storage) {
+            Some(collection) if version != self.version => {
+                let objects = collection.objects_at(version);
+                Some(objects.ok_or_else(|| too_old(options))?)
+            }
             _ => None,
         };
         let objects: Box<dyn Iterator<Item = (&ObjectKey, &ObjectRevision)>> = match &past {
@@ -69,18 +70,12 @@ impl StoreState {
             continue_after.is_none_or(|continue_after| *key > continue_after)
                 && selector.matches(key, || revision.to_value(key, kind))
         });
-        let limit = if options.limit == 0 {
-            usize::MAX
-        } else {
-            options.limit
-        };
-        let stored = objects
-            .by_ref()
-            .take(limit)
-            .map(|(key, revision)| StoredObject {
-                key: ObjectKey::clone(key),
-                revision: revision.clone(),
-            });
+        let limit = Some(options.limit).filter(|limit| *limit > 0);
+        let stored = objects.by_ref().take(limit.unwrap_or(usize::MAX));
+        let stored = stored.map(|(key, revision)| StoredObject {
+            key: ObjectKey::clone(key),
+            revision: revision.clone(),
+        });
         Ok(ListPage {
             objects: stored.collect(),
             version,
@@ -101,14 +96,12 @@ fn too_old(options: &ListOptions) -> StatusError {
 
 fn too_large(version: u64, current: u64) -> StatusError {
     let message = format!("Too large resource version: {version}, current: {current}");
-    let mut error = StatusError::new(StatusReason::Timeout, message);
-    let cause = serde_json::json!({
+    let details = json!({
         "causes": [{
             "reason": "ResourceVersionTooLarge",
             "message": "Too large resource version",
         }],
         "retryAfterSeconds": 1,
     });
-    error.details = cause.as_object().cloned();
-    error
+    StatusError::with_details(StatusReason::Timeout, message, &details)
 }

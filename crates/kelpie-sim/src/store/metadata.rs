@@ -98,11 +98,9 @@ pub(super) fn prepare_create(
 pub(super) fn prepare_update(current: &Object, object: &mut Object) -> Result<(), StatusError> {
     let metadata = metadata_mut(object)?;
     remove_empty(metadata);
+    let current = current.get("metadata");
     for field in SERVER_FIELDS {
-        match current
-            .get("metadata")
-            .and_then(|metadata| metadata.get(field))
-        {
+        match current.and_then(|current| current.get(field)) {
             Some(value) => metadata.insert(field.into(), value.clone()),
             None => metadata.remove(field),
         };
@@ -197,11 +195,6 @@ fn check_name(kind: &ResourceKind, name: &str) -> Result<(), StatusError> {
          character (e.g. 'example.com', regex used for validation is \
          '[a-z0-9]([-a-z0-9]*[a-z0-9])?(\\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*')"
     );
-    Err(StatusError::invalid(
-        kind,
-        name,
-        "metadata.name",
-        "FieldValueInvalid",
-        &why,
-    ))
+    let (field, cause) = ("metadata.name", "FieldValueInvalid");
+    Err(StatusError::invalid(kind, name, field, cause, &why))
 }

@@ -14,9 +14,10 @@ mod state;
 mod watch;
 mod write;
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
 use kelpie_core::Time;
+use parking_lot::{Mutex, MutexGuard};
 use serde_json::Value;
 
 use crate::clock::SimClock;
@@ -27,8 +28,8 @@ use crate::status_error::StatusError;
 pub(crate) use list::{ListOptions, ListPage, VersionMatch};
 use state::StoreState;
 pub(crate) use state::StoredObject;
+pub(crate) use watch::StoredEvent;
 pub use watch::{ObjectWatch, StoreEvent};
-pub(crate) use watch::{StoredEvent, WatchStart};
 pub(crate) use write::DeleteOutcome;
 pub use write::{DeleteOptions, WriteScope};
 
@@ -88,30 +89,12 @@ impl ObjectStore {
         let state = self.lock();
         let kind = state.kind(resource)?;
         let page = state.list(&kind, selector, &ListOptions::default())?;
-        let objects = page
-            .objects
-            .iter()
-            .map(|stored| stored.to_value(&kind))
-            .collect();
-        Ok((objects, page.version))
+        let objects = page.objects.iter().map(|stored| stored.to_value(&kind));
+        Ok((objects.collect(), page.version))
     }
 
-    /// Replaces an object. Its `resourceVersion`, if any, must be the current one.
-    pub fn update(
-        &self,
-        resource: &GroupResource,
-        object: Value,
-        scope: WriteScope,
-    ) -> Result<Value, StatusError> {
-        let metadata = &object["metadata"];
-        let text = |field: &str| metadata[field].as_str().unwrap_or_default().to_owned();
-        let (namespace, name) = (text("namespace"), text("name"));
-        self.modify(resource, &namespace, &name, scope, |present| {
-            *present = object;
-        })
-    }
-
-    /// Reads, changes and writes an object atomically.
+    /// Reads, changes and writes an object atomically. Its `resourceVersion`, if it keeps one, must
+    /// be the current one.
     pub fn modify(
         &self,
         resource: &GroupResource,
@@ -153,8 +136,7 @@ impl ObjectStore {
         from: Option<u64>,
     ) -> Result<ObjectWatch, StatusError> {
         let kind = self.lock().kind(resource)?;
-        let start = from.map_or(WatchStart::Existing, WatchStart::After);
-        Ok(ObjectWatch::new(self.clone(), kind, selector, start))
+        Ok(ObjectWatch::new(self.clone(), kind, selector, from))
     }
 
     /// Renews a node's lease. Equivalent to an update of `renewTime`, and a thousand times cheaper.
@@ -171,7 +153,7 @@ impl ObjectStore {
     pub fn count(&self, resource: &GroupResource) -> usize {
         self.lock()
             .collection(resource)
-            .map_or(0, |collection| collection.objects().len())
+            .map_or(0, |collection| collection.objects.len())
     }
 
     /// Discards the history of a resource, so that watches and pages that are behind fail with 410.
@@ -185,18 +167,8 @@ impl ObjectStore {
         Self(Arc::new(Mutex::new(self.lock().snapshot())))
     }
 
-    /// Removes a namespace and all objects in it, as the namespace controller does at the end.
-    pub fn remove_namespace(&self, namespace: &str) {
-        self.lock().remove_namespace(namespace);
-    }
-
-    /// Returns whether the API server has such a resource.
-    pub fn has_resource(&self, resource: &GroupResource) -> bool {
-        self.lock().kind(resource).is_ok()
-    }
-
     pub(crate) fn lock(&self) -> MutexGuard<'_, StoreState> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.lock()
     }
 }
 
@@ -209,18 +181,11 @@ impl StoreState {
             self.put(&kind, &stored.key, Some(stored.revision.body));
             return Ok(());
         }
-        let renew_time = at.to_string();
-        self.update(
-            &kind,
-            namespace,
-            name,
-            WriteScope::Object,
-            false,
-            |mut lease| {
-                field::set(&mut lease, "/spec/renewTime", renew_time);
-                Ok(lease)
-            },
-        )?;
+        let change = |mut lease: Value| {
+            field::set(&mut lease, "/spec/renewTime", at.to_string());
+            Ok(lease)
+        };
+        self.update(&kind, namespace, name, WriteScope::Object, false, change)?;
         Ok(())
     }
 

@@ -12,7 +12,7 @@ use super::defaults;
 use crate::clock::SimClock;
 use crate::ids::IdGenerator;
 use crate::kind::{KINDS, ResourceKind, ResourceKinds};
-use crate::resource::{DEFINITIONS, GroupResource, NAMESPACES};
+use crate::resource::{DEFINITIONS, GroupResource};
 use crate::status_error::StatusError;
 
 /// All objects of one API server.
@@ -90,14 +90,10 @@ impl StoreState {
         name: &str,
     ) -> Result<StoredObject, StatusError> {
         let key = object_key(namespace, name);
-        let found = self
-            .collection(&kind.storage)
-            .and_then(|collection| collection.objects().get(&key));
+        let collection = self.collection(&kind.storage);
+        let found = collection.and_then(|collection| collection.objects.get(&key).cloned());
         match found {
-            Some(revision) => Ok(StoredObject {
-                revision: revision.clone(),
-                key,
-            }),
+            Some(revision) => Ok(StoredObject { key, revision }),
             None => Err(StatusError::not_found(&kind.resource, name)),
         }
     }
@@ -113,7 +109,7 @@ impl StoreState {
         let collection = self.collection(&kind.storage).into_iter();
         let found = collection.flat_map(move |collection| {
             let range = (Bound::Included(ObjectKey::clone(&from)), Bound::Unbounded);
-            collection.objects().range::<ObjectKey, _>(range)
+            collection.objects.range::<ObjectKey, _>(range)
         });
         found.take_while(move |(key, _)| key.starts_with(&prefix))
     }
@@ -126,7 +122,7 @@ impl StoreState {
         key: &ObjectKey,
         body: Option<ObjectBody>,
     ) -> u64 {
-        let present = self.collection_mut(kind).objects().get(key);
+        let present = self.collection_mut(kind).objects.get(key);
         if let (Some(present), Some(body)) = (present, &body)
             && present.body == *body
         {
@@ -168,11 +164,11 @@ impl StoreState {
         kind: &ResourceKind,
         key: &ObjectKey,
         manager: &str,
-        configuration: &Value,
+        configuration: Value,
     ) {
         let entry = (kind.storage.clone(), ObjectKey::clone(key));
         let applied = self.applied.entry(entry).or_default();
-        applied.insert(manager.to_owned(), configuration.clone());
+        applied.insert(manager.to_owned(), configuration);
     }
 
     pub(super) fn snapshot(&self) -> Self {
@@ -186,21 +182,6 @@ impl StoreState {
             version: self.version,
             collections: collections.collect(),
             applied: self.applied.clone(),
-        }
-    }
-
-    /// Removes a namespace and all objects in it.
-    pub(super) fn remove_namespace(&mut self, namespace: &str) {
-        let kinds = self.kinds();
-        let is_canonical =
-            |kind: &&Arc<ResourceKind>| kind.is_namespaced && kind.resource == kind.storage;
-        for kind in kinds.values().filter(is_canonical) {
-            self.remove_all(kind, Some(namespace));
-        }
-        if let Ok(kind) = self.kind(&NAMESPACES)
-            && let Ok(stored) = self.get(&kind, "", namespace)
-        {
-            self.put(&kind, &stored.key, None);
         }
     }
 
@@ -224,21 +205,15 @@ impl StoreState {
         }
         let before = std::mem::replace(&mut self.kinds, Arc::new(kinds));
         // The objects of a kind go with its definition.
-        let gone = before
-            .iter()
-            .filter(|(resource, _)| !self.kinds.contains_key(*resource));
-        let gone: Vec<&Arc<ResourceKind>> = gone.map(|(_, kind)| kind).collect();
-        for kind in gone {
-            self.remove_all(kind, None);
-        }
-    }
-
-    /// Removes all objects of a kind, or those of one namespace.
-    fn remove_all(&mut self, kind: &ResourceKind, namespace: Option<&str>) {
-        let keys = self.in_namespace(kind, namespace);
-        let keys: Vec<ObjectKey> = keys.map(|(key, _)| ObjectKey::clone(key)).collect();
-        for key in keys {
-            self.put(kind, &key, None);
+        for (resource, kind) in before.iter() {
+            if self.kinds.contains_key(resource) {
+                continue;
+            }
+            let keys = self.in_namespace(kind, None);
+            let keys: Vec<ObjectKey> = keys.map(|(key, _)| ObjectKey::clone(key)).collect();
+            for key in keys {
+                self.put(kind, &key, None);
+            }
         }
     }
 }

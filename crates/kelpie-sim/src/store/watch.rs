@@ -6,7 +6,7 @@ use std::sync::Arc;
 use serde_json::Value;
 
 use super::ObjectStore;
-use super::body::ObjectKey;
+use super::body::{ObjectKey, ObjectRevision};
 use super::collection::ObjectChange;
 use super::list::ListOptions;
 use super::state::StoredObject;
@@ -26,15 +26,6 @@ pub enum StoreEvent {
     Deleted(Value),
     /// The history since the last event is gone: list again.
     Expired,
-}
-
-/// The start of a watch.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum WatchStart {
-    /// All existing objects, as added.
-    Existing,
-    /// The changes after this version.
-    After(u64),
 }
 
 /// A change in the stored form of its object.
@@ -62,28 +53,24 @@ pub struct ObjectWatch {
 }
 
 impl ObjectWatch {
+    /// Watches the changes after version `from`. Without a version the watch starts with all
+    /// existing objects, as added.
     pub(crate) fn new(
         store: ObjectStore,
         kind: Arc<ResourceKind>,
         selector: ObjectSelector,
-        start: WatchStart,
+        from: Option<u64>,
     ) -> Self {
-        let (versions, seen_version, queue) = {
-            let mut state = store.lock();
-            let versions = state.collection_mut(&kind).subscribe();
-            match start {
-                WatchStart::After(version) => (versions, version, VecDeque::new()),
-                WatchStart::Existing => {
-                    let page = state.list(&kind, &selector, &ListOptions::default());
-                    let present = page.map(|page| page.objects).unwrap_or_default();
-                    (
-                        versions,
-                        state.version,
-                        present.into_iter().map(StoredEvent::Added).collect(),
-                    )
-                }
-            }
-        };
+        let mut state = store.lock();
+        let versions = state.collection_mut(&kind).subscribe();
+        let seen_version = from.unwrap_or(state.version);
+        let mut queue = VecDeque::new();
+        if from.is_none() {
+            let page = state.list(&kind, &selector, &ListOptions::default());
+            let existing = page.map(|page| page.objects).unwrap_or_default();
+            queue.extend(existing.into_iter().map(StoredEvent::Added));
+        }
+        drop(state);
         Self {
             store,
             kind,
@@ -148,7 +135,7 @@ impl ObjectWatch {
         let state = self.store.lock();
         let collection = state.collection(&self.kind.storage)?;
         let Some(changes) = collection.changes_since(self.seen_version) else {
-            let (from, compacted_version) = (self.seen_version, collection.compacted_version());
+            let (from, compacted_version) = (self.seen_version, collection.compacted_version);
             let message = format!("too old resource version: {from} ({compacted_version})");
             let error = StatusError::expired(message);
             self.queue.push_back(StoredEvent::Expired(error.clone()));
@@ -180,10 +167,10 @@ fn event_for(
     selector: &ObjectSelector,
     change: &ObjectChange,
 ) -> Option<StoredEvent> {
-    let matches = |revision: &super::body::ObjectRevision| {
+    let matches = |revision: &ObjectRevision| {
         selector.matches(&change.key, || revision.to_value(&change.key, kind))
     };
-    let stored = |revision: &super::body::ObjectRevision| {
+    let stored = |revision: &ObjectRevision| {
         let mut revision = revision.clone();
         // A deleted object has the version of its deletion.
         revision.version = change.version;

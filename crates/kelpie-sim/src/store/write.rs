@@ -148,9 +148,8 @@ impl StoreState {
             mark_deleted(kind, &mut object, &rfc3339(at), grace)?;
         }
         if must_wait {
-            return Ok(DeleteOutcome::Marked(
-                self.save(kind, stored.key, object, dry_run),
-            ));
+            let marked = self.save(kind, stored.key, object, dry_run);
+            return Ok(DeleteOutcome::Marked(marked));
         }
         let version = if dry_run {
             stored.revision.version
@@ -172,7 +171,7 @@ impl StoreState {
     ) -> StoredObject {
         let body = ObjectBody::from_object(kind, object);
         let version = if dry_run {
-            let objects = self.collection_mut(kind).objects();
+            let objects = &self.collection_mut(kind).objects;
             objects.get(&key).map_or(0, |current| current.version)
         } else {
             self.put(kind, &key, Some(body.clone()))
@@ -201,8 +200,9 @@ impl StoreState {
              because it is being terminated",
             kind.resource
         );
+        let reason = StatusReason::Forbidden;
         Err(StatusError::for_object(
-            StatusReason::Forbidden,
+            reason,
             message,
             &kind.resource,
             name,
@@ -229,28 +229,26 @@ fn check_identity(
 ) -> Result<(), StatusError> {
     let given = metadata::string_field(object, "name");
     if given != name {
-        let message =
-            format!("the name of the object ({given}) does not match the name on the URL ({name})");
-        return Err(StatusError::bad_request(message));
+        return Err(StatusError::other_name(given, name));
     }
     metadata::check_namespace(namespace, object)?;
-    let (uid, current_uid) = (
-        metadata::string_field(object, "uid"),
-        metadata::string_field(current, "uid"),
-    );
+    let [uid, current_uid] = [object, current].map(|of| metadata::string_field(of, "uid"));
     if !uid.is_empty() && uid != current_uid {
-        return Err(uid_conflict(kind, name, uid, current_uid));
+        let why = format!(
+            "Precondition failed: UID in precondition: {uid}, UID in object meta: {current_uid}"
+        );
+        return Err(StatusError::conflict(&kind.resource, name, &why));
     }
     match metadata::string_field(object, "resourceVersion") {
         "" if kind.allows_unconditional_update => Ok(()),
         "" => {
             let why = "Invalid value: 0: must be specified for an update";
-            let (field, cause) = ("metadata.resourceVersion", "FieldValueInvalid");
+            let (resource, field) = (&kind.resource, "metadata.resourceVersion");
             Err(StatusError::invalid_as(
-                &kind.resource,
+                resource,
                 name,
                 field,
-                cause,
+                "FieldValueInvalid",
                 why,
             ))
         }
@@ -274,23 +272,14 @@ fn check_preconditions(
         ));
     }
     let current = metadata::string_field(object, "resourceVersion");
-    if let Some(version) = options
-        .resource_version
-        .as_deref()
-        .filter(|version| *version != current)
-    {
+    let version = options.resource_version.as_deref();
+    if let Some(version) = version.filter(|version| *version != current) {
         return conflict(format!(
             "the ResourceVersion in the precondition ({version}) does not match the \
              ResourceVersion in record ({current}). The object might have been modified"
         ));
     }
     Ok(())
-}
-
-fn uid_conflict(kind: &ResourceKind, name: &str, uid: &str, current: &str) -> StatusError {
-    let why =
-        format!("Precondition failed: UID in precondition: {uid}, UID in object meta: {current}");
-    StatusError::conflict(&kind.resource, name, &why)
 }
 
 /// Sets the deletion timestamp, and the grace period or the namespace's phase.

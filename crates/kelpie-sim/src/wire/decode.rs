@@ -60,7 +60,7 @@ fn for_each_field<'a>(
 fn decode_message(fields: &[Field], bytes: &[u8]) -> Option<Map<String, Value>> {
     let mut object = Map::new();
     for_each_field(bytes, |number, value| {
-        let known = fields.iter().find(|(own, ..)| *own == number);
+        let known = fields.iter().find(|(own, ..)| u64::from(*own) == number);
         match known {
             Some((_, name, proto_type)) => insert_field(&mut object, name, *proto_type, &value),
             // An unknown field is rejected unless it has its default: storing a part of the object
@@ -93,50 +93,36 @@ fn insert_field(
     proto_type: ProtoType,
     value: &WireValue<'_>,
 ) -> Option<()> {
-    let bytes = match (proto_type, value) {
-        (ProtoType::ServerOwned, _) => return Some(()),
-        (ProtoType::Bool, WireValue::Varint(number)) => {
-            object.insert(name.into(), (*number != 0).into());
-            return Some(());
+    let text = |bytes| std::str::from_utf8(bytes).ok();
+    let value = match (proto_type, value) {
+        (ProtoType::ServerOwned | ProtoType::ServerInt | ProtoType::Time, _) => return Some(()),
+        (ProtoType::Bool, WireValue::Varint(number)) => (*number != 0).into(),
+        (ProtoType::Int, WireValue::Varint(number)) => (*number).into(),
+        (ProtoType::IntOrString, WireValue::Bytes(bytes)) => int_or_string(bytes)?,
+        (ProtoType::String, WireValue::Bytes(bytes)) => text(bytes)?.into(),
+        (ProtoType::Message(fields), WireValue::Bytes(bytes)) => {
+            decode_message(fields, bytes)?.into()
         }
-        (ProtoType::Int, WireValue::Varint(number)) => {
-            object.insert(name.into(), (*number).into());
-            return Some(());
+        (ProtoType::Strings, WireValue::Bytes(bytes)) => {
+            return push_item(object, name, text(bytes)?.into());
         }
-        (_, WireValue::Bytes(bytes)) => *bytes,
-        (_, WireValue::Varint(_)) => return None,
-    };
-    match proto_type {
-        ProtoType::Bool | ProtoType::Int | ProtoType::ServerOwned => return None,
-        ProtoType::IntOrString => {
-            object.insert(name.into(), int_or_string(bytes)?);
+        (ProtoType::Messages(fields), WireValue::Bytes(bytes)) => {
+            return push_item(object, name, decode_message(fields, bytes)?.into());
         }
-        ProtoType::String => {
-            let text = std::str::from_utf8(bytes).ok()?;
-            if !text.is_empty() {
-                object.insert(name.into(), text.into());
-            }
-        }
-        ProtoType::Message(fields) => {
-            let inner = decode_message(fields, bytes)?;
-            if !inner.is_empty() {
-                object.insert(name.into(), Value::Object(inner));
-            }
-        }
-        ProtoType::Strings => push_item(object, name, std::str::from_utf8(bytes).ok()?.into())?,
-        ProtoType::Messages(fields) => {
-            let inner = decode_message(fields, bytes)?;
-            push_item(object, name, Value::Object(inner))?;
-        }
-        ProtoType::StringMap | ProtoType::BytesMap => {
+        (ProtoType::StringMap | ProtoType::BytesMap, WireValue::Bytes(bytes)) => {
             let (key, bytes) = map_entry(bytes)?;
-            let text = match proto_type {
-                ProtoType::StringMap => std::str::from_utf8(bytes).ok()?.to_owned(),
+            let value = match proto_type {
+                ProtoType::StringMap => text(bytes)?.to_owned(),
                 _ => BASE64_STANDARD.encode(bytes),
             };
             let map = object.entry(name).or_insert_with(|| Map::new().into());
-            map.as_object_mut()?.insert(key.to_owned(), text.into());
+            map.as_object_mut()?.insert(key.to_owned(), value.into());
+            return Some(());
         }
+        _ => return None,
+    };
+    if value != "" && value.as_object().is_none_or(|inner| !inner.is_empty()) {
+        object.insert(name.into(), value);
     }
     Some(())
 }

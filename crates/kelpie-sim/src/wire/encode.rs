@@ -1,8 +1,9 @@
-//! Encoding Leases and Nodes, with their field numbers.
+//! Encoding Leases and Nodes.
 
 use serde_json::Value;
 
 use super::message::MessageBuilder;
+use super::schema::{Fields, LEASE, NODE, ProtoType};
 use crate::kind::ResourceKind;
 use crate::resource::LEASES;
 use crate::store::StoredObject;
@@ -12,7 +13,10 @@ use crate::store::body::{CompactLease, ObjectBody, split_key};
 pub(super) fn encode_object(kind: &ResourceKind, stored: &StoredObject) -> MessageBuilder {
     match &stored.revision.body {
         ObjectBody::CompactLease(lease) => encode_lease(stored, lease),
-        ObjectBody::Json(_) => encode_json(kind, &stored.to_value(kind)),
+        ObjectBody::Json(_) => {
+            let fields = if kind.storage == LEASES { LEASE } else { NODE };
+            encode_message(fields, &stored.to_value(kind))
+        }
     }
 }
 
@@ -46,127 +50,40 @@ fn encode_lease(stored: &StoredObject, lease: &CompactLease) -> MessageBuilder {
     message
 }
 
-fn encode_json(kind: &ResourceKind, object: &Value) -> MessageBuilder {
+/// Encodes the fields of a JSON object. A field that is absent or has another type is left out;
+/// a message is empty instead.
+fn encode_message(fields: Fields, object: &Value) -> MessageBuilder {
     let mut message = MessageBuilder::default();
-    message.message(1, &metadata(&object["metadata"]));
-    if kind.storage == LEASES {
-        message.message(2, &lease_spec(&object["spec"]));
-    } else {
-        message.message(2, &node_spec(&object["spec"]));
-        message.message(3, &node_status(&object["status"]));
+    for (number, name, proto_type) in fields {
+        let (number, value) = (*number, &object[*name]);
+        let items = value.as_array().into_iter().flatten();
+        match proto_type {
+            ProtoType::String => message.text(number, value),
+            ProtoType::Bool | ProtoType::Int | ProtoType::ServerInt => {
+                message.number(number, value);
+            }
+            ProtoType::Time => message.time(number, value),
+            ProtoType::Message(fields) => message.message(number, &encode_message(fields, value)),
+            ProtoType::Strings => items.for_each(|item| message.text(number, item)),
+            ProtoType::Messages(fields) => {
+                items.for_each(|item| message.message(number, &encode_message(fields, item)));
+            }
+            ProtoType::StringMap => message.map(number, value),
+            ProtoType::Quantities => {
+                for (key, amount) in value.as_object().into_iter().flatten() {
+                    let mut quantity = MessageBuilder::default();
+                    quantity.text(1, amount);
+                    let mut entry = MessageBuilder::default();
+                    entry.bytes(1, key.as_bytes());
+                    entry.message(2, &quantity);
+                    message.message(number, &entry);
+                }
+            }
+            // No kind that is sent has such fields.
+            ProtoType::BytesMap | ProtoType::IntOrString | ProtoType::ServerOwned => {}
+        }
     }
     message
-}
-
-fn metadata(metadata: &Value) -> MessageBuilder {
-    let mut message = MessageBuilder::default();
-    message.text(1, &metadata["name"]);
-    message.text(2, &metadata["generateName"]);
-    message.text(3, &metadata["namespace"]);
-    message.text(5, &metadata["uid"]);
-    message.text(6, &metadata["resourceVersion"]);
-    message.number(7, &metadata["generation"]);
-    message.time(8, &metadata["creationTimestamp"]);
-    message.time(9, &metadata["deletionTimestamp"]);
-    message.number(10, &metadata["deletionGracePeriodSeconds"]);
-    message.map(11, &metadata["labels"]);
-    message.map(12, &metadata["annotations"]);
-    message.each(13, &metadata["ownerReferences"], |owner| {
-        let mut message = MessageBuilder::default();
-        message.text(1, &owner["kind"]);
-        message.text(3, &owner["name"]);
-        message.text(4, &owner["uid"]);
-        message.text(5, &owner["apiVersion"]);
-        message.number(6, &owner["controller"]);
-        message.number(7, &owner["blockOwnerDeletion"]);
-        message
-    });
-    for finalizer in metadata["finalizers"].as_array().into_iter().flatten() {
-        message.text(14, finalizer);
-    }
-    message
-}
-
-fn lease_spec(spec: &Value) -> MessageBuilder {
-    let mut message = MessageBuilder::default();
-    message.text(1, &spec["holderIdentity"]);
-    message.number(2, &spec["leaseDurationSeconds"]);
-    message.time(3, &spec["acquireTime"]);
-    message.time(4, &spec["renewTime"]);
-    message.number(5, &spec["leaseTransitions"]);
-    message
-}
-
-fn node_spec(spec: &Value) -> MessageBuilder {
-    let mut message = MessageBuilder::default();
-    message.text(1, &spec["podCIDR"]);
-    message.text(3, &spec["providerID"]);
-    message.number(4, &spec["unschedulable"]);
-    message.each(5, &spec["taints"], |taint| {
-        let mut message = MessageBuilder::default();
-        message.text(1, &taint["key"]);
-        message.text(2, &taint["value"]);
-        message.text(3, &taint["effect"]);
-        message.time(4, &taint["timeAdded"]);
-        message
-    });
-    message
-}
-
-fn node_status(status: &Value) -> MessageBuilder {
-    let mut message = MessageBuilder::default();
-    quantities(&mut message, 1, &status["capacity"]);
-    quantities(&mut message, 2, &status["allocatable"]);
-    message.each(4, &status["conditions"], |condition| {
-        let mut message = MessageBuilder::default();
-        message.text(1, &condition["type"]);
-        message.text(2, &condition["status"]);
-        message.time(3, &condition["lastHeartbeatTime"]);
-        message.time(4, &condition["lastTransitionTime"]);
-        message.text(5, &condition["reason"]);
-        message.text(6, &condition["message"]);
-        message
-    });
-    message.each(5, &status["addresses"], |address| {
-        let mut message = MessageBuilder::default();
-        message.text(1, &address["type"]);
-        message.text(2, &address["address"]);
-        message
-    });
-    message.message(7, &node_info(&status["nodeInfo"]));
-    message
-}
-
-fn node_info(info: &Value) -> MessageBuilder {
-    const FIELDS: [&str; 10] = [
-        "machineID",
-        "systemUUID",
-        "bootID",
-        "kernelVersion",
-        "osImage",
-        "containerRuntimeVersion",
-        "kubeletVersion",
-        "kubeProxyVersion",
-        "operatingSystem",
-        "architecture",
-    ];
-    let mut message = MessageBuilder::default();
-    for (number, field) in (1..).zip(FIELDS) {
-        message.text(number, &info[field]);
-    }
-    message
-}
-
-/// Encodes a map of quantities, which are messages with a string.
-fn quantities(message: &mut MessageBuilder, field: u32, amounts: &Value) {
-    for (name, amount) in amounts.as_object().into_iter().flatten() {
-        let mut quantity = MessageBuilder::default();
-        quantity.text(1, amount);
-        let mut entry = MessageBuilder::default();
-        entry.bytes(1, name.as_bytes());
-        entry.message(2, &quantity);
-        message.message(field, &entry);
-    }
 }
 
 #[cfg(test)]
@@ -203,7 +120,7 @@ mod tests {
                 let stored = store.lock().get(kind, "default", name).unwrap();
                 assert!(matches!(stored.revision.body, ObjectBody::CompactLease(_)));
                 let direct = encode_object(kind, &stored);
-                let by_json = encode_json(kind, &stored.to_value(kind));
+                let by_json = encode_message(LEASE, &stored.to_value(kind));
                 assert_eq!(direct.as_bytes(), by_json.as_bytes(), "{name} {at}");
             }
         }

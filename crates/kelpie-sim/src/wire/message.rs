@@ -69,13 +69,6 @@ impl MessageBuilder {
         }
     }
 
-    /// Appends a message for each item of a list, encoded by `write`.
-    pub(super) fn each(&mut self, field: u32, list: &Value, write: impl Fn(&Value) -> Self) {
-        for item in list.as_array().into_iter().flatten() {
-            self.message(field, &write(item));
-        }
-    }
-
     fn varint(&mut self, mut number: u64) {
         loop {
             let [low, ..] = number.to_le_bytes();

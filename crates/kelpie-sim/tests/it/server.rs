@@ -62,7 +62,11 @@ async fn injects_delay_rejection_reset_and_hang() {
     assert_eq!(started.elapsed(), MINUTE);
 
     let rejected = server_with_faults(store(), |_| {
-        FaultInjection::reject(StatusError::new(StatusReason::TooManyRequests, "too many"))
+        let error = StatusError::new(StatusReason::TooManyRequests, "too many");
+        FaultInjection {
+            action: InjectedAction::Reject(error),
+            ..FaultInjection::default()
+        }
     });
     let response = rejected.respond(get(MAPS), None).await.unwrap();
     assert_eq!(response.status(), 429);

@@ -3,8 +3,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
+use kelpie_chaos::AuditContext;
 use kelpie_core::Time;
-use kelpie_sim::chaos::{self, AuditContext};
 use kelpie_sim::resource::{ENDPOINT_SLICES, EVENTS, GroupResource, PODS};
 use kelpie_sim::scenario::{Fault, FaultSite};
 use kelpie_sim::{ObjectSelector, ObjectWatch, PodTransition, SimEvent, SimEventKind, StoreEvent};
@@ -69,7 +69,7 @@ pub(crate) struct Auditor {
     counts: AuditCounts,
 }
 
-impl chaos::Auditor for Auditor {
+impl kelpie_chaos::Auditor for Auditor {
     type Counts = AuditCounts;
 
     fn new(context: AuditContext) -> Self {

@@ -1,6 +1,6 @@
 //! Chaos runs of the weeder.
 
-use kelpie_sim::chaos::{ChaosOutcome, ChaosRun, RunSet};
+use kelpie_chaos::{ChaosOutcome, ChaosRun, RunSet};
 
 use crate::auditor::AuditCounts;
 use crate::subject::Weeder;

@@ -5,7 +5,7 @@ use std::time::Duration;
 use axum::body::Bytes;
 use axum::http::Request;
 use fastrand::Rng;
-use kelpie_sim::chaos::{ChaosRun, Subject};
+use kelpie_chaos::{ChaosRun, Subject};
 use kelpie_sim::resource::PODS;
 use kelpie_sim::scenario::{Fault, Scenario};
 use kelpie_sim::{Landscape, LandscapePlan, ObjectSelector, SimProcess};
@@ -27,7 +27,7 @@ impl Subject for FaultyWeeder {
     const LEASE: &'static str = "none";
     const FAULT_INTERVAL: Duration = Duration::MAX;
 
-    fn random_fault(_: &LandscapePlan, _: &mut Rng) -> Fault {
+    fn random_fault(_: &mut Rng) -> Fault {
         Fault::WatchDrop
     }
 

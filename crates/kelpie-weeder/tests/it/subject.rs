@@ -3,10 +3,10 @@
 use std::time::Duration;
 
 use fastrand::Rng;
+use kelpie_chaos::Subject;
 use kelpie_kube::leader::ElectionSettings;
-use kelpie_sim::chaos::Subject;
 use kelpie_sim::scenario::{Fault, FaultSite};
-use kelpie_sim::{Landscape, LandscapePlan, SimProcess};
+use kelpie_sim::{Landscape, SimProcess};
 use kelpie_weeder::WeederOptions;
 use prometheus_client::encoding::text::encode;
 use prometheus_client::registry::Registry;
@@ -24,7 +24,7 @@ impl Subject for Weeder {
     // Short enough for etcd to fail again while windows are open.
     const FAULT_INTERVAL: Duration = Duration::from_secs(100);
 
-    fn random_fault(_: &LandscapePlan, rng: &mut Rng) -> Fault {
+    fn random_fault(rng: &mut Rng) -> Fault {
         let site = FaultSite::Seed;
         match rng.u8(0..22) {
             0..=11 => Fault::EtcdOutage,

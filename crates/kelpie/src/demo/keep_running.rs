@@ -10,33 +10,30 @@ use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 
 use super::simulation::Simulation;
-use crate::{config_file, terminal};
+use super::terminal;
+use super::watchdog::{self, Watchdog};
+use crate::config_file;
 
 /// Opens the simulated clusters to other clients, prints their addresses and waits for `shutdown`.
 pub(super) fn keep_running(simulation: &Simulation, shutdown: &CancellationToken) -> Result<()> {
     simulation.run_in_real_time(async {
-        let listeners = simulation.landscape().listen().await?;
+        let listeners = simulation.landscape.listen().await?;
         // Only the user can read this folder, and it is removed at the end.
         let folder = TempDir::with_prefix("kelpie-demo-");
         let folder = folder.context("cannot create a folder for the kubeconfig")?;
         for (name, content) in [
             ("kubeconfig", &*listeners.kubeconfig),
             ("prober.yaml", config_file::GARDENER_PROBER),
-            ("weeder.yaml", config_file::GARDENER_WEEDER),
+            ("weeder.yaml", watchdog::GARDENER_WEEDER),
         ] {
             let path = folder.path().join(name);
             std::fs::write(&path, content)
                 .with_context(|| format!("cannot write {}", path.display()))?;
         }
-        let (prober, weeder) = simulation.watchdog_routes();
-        let prober = match prober {
-            Some(routes) => Some(serve(routes, shutdown).await?),
-            None => None,
-        };
-        let weeder = match weeder {
-            Some(routes) => Some(serve(routes, shutdown).await?),
-            None => None,
-        };
+        let mut urls = Vec::new();
+        for (component, routes) in simulation.watchdog.iter().flat_map(Watchdog::routes) {
+            urls.push((component, serve(routes, shutdown).await?));
+        }
         let first = simulation.clusters().into_iter().next();
         let first = first.map(|snapshot| snapshot.cluster).unwrap_or_default();
         let mut text = format!(
@@ -51,16 +48,14 @@ pub(super) fn keep_running(simulation: &Simulation, shutdown: &CancellationToken
              kelpie check weeder --config-file weeder.yaml\n",
             folder.path().display()
         );
-        if let Some(prober) = &prober {
+        if let Some((_, prober)) = urls.iter().find(|(component, _)| *component == "prober") {
             let _ = writeln!(text, "  kelpie explain {first} --from {prober}");
         }
         text.push('\n');
-        for (component, url) in [("prober", prober), ("weeder", weeder)] {
-            if let Some(url) = url {
-                let _ = writeln!(text, "{component}: {url}/metrics, {url}/debug/state");
-            }
+        for (component, url) in urls {
+            let _ = writeln!(text, "{component}: {url}/metrics, {url}/debug/state");
         }
-        terminal::stdout_streaming(&text).context("cannot write the addresses")?;
+        terminal::write(&text).context("cannot write the addresses")?;
         shutdown.cancelled().await;
         Ok(())
     })

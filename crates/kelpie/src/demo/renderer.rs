@@ -9,11 +9,9 @@ use anstream::{AutoStream, ColorChoice};
 use anstyle::Style;
 use kelpie_sim::ClusterSnapshot;
 
-use super::cluster_table;
 use super::setup::DemoSetup;
-use super::simulation::Simulation;
 use super::timeline::{ScenarioTime, Timeline, TimelineLine};
-use crate::terminal;
+use super::{cluster_table, terminal};
 
 /// The time between two redraws: fast enough to look smooth, slow enough for a terminal.
 const REDRAW: Duration = Duration::from_millis(100);
@@ -39,9 +37,9 @@ pub(super) enum Renderer {
 
 /// The state to draw.
 pub(super) struct DemoFrame<'a> {
-    elapsed: Duration,
-    timeline: &'a Timeline,
-    clusters: &'a [ClusterSnapshot],
+    pub(super) elapsed: Duration,
+    pub(super) timeline: &'a Timeline,
+    pub(super) clusters: &'a [ClusterSnapshot],
 }
 
 /// The content of the terminal.
@@ -75,7 +73,7 @@ impl Renderer {
         };
         let bold = Style::new().bold();
         let [title, summary, deadline] = setup.header();
-        terminal::stdout_streaming(&format!(
+        terminal::write(&format!(
             "{bold}{title}{bold:#}\n{summary}\n{deadline}\n{gap}"
         ))
     }
@@ -92,7 +90,7 @@ impl Renderer {
             Self::Silent => Ok(()),
             Self::Lines => {
                 for line in lines {
-                    terminal::stdout_streaming(&format!("{line}\n"))?;
+                    terminal::write(&format!("{line}\n"))?;
                 }
                 Ok(())
             }
@@ -102,7 +100,7 @@ impl Renderer {
                     return Ok(());
                 }
                 display.drawn_at = due;
-                terminal::stdout_streaming(&display.draw(frame))
+                terminal::write(&display.draw(frame))
             }
         }
     }
@@ -111,21 +109,7 @@ impl Renderer {
     pub(super) fn finish(&mut self, frame: &DemoFrame<'_>) -> io::Result<()> {
         match self {
             Self::Silent | Self::Lines => Ok(()),
-            Self::Live(display) => terminal::stdout_streaming(&display.draw(frame)),
-        }
-    }
-}
-
-impl<'a> DemoFrame<'a> {
-    pub(super) fn new(
-        simulation: &Simulation,
-        timeline: &'a Timeline,
-        clusters: &'a [ClusterSnapshot],
-    ) -> Self {
-        Self {
-            elapsed: simulation.elapsed(),
-            timeline,
-            clusters,
+            Self::Live(display) => terminal::write(&display.draw(frame)),
         }
     }
 }

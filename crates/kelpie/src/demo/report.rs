@@ -54,40 +54,27 @@ impl<'a> DamageReport<'a> {
             "\n{bold}{:<24}{:>14}{:>16}{bold:#}\n",
             "result", "with Kelpie", "without"
         );
-        let count = |number: u64| number.to_string();
-        let Self { with, without, .. } = self;
-        let mut rows = vec![
-            (
-                "nodes turned Unknown",
-                count(with.nodes_unknown),
-                count(without.nodes_unknown),
-            ),
-            (
-                "machines replaced",
-                count(with.machines_replaced),
-                count(without.machines_replaced),
-            ),
-            (
-                "pods evicted",
-                count(with.pods_evicted),
-                count(without.pods_evicted),
-            ),
-        ];
-        let downtime = [with, without].map(|damage| damage.api_seconds_lost);
-        if downtime.into_iter().any(|seconds| seconds > 0.0) {
-            let [with, without] = downtime.map(minutes);
-            rows.push(("API server downtime, min", with, without));
-        }
-        let [with, without] = [with, without].map(|damage| damage.seconds_to_normal.map(minutes));
-        let never = || "never".to_owned();
-        rows.push((
-            "recovery time, min",
-            with.unwrap_or_else(never),
-            without.unwrap_or_else(never),
-        ));
-        for (label, with, without) in rows {
+        let mut row = |label: &str, show: fn(&Damage) -> String| {
+            let (with, without) = (show(&self.with), show(&self.without));
             let _ = writeln!(text, "{label:<24}{with:>14}{without:>16}");
+        };
+        row("nodes turned Unknown", |damage| {
+            damage.nodes_unknown.to_string()
+        });
+        row("machines replaced", |damage| {
+            damage.machines_replaced.to_string()
+        });
+        row("pods evicted", |damage| damage.pods_evicted.to_string());
+        if self.with.api_seconds_lost > 0.0 || self.without.api_seconds_lost > 0.0 {
+            row("API server downtime, min", |damage| {
+                minutes(damage.api_seconds_lost)
+            });
         }
+        row("recovery time, min", |damage| {
+            damage
+                .seconds_to_normal
+                .map_or_else(|| "never".to_owned(), minutes)
+        });
         let _ = writeln!(text, "\n{}", self.fence_summary());
         if self.actions.weeded > 0 {
             let pods = pluralize(

@@ -6,6 +6,7 @@ use anyhow::{Result, bail};
 use kelpie_sim::LandscapePlan;
 use kelpie_sim::scenario::{ClusterSelection, Fault, NodeSelection, Scenario};
 
+use crate::cli::Invocation;
 use crate::config_file;
 use crate::printable::printable;
 
@@ -33,12 +34,12 @@ impl DemoSetup {
             }
             if let Fault::Partition(NodeSelection::Zone(zone))
             | Fault::NodeClock(NodeSelection::Zone(zone), _) = incident.fault
-                && zone >= plan.zones
+                && zone >= LandscapePlan::ZONES
             {
                 bail!(
                     "incident `{incident}`: there is no zone {zone}; the {} zones are numbered \
                      from 0",
-                    plan.zones
+                    LandscapePlan::ZONES
                 );
             }
         }
@@ -80,7 +81,8 @@ pub(super) fn find_scenario(name: &str) -> Result<Scenario> {
             names.join(", ")
         );
     }
-    let scenario = config_file::scenario(path)?;
+    let parse = |bytes: &[u8], _| Scenario::parse(bytes);
+    let scenario = config_file::load(path, Invocation::Kelpie, parse)?;
     let title = match &*scenario.name {
         "" => name,
         title => title,

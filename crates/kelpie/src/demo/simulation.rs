@@ -1,10 +1,9 @@
 //! A simulated landscape with a scenario, in virtual time.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::mpsc::{Receiver, channel};
 use std::time::Duration;
 
 use anyhow::{Context, Result};
-use axum::Router;
 use kelpie_core::Time;
 use kelpie_kube::SystemClock;
 use kelpie_sim::{ClusterSnapshot, Damage, Landscape, SimClock, SimEvent, SimEventKind};
@@ -37,11 +36,12 @@ const START_ALIGNMENT: Duration = Duration::from_mins(5);
 pub(super) struct Simulation {
     /// Its time is paused and advances only by the frames that are stepped.
     runtime: Runtime,
-    landscape: Landscape,
-    watchdog: Option<Watchdog>,
-    events: Arc<Mutex<Vec<SimEvent>>>,
+    pub(super) landscape: Landscape,
+    pub(super) watchdog: Option<Watchdog>,
+    events: Receiver<SimEvent>,
     length: Duration,
-    elapsed: Duration,
+    /// The virtual time since the start of the scenario.
+    pub(super) elapsed: Duration,
 }
 
 impl Simulation {
@@ -53,11 +53,12 @@ impl Simulation {
             let _guard = simulation.runtime.enter();
             simulation.watchdog = Some(Watchdog::start(&simulation.landscape)?);
         }
-        let events = Arc::clone(&simulation.events);
+        let (sender, events) = channel();
+        simulation.events = events;
         simulation.landscape.observe(move |event: &SimEvent| {
             if !matches!(event.kind, SimEventKind::Request { .. }) {
-                let mut events = events.lock().unwrap_or_else(PoisonError::into_inner);
-                events.push(event.clone());
+                // Fails only if the simulation has ended and dropped the receiver.
+                let _ = sender.send(event.clone());
             }
         });
         Ok(simulation)
@@ -84,7 +85,7 @@ impl Simulation {
             runtime,
             landscape,
             watchdog: None,
-            events: Arc::default(),
+            events: channel().1,
             length: setup.scenario.length,
             elapsed: Duration::ZERO,
         })
@@ -149,23 +150,6 @@ impl Simulation {
         })
     }
 
-    pub(super) fn landscape(&self) -> &Landscape {
-        &self.landscape
-    }
-
-    /// Returns the HTTP routes of the prober and of the weeder, if they run.
-    pub(super) fn watchdog_routes(&self) -> (Option<Router>, Option<Router>) {
-        self.watchdog.as_ref().map_or((None, None), |watchdog| {
-            let (prober, weeder) = watchdog.routes();
-            (prober, Some(weeder))
-        })
-    }
-
-    /// Returns the virtual time since the start of the scenario.
-    pub(super) fn elapsed(&self) -> Duration {
-        self.elapsed
-    }
-
     /// Returns true if the scenario is over and everything is back to normal, or will never be.
     pub(super) fn is_finished(&self) -> bool {
         self.elapsed >= self.length + RECOVERY_LIMIT
@@ -185,8 +169,7 @@ impl Simulation {
 
     /// Takes the events since the last call.
     pub(super) fn take_events(&self) -> Vec<SimEvent> {
-        let mut events = self.events.lock().unwrap_or_else(PoisonError::into_inner);
-        std::mem::take(&mut *events)
+        self.events.try_iter().collect()
     }
 
     /// Returns the damage so far.
@@ -232,7 +215,7 @@ mod tests {
         while !simulation.is_finished() {
             simulation.step().unwrap();
             for event in simulation.take_events() {
-                events.push(format!("{:?} {:?}", simulation.elapsed(), event.kind));
+                events.push(format!("{:?} {:?}", simulation.elapsed, event.kind));
             }
         }
         (events, simulation.damage())

@@ -26,7 +26,8 @@ pub(super) struct Timeline {
     nodes: usize,
     /// In the order of the snapshots.
     clusters: Vec<TrackedCluster>,
-    actions: ActionCounts,
+    /// Kelpie's actions so far.
+    pub(super) actions: ActionCounts,
 }
 
 /// The state of a cluster at the last update.
@@ -168,11 +169,6 @@ impl Timeline {
     /// Returns true if a fence or a restore is about to happen in a cluster.
     pub(super) fn is_critical(&self) -> bool {
         self.phases().any(ClusterPhase::is_critical)
-    }
-
-    /// Returns the counts of Kelpie's actions so far.
-    pub(super) fn actions(&self) -> ActionCounts {
-        self.actions
     }
 
     /// Finds an incident by its text, which is how events refer to it.

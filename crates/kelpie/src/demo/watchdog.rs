@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use anyhow::Result;
 use axum::Router;
+use kelpie_config::Strictness;
 use kelpie_health::{LoopHeartbeat, Readiness};
 use kelpie_kube::SystemClock;
 use kelpie_kube::client::ClusterClient;
@@ -20,6 +21,9 @@ use crate::config_file;
 /// The names under which the seed knows the components.
 const PROBER: &str = "kelpie-prober";
 const WEEDER: &str = "kelpie-weeder";
+
+/// The configuration that Gardener deploys.
+pub(super) const GARDENER_WEEDER: &str = include_str!("../../../../docs/examples/weeder.yaml");
 
 /// The prober and the weeder. Faults of the scenario can crash and pause the prober.
 pub(super) struct Watchdog {
@@ -45,21 +49,27 @@ impl Watchdog {
     /// Applies the commands of the scenario's faults to the prober.
     pub(super) fn apply_commands(&mut self) -> Result<()> {
         for command in self.landscape.take_commands() {
-            match command {
-                ReplicaCommand::Start if self.prober.is_some() => {}
-                ReplicaCommand::Start => self.prober = Some(start_prober(&self.landscape)?),
-                ReplicaCommand::Crash => self.prober.take().into_iter().for_each(SimProcess::crash),
-                ReplicaCommand::Pause => self.prober.iter().for_each(SimProcess::pause),
-                ReplicaCommand::Resume => self.prober.iter().for_each(SimProcess::resume),
+            match (command, &self.prober) {
+                (ReplicaCommand::Start, None) => {
+                    self.prober = Some(start_prober(&self.landscape)?);
+                }
+                (ReplicaCommand::Crash, _) => {
+                    self.prober.take().into_iter().for_each(SimProcess::crash);
+                }
+                (ReplicaCommand::Pause, Some(prober)) => prober.link.pause(),
+                (ReplicaCommand::Resume, Some(prober)) => prober.link.resume(),
+                _ => {}
             }
         }
         Ok(())
     }
 
-    /// Returns the HTTP routes of the prober, if it runs, and of the weeder.
-    pub(super) fn routes(&self) -> (Option<Router>, Router) {
-        let prober = self.prober.as_ref().map(|prober| prober.exposed.clone());
-        (prober, self.weeder.exposed.clone())
+    /// Returns the HTTP routes of the components that run.
+    pub(super) fn routes(&self) -> Vec<(&'static str, Router)> {
+        let prober = self.prober.iter().map(|prober| ("prober", prober));
+        let components = prober.chain([("weeder", &self.weeder)]);
+        let routes = components.map(|(name, component)| (name, component.exposed.clone()));
+        routes.collect()
     }
 }
 
@@ -86,7 +96,8 @@ fn start_prober(landscape: &Landscape) -> Result<ComponentProcess> {
 }
 
 fn start_weeder(landscape: &Landscape) -> Result<ComponentProcess> {
-    let config = config_file::gardener_weeder(Invocation::Kelpie)?;
+    let config = kelpie_config::weeder::parse(GARDENER_WEEDER.as_bytes(), Strictness::Strict);
+    let config = config_file::built_in(config)?;
     let options = kelpie_weeder::WeederOptions {
         dry_run: false,
         namespace: None,

@@ -5,6 +5,7 @@
 
 mod check;
 mod check_config;
+#[cfg(feature = "demo")]
 mod demo;
 mod deploy;
 mod etcd;

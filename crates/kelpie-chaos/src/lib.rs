@@ -21,13 +21,12 @@ use std::fmt::Debug;
 use std::time::Duration;
 
 use fastrand::Rng;
-use kelpie_config::scenario::{ClusterSelection, Fault, Incident, Scenario};
+use kelpie_sim::scenario::{ClusterSelection, Fault, Incident, Scenario};
+use kelpie_sim::{Landscape, LandscapePlan, SimEvent, SimProcess};
 
 pub use audit_context::AuditContext;
 pub use run::{ChaosError, ChaosOutcome};
 pub use run_set::RunSet;
-
-use crate::{Landscape, LandscapePlan, SimEvent, SimProcess};
 
 /// The time without faults at the start, in which the replicas get into their steady state.
 const WARM_UP: Duration = Duration::from_mins(2);
@@ -46,7 +45,7 @@ pub trait Subject {
     const FAULT_INTERVAL: Duration;
 
     /// Returns a random fault.
-    fn random_fault(plan: &LandscapePlan, rng: &mut Rng) -> Fault;
+    fn random_fault(rng: &mut Rng) -> Fault;
 
     /// Starts a replica. It runs for election if `elected`, and is the only one otherwise.
     fn start(landscape: &Landscape, name: &str, elected: bool) -> SimProcess<Self::Exposed>;
@@ -99,7 +98,6 @@ impl ChaosRun {
             clusters: rng.usize(1..=3),
             nodes: rng.usize(2..=7),
             replicas: [rng.u32(1..=2), rng.u32(1..=2), rng.u32(0..=2)],
-            ..LandscapePlan::default()
         };
         let share = length.as_secs_f64() / S::FAULT_INTERVAL.as_secs_f64();
         #[expect(
@@ -132,5 +130,5 @@ fn incident<S: Subject>(plan: &LandscapePlan, length: Duration, rng: &mut Rng) -
         0 => ClusterSelection::All,
         _ => ClusterSelection::Numbers(vec![rng.usize(0..plan.clusters)]),
     };
-    Incident::new(at, Some(lasts), S::random_fault(plan, rng)).in_clusters(clusters)
+    Incident::new(at, Some(lasts), S::random_fault(rng)).in_clusters(clusters)
 }

@@ -11,7 +11,7 @@ thread_local! {
 
 /// Takes the panics of all tasks of this thread since the last call. Panics of detached tasks would
 /// be lost otherwise, and a probe that panics is just restarted.
-pub(super) fn take() -> Vec<String> {
+pub(crate) fn take() -> Vec<String> {
     static INSTALL_HOOK: Once = Once::new();
     INSTALL_HOOK.call_once(|| {
         let previous = panic::take_hook();

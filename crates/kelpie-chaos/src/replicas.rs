@@ -4,16 +4,16 @@ use std::collections::VecDeque;
 use std::time::Duration;
 
 use fastrand::Rng;
+use kelpie_sim::resource::LEASES;
+use kelpie_sim::{Landscape, ReplicaCommand, SimProcess};
 use tokio::time::sleep;
 
-use super::Subject;
-use crate::landscape::{Landscape, ReplicaCommand, SimProcess};
-use crate::resource::LEASES;
+use crate::Subject;
 
 /// The time after which a replica must have released the state of deleted clusters.
 const CLEANUP_DELAY: Duration = Duration::from_mins(1);
 
-pub(super) struct Replicas<S: Subject> {
+pub(crate) struct Replicas<S: Subject> {
     running: Vec<SimProcess<S::Exposed>>,
     /// The desired number of replicas.
     count: usize,
@@ -24,7 +24,7 @@ pub(super) struct Replicas<S: Subject> {
 }
 
 impl<S: Subject> Replicas<S> {
-    pub(super) fn new(landscape: &Landscape, count: usize, rng: Rng) -> Self {
+    pub(crate) fn new(landscape: &Landscape, count: usize, rng: Rng) -> Self {
         let mut replicas = Self {
             running: Vec::new(),
             count,
@@ -48,7 +48,7 @@ impl<S: Subject> Replicas<S> {
     }
 
     /// Executes the commands of the scenario.
-    pub(super) fn execute_commands(&mut self, landscape: &Landscape) {
+    pub(crate) fn execute_commands(&mut self, landscape: &Landscape) {
         for command in landscape.take_commands() {
             match command {
                 ReplicaCommand::Start => self.start(landscape),
@@ -61,21 +61,19 @@ impl<S: Subject> Replicas<S> {
                     let leader = self.leader(landscape);
                     if let Some(leader) = leader.and_then(|leader| self.running.get(leader)) {
                         if self.rng.bool() {
-                            leader.pause();
+                            leader.link.pause();
                         } else {
-                            leader.pause_on_next_write();
+                            leader.link.pause_on_next_write();
                         }
-                        self.paused.push_back(leader.name().to_owned());
+                        self.paused.push_back(leader.link.name().to_owned());
                     }
                 }
                 ReplicaCommand::Resume => {
                     let paused = self.paused.pop_front();
                     let matches =
-                        |replica: &&SimProcess<_>| Some(replica.name()) == paused.as_deref();
-                    self.running
-                        .iter()
-                        .filter(matches)
-                        .for_each(SimProcess::resume);
+                        |replica: &&SimProcess<_>| Some(replica.link.name()) == paused.as_deref();
+                    let resumed = self.running.iter().filter(matches);
+                    resumed.for_each(|replica| replica.link.resume());
                 }
             }
         }
@@ -84,13 +82,13 @@ impl<S: Subject> Replicas<S> {
     /// Returns the index of the Lease's holder, or the first replica.
     fn leader(&self, landscape: &Landscape) -> Option<usize> {
         let holder = holder(landscape, S::LEASE);
-        let matches = |replica: &SimProcess<_>| Some(replica.name()) == holder.as_deref();
+        let matches = |replica: &SimProcess<_>| Some(replica.link.name()) == holder.as_deref();
         let leader = self.running.iter().position(matches);
         leader.or_else(|| (!self.running.is_empty()).then_some(0))
     }
 
     /// Deletes all clusters. Returns what the replicas still hold of them a while later.
-    pub(super) async fn leftovers(&self, landscape: &Landscape) -> Vec<String> {
+    pub(crate) async fn leftovers(&self, landscape: &Landscape) -> Vec<String> {
         for snapshot in landscape.snapshot() {
             landscape.delete_cluster(&snapshot.cluster);
         }
@@ -103,7 +101,7 @@ impl<S: Subject> Replicas<S> {
     }
 
     /// Stops all replicas. Returns the errors of those that panicked.
-    pub(super) async fn stop(self) -> Vec<String> {
+    pub(crate) async fn stop(self) -> Vec<String> {
         let mut defects = Vec::new();
         for replica in self.running {
             defects.extend(replica.stop().await.err().map(|error| error.to_string()));
@@ -113,7 +111,7 @@ impl<S: Subject> Replicas<S> {
 }
 
 /// Returns the holder of a Lease in `garden`.
-pub(super) fn holder(landscape: &Landscape, lease: &str) -> Option<String> {
+pub(crate) fn holder(landscape: &Landscape, lease: &str) -> Option<String> {
     let seed = landscape.seed();
     let lease = seed.store().get(&LEASES, "garden", lease).ok()?;
     Some(lease["spec"]["holderIdentity"].as_str()?.to_owned())

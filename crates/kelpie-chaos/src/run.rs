@@ -1,22 +1,23 @@
 //! A single chaos run.
 
 use std::io;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use fastrand::Rng;
 use kelpie_core::Time;
+use kelpie_sim::resource::DEPLOYMENTS;
+use kelpie_sim::{
+    Damage, Landscape, LandscapeError, ObjectSelector, SimClock, SimEvent, SimEventKind,
+};
+use parking_lot::Mutex;
 use tokio::runtime::Builder;
 use tokio::sync::Notify;
 use tokio::time::sleep;
 
-use super::replicas::Replicas;
-use super::trace::{Fingerprint, Trace};
-use super::{AuditContext, Auditor, ChaosRun, Subject, panics};
-use crate::clock::SimClock;
-use crate::landscape::{Damage, Landscape, LandscapeError, SimEvent, SimEventKind};
-use crate::resource::DEPLOYMENTS;
-use crate::selector::ObjectSelector;
+use crate::replicas::Replicas;
+use crate::trace::{Fingerprint, Trace};
+use crate::{AuditContext, Auditor, ChaosRun, Subject, panics};
 
 /// The time after the last fault in which everything has to return to normal.
 const RECOVERY_TIME: Duration = Duration::from_mins(8);
@@ -55,7 +56,7 @@ pub enum ChaosError {
     Landscape(#[from] LandscapeError),
 }
 
-pub(super) type Counts<S> = <<S as Subject>::Auditor as Auditor>::Counts;
+pub(crate) type Counts<S> = <<S as Subject>::Auditor as Auditor>::Counts;
 
 impl ChaosRun {
     /// Runs replicas of `S` in the landscape, in virtual time and on this thread.
@@ -74,19 +75,18 @@ async fn run_chaos<S: Subject>(chaos: &ChaosRun) -> Result<ChaosOutcome<Counts<S
     let landscape = Landscape::in_process(&chaos.plan, &SimClock::starting_at(START_TIME))?;
     let mut rng = Rng::with_seed(chaos.plan.rng_seed);
     landscape.shuffle_connections(rng.fork());
-    let trace = Arc::new(Mutex::new(Trace::new()));
-    let fingerprint = Arc::new(Mutex::new(Fingerprint::new()));
+    let recorder = Arc::new(Mutex::new((Trace::new(), Fingerprint::new())));
     let auditor = S::Auditor::new(AuditContext::new(&landscape, chaos, S::LEASE));
     let auditor = Arc::new(Mutex::new(auditor));
     let commands_pending = Arc::new(Notify::new());
     landscape.observe({
-        let (trace, auditor, commands_pending) =
-            (trace.clone(), auditor.clone(), commands_pending.clone());
-        let fingerprint = fingerprint.clone();
+        let (recorder, auditor) = (recorder.clone(), auditor.clone());
+        let commands_pending = commands_pending.clone();
         move |event: &SimEvent| {
-            lock(&trace).add(event.to_string());
-            lock(&fingerprint).add(event);
-            lock(&auditor).observe(event);
+            let (trace, fingerprint) = &mut *recorder.lock();
+            trace.add(event.to_string());
+            fingerprint.add(event);
+            auditor.lock().observe(event);
             if !matches!(event.kind, SimEventKind::Request { .. }) {
                 commands_pending.notify_one();
             }
@@ -105,12 +105,12 @@ async fn run_chaos<S: Subject>(chaos: &ChaosRun) -> Result<ChaosOutcome<Counts<S
             () = &mut end => break,
         }
     }
-    lock(&auditor).finish();
+    auditor.lock().finish();
     let seed = landscape.seed();
     let deployments = seed.store().list(&DEPLOYMENTS, &ObjectSelector::all());
     for deployment in deployments.map_or_else(|_| Vec::new(), |(objects, _)| objects) {
         let metadata = &deployment["metadata"];
-        lock(&fingerprint).add_line(&format!(
+        recorder.lock().1.add_line(&format!(
             "{} {} {} {} {}",
             metadata["namespace"],
             metadata["name"],
@@ -126,8 +126,9 @@ async fn run_chaos<S: Subject>(chaos: &ChaosRun) -> Result<ChaosOutcome<Counts<S
     let was_running = driver.await.is_err_and(|error| error.is_cancelled());
     // Breaks a cycle: the observer holds the landscape through the auditor.
     landscape.observe(|_| {});
-    let (trace, lines, digest) = lock(&trace).finish();
-    let mut auditor = lock(&auditor);
+    let (trace, fingerprint) = &mut *recorder.lock();
+    let (trace, lines, digest) = trace.finish();
+    let mut auditor = auditor.lock();
     let mut violations = std::mem::take(&mut auditor.context().violations);
     let leftover = |item| format!("not cleaned up after its cluster was deleted: {item}");
     violations.extend(leftovers.into_iter().map(leftover));
@@ -140,23 +141,19 @@ async fn run_chaos<S: Subject>(chaos: &ChaosRun) -> Result<ChaosOutcome<Counts<S
         trace,
         lines,
         digest,
-        fingerprint: lock(&fingerprint).finish(),
+        fingerprint: fingerprint.finish(),
         violations,
         counts: auditor.counts(),
         damage,
     })
 }
 
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
 #[cfg(test)]
 mod tests {
-    use kelpie_config::scenario::{Fault, Incident, Scenario};
+    use kelpie_sim::scenario::{Fault, Incident, Scenario};
+    use kelpie_sim::{LandscapePlan, SimProcess};
 
     use super::*;
-    use crate::{LandscapePlan, SimProcess};
 
     /// No replicas, with an auditor that panics when a fault begins, inside of the driver.
     struct NoSubject;
@@ -170,7 +167,7 @@ mod tests {
         const LEASE: &'static str = "none";
         const FAULT_INTERVAL: Duration = Duration::MAX;
 
-        fn random_fault(_: &LandscapePlan, _: &mut Rng) -> Fault {
+        fn random_fault(_: &mut Rng) -> Fault {
             Fault::WatchDrop
         }
 

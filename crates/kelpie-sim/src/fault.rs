@@ -9,11 +9,12 @@ use crate::server::{FaultInjection, InjectedAction};
 use crate::status_error::{StatusError, StatusReason};
 use crate::store::ObjectStore;
 
+/// The average latency of a request without faults.
+const BASE_LATENCY: Duration = Duration::from_millis(5);
+
 /// The active faults of one API server, each with its number on the timeline.
 #[derive(Debug)]
 pub(crate) struct ActiveFaults {
-    /// The average latency of a request without faults.
-    base_latency: Duration,
     rng: Rng,
     faults: Vec<(usize, Fault)>,
     /// The snapshots that stale reads are served from, oldest first.
@@ -22,9 +23,8 @@ pub(crate) struct ActiveFaults {
 
 impl ActiveFaults {
     /// Creates a server's faults, with none active.
-    pub(crate) fn new(base_latency: Duration, rng: Rng) -> Self {
+    pub(crate) fn new(rng: Rng) -> Self {
         Self {
-            base_latency,
             rng,
             faults: Vec::new(),
             stale_stores: Vec::new(),
@@ -77,7 +77,7 @@ impl ActiveFaults {
         if self.is_stalled() {
             return FaultInjection::hang();
         }
-        let latency = self.base_latency.mul_f64(0.5 + self.rng.f64());
+        let latency = BASE_LATENCY.mul_f64(0.5 + self.rng.f64());
         let mut injection = FaultInjection::delayed(latency + self.added_latency());
         if let Some((_, store)) = self.stale_stores.first() {
             injection.action = InjectedAction::ServeStale(store.clone());
@@ -124,10 +124,12 @@ mod tests {
 
     use super::*;
     use crate::clock::SimClock;
+    use crate::resource::NAMESPACES;
+    use crate::store::DeleteOptions;
 
     /// Returns the `retryAfterSeconds` of 100 rejections with this status code.
     fn retry_after(status: u16) -> Vec<Option<u64>> {
-        let mut faults = ActiveFaults::new(Duration::ZERO, Rng::with_seed(1));
+        let mut faults = ActiveFaults::new(Rng::with_seed(1));
         let (site, share) = (FaultSite::Seed, 1.0);
         let fault = Fault::Refusal {
             site,
@@ -154,10 +156,11 @@ mod tests {
 
     #[test]
     fn overlapping_stale_reads_end_separately() {
-        let mut faults = ActiveFaults::new(Duration::ZERO, Rng::with_seed(1));
+        let mut faults = ActiveFaults::new(Rng::with_seed(1));
         let clock = || SimClock::new(|| Time::from_unix(1_700_000_000, 0));
         let (old, new) = (ObjectStore::new(clock(), 1), ObjectStore::new(clock(), 2));
-        old.remove_namespace("default");
+        let options = DeleteOptions::immediate();
+        old.delete(&NAMESPACES, "", "default", &options).unwrap();
         let versions = (old.version(), new.version());
         assert_ne!(versions.0, versions.1);
         let served_version = |faults: &mut ActiveFaults| match faults.injection().action {

@@ -1,12 +1,11 @@
 //! The information that an auditor works with.
 
-use kelpie_config::scenario::{Incident, NodeSelection};
 use kelpie_core::Time;
+use kelpie_sim::Landscape;
+use kelpie_sim::scenario::{Incident, NodeSelection};
 
-use super::ChaosRun;
-use super::replicas::holder;
-use crate::fault::{cluster_numbers, selects_node};
-use crate::landscape::Landscape;
+use crate::ChaosRun;
+use crate::replicas::holder;
 
 /// A landscape, its scheduled faults, and the violations found so far.
 #[derive(Debug)]
@@ -17,12 +16,12 @@ pub struct AuditContext {
     pub chaos: ChaosRun,
     /// The landscape's time at the start of the run.
     pub start: Time,
-    pub(super) violations: Vec<String>,
+    pub(crate) violations: Vec<String>,
     lease: &'static str,
 }
 
 impl AuditContext {
-    pub(super) fn new(landscape: &Landscape, chaos: &ChaosRun, lease: &'static str) -> Self {
+    pub(crate) fn new(landscape: &Landscape, chaos: &ChaosRun, lease: &'static str) -> Self {
         Self {
             landscape: landscape.clone(),
             chaos: chaos.clone(),
@@ -52,17 +51,17 @@ impl AuditContext {
     /// Returns whether an incident affects this cluster.
     pub fn affects(&self, incident: &Incident, cluster: &str) -> bool {
         let plan = &self.chaos.plan;
-        let affected = cluster_numbers(&incident.clusters, plan.clusters);
+        let affected = plan.cluster_numbers(&incident.clusters).into_iter();
         affected
-            .into_iter()
-            .any(|number| plan.cluster_name(number) == cluster)
+            .map(|number| plan.cluster_name(number))
+            .any(|name| name == cluster)
     }
 
     /// Returns how many nodes of a cluster are selected.
     pub fn count_nodes(&self, nodes: NodeSelection) -> usize {
         let plan = &self.chaos.plan;
-        let is_selected =
-            |number: &usize| selects_node(nodes, (*number, number % plan.zones.max(1)), plan.nodes);
-        (0..plan.nodes).filter(is_selected).count()
+        (0..plan.nodes)
+            .filter(|number| plan.selects_node(nodes, *number))
+            .count()
     }
 }

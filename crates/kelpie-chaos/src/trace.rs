@@ -5,14 +5,13 @@ use std::env;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::io::{Write, stdout};
 
-use crate::actor::PodTransition;
-use crate::landscape::{SimEvent, SimEventKind};
+use kelpie_sim::{PodTransition, SimEvent, SimEventKind};
 
 /// The number of lines that are kept.
 const MAX_LINES: usize = 5_000;
 
 #[derive(Default)]
-pub(super) struct Trace {
+pub(crate) struct Trace {
     last: VecDeque<String>,
     digest: DefaultHasher,
     lines: usize,
@@ -21,14 +20,14 @@ pub(super) struct Trace {
 
 impl Trace {
     /// Creates a trace, which also prints its lines if `KELPIE_SIM_TRACE` is set.
-    pub(super) fn new() -> Self {
+    pub(crate) fn new() -> Self {
         Self {
             prints: env::var_os("KELPIE_SIM_TRACE").is_some(),
             ..Self::default()
         }
     }
 
-    pub(super) fn add(&mut self, line: String) {
+    pub(crate) fn add(&mut self, line: String) {
         if self.prints {
             // A closed pipe is no reason to fail.
             let _ = writeln!(stdout(), "{line}");
@@ -42,7 +41,7 @@ impl Trace {
     }
 
     /// Returns the last lines, the number of all lines, and a hash of all lines.
-    pub(super) fn finish(&mut self) -> (Vec<String>, usize, u64) {
+    pub(crate) fn finish(&mut self) -> (Vec<String>, usize, u64) {
         let last = std::mem::take(&mut self.last);
         (last.into(), self.lines, self.digest.finish())
     }
@@ -51,14 +50,14 @@ impl Trace {
 /// A hash of every request and change of a run, independent of wording.
 ///
 /// FNV-1a, so that it stays the same across Rust versions.
-pub(super) struct Fingerprint(u64);
+pub(crate) struct Fingerprint(u64);
 
 impl Fingerprint {
-    pub(super) fn new() -> Self {
+    pub(crate) fn new() -> Self {
         Self(0xcbf2_9ce4_8422_2325)
     }
 
-    pub(super) fn add(&mut self, event: &SimEvent) {
+    pub(crate) fn add(&mut self, event: &SimEvent) {
         let at = event.at.as_micros();
         match &event.kind {
             // Their texts are prose, and their times follow from the scenario.
@@ -107,13 +106,13 @@ impl Fingerprint {
         }
     }
 
-    pub(super) fn add_line(&mut self, line: &str) {
+    pub(crate) fn add_line(&mut self, line: &str) {
         for byte in line.bytes().chain([b'\n']) {
             self.0 = (self.0 ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3);
         }
     }
 
-    pub(super) fn finish(&self) -> u64 {
+    pub(crate) fn finish(&self) -> u64 {
         self.0
     }
 }

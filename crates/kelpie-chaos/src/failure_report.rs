@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::{ChaosError, ChaosRun, Subject};
+use crate::{ChaosError, ChaosRun, Subject};
 
 /// The lines of the trace in a report, and how many of them follow the violation.
 const TRACE_LINES: usize = 60;

@@ -4,12 +4,13 @@ use std::collections::BTreeMap;
 use std::env;
 use std::ops::ControlFlow;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Mutex, PoisonError};
 use std::thread;
 use std::time::Duration;
 
-use super::run::Counts;
-use super::{ChaosRun, Subject};
+use parking_lot::Mutex;
+
+use crate::run::Counts;
+use crate::{ChaosRun, Subject};
 
 /// A range of runs. The number of a run is its RNG seed.
 #[derive(Clone, Copy, Debug)]
@@ -54,12 +55,10 @@ impl RunSet {
                 Ok(outcome) => format!("{rng_seed:>3} {:016x}\n", outcome.fingerprint),
                 Err(error) => format!("{rng_seed:>3} {error}\n"),
             };
-            let mut lines = lines.lock().unwrap_or_else(PoisonError::into_inner);
-            lines.insert(rng_seed, line);
+            lines.lock().insert(rng_seed, line);
             ControlFlow::Continue(())
         });
-        let lines = lines.into_inner().unwrap_or_else(PoisonError::into_inner);
-        lines.into_values().collect()
+        lines.into_inner().into_values().collect()
     }
 
     /// Runs `S` on all processors, until a run fails. Returns the counters of all runs, or the
@@ -69,7 +68,7 @@ impl RunSet {
         self.for_each_run(|rng_seed| {
             let chaos = ChaosRun::new::<S>(rng_seed, self.length);
             let outcome = chaos.run::<S>();
-            let mut done = done.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut done = done.lock();
             match outcome {
                 Ok(outcome) if outcome.violations.is_empty() => {
                     done.0.push(outcome.counts);
@@ -81,7 +80,7 @@ impl RunSet {
                 }
             }
         });
-        match done.into_inner().unwrap_or_else(PoisonError::into_inner) {
+        match done.into_inner() {
             (counts, None) => Ok(counts),
             (_, Some(chaos)) => {
                 let report = chaos.failure_report::<S>(self.length);
