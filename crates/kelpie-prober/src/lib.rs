@@ -28,7 +28,7 @@ pub mod source;
 mod state_page;
 mod subsystem;
 
-pub use metrics::{ExampleSeries, register_metrics};
+pub use metrics::register_metrics;
 pub use permissions::{seed_rules, shoot_rules};
 pub use prober::{Prober, ProberOptions};
 pub use state_page::{ClusterState, ClusterView, LastFlow, ProberState, TargetState, Unprobed};

@@ -10,7 +10,7 @@ use kelpie_health::{LoopHeartbeat, ReadyHandle};
 use kelpie_kube::AnchoredClock;
 use kelpie_kube::client::ClusterClient;
 use kelpie_kube::tenant::ConnectionReuse;
-use kelpie_kube::watch::{OptionalEvent, WatchError, WatchEvent};
+use kelpie_kube::watch::{OptionalEvent, WatchEvent};
 use kelpie_net::Network;
 use kelpie_runtime::{LastErrors, supervise};
 use tokio::sync::watch;
@@ -44,7 +44,7 @@ pub(crate) struct ProbeContext {
     pub(crate) connection_reuse: ConnectionReuse,
     pub(crate) network: Network,
     pub(crate) access: SeedAccess,
-    pub(crate) metrics: ProberMetrics,
+    pub(crate) metrics: Arc<ProberMetrics>,
     pub(crate) state_page: StatePage,
     /// `None` in a dry run, which writes nothing to the seed.
     pub(crate) events: Option<ClusterEventSink>,
@@ -180,24 +180,14 @@ impl ProbeManager {
 
     /// Logs a new error of the watch on `what`, and its recovery.
     fn track_watch<T>(&mut self, what: &'static str, event: &WatchEvent<T>) {
-        match event {
-            WatchEvent::Error(error) => self.report_watch_error(what, error),
-            WatchEvent::Init
-            | WatchEvent::Apply(_)
-            | WatchEvent::Delete { .. }
-            | WatchEvent::InitDone => {
-                if self.watch_errors.recover(&what).is_some() {
-                    info!("watch on {what} recovered");
-                }
+        if let WatchEvent::Error(error) = event {
+            self.context.metrics.watch_failures.inc();
+            let text = error.to_string();
+            if self.watch_errors.fail(what, &text) {
+                warn!("watch on {what} failed; retrying: {text}");
             }
-        }
-    }
-
-    fn report_watch_error(&mut self, what: &'static str, error: &WatchError) {
-        self.context.metrics.watch_failures.inc();
-        let text = error.to_string();
-        if self.watch_errors.fail(what, &text) {
-            warn!("watch on {what} failed; retrying: {text}");
+        } else if self.watch_errors.recover(&what).is_some() {
+            info!("watch on {what} recovered");
         }
     }
 

@@ -81,16 +81,21 @@ impl Observer {
         network: &Network,
         conventions: NodeConventions,
     ) -> Self {
+        let path = || TenantPath {
+            connection_reuse,
+            network: network.clone(),
+            kubeconfig: None,
+            tenant: Err(NO_KUBECONFIG.to_owned()),
+        };
+        let external = || ExternalProbe {
+            path: Some(path()),
+            request: None,
+        };
         Self {
             clock,
             timeout,
-            internal: TenantPath::new(connection_reuse, network),
-            external: has_external.then(|| {
-                Box::new(ExternalProbe::new(TenantPath::new(
-                    connection_reuse,
-                    network,
-                )))
-            }),
+            internal: path(),
+            external: has_external.then(|| Box::new(external())),
             pools: Arc::default(),
             conventions,
             machines: None,
@@ -212,15 +217,6 @@ impl Observer {
 }
 
 impl TenantPath {
-    fn new(connection_reuse: ConnectionReuse, network: &Network) -> Self {
-        Self {
-            connection_reuse,
-            network: network.clone(),
-            kubeconfig: None,
-            tenant: Err(NO_KUBECONFIG.to_owned()),
-        }
-    }
-
     fn set_kubeconfig(&mut self, kubeconfig: Option<&Arc<LazyKubeconfig>>) {
         if same_arc(self.kubeconfig.as_ref(), kubeconfig) {
             return;
@@ -235,24 +231,18 @@ impl TenantPath {
     }
 
     async fn probe(&mut self, urgency: Urgency, deadline: Instant) -> Result<ProbeOutcome, String> {
-        match &mut self.tenant {
-            Ok(tenant) => Ok(tenant.probe(urgency, deadline).await),
-            Err(problem) => Err(problem.clone()),
-        }
+        let tenant = self.tenant.as_mut().map_err(|problem| problem.clone())?;
+        Ok(tenant.probe(urgency, deadline).await)
     }
 
     async fn version(&mut self, deadline: Instant) -> Result<Result<(), TenantError>, String> {
-        match &mut self.tenant {
-            Ok(tenant) => Ok(tenant.version(deadline).await),
-            Err(problem) => Err(problem.clone()),
-        }
+        let tenant = self.tenant.as_mut().map_err(|problem| problem.clone())?;
+        Ok(tenant.version(deadline).await)
     }
 
     fn take_stats(&mut self) -> RequestStats {
-        match &mut self.tenant {
-            Ok(tenant) => tenant.take_stats(),
-            Err(_) => RequestStats::default(),
-        }
+        let tenant = self.tenant.as_mut().ok();
+        tenant.map(Tenant::take_stats).unwrap_or_default()
     }
 }
 
@@ -271,13 +261,6 @@ struct ExternalProbe {
 type ExternalResponse = (TenantPath, Result<Result<(), TenantError>, String>);
 
 impl ExternalProbe {
-    fn new(path: TenantPath) -> Self {
-        Self {
-            path: Some(path),
-            request: None,
-        }
-    }
-
     fn set_kubeconfig(&mut self, kubeconfig: Option<&Arc<LazyKubeconfig>>) {
         if let Some(path) = &mut self.path {
             path.set_kubeconfig(kubeconfig);

@@ -1,18 +1,19 @@
 //! The prober as a component of a process.
 
+use std::future;
 use std::sync::Arc;
 use std::time::Duration;
 
-use axum::extract::{Query, State as Shared};
+use axum::extract::Query;
 use axum::http::StatusCode;
-use axum::response::{IntoResponse, Response};
+use axum::response::IntoResponse;
 use axum::routing::get;
 use axum::{Json, Router};
 use kelpie_config::ProberConfig;
 use kelpie_health::{LoopHeartbeat, ReadyHandle};
 use kelpie_kube::client::ClusterClient;
 use kelpie_kube::leader::{ElectionHandle, ElectionSettings, ReplicaRole};
-use kelpie_kube::replica::{Replica, ReplicaStatus};
+use kelpie_kube::replica::Replica;
 use kelpie_kube::tenant::ConnectionReuse;
 use kelpie_runtime::drain;
 use prometheus_client::registry::Registry;
@@ -53,7 +54,7 @@ pub struct Prober {
     config: ProberConfig,
     options: ProberOptions,
     seed: ClusterClient,
-    metrics: ProberMetrics,
+    metrics: Arc<ProberMetrics>,
     state_page: StatePage,
     replica: Replica,
 }
@@ -83,13 +84,21 @@ impl Prober {
 
     /// Serves `GET /debug/state`: the state of all clusters, or of one with `?cluster=NAME`.
     pub fn routes(&self) -> Router {
-        let route = ClusterStateRoute {
-            state_page: self.state_page.clone(),
-            replica: self.replica.status(),
+        let (state_page, replica) = (self.state_page.clone(), self.replica.status());
+        let state = move |Query(query): Query<ClusterQuery>| {
+            let clusters = state_page.clusters(query.cluster.as_deref());
+            future::ready(match query.cluster {
+                Some(name) if clusters.is_empty() => {
+                    let unprobed = Json(state_page.unprobed(&name));
+                    (StatusCode::NOT_FOUND, unprobed).into_response()
+                }
+                _ => {
+                    let replica = replica.now();
+                    Json(ProberState { replica, clusters }).into_response()
+                }
+            })
         };
-        Router::new()
-            .route("/debug/state", get(state))
-            .with_state(route)
+        Router::new().route("/debug/state", get(state))
     }
 
     /// Runs until `shutdown`. Then the probes stop at a step boundary, and the Lease is released.
@@ -144,30 +153,7 @@ impl Prober {
     }
 }
 
-/// The state that `/debug/state` reads.
-#[derive(Clone)]
-struct ClusterStateRoute {
-    state_page: StatePage,
-    replica: ReplicaStatus,
-}
-
 #[derive(Deserialize)]
 struct ClusterQuery {
     cluster: Option<String>,
-}
-
-async fn state(
-    Shared(route): Shared<ClusterStateRoute>,
-    Query(query): Query<ClusterQuery>,
-) -> Response {
-    let clusters = route.state_page.clusters(query.cluster.as_deref());
-    if let Some(name) = query.cluster.filter(|_| clusters.is_empty()) {
-        let answer = Json(route.state_page.unprobed(&name));
-        return (StatusCode::NOT_FOUND, answer).into_response();
-    }
-    let state = ProberState {
-        replica: route.replica.now(),
-        clusters,
-    };
-    Json(state).into_response()
 }

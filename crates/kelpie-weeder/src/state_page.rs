@@ -1,11 +1,12 @@
 //! The state of all services, served at `/debug/state`.
 
 use std::collections::{BTreeMap, VecDeque};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
 use kelpie_core::Time;
 use kelpie_core::weeder::{ServiceRef, WindowSummary};
 use kelpie_kube::replica::ReplicaState;
+use parking_lot::Mutex;
 use serde::Serialize;
 
 /// The number of actions remembered per service.
@@ -59,21 +60,20 @@ pub struct WeederState {
 impl ServiceStatePage {
     /// Changes the state of a service.
     pub(crate) fn update(&self, service: &ServiceRef, change: impl FnOnce(&mut ServiceState)) {
-        let mut services = self.lock();
-        if let Some(state) = services.get_mut(service) {
+        if let Some(state) = self.services.lock().get_mut(service) {
             change(state);
         }
     }
 
     /// Adds a service, or updates whether it is ready.
     pub(crate) fn show(&self, service: &ServiceRef, ready: bool) {
-        let mut services = self.lock();
+        let mut services = self.services.lock();
         services.entry(service.clone()).or_default().ready = ready;
     }
 
     /// Removes a service that no longer exists.
     pub(crate) fn remove(&self, service: &ServiceRef) {
-        self.lock().remove(service);
+        self.services.lock().remove(service);
     }
 
     /// Returns all services, or those of one namespace.
@@ -82,17 +82,13 @@ impl ServiceStatePage {
         only: Option<&str>,
     ) -> BTreeMap<String, BTreeMap<String, ServiceState>> {
         let mut namespaces = BTreeMap::<String, BTreeMap<String, ServiceState>>::new();
-        for (service, state) in &*self.lock() {
+        for (service, state) in &*self.services.lock() {
             if only.is_none_or(|only| only == service.namespace) {
                 let namespace = namespaces.entry(service.namespace.clone()).or_default();
                 namespace.insert(service.name.clone(), state.clone());
             }
         }
         namespaces
-    }
-
-    fn lock(&self) -> MutexGuard<'_, BTreeMap<ServiceRef, ServiceState>> {
-        self.services.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
