@@ -15,9 +15,7 @@ use kelpie_kube::watch::WatchEvent;
 use secrecy::ExposeSecret;
 
 use crate::inputs::{LazyKubeconfig, ProbeInputs};
-use crate::source::{
-    ClusterKubeconfig, ClusterMachine, ClusterObject, ClusterSpec, Eligibility, ProbePath,
-};
+use crate::source::{ClusterKubeconfig, ClusterMachine, ClusterObject, Eligibility, ProbePath};
 use machines::MachineStore;
 
 /// An action that the manager performs on the probe of a cluster.
@@ -58,7 +56,7 @@ enum MachineKindState {
     Present,
 }
 
-#[derive(Debug)]
+#[derive(Debug, Default)]
 struct KnownCluster {
     /// `None` if the object could never be read.
     eligibility: Option<Eligibility>,
@@ -125,17 +123,12 @@ impl ClusterRegistry {
         let machines = self.machines_of(cluster);
         let key = cluster.to_owned();
         let known = self.clusters.get(&key);
+        let external = self.external.as_ref().and_then(|cache| cache.get(&key));
         ProbeInputs {
             grace: known.and_then(|known| known.grace),
-            pools: known
-                .map(|known| Arc::clone(&known.pools))
-                .unwrap_or_default(),
+            pools: known.map_or_else(Arc::default, |known| Arc::clone(&known.pools)),
             internal: self.internal.get(&key).cloned(),
-            external: self
-                .external
-                .as_ref()
-                .and_then(|cache| cache.get(&key))
-                .cloned(),
+            external: external.cloned(),
             machines,
         }
     }
@@ -167,48 +160,25 @@ impl ClusterRegistry {
 
     fn cluster_applied(&mut self, object: ClusterObject) -> Vec<ProbeAction> {
         let ClusterObject { name, spec } = object;
-        let before = self.clusters.remove(&name);
-        let (cluster, unreadable) = match spec {
+        let mut cluster = self.clusters.remove(&name).unwrap_or_default();
+        let mut unreadable = None;
+        match spec {
             Ok(spec) => {
                 // Equal conditions keep their pointer, by which probes detect a change.
-                let ClusterSpec {
-                    eligibility,
-                    grace,
-                    pools,
-                } = spec;
-                let pools = before
-                    .map(|before| before.pools)
-                    .filter(|known| **known == pools)
-                    .unwrap_or_else(|| Arc::new(pools));
-                let cluster = KnownCluster {
-                    eligibility: Some(eligibility),
-                    grace,
-                    pools,
-                    problem: None,
-                };
-                (cluster, None)
+                if *cluster.pools != spec.pools {
+                    cluster.pools = Arc::new(spec.pools);
+                }
+                cluster.eligibility = Some(spec.eligibility);
+                cluster.grace = spec.grace;
+                cluster.problem = None;
             }
+            Err(problem) if cluster.problem.as_ref() == Some(&problem) => {}
             Err(problem) => {
-                let is_new = before
-                    .as_ref()
-                    .is_none_or(|before| before.problem.as_ref() != Some(&problem));
-                let unreadable = is_new.then(|| ProbeAction::ReportUnreadable {
-                    cluster: name.clone(),
-                    problem: problem.clone(),
-                });
-                let problem = Some(problem);
-                let cluster = match before {
-                    Some(before) => KnownCluster { problem, ..before },
-                    None => KnownCluster {
-                        eligibility: None,
-                        grace: None,
-                        pools: Arc::default(),
-                        problem,
-                    },
-                };
-                (cluster, unreadable)
+                cluster.problem = Some(problem.clone());
+                let cluster = name.clone();
+                unreadable = Some(ProbeAction::ReportUnreadable { cluster, problem });
             }
-        };
+        }
         self.clusters.put(name.clone(), cluster);
         let mut actions = self.actions_for([name]);
         actions.extend(unreadable);
@@ -221,12 +191,10 @@ impl ClusterRegistry {
         path: ProbePath,
         event: WatchEvent<ClusterKubeconfig>,
     ) -> Vec<ProbeAction> {
-        let cache = match path {
-            ProbePath::Internal => Some(&mut self.internal),
-            ProbePath::External => self.external.as_mut(),
-        };
-        let Some(cache) = cache else {
-            return Vec::new();
+        let cache = match (path, &mut self.external) {
+            (ProbePath::Internal, _) => &mut self.internal,
+            (ProbePath::External, Some(external)) => external,
+            (ProbePath::External, None) => return Vec::new(),
         };
         match event {
             WatchEvent::Init => {
@@ -239,11 +207,10 @@ impl ClusterRegistry {
                 let fingerprint = self.hasher.hash_one(exposed);
                 let kept = cache.remove(&cluster);
                 let kept = kept.filter(|before| before.fingerprint == fingerprint);
-                let is_unchanged = kept.is_some();
-                let kubeconfig =
-                    kept.unwrap_or_else(|| Arc::new(LazyKubeconfig::new(fingerprint, text)));
-                cache.put(cluster.clone(), kubeconfig);
-                self.actions_for((!is_unchanged).then_some(cluster))
+                let changed = kept.is_none().then(|| cluster.clone());
+                let new = || Arc::new(LazyKubeconfig::new(fingerprint, text));
+                cache.put(cluster, kept.unwrap_or_else(new));
+                self.actions_for(changed)
             }
             WatchEvent::Delete { name, .. } => {
                 cache.remove(&name);
@@ -313,19 +280,13 @@ impl ClusterRegistry {
     fn actions_for(&mut self, changed: impl IntoIterator<Item = String>) -> Vec<ProbeAction> {
         let has_just_synced = !self.has_synced && self.pending_lists().is_empty();
         self.has_synced |= has_just_synced;
-        if has_just_synced {
+        let names = if has_just_synced {
             self.names()
-                .into_iter()
-                .filter_map(|name| self.action(name))
-                .collect()
-        } else if self.has_synced {
-            changed
-                .into_iter()
-                .filter_map(|name| self.action(name))
-                .collect()
         } else {
-            Vec::new()
-        }
+            changed.into_iter().filter(|_| self.has_synced).collect()
+        };
+        let actions = names.into_iter().filter_map(|name| self.action(name));
+        actions.collect()
     }
 
     fn action(&mut self, cluster: String) -> Option<ProbeAction> {

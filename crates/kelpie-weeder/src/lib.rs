@@ -23,5 +23,4 @@ mod weeder;
 
 pub use metrics::register_metrics;
 pub use permissions::policy_rules;
-pub use state_page::{LastAction, ServiceState, WeederState};
 pub use weeder::{Weeder, WeederOptions};

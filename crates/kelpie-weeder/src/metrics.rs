@@ -128,28 +128,24 @@ impl WeederMetrics {
         took.observe(after.as_secs_f64());
     }
 
-    pub(crate) fn skipped(&self, service: &str, cause: SkipReason) {
-        let cause = match cause {
-            SkipReason::Terminating => "leaving",
-            SkipReason::Ownerless => "ownerless",
-            SkipReason::Capped => "capped",
-            SkipReason::DryRun => "dry_run",
-        };
-        self.skip(service, cause);
-    }
-
-    /// Counts a pod that was not deleted because it had changed.
-    pub(crate) fn changed(&self, service: &str) {
-        self.skip(service, "changed");
+    /// Counts a pod that was not deleted, for one of the [`SKIP_CAUSES`].
+    pub(crate) fn skipped(&self, service: &str, cause: &'static str) {
+        let labels = skip_labels(service, cause);
+        self.skipped.get_or_create(&labels).inc();
     }
 
     pub(crate) fn failed(&self, service: &str) {
         self.failed.get_or_create(&label(service)).inc();
     }
+}
 
-    fn skip(&self, service: &str, cause: &'static str) {
-        let labels = skip_labels(service, cause);
-        self.skipped.get_or_create(&labels).inc();
+/// Returns the cause of a decision not to delete a pod, as the label names it.
+pub(crate) fn skip_cause(reason: SkipReason) -> &'static str {
+    match reason {
+        SkipReason::Terminating => "leaving",
+        SkipReason::Ownerless => "ownerless",
+        SkipReason::Capped => "capped",
+        SkipReason::DryRun => "dry_run",
     }
 }
 

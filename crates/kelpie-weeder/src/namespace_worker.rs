@@ -63,10 +63,7 @@ struct PodEvent {
 }
 
 /// A deletion and its result; `None` if no request was sent.
-struct CompletedDeletion {
-    deletion: Deletion,
-    result: Option<Result<(), DeleteError>>,
-}
+type CompletedDeletion = (Deletion, Option<Result<(), DeleteError>>);
 
 /// The windows of a namespace and the deletions in flight.
 pub(crate) struct NamespaceWorker {
@@ -176,6 +173,12 @@ impl NamespaceWorker {
         }
     }
 
+    fn unwatch_all(&mut self) {
+        while let Some((service, _)) = self.watched.first_key_value() {
+            self.unwatch(&service.clone());
+        }
+    }
+
     fn handle(&mut self, message: WorkerMessage) {
         match message {
             WorkerMessage::Open {
@@ -192,9 +195,7 @@ impl NamespaceWorker {
             }
             WorkerMessage::CloseAll => {
                 self.windows = Windows::new(self.context.rules);
-                while let Some((service, _)) = self.watched.first_key_value() {
-                    self.unwatch(&service.clone());
-                }
+                self.unwatch_all();
             }
         }
     }
@@ -226,17 +227,22 @@ impl NamespaceWorker {
         };
         let evidence = self.reporter.deleting(&deletion);
         let (context, namespace) = (Arc::clone(&self.context), Arc::clone(&self.namespace));
-        self.in_flight.push(
-            async move {
-                evidence.await;
-                let result = context.delete(&namespace, &deletion).await;
-                CompletedDeletion { deletion, result }
+        let request = async move {
+            evidence.await;
+            // Right before the request: a process that was suspended in between must notice here
+            // that it no longer leads.
+            if !context.leadership.borrow().may_act(Instant::now()) {
+                return (deletion, None);
             }
-            .boxed(),
-        );
+            let (pod, uid, version) = (&deletion.pod, &deletion.uid, &deletion.version);
+            let result = context.seed.delete_pod(&namespace, pod, uid, version);
+            let result = result.await;
+            (deletion, Some(result))
+        };
+        self.in_flight.push(request.boxed());
     }
 
-    fn finish(&mut self, CompletedDeletion { deletion, result }: CompletedDeletion) {
+    fn finish(&mut self, (deletion, result): CompletedDeletion) {
         let now = self.context.clock.now();
         let outcome = match &result {
             Some(result) => {
@@ -259,29 +265,7 @@ impl NamespaceWorker {
         };
         // The next leader finds out about deletions without a response by then.
         let _ = timeout(DRAIN_TIMEOUT, all).await;
-        while let Some((service, _)) = self.watched.first_key_value() {
-            self.unwatch(&service.clone());
-        }
-    }
-}
-
-impl WeederContext {
-    /// Deletes a pod. Returns `None` without a request if this replica no longer leads.
-    ///
-    /// Leadership is checked right before the request: a process that was suspended in between must
-    /// notice it here.
-    async fn delete(
-        &self,
-        namespace: &str,
-        deletion: &Deletion,
-    ) -> Option<Result<(), DeleteError>> {
-        if !self.leadership.borrow().may_act(Instant::now()) {
-            return None;
-        }
-        let Deletion {
-            pod, uid, version, ..
-        } = deletion;
-        Some(self.seed.delete_pod(namespace, pod, uid, version).await)
+        self.unwatch_all();
     }
 }
 

@@ -13,7 +13,7 @@ use kelpie_runtime::LastErrors;
 use tokio::time::timeout;
 use tracing::{info, warn};
 
-use crate::metrics::WeederMetrics;
+use crate::metrics::{WeederMetrics, skip_cause};
 use crate::state_page::{LastAction, ServiceState, ServiceStatePage};
 
 /// The longest time that a deletion waits for its Event, which usually takes a few milliseconds.
@@ -145,7 +145,7 @@ impl WeederReporter {
                 "deleted"
             }
             Err(DeleteError::Changed) => {
-                metrics.changed(service);
+                metrics.skipped(service, "changed");
                 info!(
                     namespace,
                     service, pod, "pod not deleted: it has changed meanwhile"
@@ -187,10 +187,13 @@ impl WeederReporter {
             pod,
             deletions,
         } = skip;
-        self.telemetry.metrics.skipped(service, *cause);
+        let metrics = &self.telemetry.metrics;
+        metrics.skipped(service, skip_cause(*cause));
         let name = &pod.name;
-        let evidence = pod.crash.as_ref().map(ToString::to_string);
-        let evidence = evidence.unwrap_or_default();
+        let evidence = pod
+            .crash
+            .as_ref()
+            .map_or_else(String::new, ToString::to_string);
         match cause {
             // Nothing to report: the pod was deleted, by the weeder or by another client.
             SkipReason::Terminating => return,

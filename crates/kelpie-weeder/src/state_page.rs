@@ -18,43 +18,36 @@ pub(crate) struct ServiceStatePage {
     services: Arc<Mutex<BTreeMap<ServiceRef, ServiceState>>>,
 }
 
-/// The state of a service.
 #[derive(Clone, Debug, Default, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub struct ServiceState {
-    /// The service is ready.
-    pub ready: bool,
+pub(crate) struct ServiceState {
+    pub(crate) ready: bool,
     /// The instant of its last recovery.
-    pub recovered: Option<Time>,
+    pub(crate) recovered: Option<Time>,
     /// Its window, while one is open.
-    pub window: Option<WindowSummary>,
+    pub(crate) window: Option<WindowSummary>,
     /// The last actions on its dependants, newest first.
-    pub last: VecDeque<LastAction>,
+    pub(crate) last: VecDeque<LastAction>,
 }
 
-/// An action on a pod, or the reason why there was none.
+/// An action on a pod, or the reason why there was none, with the evidence for it.
 #[derive(Clone, Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub struct LastAction {
-    /// The instant of the action.
-    pub at: Time,
-    /// The name of the pod.
-    pub pod: String,
-    /// The action, or the reason why there was none.
-    pub what: String,
-    /// The evidence for it.
-    pub why: String,
+pub(crate) struct LastAction {
+    pub(crate) at: Time,
+    pub(crate) pod: String,
+    pub(crate) what: String,
+    pub(crate) why: String,
 }
 
 /// The response of `/debug/state`.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub struct WeederState {
-    /// The replica that answers.
+pub(crate) struct WeederState {
     #[serde(flatten)]
-    pub replica: ReplicaState,
+    pub(crate) replica: ReplicaState,
     /// The services by namespace and name.
-    pub namespaces: BTreeMap<String, BTreeMap<String, ServiceState>>,
+    pub(crate) namespaces: BTreeMap<String, BTreeMap<String, ServiceState>>,
 }
 
 impl ServiceStatePage {

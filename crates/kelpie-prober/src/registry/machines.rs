@@ -48,11 +48,10 @@ impl MachineStore {
     /// Starts a new list.
     pub(super) fn begin_list(&mut self) {
         self.is_listing = true;
-        let machines = self
-            .by_cluster
-            .values_mut()
-            .flat_map(|cluster| &mut cluster.machines);
-        machines.for_each(|machine| machine.is_listed = false);
+        let clusters = self.by_cluster.values_mut();
+        for machine in clusters.flat_map(|cluster| &mut cluster.machines) {
+            machine.is_listed = false;
+        }
     }
 
     /// Ends the list and removes the machines that it does not contain. Returns the clusters that
@@ -119,15 +118,8 @@ impl MachineStore {
 
     /// Returns the machines of a cluster. The pointer stays the same until they change.
     pub(super) fn of(&mut self, cluster: &str) -> Arc<Machines> {
-        if !self.by_cluster.contains_key(cluster) {
-            self.by_cluster
-                .insert(cluster.to_owned(), ClusterMachines::default());
-        }
-        let snapshot = self
-            .by_cluster
-            .get_mut(cluster)
-            .map(ClusterMachines::snapshot);
-        snapshot.unwrap_or_default()
+        let cluster = self.by_cluster.entry(cluster.to_owned()).or_default();
+        cluster.snapshot()
     }
 }
 
