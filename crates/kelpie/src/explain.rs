@@ -6,14 +6,13 @@ mod fetch;
 use anyhow::{Context, Result, bail};
 use clap::Args;
 use kelpie_prober::{ProberState, Unprobed};
-use tokio::runtime;
 
 use self::fetch::Response;
 use crate::cli::Invocation;
 use crate::exit::ExitStatus;
 use crate::output_format::OutputFormat;
 use crate::printable::printable;
-use crate::terminal;
+use crate::{component, terminal};
 
 /// Explain what the prober last decided about a cluster, and why
 ///
@@ -43,11 +42,7 @@ pub(crate) struct Explain {
 
 impl Explain {
     pub(crate) fn run(&self, _started_as: Invocation) -> Result<ExitStatus> {
-        let runtime = runtime::Builder::new_current_thread()
-            .enable_all()
-            .build()
-            .context("cannot start the runtime")?;
-        let response = runtime.block_on(fetch::fetch(&self.from, &self.cluster))?;
+        let response = component::run(fetch::fetch(&self.from, &self.cluster))?;
         match (response, self.output) {
             (Response::State(json), OutputFormat::Json) => {
                 let json = json + "\n";
