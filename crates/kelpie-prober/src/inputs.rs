@@ -77,10 +77,6 @@ pub(crate) struct ProbeInputs {
 }
 
 /// Returns true if both point to the same allocation, or if both are `None`.
-pub(crate) fn same_arc<T: ?Sized>(left: Option<&Arc<T>>, right: Option<&Arc<T>>) -> bool {
-    match (left, right) {
-        (Some(left), Some(right)) => Arc::ptr_eq(left, right),
-        (None, None) => true,
-        _ => false,
-    }
+pub(crate) fn same_arc<T>(left: Option<&Arc<T>>, right: Option<&Arc<T>>) -> bool {
+    left.map(Arc::as_ptr) == right.map(Arc::as_ptr)
 }

@@ -12,7 +12,7 @@ use kelpie_kube::client::ClusterClient;
 use kelpie_kube::tenant::ConnectionReuse;
 use kelpie_kube::watch::{OptionalEvent, WatchEvent};
 use kelpie_net::Network;
-use kelpie_runtime::{LastErrors, supervise};
+use kelpie_runtime::{LastErrors, RESTART_DELAY, supervise};
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 use tokio::time::{MissedTickBehavior, interval};
@@ -32,8 +32,6 @@ use crate::state_page::StatePage;
 
 /// The longest time between two heartbeats of the loop.
 const HEARTBEAT_INTERVAL: Duration = Duration::from_secs(5);
-/// The delay before a probe that panicked is restarted.
-const RESTART_DELAY: Duration = Duration::from_secs(10);
 
 /// The configuration and the clients that all probes share.
 pub(crate) struct ProbeContext {
@@ -269,7 +267,7 @@ async fn run_probe(
         let cluster = &**cluster;
         error!(cluster, "probe panicked; restarting in {RESTART_DELAY:?}");
     };
-    supervise(start, RESTART_DELAY, cancelled, on_panic).await;
+    supervise(start, cancelled, on_panic).await;
     context.metrics.active_probes.dec();
 }
 
@@ -292,14 +290,7 @@ impl ProbeContext {
             clock: self.clock,
             grace: settings.grace,
             evaluator: Evaluator::new(settings.clone(), self.clock.now()),
-            observer: Observer::new(
-                self.clock,
-                settings.probe_timeout,
-                self.config.external_kubeconfig_secret.is_some(),
-                self.connection_reuse,
-                &self.network,
-                self.source.node_conventions(),
-            ),
+            observer: Observer::new(self),
             executor: FenceExecutor::new(
                 Arc::clone(cluster),
                 self.clock,

@@ -43,6 +43,8 @@ const VERDICTS: [(Verdict, &str); 3] = [
 ];
 
 type FloatGauge = Gauge<f64, AtomicU64>;
+/// The name and the value of the only label.
+type OneLabel = [(&'static str, String); 1];
 type Ages = Family<ClusterLabel, AgeGauge, AnchoredClock>;
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
@@ -62,16 +64,6 @@ struct AttemptLabel {
     direction: String,
 }
 
-#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct DirectionLabel {
-    direction: String,
-}
-
-#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct TenantCodeLabel {
-    code: String,
-}
-
 impl ClusterLabel {
     fn with_verdict(&self, verdict: &'static str) -> VerdictLabel {
         let cluster = Arc::clone(&self.cluster);
@@ -86,13 +78,6 @@ impl ClusterLabel {
     }
 }
 
-impl From<Direction> for DirectionLabel {
-    fn from(direction: Direction) -> Self {
-        let direction = direction.to_string();
-        Self { direction }
-    }
-}
-
 /// All metrics of the prober.
 #[derive(Debug)]
 pub(crate) struct ProberMetrics {
@@ -101,13 +86,11 @@ pub(crate) struct ProberMetrics {
     pub(crate) unreadable_clusters: Gauge,
     pub(crate) watch_failures: Counter,
     pub(crate) probe_restarts: Counter,
-    requests: Family<TenantCodeLabel, Counter>,
-    /// The series of `requests` for status 200, which healthy rounds increment.
-    ok_responses: Counter,
+    requests: Family<OneLabel, Counter>,
     throttled: Counter,
     connections: Counter,
     bytes: Counter,
-    scale_operations: Family<DirectionLabel, Counter>,
+    scale_operations: Family<OneLabel, Counter>,
     trip_to_fence: Histogram,
     margin: Histogram,
     round_duration: Histogram,
@@ -135,10 +118,7 @@ impl ProberMetrics {
     /// Registers all metrics. Ages are computed with `clock`.
     pub(crate) fn new(registry: &mut Registry, clock: AnchoredClock) -> Arc<Self> {
         let mut set = MetricSet::new(registry, PREFIX);
-        let requests = Family::<TenantCodeLabel, Counter>::default();
-        let code = "200".to_owned();
         let metrics = Self {
-            ok_responses: requests.get_or_create_owned(&TenantCodeLabel { code }),
             active_probes: set.add("active_probes", "Clusters with a running probe"),
             leader: set.add(
                 "leader",
@@ -157,11 +137,10 @@ impl ProberMetrics {
                 "probe_restarts",
                 "Probes that panicked (a bug in Kelpie) and were restarted",
             ),
-            requests: set.register(
+            requests: set.add(
                 "requests",
                 "Requests to the API servers of the clusters, by HTTP status code; error: no \
                  response",
-                requests,
             ),
             throttled: set.add(
                 "throttled",
@@ -199,8 +178,9 @@ impl ProberMetrics {
             clusters: ClusterFamilies::new(&mut set, clock),
             clock,
         };
+        metrics.count_requests("200", 0);
         for direction in DIRECTIONS {
-            drop(metrics.scale_operations.get_or_create(&direction.into()));
+            metrics.count_operations(direction, 0);
         }
         Arc::new(metrics)
     }
@@ -216,26 +196,26 @@ impl ProberMetrics {
     /// Counts the requests of a round to a cluster's API server.
     pub(crate) fn requests(&self, stats: &RequestStats) {
         for status in &stats.statuses {
-            match status {
-                200 => {
-                    self.ok_responses.inc();
-                    continue;
-                }
-                429 => self.throttled.inc(),
-                _ => 0,
-            };
-            let code = status.to_string();
-            self.requests.get_or_create(&TenantCodeLabel { code }).inc();
+            self.count_requests(&status.to_string(), 1);
+            if *status == 429 {
+                self.throttled.inc();
+            }
         }
         if stats.unanswered > 0 {
-            let code = "error".to_owned();
-            let unanswered = u64::from(stats.unanswered);
-            self.requests
-                .get_or_create(&TenantCodeLabel { code })
-                .inc_by(unanswered);
+            self.count_requests("error", stats.unanswered.into());
         }
         self.connections.inc_by(stats.connections.into());
         self.bytes.inc_by(stats.bytes);
+    }
+
+    fn count_requests(&self, code: &str, number: u64) {
+        let label = [("code", code.to_owned())];
+        self.requests.get_or_create(&label).inc_by(number);
+    }
+
+    fn count_operations(&self, direction: Direction, number: u64) {
+        let label = [("direction", direction.to_string())];
+        self.scale_operations.get_or_create(&label).inc_by(number);
     }
 
     /// Creates the series of a cluster. They exist until the returned value is dropped.
@@ -365,8 +345,7 @@ impl ClusterMetrics {
 
     /// Counts an acknowledged scale request.
     pub(crate) fn scaled(&self, direction: Direction) {
-        let operations = &self.prober.scale_operations;
-        operations.get_or_create(&direction.into()).inc();
+        self.prober.count_operations(direction, 1);
     }
 
     /// Records that a target was fenced at `at`. `margin` is the number of seconds left to the

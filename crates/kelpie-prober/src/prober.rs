@@ -9,6 +9,8 @@ use axum::http::StatusCode;
 use axum::response::IntoResponse;
 use axum::routing::get;
 use axum::{Json, Router};
+use futures_util::FutureExt;
+use futures_util::future::BoxFuture;
 use kelpie_config::ProberConfig;
 use kelpie_health::{LoopHeartbeat, ReadyHandle};
 use kelpie_kube::client::ClusterClient;
@@ -51,11 +53,10 @@ pub struct ProberOptions {
 
 /// The prober, ready to run.
 pub struct Prober {
-    config: ProberConfig,
-    options: ProberOptions,
+    context: ProbeContext,
     seed: ClusterClient,
-    metrics: Arc<ProberMetrics>,
-    state_page: StatePage,
+    /// Serves the reads of targets that can wait.
+    batch_reads: BoxFuture<'static, ()>,
     replica: Replica,
 }
 
@@ -67,24 +68,44 @@ impl Prober {
         seed: ClusterClient,
         registry: &mut Registry,
     ) -> Self {
-        let role = ReplicaRole::new(options.election.clone(), options.dry_run);
+        let role = ReplicaRole::new(options.election, options.dry_run);
         let events = || seed.events(COMPONENT, &options.identity);
         let replica = Replica::new(&seed, role, events);
         let metrics = ProberMetrics::new(registry, replica.clock());
         replica.register_metrics(&seed, registry, PREFIX);
-        Self {
+        let (batch_reader, batch_reads) = seed.batch_reader();
+        let source = cluster_source(&config);
+        let context = ProbeContext {
+            clock: replica.clock(),
+            targets: config.targets.clone().into(),
+            config,
+            source: Arc::clone(&source),
+            connection_reuse: if options.fresh_connections {
+                ConnectionReuse::FreshEachRound
+            } else {
+                ConnectionReuse::Keep
+            },
+            network: seed.network().clone(),
+            access: SeedAccess::new(&seed, batch_reader, replica.leadership(), options.dry_run),
             metrics,
             state_page: StatePage::default(),
-            replica,
-            config,
-            options,
+            events: replica.events().cloned().map(|events| ClusterEventSink {
+                events,
+                namespace: options.event_namespace.into(),
+                source,
+            }),
+        };
+        Self {
+            context,
             seed,
+            batch_reads: batch_reads.boxed(),
+            replica,
         }
     }
 
     /// Serves `GET /debug/state`: the state of all clusters, or of one with `?cluster=NAME`.
     pub fn routes(&self) -> Router {
-        let (state_page, replica) = (self.state_page.clone(), self.replica.status());
+        let (state_page, replica) = (self.context.state_page.clone(), self.replica.status());
         let state = move |Query(query): Query<ClusterQuery>| {
             let clusters = state_page.clusters(query.cluster.as_deref());
             future::ready(match query.cluster {
@@ -109,34 +130,10 @@ impl Prober {
         heartbeat: LoopHeartbeat,
         ready: ReadyHandle,
     ) {
-        let (batch_reader, serving) = self.seed.batch_reader();
-        let source = cluster_source(&self.config);
-        let events = self.replica.events().cloned();
-        let leadership = self.replica.leadership();
-        let leader = self.metrics.leader.clone();
-        let context = ProbeContext {
-            clock: self.replica.clock(),
-            targets: self.config.targets.clone().into(),
-            config: self.config,
-            source: Arc::clone(&source),
-            connection_reuse: if self.options.fresh_connections {
-                ConnectionReuse::FreshEachRound
-            } else {
-                ConnectionReuse::Keep
-            },
-            network: self.seed.network().clone(),
-            access: SeedAccess::new(&self.seed, batch_reader, leadership, self.options.dry_run),
-            metrics: self.metrics,
-            state_page: self.state_page,
-            events: events.map(|events| ClusterEventSink {
-                events,
-                namespace: self.options.event_namespace.into(),
-                cluster_kind: source.cluster_kind(),
-            }),
-        };
-        let seed = self.seed;
+        let (context, seed, batch_reads) = (self.context, self.seed, self.batch_reads);
+        let leader = context.metrics.leader.clone();
         let work = |background: &ElectionHandle| {
-            background.spawn(|over| over.run_until_cancelled_owned(serving));
+            background.spawn(|over| over.run_until_cancelled_owned(batch_reads));
             async move {
                 let probes = TaskTracker::new();
                 let manager = ProbeManager::new(context, shutdown, probes.clone());

@@ -33,7 +33,7 @@ pub(crate) enum ProbeAction {
 }
 
 /// The clusters of the seed with their kubeconfigs and machines, as the watches reported them.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct ClusterRegistry {
     clusters: WatchCache<String, KnownCluster>,
     internal: WatchCache<String, Arc<LazyKubeconfig>>,
@@ -42,18 +42,11 @@ pub(crate) struct ClusterRegistry {
     /// Hashes kubeconfigs with random keys: the fingerprints are useless outside of this process.
     hasher: RandomState,
     machines: MachineStore,
-    machine_kind: MachineKindState,
+    /// Whether the seed has the kind Machine; `None` before this is known.
+    has_machine_kind: Option<bool>,
     running: BTreeSet<String>,
     /// True once everything was listed. No probe starts before.
     has_synced: bool,
-}
-
-/// The presence of the kind Machine on the seed.
-#[derive(Debug, PartialEq, Eq)]
-enum MachineKindState {
-    Unknown,
-    Absent,
-    Present,
 }
 
 #[derive(Debug, Default)]
@@ -67,28 +60,18 @@ struct KnownCluster {
 }
 
 impl ClusterRegistry {
-    /// Creates an empty registry.
     pub(crate) fn new(has_external: bool) -> Self {
         Self {
-            clusters: WatchCache::new(),
-            internal: WatchCache::new(),
             external: has_external.then(WatchCache::new),
-            hasher: RandomState::new(),
-            machines: MachineStore::default(),
-            machine_kind: MachineKindState::Unknown,
-            running: BTreeSet::new(),
-            has_synced: false,
+            ..Self::default()
         }
     }
 
     /// Names the kinds that have not been listed yet.
     pub(crate) fn pending_lists(&self) -> Vec<&'static str> {
         let external = self.external.as_ref().is_none_or(WatchCache::has_synced);
-        let machines = match self.machine_kind {
-            MachineKindState::Unknown => false,
-            MachineKindState::Absent => true,
-            MachineKindState::Present => self.machines.has_synced(),
-        };
+        let has_kind = self.has_machine_kind;
+        let machines = has_kind.is_some_and(|has_kind| !has_kind || self.machines.has_synced());
         [
             (self.clusters.has_synced(), "Clusters"),
             (self.internal.has_synced(), "kubeconfig Secrets"),
@@ -135,8 +118,7 @@ impl ClusterRegistry {
 
     fn machines_of(&mut self, cluster: &str) -> Option<Arc<Machines>> {
         // A kind that has just appeared is not listed yet. An empty list would exclude every node.
-        let is_listed =
-            self.machine_kind == MachineKindState::Present && self.machines.has_synced();
+        let is_listed = self.has_machine_kind == Some(true) && self.machines.has_synced();
         is_listed.then(|| self.machines.of(cluster))
     }
 
@@ -226,15 +208,9 @@ impl ClusterRegistry {
 
     /// Processes the discovery that the seed has the kind Machine, or does not have it.
     pub(crate) fn machine_kind(&mut self, is_present: bool) -> Vec<ProbeAction> {
-        let kind = if is_present {
-            MachineKindState::Present
-        } else {
-            MachineKindState::Absent
-        };
-        if self.machine_kind == kind {
+        if self.has_machine_kind.replace(is_present) == Some(is_present) {
             return Vec::new();
         }
-        self.machine_kind = kind;
         self.machines = MachineStore::default();
         let names = self.names();
         self.actions_for(names)
@@ -260,12 +236,9 @@ impl ClusterRegistry {
             WatchEvent::InitDone => {
                 let is_first = !self.machines.has_synced();
                 let gone = self.machines.end_list();
-                if is_first {
-                    // From now on the machine rule applies to all clusters.
-                    let names = self.names();
-                    return self.actions_for(names);
-                }
-                self.actions_for(gone)
+                // From the first list on, the machine rule applies to all clusters.
+                let changed = if is_first { self.names() } else { gone };
+                self.actions_for(changed)
             }
             WatchEvent::Error(_) => Vec::new(),
         }

@@ -8,27 +8,24 @@ use kelpie_core::Time;
 use kelpie_core::prober::fence::{
     Call, Direction, FlowReport, Observed, Purpose, Step, TargetOutcome, goal,
 };
-use kelpie_core::prober::{
-    Decision, FenceState, Observation, ProbeResult, Rule, Target, TripPhase, Verdict,
-};
+use kelpie_core::prober::{Decision, FenceState, ProbeResult, Rule, Target, TripPhase, Verdict};
 use kelpie_kube::events::{EventRecorder, EventType, NewEvent, ObjectRef};
 use kelpie_runtime::LastErrors;
 use tracing::{info, warn};
 
 use crate::metrics::ClusterMetrics;
 use crate::observer::RoundResult;
-use crate::source::ObjectKindRef;
+use crate::source::ClusterSource;
 use crate::state_page::{LastFlow, StateHandle, TargetState};
 use crate::subsystem::Subsystem;
 
-/// The recorder for Events, and the object that Events about a cluster refer to.
+/// The recorder for Events, and the source of the objects that Events about a cluster refer to.
 #[derive(Clone)]
 pub(crate) struct ClusterEventSink {
     pub(crate) events: EventRecorder,
     /// The namespace of Events about clusters, whose objects have none.
     pub(crate) namespace: Arc<str>,
-    /// The kind of a cluster's object.
-    pub(crate) cluster_kind: ObjectKindRef,
+    pub(crate) source: Arc<dyn ClusterSource>,
 }
 
 /// Reports on one probe. Repeated states are reported once.
@@ -97,21 +94,15 @@ impl ProbeReporter {
 
     /// Reports the requests and problems of a round.
     pub(crate) fn round(&mut self, planned: Time, result: RoundResult, decision: &Decision) {
-        let Observation {
-            start,
-            end,
-            api_server,
-            external,
-            ..
-        } = result.observation;
-        self.metrics.prober.round(planned, start, end);
+        let seen = &result.observation;
+        self.metrics.prober.round(planned, seen.start, seen.end);
         for stats in &result.stats {
             self.metrics.prober.requests(stats);
         }
-        if api_server == ProbeResult::Failure {
+        if seen.api_server == ProbeResult::Failure {
             self.metrics.internal_failures.inc();
         }
-        if external == Some(ProbeResult::Failure) {
+        if seen.external == Some(ProbeResult::Failure) {
             self.metrics.external_failures.inc();
         }
         if decision.reasons.lease_probe_failed() {
@@ -344,11 +335,7 @@ impl ProbeReporter {
     /// Reports the end of a flow, which may have been cancelled.
     pub(crate) fn flow_ended(&mut self, report: FlowReport, at: Time) {
         let cluster = &*self.cluster;
-        let FlowReport {
-            direction,
-            attempts,
-            ..
-        } = report;
+        let (direction, attempts) = (report.direction, report.attempts);
         let has_failed = |outcome| outcome == Some(TargetOutcome::Failed);
         let failed = self.targets_with(&report, has_failed);
         let unfinished = self.targets_with(&report, |outcome| outcome.is_none());
@@ -417,17 +404,11 @@ impl ProbeReporter {
     }
 
     fn record_cluster_event(&self, kind: EventType, reason: &'static str, message: String) {
-        let Some(sink) = &self.events else {
-            return;
-        };
-        let about = ObjectRef {
-            api_version: sink.cluster_kind.api_version.to_owned(),
-            kind: sink.cluster_kind.kind.to_owned(),
-            namespace: sink.namespace.to_string(),
-            name: self.cluster.to_string(),
-            uid: None,
-        };
-        self.record(about, kind, reason, message);
+        if let Some(sink) = &self.events {
+            let mut about = sink.source.cluster_object(&self.cluster);
+            about.namespace = sink.namespace.to_string();
+            self.record(about, kind, reason, message);
+        }
     }
 
     fn record(&self, about: ObjectRef, kind: EventType, reason: &'static str, message: String) {

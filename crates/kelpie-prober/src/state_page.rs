@@ -181,23 +181,19 @@ fn distance(name: &str, asked: &str) -> Option<usize> {
 
 impl From<ClusterState> for ClusterView {
     fn from(state: ClusterState) -> Self {
-        Self {
-            in_words: state.decision.map_or_else(
-                || "No round has ended yet.".to_owned(),
-                |decision| decision.to_string(),
-            ),
-            state,
-        }
+        let in_words = match &state.decision {
+            Some(decision) => decision.to_string(),
+            None => "No round has ended yet.".to_owned(),
+        };
+        Self { in_words, state }
     }
 }
 
 impl StateHandle {
-    /// Changes the state of the cluster.
     pub(crate) fn update(&self, change: impl FnOnce(&mut ClusterState)) {
         change(&mut self.slot.lock());
     }
 
-    /// Returns the last decision.
     pub(crate) fn decision(&self) -> Option<Decision> {
         self.slot.lock().decision
     }

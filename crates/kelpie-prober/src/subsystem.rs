@@ -5,17 +5,11 @@ use kelpie_core::prober::Target;
 /// A part of a round or of a flow that can fail on its own. Its problem is reported until it works.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Subsystem {
-    /// The kubeconfig from the Secret.
     Kubeconfig,
-    /// The API-server probe.
     ApiServer,
-    /// The kubeconfig for the external path.
     ExternalKubeconfig,
-    /// The probe over the external path.
     External,
-    /// The list of leases.
     Leases,
-    /// The list of nodes.
     Nodes,
     /// Reading a target, by its index in the configuration.
     Target(usize),

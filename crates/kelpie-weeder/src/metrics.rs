@@ -134,6 +134,11 @@ impl WeederMetrics {
         self.skipped.get_or_create(&labels).inc();
     }
 
+    /// Counts a pod that was not deleted because it had changed.
+    pub(crate) fn changed(&self, service: &str) {
+        self.skipped(service, "changed");
+    }
+
     pub(crate) fn failed(&self, service: &str) {
         self.failed.get_or_create(&label(service)).inc();
     }

@@ -1,11 +1,10 @@
 //! The worker of a namespace: a task that owns the windows of the namespace and deletes its pods.
 
 use std::collections::BTreeMap;
-use std::future;
 use std::sync::Arc;
 use std::time::Duration;
 
-use futures_util::future::BoxFuture;
+use futures_util::future::{BoxFuture, OptionFuture};
 use futures_util::stream::{BoxStream, FuturesUnordered, SelectAll};
 use futures_util::{FutureExt, StreamExt};
 use kelpie_core::Time;
@@ -110,7 +109,7 @@ impl NamespaceWorker {
                 },
                 // Before the pod events, however many: a turn that is not used delays all
                 // namespaces.
-                () = next_turn(&mut self.turn) => self.delete_one(),
+                Some(()) = OptionFuture::from(self.turn.as_mut()) => self.delete_one(),
                 Some(done) = self.in_flight.next() => self.finish(done),
                 Some(pod_event) = self.pod_events.next() => self.process(pod_event),
                 () = sleep_until(wake) => {}
@@ -269,14 +268,6 @@ impl NamespaceWorker {
     }
 }
 
-/// Waits for the turn; forever if there is none to wait for.
-async fn next_turn(turn: &mut Option<BoxFuture<'static, ()>>) {
-    match turn {
-        Some(turn) => turn.await,
-        None => future::pending().await,
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use kelpie_kube::SystemClock;
@@ -323,11 +314,9 @@ mod tests {
         context.limiter.wait_for_turn().await;
         let waiting = Arc::clone(&context);
         worker.turn = Some(async move { waiting.limiter.wait_for_turn().await }.boxed());
-        assert!(
-            next_turn(&mut worker.turn).now_or_never().is_none(),
-            "not yet"
-        );
-        worker.in_flight.push(future::pending().boxed());
+        let turn = worker.turn.as_mut().unwrap();
+        assert!(turn.now_or_never().is_none(), "not yet");
+        worker.in_flight.push(std::future::pending().boxed());
         let other = async {
             context.limiter.wait_for_turn().await;
             Instant::now()

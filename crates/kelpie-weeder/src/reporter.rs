@@ -96,13 +96,8 @@ impl WeederReporter {
     /// Reports a pod that is about to be deleted. The deletion has to wait for the returned future,
     /// so that the evidence is published first.
     pub(crate) fn deleting(&self, deletion: &Deletion) -> impl Future<Output = ()> + use<> {
-        let Deletion {
-            service,
-            pod,
-            owner,
-            crash,
-            ..
-        } = deletion;
+        let (service, pod) = (&deletion.service, &deletion.pod);
+        let (owner, crash) = (&deletion.owner, &deletion.crash);
         let namespace = &*self.namespace;
         info!(namespace, service, pod, %owner, "deleting pod: {crash}");
         let event = NewEvent {
@@ -145,7 +140,7 @@ impl WeederReporter {
                 "deleted"
             }
             Err(DeleteError::Changed) => {
-                metrics.skipped(service, "changed");
+                metrics.changed(service);
                 info!(
                     namespace,
                     service, pod, "pod not deleted: it has changed meanwhile"
@@ -180,16 +175,10 @@ impl WeederReporter {
 
     /// Reports a crash-looping pod that is not deleted.
     pub(crate) fn skipped(&self, skip: &Skip, now: Time) {
-        let namespace = &*self.namespace;
-        let Skip {
-            service,
-            cause,
-            pod,
-            deletions,
-        } = skip;
-        let metrics = &self.telemetry.metrics;
-        metrics.skipped(service, skip_cause(*cause));
-        let name = &pod.name;
+        let (namespace, metrics) = (&*self.namespace, &self.telemetry.metrics);
+        let (service, cause, deletions) = (&skip.service, skip.cause, skip.deletions);
+        metrics.skipped(service, skip_cause(cause));
+        let (pod, name) = (&skip.pod, &skip.pod.name);
         let evidence = pod
             .crash
             .as_ref()

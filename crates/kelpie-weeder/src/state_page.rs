@@ -51,7 +51,6 @@ pub(crate) struct WeederState {
 }
 
 impl ServiceStatePage {
-    /// Changes the state of a service.
     pub(crate) fn update(&self, service: &ServiceRef, change: impl FnOnce(&mut ServiceState)) {
         if let Some(state) = self.services.lock().get_mut(service) {
             change(state);

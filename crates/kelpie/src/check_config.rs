@@ -106,7 +106,7 @@ impl CheckConfig {
     }
 
     fn print_text(&self, summary: Option<String>, problems: &[ConfigProblem]) -> Result<()> {
-        let name = self.name();
+        let name = self.component.input().name();
         let mut lines = problems::lines(&name, problems);
         if !problems.is_empty() {
             writeln!(lines, "{name}: {}", problems::count(problems))?;
@@ -133,16 +133,14 @@ impl CheckConfig {
             /// The effective configuration with all defaults, in the format of the file.
             config: Option<&'a T>,
         }
-        let valid = config.is_some();
         let report = JsonReport {
-            file: self.name(),
+            file: self.component.input().name(),
             component: self.component.name(),
-            valid,
+            valid: config.is_some(),
             problems,
             config,
         };
-        let mut text = serde_json::to_string_pretty(&report)?;
-        text.push('\n');
+        let text = serde_json::to_string_pretty(&report)? + "\n";
         terminal::stdout(&text).context("cannot write the report")
     }
 
@@ -172,9 +170,5 @@ impl CheckConfig {
         };
         self.print_json(None::<&()>, &[problem])?;
         Ok(ExitStatus::Failure)
-    }
-
-    fn name(&self) -> String {
-        self.component.input().name()
     }
 }

@@ -13,7 +13,7 @@ pub(crate) use logging::{LoggingFlags, PlainLoggingFlags};
 pub(crate) use seed::SeedFlags;
 pub(crate) use serving::{Loop, ServingFlags};
 
-/// Runs a component or a command to its end on one thread. Its work between awaits takes well under a
+/// Runs a component or command to its end on one thread. Its work between awaits takes well under a
 /// millisecond, and handing it between threads would cost as much again.
 pub(crate) fn run<T>(component: impl Future<Output = Result<T>>) -> Result<T> {
     kelpie_net::install_crypto();

@@ -114,6 +114,6 @@ impl CheckProber {
 
 fn summarize(config: &ProberConfig) -> String {
     let clusters = config.namespace.as_deref().unwrap_or("all clusters");
-    let targets = u32::try_from(config.targets.len()).unwrap_or(u32::MAX);
-    format!("{clusters}, {}", pluralize(targets, "target", "targets"))
+    let targets = pluralize(config.targets.len(), "target", "targets");
+    format!("{clusters}, {targets}")
 }

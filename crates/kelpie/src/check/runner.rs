@@ -77,16 +77,14 @@ impl<T> ConfigFile<'_, T> {
             let (line, column) = (problem.line, problem.column);
             let finding = format!("{name}:{line}:{column}: {}", problem.text());
             table.add(match problem.severity {
-                Severity::Error => CheckRow::fail(
-                    SUBJECT,
-                    finding,
-                    "fix the file; docs/reference/config.md lists every key",
-                ),
-                Severity::Warning => CheckRow::warn(
-                    SUBJECT,
-                    finding,
-                    "the file is valid; check that this is intended",
-                ),
+                Severity::Error => {
+                    let remedy = "fix the file; docs/reference/config.md lists every key";
+                    CheckRow::fail(SUBJECT, finding, remedy)
+                }
+                Severity::Warning => {
+                    let remedy = "the file is valid; check that this is intended";
+                    CheckRow::warn(SUBJECT, finding, remedy)
+                }
             });
         }
         Ok(config)

@@ -8,7 +8,6 @@ use serde::Serialize;
 use crate::exit::ExitStatus;
 use crate::printable::printable;
 
-/// The status of a row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) enum CheckStatus {

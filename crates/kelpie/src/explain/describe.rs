@@ -79,13 +79,8 @@ fn describe_decision(table: &mut KeyValueTable, now: Time, decision: &Decision) 
 }
 
 fn leases(counts: &LeaseCounts, reasons: &Reasons) -> Vec<String> {
-    let LeaseCounts {
-        candidates,
-        expired,
-        silent,
-        ..
-    } = counts;
-    let candidates = pluralize(*candidates, "candidate", "candidates");
+    let (expired, silent) = (counts.expired, counts.silent);
+    let candidates = pluralize(counts.candidates, "candidate", "candidates");
     let mut lines = vec![format!(
         "{candidates}: {expired} expired, {silent} silent (trips at {})",
         reasons.failure_fraction

@@ -1,6 +1,6 @@
 //! Summarizes the weeder's configuration.
 
-use kelpie_config::{GoDuration, LabelSelector, ReadinessRule, WeederConfig};
+use kelpie_config::{GoDuration, ReadinessRule, WeederConfig};
 
 use super::{KeyValueTable, pluralize};
 
@@ -26,15 +26,10 @@ pub(crate) fn weeder(config: &WeederConfig) -> String {
     };
     table.row("dry run", dry_run);
     let services = config.services.iter();
-    table.rows(
-        "services",
-        services.flat_map(|(service, selectors)| dependants(service, selectors)),
-    );
+    let dependants = services.flat_map(|(service, selectors)| {
+        let line = move |selector| format!("{service}: pods with {selector}");
+        selectors.iter().map(line)
+    });
+    table.rows("services", dependants);
     table.text
-}
-
-fn dependants(service: &str, selectors: &[LabelSelector]) -> impl Iterator<Item = String> {
-    selectors
-        .iter()
-        .map(move |selector| format!("{service}: pods with {selector}"))
 }
