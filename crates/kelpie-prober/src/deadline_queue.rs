@@ -1,9 +1,10 @@
 //! The queue of fencing calls when many clusters are fenced at once.
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
 use kelpie_core::Time;
+use parking_lot::Mutex;
 use tokio::sync::oneshot;
 
 /// A semaphore for fencing calls that hands out permits by deadline, the most urgent first.
@@ -59,7 +60,7 @@ impl DeadlineQueue {
     /// Waits for a permit. A caller may stop waiting at any time without delaying the others.
     pub(crate) async fn enter(&self, priority: Priority) -> Permit {
         let turn = {
-            let mut state = lock(&self.state);
+            let mut state = self.state.lock();
             if state.free_permits > 0 {
                 state.free_permits -= 1;
                 None
@@ -86,7 +87,7 @@ impl Drop for Permit {
     fn drop(&mut self) {
         while let Some(state) = self.state.take() {
             let next = {
-                let mut state = lock(&state);
+                let mut state = state.lock();
                 let next = state.waiting.pop_first();
                 if next.is_none() {
                     state.free_permits += 1;
@@ -100,11 +101,6 @@ impl Drop for Permit {
             }
         }
     }
-}
-
-/// Locks the state. Every change is complete before the lock is released, so poison is ignored.
-fn lock(state: &Mutex<QueueState>) -> MutexGuard<'_, QueueState> {
-    state.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 #[cfg(test)]

@@ -8,17 +8,19 @@ use futures_util::StreamExt;
 use futures_util::future::BoxFuture;
 use futures_util::stream::FuturesUnordered;
 use kelpie_core::Time;
-use kelpie_core::prober::fence::{DueSteps, Fencing, Observed, Purpose, Reply, Step};
+use kelpie_core::prober::fence::{Fencing, Observed, Purpose, Reply, Step};
 use kelpie_core::prober::{Decision, FenceState, Target, Verdict};
 use kelpie_kube::AnchoredClock;
 use kelpie_kube::actuator::{ActuatorError, Actuators, BatchReader};
 use kelpie_kube::client::ClusterClient;
 use kelpie_kube::leader::Leadership;
+use kelpie_kube::tenant::Urgency;
 use kelpie_runtime::watch::Receiver;
 use tokio::time::{Instant, sleep_until, timeout};
 use tokio_util::sync::CancellationToken;
 
 use crate::deadline_queue::{DeadlineQueue, Priority};
+use crate::observer::RoundContext;
 use crate::reporter::ProbeReporter;
 use crate::subsystem::Subsystem;
 
@@ -130,19 +132,14 @@ impl FenceExecutor {
         executor
     }
 
-    /// Returns the state of the targets.
-    pub(crate) fn fence(&self) -> FenceState {
-        self.fencing.fence()
-    }
-
-    /// Returns whether there is no fence to make: another replica leads, or every target is fenced.
-    pub(crate) fn stands_by(&self) -> bool {
-        !(self.acts && self.fencing.is_open())
-    }
-
-    /// Returns the instant at which this replica last restored the controllers.
-    pub(crate) fn released_at(&self) -> Option<Time> {
-        self.fencing.released_at()
+    /// Returns the state of the fence at the start of a round.
+    pub(crate) fn round_context(&self, urgency: Urgency) -> RoundContext {
+        RoundContext {
+            fence: self.fencing.fence(),
+            stands_by: !(self.acts && self.fencing.is_open()),
+            released: self.fencing.released_at(),
+            urgency,
+        }
     }
 
     /// Applies a decision. A replica that does not act only reports it.
@@ -248,14 +245,11 @@ impl FenceExecutor {
     }
 
     fn begin_due_steps(&mut self) {
-        let DueSteps {
-            steps,
-            started_early,
-        } = self.fencing.poll(self.clock.now());
-        for target in started_early {
+        let due = self.fencing.poll(self.clock.now());
+        for target in due.started_early {
             self.reporter.started_early(target.0);
         }
-        for step in steps {
+        for step in due.steps {
             self.reporter.calling(&step);
             let target = self.targets[step.target.0].clone();
             let (access, cluster) = (self.access.clone(), Arc::clone(&self.cluster));

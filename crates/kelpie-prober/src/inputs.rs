@@ -1,11 +1,11 @@
 //! The inputs of a probe, which may change while it runs.
 
-use std::fmt;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use kelpie_core::prober::{Machines, PoolConditions};
 use kelpie_kube::kubeconfig::TenantConfig;
+use parking_lot::Mutex;
 use secrecy::{ExposeSecret, SecretSlice};
 
 /// A kubeconfig from a Secret, parsed on first use.
@@ -47,7 +47,7 @@ impl LazyKubeconfig {
     /// The probe that needs the kubeconfig parses it here, so a text that makes the parser panic
     /// restarts one probe and not the manager of all.
     pub(crate) fn access(&self) -> Result<TenantConfig, String> {
-        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut state = self.state.lock();
         let access = match &*state {
             KubeconfigState::Parsed(access) => return access.clone(),
             KubeconfigState::Unparsed(text) => TenantConfig::from_kubeconfig(text.expose_secret()),
@@ -76,21 +76,7 @@ pub(crate) struct ProbeInputs {
     pub(crate) machines: Option<Arc<Machines>>,
 }
 
-impl fmt::Debug for ProbeInputs {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("ProbeInputs")
-            .field("grace", &self.grace)
-            .field("internal", &self.internal.is_some())
-            .field("external", &self.external.is_some())
-            .finish_non_exhaustive()
-    }
-}
-
 /// Returns true if both point to the same allocation, or if both are `None`.
-pub(crate) fn same_arc<T: ?Sized>(left: Option<&Arc<T>>, right: Option<&Arc<T>>) -> bool {
-    match (left, right) {
-        (Some(left), Some(right)) => Arc::ptr_eq(left, right),
-        (None, None) => true,
-        _ => false,
-    }
+pub(crate) fn same_arc<T>(left: Option<&Arc<T>>, right: Option<&Arc<T>>) -> bool {
+    left.map(Arc::as_ptr) == right.map(Arc::as_ptr)
 }

@@ -10,9 +10,9 @@ use kelpie_health::{LoopHeartbeat, ReadyHandle};
 use kelpie_kube::AnchoredClock;
 use kelpie_kube::client::ClusterClient;
 use kelpie_kube::tenant::ConnectionReuse;
-use kelpie_kube::watch::{OptionalEvent, WatchError, WatchEvent};
+use kelpie_kube::watch::{OptionalEvent, WatchEvent};
 use kelpie_net::Network;
-use kelpie_runtime::{LastErrors, supervise};
+use kelpie_runtime::{LastErrors, RESTART_DELAY, supervise};
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 use tokio::time::{MissedTickBehavior, interval};
@@ -32,8 +32,6 @@ use crate::state_page::StatePage;
 
 /// The longest time between two heartbeats of the loop.
 const HEARTBEAT_INTERVAL: Duration = Duration::from_secs(5);
-/// The delay before a probe that panicked is restarted.
-const RESTART_DELAY: Duration = Duration::from_secs(10);
 
 /// The configuration and the clients that all probes share.
 pub(crate) struct ProbeContext {
@@ -44,7 +42,7 @@ pub(crate) struct ProbeContext {
     pub(crate) connection_reuse: ConnectionReuse,
     pub(crate) network: Network,
     pub(crate) access: SeedAccess,
-    pub(crate) metrics: ProberMetrics,
+    pub(crate) metrics: Arc<ProberMetrics>,
     pub(crate) state_page: StatePage,
     /// `None` in a dry run, which writes nothing to the seed.
     pub(crate) events: Option<ClusterEventSink>,
@@ -180,24 +178,14 @@ impl ProbeManager {
 
     /// Logs a new error of the watch on `what`, and its recovery.
     fn track_watch<T>(&mut self, what: &'static str, event: &WatchEvent<T>) {
-        match event {
-            WatchEvent::Error(error) => self.report_watch_error(what, error),
-            WatchEvent::Init
-            | WatchEvent::Apply(_)
-            | WatchEvent::Delete { .. }
-            | WatchEvent::InitDone => {
-                if self.watch_errors.recover(&what).is_some() {
-                    info!("watch on {what} recovered");
-                }
+        if let WatchEvent::Error(error) = event {
+            self.context.metrics.watch_failures.inc();
+            let text = error.to_string();
+            if self.watch_errors.fail(what, &text) {
+                warn!("watch on {what} failed; retrying: {text}");
             }
-        }
-    }
-
-    fn report_watch_error(&mut self, what: &'static str, error: &WatchError) {
-        self.context.metrics.watch_failures.inc();
-        let text = error.to_string();
-        if self.watch_errors.fail(what, &text) {
-            warn!("watch on {what} failed; retrying: {text}");
+        } else if self.watch_errors.recover(&what).is_some() {
+            info!("watch on {what} recovered");
         }
     }
 
@@ -279,7 +267,7 @@ async fn run_probe(
         let cluster = &**cluster;
         error!(cluster, "probe panicked; restarting in {RESTART_DELAY:?}");
     };
-    supervise(start, RESTART_DELAY, cancelled, on_panic).await;
+    supervise(start, cancelled, on_panic).await;
     context.metrics.active_probes.dec();
 }
 
@@ -302,14 +290,7 @@ impl ProbeContext {
             clock: self.clock,
             grace: settings.grace,
             evaluator: Evaluator::new(settings.clone(), self.clock.now()),
-            observer: Observer::new(
-                self.clock,
-                settings.probe_timeout,
-                self.config.external_kubeconfig_secret.is_some(),
-                self.connection_reuse,
-                &self.network,
-                self.source.node_conventions(),
-            ),
+            observer: Observer::new(self),
             executor: FenceExecutor::new(
                 Arc::clone(cluster),
                 self.clock,

@@ -1,7 +1,6 @@
 //! The metrics of the prober. The series of a cluster are removed together with its probe.
 
 mod age_gauge;
-mod examples;
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
@@ -10,9 +9,12 @@ use std::time::Duration;
 use kelpie_core::Time;
 use kelpie_core::prober::fence::Direction;
 use kelpie_core::prober::{Decision, Verdict};
-use kelpie_kube::AnchoredClock;
+use kelpie_kube::client::ClientMetrics;
+use kelpie_kube::events::DroppedEvents;
 use kelpie_kube::tenant::RequestStats;
-use prometheus_client::encoding::{EncodeLabelSet, EncodeLabelValue, LabelValueEncoder};
+use kelpie_kube::{AnchoredClock, SystemClock};
+use kelpie_runtime::MetricSet;
+use prometheus_client::encoding::EncodeLabelSet;
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
@@ -20,8 +22,6 @@ use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::registry::Registry;
 
 use age_gauge::AgeGauge;
-
-pub use examples::{ExampleSeries, register_metrics};
 
 /// The prefix of every metric's name.
 pub(crate) const PREFIX: &str = "kelpie_prober";
@@ -35,7 +35,17 @@ const ROUND_BUCKETS: [f64; 9] = [0.005, 0.01, 0.025, 0.1, 0.3, 1.0, 3.0, 10.0, 3
 /// A round that starts with more delay than this is counted as late.
 const LATE_THRESHOLD: Duration = Duration::from_millis(250);
 
+const DIRECTIONS: [Direction; 2] = [Direction::Down, Direction::Up];
+const VERDICTS: [(Verdict, &str); 3] = [
+    (Verdict::Fence, "fence"),
+    (Verdict::Hold, "hold"),
+    (Verdict::Release, "release"),
+];
+
 type FloatGauge = Gauge<f64, AtomicU64>;
+/// The name and the value of the only label.
+type OneLabel = [(&'static str, String); 1];
+type Ages = Family<ClusterLabel, AgeGauge, AnchoredClock>;
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
 struct ClusterLabel {
@@ -45,72 +55,48 @@ struct ClusterLabel {
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
 struct VerdictLabel {
     cluster: Arc<str>,
-    verdict: StaticLabelValue,
+    verdict: &'static str,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
 struct AttemptLabel {
     cluster: Arc<str>,
-    direction: StaticLabelValue,
+    direction: String,
 }
 
-#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct DirectionLabel {
-    direction: StaticLabelValue,
-}
+impl ClusterLabel {
+    fn with_verdict(&self, verdict: &'static str) -> VerdictLabel {
+        let cluster = Arc::clone(&self.cluster);
+        VerdictLabel { cluster, verdict }
+    }
 
-#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct TenantCodeLabel {
-    code: String,
-}
-
-/// A label value from a fixed set.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-struct StaticLabelValue(&'static str);
-
-impl EncodeLabelValue for StaticLabelValue {
-    fn encode(&self, encoder: &mut LabelValueEncoder<'_>) -> Result<(), std::fmt::Error> {
-        self.0.encode(encoder)
+    fn with_direction(&self, direction: Direction) -> AttemptLabel {
+        AttemptLabel {
+            cluster: Arc::clone(&self.cluster),
+            direction: direction.to_string(),
+        }
     }
 }
 
-const UP: StaticLabelValue = StaticLabelValue("up");
-const DOWN: StaticLabelValue = StaticLabelValue("down");
-
-fn direction_value(direction: Direction) -> StaticLabelValue {
-    match direction {
-        Direction::Up => UP,
-        Direction::Down => DOWN,
-    }
-}
-
-const VERDICTS: [(Verdict, StaticLabelValue); 3] = [
-    (Verdict::Fence, StaticLabelValue("fence")),
-    (Verdict::Hold, StaticLabelValue("hold")),
-    (Verdict::Release, StaticLabelValue("release")),
-];
-
-/// All metrics of the prober. Clones share the values.
-#[derive(Clone, Debug)]
+/// All metrics of the prober.
+#[derive(Debug)]
 pub(crate) struct ProberMetrics {
     pub(crate) active_probes: Gauge,
     pub(crate) leader: Gauge,
     pub(crate) unreadable_clusters: Gauge,
     pub(crate) watch_failures: Counter,
     pub(crate) probe_restarts: Counter,
-    requests: Family<TenantCodeLabel, Counter>,
-    /// The series of `requests` for status 200, which healthy rounds increment.
-    ok_responses: Counter,
+    requests: Family<OneLabel, Counter>,
     throttled: Counter,
     connections: Counter,
     bytes: Counter,
-    scale_operations: Family<DirectionLabel, Counter>,
+    scale_operations: Family<OneLabel, Counter>,
     trip_to_fence: Histogram,
     margin: Histogram,
     round_duration: Histogram,
     rounds_late: Counter,
+    clusters: ClusterFamilies,
     clock: AnchoredClock,
-    clusters: Arc<ClusterFamilies>,
 }
 
 /// The families that have a series for each cluster.
@@ -123,190 +109,80 @@ struct ClusterFamilies {
     expired: Family<ClusterLabel, FloatGauge>,
     candidates: Family<ClusterLabel, Gauge>,
     verdict: Family<VerdictLabel, Gauge>,
-    fenced: Family<ClusterLabel, AgeGauge, AnchoredClock>,
-    last_judged: Family<ClusterLabel, AgeGauge, AnchoredClock>,
+    fenced: Ages,
+    last_judged: Ages,
     last_margin: Family<ClusterLabel, FloatGauge>,
-}
-
-impl ClusterFamilies {
-    fn new(clock: AnchoredClock) -> Self {
-        Self {
-            internal_failures: Family::default(),
-            external_failures: Family::default(),
-            lease_failures: Family::default(),
-            scale_attempts: Family::default(),
-            expired: Family::default(),
-            candidates: Family::default(),
-            verdict: Family::default(),
-            fenced: Family::new_with_constructor(clock),
-            last_judged: Family::new_with_constructor(clock),
-            last_margin: Family::default(),
-        }
-    }
 }
 
 impl ProberMetrics {
     /// Registers all metrics. Ages are computed with `clock`.
-    pub(crate) fn new(registry: &mut Registry, clock: AnchoredClock) -> Self {
-        let requests = Family::<TenantCodeLabel, Counter>::default();
-        let code = "200".to_owned();
+    pub(crate) fn new(registry: &mut Registry, clock: AnchoredClock) -> Arc<Self> {
+        let mut set = MetricSet::new(registry, PREFIX);
         let metrics = Self {
-            ok_responses: requests.get_or_create_owned(&TenantCodeLabel { code }),
-            active_probes: Gauge::default(),
-            leader: Gauge::default(),
-            unreadable_clusters: Gauge::default(),
-            watch_failures: Counter::default(),
-            probe_restarts: Counter::default(),
-            requests,
-            throttled: Counter::default(),
-            connections: Counter::default(),
-            bytes: Counter::default(),
-            scale_operations: Family::default(),
-            trip_to_fence: Histogram::new(FENCE_BUCKETS),
-            margin: Histogram::new(MARGIN_BUCKETS),
-            round_duration: Histogram::new(ROUND_BUCKETS),
-            rounds_late: Counter::default(),
+            active_probes: set.add("active_probes", "Clusters with a running probe"),
+            leader: set.add(
+                "leader",
+                "1 if this replica acts, 0 if it only observes (standby or dry run)",
+            ),
+            unreadable_clusters: set.add(
+                "unreadable_clusters",
+                "Clusters whose object cannot be read. A running probe continues, no new one \
+                 starts",
+            ),
+            watch_failures: set.add(
+                "watch_failures",
+                "Watches on the seed that failed and were restarted",
+            ),
+            probe_restarts: set.add(
+                "probe_restarts",
+                "Probes that panicked (a bug in Kelpie) and were restarted",
+            ),
+            requests: set.add(
+                "requests",
+                "Requests to the API servers of the clusters, by HTTP status code; error: no \
+                 response",
+            ),
+            throttled: set.add(
+                "throttled",
+                "Requests that the API servers of the clusters rejected with HTTP 429 (throttled)",
+            ),
+            connections: set.add(
+                "connections",
+                "Connections opened to the API servers of the clusters",
+            ),
+            bytes: set.add(
+                "received_bytes",
+                "Bytes of response bodies received from the API servers of the clusters",
+            ),
+            scale_operations: set.add(
+                "scale_operations",
+                "Scale requests that the seed's API server acknowledged, by direction",
+            ),
+            trip_to_fence: set.register(
+                "trip_to_fence_seconds",
+                "Time from the trip of a cluster to each acknowledged scale-down of its fence",
+                Histogram::new(FENCE_BUCKETS),
+            ),
+            margin: set.register(
+                "fence_margin_seconds",
+                "Time left to the deadline when kube-controller-manager was scaled down. Late \
+                 fences count as 0",
+                Histogram::new(MARGIN_BUCKETS),
+            ),
+            round_duration: set.register(
+                "round_duration_seconds",
+                "Duration of a round",
+                Histogram::new(ROUND_BUCKETS),
+            ),
+            rounds_late: set.add("rounds_late", "Rounds that started more than 250 ms late"),
+            clusters: ClusterFamilies::new(&mut set, clock),
             clock,
-            clusters: Arc::new(ClusterFamilies::new(clock)),
         };
-        for direction in [DOWN, UP] {
-            let label = DirectionLabel { direction };
-            drop(metrics.scale_operations.get_or_create(&label));
+        metrics.count_requests("200", 0);
+        for direction in DIRECTIONS {
+            metrics.count_operations(direction, 0);
         }
-        let registry = registry.sub_registry_with_prefix(PREFIX);
-        metrics.register_global(registry);
-        metrics.register_of_clusters(registry);
-        metrics
-    }
-
-    fn register_global(&self, registry: &mut Registry) {
-        registry.register(
-            "active_probes",
-            "Clusters with a running probe",
-            self.active_probes.clone(),
-        );
-        registry.register(
-            "leader",
-            "1 if this replica acts, 0 if it only observes (standby or dry run)",
-            self.leader.clone(),
-        );
-        registry.register(
-            "unreadable_clusters",
-            "Clusters whose object cannot be read. A running probe continues, no new one starts",
-            self.unreadable_clusters.clone(),
-        );
-        registry.register(
-            "watch_failures",
-            "Watches on the seed that failed and were restarted",
-            self.watch_failures.clone(),
-        );
-        registry.register(
-            "probe_restarts",
-            "Probes that panicked (a bug in Kelpie) and were restarted",
-            self.probe_restarts.clone(),
-        );
-        registry.register(
-            "requests",
-            "Requests to the API servers of the clusters, by HTTP status code; error: no response",
-            self.requests.clone(),
-        );
-        registry.register(
-            "throttled",
-            "Requests that the API servers of the clusters rejected with HTTP 429 (throttled)",
-            self.throttled.clone(),
-        );
-        registry.register(
-            "connections",
-            "Connections opened to the API servers of the clusters",
-            self.connections.clone(),
-        );
-        registry.register(
-            "received_bytes",
-            "Bytes of response bodies received from the API servers of the clusters",
-            self.bytes.clone(),
-        );
-        registry.register(
-            "scale_operations",
-            "Scale requests that the seed's API server acknowledged, by direction",
-            self.scale_operations.clone(),
-        );
-        registry.register(
-            "trip_to_fence_seconds",
-            "Time from the trip of a cluster to each acknowledged scale-down of its fence",
-            self.trip_to_fence.clone(),
-        );
-        registry.register(
-            "fence_margin_seconds",
-            "Time left to the deadline when kube-controller-manager was scaled down. Late fences \
-             count as 0",
-            self.margin.clone(),
-        );
-        registry.register(
-            "round_duration_seconds",
-            "Duration of a round",
-            self.round_duration.clone(),
-        );
-        registry.register(
-            "rounds_late",
-            "Rounds that started more than 250 ms late",
-            self.rounds_late.clone(),
-        );
-    }
-
-    fn register_of_clusters(&self, registry: &mut Registry) {
-        let families = &self.clusters;
-        registry.register(
-            "internal_probe_failures",
-            "Failed API-server probes of the cluster",
-            families.internal_failures.clone(),
-        );
-        registry.register(
-            "external_probe_failures",
-            "Failed probes of the cluster over the external path",
-            families.external_failures.clone(),
-        );
-        registry.register(
-            "lease_probe_failures",
-            "Rounds in which too many node leases of the cluster were not renewed. Failed lists do \
-             not count",
-            families.lease_failures.clone(),
-        );
-        registry.register(
-            "scale_attempts",
-            "Scale operations attempted for the cluster, successful or not, by direction",
-            families.scale_attempts.clone(),
-        );
-        registry.register(
-            "expired_fraction",
-            "Fraction of the cluster's candidate nodes whose leases are expired",
-            families.expired.clone(),
-        );
-        registry.register(
-            "candidates",
-            "Candidate nodes of the cluster, whose leases are evaluated",
-            families.candidates.clone(),
-        );
-        registry.register(
-            "verdict",
-            "1 for the current verdict on the cluster, 0 for the others",
-            families.verdict.clone(),
-        );
-        registry.register(
-            "fenced_seconds",
-            "Time since the prober first saw the cluster fenced; 0 if it is not fenced",
-            families.fenced.clone(),
-        );
-        registry.register(
-            "last_judged_age_seconds",
-            "Time since the leases of the cluster were last evaluated, or since its probe started",
-            families.last_judged.clone(),
-        );
-        registry.register(
-            "last_fence_margin_seconds",
-            "Time left to the deadline when kube-controller-manager was last scaled down. \
-             Negative: too late. 0 if it never was",
-            families.last_margin.clone(),
-        );
+        Arc::new(metrics)
     }
 
     /// Counts a round that was planned for one time, and ran from `start` to `end`.
@@ -320,46 +196,38 @@ impl ProberMetrics {
     /// Counts the requests of a round to a cluster's API server.
     pub(crate) fn requests(&self, stats: &RequestStats) {
         for status in &stats.statuses {
-            match status {
-                200 => {
-                    self.ok_responses.inc();
-                    continue;
-                }
-                429 => self.throttled.inc(),
-                _ => 0,
-            };
-            let code = status.to_string();
-            self.requests.get_or_create(&TenantCodeLabel { code }).inc();
+            self.count_requests(&status.to_string(), 1);
+            if *status == 429 {
+                self.throttled.inc();
+            }
         }
         if stats.unanswered > 0 {
-            let code = "error".to_owned();
-            let unanswered = u64::from(stats.unanswered);
-            self.requests
-                .get_or_create(&TenantCodeLabel { code })
-                .inc_by(unanswered);
+            self.count_requests("error", stats.unanswered.into());
         }
         self.connections.inc_by(stats.connections.into());
         self.bytes.inc_by(stats.bytes);
     }
 
+    fn count_requests(&self, code: &str, number: u64) {
+        let label = [("code", code.to_owned())];
+        self.requests.get_or_create(&label).inc_by(number);
+    }
+
+    fn count_operations(&self, direction: Direction, number: u64) {
+        let label = [("direction", direction.to_string())];
+        self.scale_operations.get_or_create(&label).inc_by(number);
+    }
+
     /// Creates the series of a cluster. They exist until the returned value is dropped.
-    pub(crate) fn of_cluster(&self, cluster: &Arc<str>) -> ClusterMetrics {
+    pub(crate) fn of_cluster(self: &Arc<Self>, cluster: &Arc<str>) -> ClusterMetrics {
         let label = ClusterLabel {
             cluster: Arc::clone(cluster),
         };
         let families = &self.clusters;
-        let attempts = [DOWN, UP].map(|direction| {
-            let cluster = Arc::clone(cluster);
-            families
-                .scale_attempts
-                .get_or_create_owned(&AttemptLabel { cluster, direction })
-        });
-        let verdict = VERDICTS.map(|(_, verdict)| {
-            let cluster = Arc::clone(cluster);
-            families
-                .verdict
-                .get_or_create_owned(&VerdictLabel { cluster, verdict })
-        });
+        for direction in DIRECTIONS {
+            let label = label.with_direction(direction);
+            drop(families.scale_attempts.get_or_create(&label));
+        }
         let last_judged = families.last_judged.get_or_create_owned(&label);
         last_judged.set(Some(self.clock.now()));
         ClusterMetrics {
@@ -371,10 +239,64 @@ impl ProberMetrics {
             fenced: families.fenced.get_or_create_owned(&label),
             last_judged,
             last_margin: families.last_margin.get_or_create_owned(&label),
-            attempts,
-            verdict,
-            prober: self.clone(),
+            verdict: VERDICTS.map(|(_, verdict)| {
+                let label = label.with_verdict(verdict);
+                families.verdict.get_or_create_owned(&label)
+            }),
+            prober: Arc::clone(self),
             label,
+        }
+    }
+}
+
+impl ClusterFamilies {
+    fn new(set: &mut MetricSet<'_>, clock: AnchoredClock) -> Self {
+        Self {
+            internal_failures: set.add(
+                "internal_probe_failures",
+                "Failed API-server probes of the cluster",
+            ),
+            external_failures: set.add(
+                "external_probe_failures",
+                "Failed probes of the cluster over the external path",
+            ),
+            lease_failures: set.add(
+                "lease_probe_failures",
+                "Rounds in which too many node leases of the cluster were not renewed. Failed \
+                 lists do not count",
+            ),
+            scale_attempts: set.add(
+                "scale_attempts",
+                "Scale operations attempted for the cluster, successful or not, by direction",
+            ),
+            expired: set.add(
+                "expired_fraction",
+                "Fraction of the cluster's candidate nodes whose leases are expired",
+            ),
+            candidates: set.add(
+                "candidates",
+                "Candidate nodes of the cluster, whose leases are evaluated",
+            ),
+            verdict: set.add(
+                "verdict",
+                "1 for the current verdict on the cluster, 0 for the others",
+            ),
+            fenced: set.register(
+                "fenced_seconds",
+                "Time since the prober first saw the cluster fenced; 0 if it is not fenced",
+                Ages::new_with_constructor(clock),
+            ),
+            last_judged: set.register(
+                "last_judged_age_seconds",
+                "Time since the leases of the cluster were last evaluated, or since its probe \
+                 started",
+                Ages::new_with_constructor(clock),
+            ),
+            last_margin: set.add(
+                "last_fence_margin_seconds",
+                "Time left to the deadline when kube-controller-manager was last scaled down. \
+                 Negative: too late. 0 if it never was",
+            ),
         }
     }
 }
@@ -387,12 +309,12 @@ pub(crate) struct ClusterMetrics {
     pub(crate) lease_failures: Counter,
     expired: FloatGauge,
     candidates: Gauge,
-    fenced: AgeGauge,
+    /// The age of the cluster's fence.
+    pub(crate) fenced: AgeGauge,
     last_judged: AgeGauge,
     last_margin: FloatGauge,
-    attempts: [Counter; 2],
     verdict: [Gauge; 3],
-    pub(crate) prober: ProberMetrics,
+    pub(crate) prober: Arc<ProberMetrics>,
     label: ClusterLabel,
 }
 
@@ -411,24 +333,19 @@ impl ClusterMetrics {
         self.last_judged.set(Some(decision.at));
     }
 
-    /// Sets the start of the cluster's fence. `None` means that it is not fenced.
-    pub(crate) fn fenced(&self, since: Option<Time>) {
-        self.fenced.set(since);
-    }
-
     /// Counts the start of a scale operation.
     pub(crate) fn scaling(&self, direction: Direction) {
-        match direction {
-            Direction::Down => self.attempts[0].inc(),
-            Direction::Up => self.attempts[1].inc(),
-        };
+        let label = self.label.with_direction(direction);
+        self.prober
+            .clusters
+            .scale_attempts
+            .get_or_create(&label)
+            .inc();
     }
 
     /// Counts an acknowledged scale request.
     pub(crate) fn scaled(&self, direction: Direction) {
-        let direction = direction_value(direction);
-        let label = DirectionLabel { direction };
-        self.prober.scale_operations.get_or_create(&label).inc();
+        self.prober.count_operations(direction, 1);
     }
 
     /// Records that a target was fenced at `at`. `margin` is the number of seconds left to the
@@ -445,8 +362,7 @@ impl ClusterMetrics {
 
 impl Drop for ClusterMetrics {
     fn drop(&mut self) {
-        let families = &self.prober.clusters;
-        let label = &self.label;
+        let (families, label) = (&self.prober.clusters, &self.label);
         families.internal_failures.remove(label);
         families.external_failures.remove(label);
         families.lease_failures.remove(label);
@@ -455,17 +371,29 @@ impl Drop for ClusterMetrics {
         families.fenced.remove(label);
         families.last_judged.remove(label);
         families.last_margin.remove(label);
-        for direction in [DOWN, UP] {
-            let cluster = Arc::clone(&label.cluster);
+        for direction in DIRECTIONS {
             families
                 .scale_attempts
-                .remove(&AttemptLabel { cluster, direction });
+                .remove(&label.with_direction(direction));
         }
         for (_, verdict) in VERDICTS {
-            let cluster = Arc::clone(&label.cluster);
-            families.verdict.remove(&VerdictLabel { cluster, verdict });
+            families.verdict.remove(&label.with_verdict(verdict));
         }
     }
+}
+
+/// Registers all metrics of the prober, each with at least one series so that its labels are known.
+/// The series of the example cluster are removed when the returned value is dropped.
+#[must_use = "dropping it removes the example series"]
+pub fn register_metrics(registry: &mut Registry) -> impl Drop + use<> {
+    let metrics = ProberMetrics::new(registry, AnchoredClock::anchored(&SystemClock::default()));
+    ClientMetrics::register(
+        registry,
+        PREFIX,
+        || [(200, 1)].into(),
+        DroppedEvents::default,
+    );
+    metrics.of_cluster(&"shoot--dev--one".into())
 }
 
 #[cfg(test)]
@@ -527,5 +455,21 @@ mod tests {
             text.contains("kelpie_prober_fence_margin_seconds_bucket{le=\"0.0\"} 1"),
             "{text}"
         );
+    }
+
+    #[test]
+    fn every_family_has_an_example() {
+        let mut registry = Registry::default();
+        let examples = register_metrics(&mut registry);
+        let series = text(&registry);
+        let lines: Vec<&str> = series.lines().collect();
+        for (line, next) in lines.iter().zip(&lines[1..]) {
+            if line.starts_with("# TYPE ") {
+                assert!(!next.starts_with('#'), "{line} has no series");
+            }
+        }
+        drop(examples);
+        let left = text(&registry);
+        assert!(!left.contains("shoot--dev--one"), "{left}");
     }
 }

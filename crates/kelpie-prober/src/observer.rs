@@ -19,6 +19,7 @@ use tokio::time::{Instant, timeout};
 use tokio_util::task::AbortOnDropHandle;
 
 use crate::inputs::{LazyKubeconfig, ProbeInputs, same_arc};
+use crate::manager::ProbeContext;
 use crate::subsystem::Subsystem;
 
 /// The time that a routine round waits for the response over the external path.
@@ -73,26 +74,25 @@ pub(crate) struct RoundResult {
 }
 
 impl Observer {
-    pub(crate) fn new(
-        clock: AnchoredClock,
-        timeout: Duration,
-        has_external: bool,
-        connection_reuse: ConnectionReuse,
-        network: &Network,
-        conventions: NodeConventions,
-    ) -> Self {
+    pub(crate) fn new(context: &ProbeContext) -> Self {
+        let path = || TenantPath {
+            connection_reuse: context.connection_reuse,
+            network: context.network.clone(),
+            kubeconfig: None,
+            tenant: Err(NO_KUBECONFIG.to_owned()),
+        };
+        let external = || ExternalProbe {
+            path: Some(path()),
+            request: None,
+        };
+        let has_external = context.config.external_kubeconfig_secret.is_some();
         Self {
-            clock,
-            timeout,
-            internal: TenantPath::new(connection_reuse, network),
-            external: has_external.then(|| {
-                Box::new(ExternalProbe::new(TenantPath::new(
-                    connection_reuse,
-                    network,
-                )))
-            }),
+            clock: context.clock,
+            timeout: context.config.probe.probe_timeout,
+            internal: path(),
+            external: has_external.then(|| Box::new(external())),
             pools: Arc::default(),
-            conventions,
+            conventions: context.source.node_conventions(),
             machines: None,
             nodes_outdated: false,
         }
@@ -102,8 +102,10 @@ impl Observer {
     pub(crate) fn apply_inputs(&mut self, inputs: &ProbeInputs, evaluator: &mut Evaluator) {
         evaluator.set_grace(inputs.grace);
         self.internal.set_kubeconfig(inputs.internal.as_ref());
-        if let Some(external) = &mut self.external {
-            external.set_kubeconfig(inputs.external.as_ref());
+        let external = self.external.as_mut();
+        // Not while a request is in flight: the next round sets it.
+        if let Some(path) = external.and_then(|external| external.path.as_mut()) {
+            path.set_kubeconfig(inputs.external.as_ref());
         }
         if !Arc::ptr_eq(&self.pools, &inputs.pools) {
             self.nodes_outdated |= self.pools != inputs.pools;
@@ -144,7 +146,6 @@ impl Observer {
                 let lists = match probed.leases {
                     None => ListResult::NotAsked,
                     Some(leases) => {
-                        recorder.record_request(Subsystem::Leases, leases.as_ref().err());
                         self.process_leases(evaluator, leases, round.fence, deadline, &mut recorder)
                             .await
                     }
@@ -179,6 +180,7 @@ impl Observer {
         deadline: Instant,
         recorder: &mut RoundRecorder,
     ) -> ListResult {
+        recorder.record_request(Subsystem::Leases, leases.as_ref().err());
         let Ok(leases) = leases else {
             return ListResult::Failed;
         };
@@ -199,12 +201,8 @@ impl Observer {
         let Ok(found) = read else {
             return ListResult::Failed;
         };
-        let nodes = NodeSet::new(
-            &found,
-            self.machines.as_deref(),
-            &self.pools,
-            &self.conventions,
-        );
+        let machines = self.machines.as_deref();
+        let nodes = NodeSet::new(&found, machines, &self.pools, &self.conventions);
         evaluator.observe_nodes(nodes, read_at);
         self.nodes_outdated = false;
         ListResult::Read(listed)
@@ -212,15 +210,6 @@ impl Observer {
 }
 
 impl TenantPath {
-    fn new(connection_reuse: ConnectionReuse, network: &Network) -> Self {
-        Self {
-            connection_reuse,
-            network: network.clone(),
-            kubeconfig: None,
-            tenant: Err(NO_KUBECONFIG.to_owned()),
-        }
-    }
-
     fn set_kubeconfig(&mut self, kubeconfig: Option<&Arc<LazyKubeconfig>>) {
         if same_arc(self.kubeconfig.as_ref(), kubeconfig) {
             return;
@@ -235,24 +224,18 @@ impl TenantPath {
     }
 
     async fn probe(&mut self, urgency: Urgency, deadline: Instant) -> Result<ProbeOutcome, String> {
-        match &mut self.tenant {
-            Ok(tenant) => Ok(tenant.probe(urgency, deadline).await),
-            Err(problem) => Err(problem.clone()),
-        }
+        let tenant = self.tenant.as_mut().map_err(|problem| problem.clone())?;
+        Ok(tenant.probe(urgency, deadline).await)
     }
 
     async fn version(&mut self, deadline: Instant) -> Result<Result<(), TenantError>, String> {
-        match &mut self.tenant {
-            Ok(tenant) => Ok(tenant.version(deadline).await),
-            Err(problem) => Err(problem.clone()),
-        }
+        let tenant = self.tenant.as_mut().map_err(|problem| problem.clone())?;
+        Ok(tenant.version(deadline).await)
     }
 
     fn take_stats(&mut self) -> RequestStats {
-        match &mut self.tenant {
-            Ok(tenant) => tenant.take_stats(),
-            Err(_) => RequestStats::default(),
-        }
+        let tenant = self.tenant.as_mut().ok();
+        tenant.map(Tenant::take_stats).unwrap_or_default()
     }
 }
 
@@ -271,19 +254,6 @@ struct ExternalProbe {
 type ExternalResponse = (TenantPath, Result<Result<(), TenantError>, String>);
 
 impl ExternalProbe {
-    fn new(path: TenantPath) -> Self {
-        Self {
-            path: Some(path),
-            request: None,
-        }
-    }
-
-    fn set_kubeconfig(&mut self, kubeconfig: Option<&Arc<LazyKubeconfig>>) {
-        if let Some(path) = &mut self.path {
-            path.set_kubeconfig(kubeconfig);
-        }
-    }
-
     /// Starts a request, unless one is in flight.
     fn start(&mut self, deadline: Instant) {
         let Some(mut path) = self.path.take() else {

@@ -9,10 +9,6 @@ use kelpie_kube::rbac::PolicyRule;
 
 use crate::source::cluster_source;
 
-const LEASES: (&str, &str) = ("coordination.k8s.io", "leases");
-const EVENTS: (&str, &str) = ("", "events");
-const NODES: (&str, &str) = ("", "nodes");
-
 /// The namespace in which kubelets renew their leases.
 const NODE_LEASE_NAMESPACE: &str = "kube-node-lease";
 
@@ -24,7 +20,7 @@ pub fn seed_rules(config: &ProberConfig, election: Option<&ElectionSettings>) ->
     rules.extend(actuator::policy_rules(&config.targets, only));
     rules.extend(election.into_iter().flat_map(PolicyRule::for_election));
     let reason = "reporting fences and restores, on the Cluster and on each target";
-    let events = PolicyRule::new(&["create", "patch"], EVENTS, reason);
+    let events = PolicyRule::new(&["create", "patch"], ("", "events"), reason);
     rules.push(events.optional("Events; everything else works"));
     rules
 }
@@ -32,15 +28,11 @@ pub fn seed_rules(config: &ProberConfig, election: Option<&ElectionSettings>) ->
 /// Returns the permissions on each probed cluster. `/version` needs none: every authenticated
 /// client may read it.
 pub fn shoot_rules() -> Vec<PolicyRule> {
-    let leases = PolicyRule::new(
-        &["list"],
-        LEASES,
-        "detecting kubelets that do not renew their leases",
-    );
-    vec![
-        leases.in_namespace(Some(NODE_LEASE_NAMESPACE)),
-        PolicyRule::new(&["list"], NODES, "finding the nodes whose leases count"),
-    ]
+    let reason = "detecting kubelets that do not renew their leases";
+    let leases = PolicyRule::new(&["list"], ("coordination.k8s.io", "leases"), reason);
+    let reason = "finding the nodes whose leases count";
+    let nodes = PolicyRule::new(&["list"], ("", "nodes"), reason);
+    vec![leases.in_namespace(Some(NODE_LEASE_NAMESPACE)), nodes]
 }
 
 #[cfg(test)]

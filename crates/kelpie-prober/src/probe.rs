@@ -12,7 +12,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::fence_executor::FenceExecutor;
 use crate::inputs::ProbeInputs;
-use crate::observer::{Observer, RoundContext};
+use crate::observer::Observer;
 
 /// The first rounds of all clusters are spread over this time, to avoid a stampede at the start.
 const SPREAD: Duration = Duration::from_secs(1);
@@ -83,12 +83,7 @@ impl Probe {
     async fn round(&mut self, planned: Time, urgency: Urgency) -> (Time, Urgency) {
         let inputs = self.inputs.borrow_and_update().clone();
         self.observer.apply_inputs(&inputs, &mut self.evaluator);
-        let round = RoundContext {
-            fence: self.executor.fence(),
-            stands_by: self.executor.stands_by(),
-            released: self.executor.released_at(),
-            urgency,
-        };
+        let round = self.executor.round_context(urgency);
         // On the heap while it lasts: a probe must be small between rounds.
         let observed = Box::pin(self.observer.observe(&mut self.evaluator, round));
         let result = self.executor.work_while(observed).await;

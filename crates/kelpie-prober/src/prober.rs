@@ -1,18 +1,21 @@
 //! The prober as a component of a process.
 
+use std::future;
 use std::sync::Arc;
 use std::time::Duration;
 
-use axum::extract::{Query, State as Shared};
+use axum::extract::Query;
 use axum::http::StatusCode;
-use axum::response::{IntoResponse, Response};
+use axum::response::IntoResponse;
 use axum::routing::get;
 use axum::{Json, Router};
+use futures_util::FutureExt;
+use futures_util::future::BoxFuture;
 use kelpie_config::ProberConfig;
 use kelpie_health::{LoopHeartbeat, ReadyHandle};
 use kelpie_kube::client::ClusterClient;
 use kelpie_kube::leader::{ElectionHandle, ElectionSettings, ReplicaRole};
-use kelpie_kube::replica::{Replica, ReplicaStatus};
+use kelpie_kube::replica::Replica;
 use kelpie_kube::tenant::ConnectionReuse;
 use kelpie_runtime::drain;
 use prometheus_client::registry::Registry;
@@ -50,11 +53,10 @@ pub struct ProberOptions {
 
 /// The prober, ready to run.
 pub struct Prober {
-    config: ProberConfig,
-    options: ProberOptions,
+    context: ProbeContext,
     seed: ClusterClient,
-    metrics: ProberMetrics,
-    state_page: StatePage,
+    /// Serves the reads of targets that can wait.
+    batch_reads: BoxFuture<'static, ()>,
     replica: Replica,
 }
 
@@ -66,30 +68,58 @@ impl Prober {
         seed: ClusterClient,
         registry: &mut Registry,
     ) -> Self {
-        let role = ReplicaRole::new(options.election.clone(), options.dry_run);
+        let role = ReplicaRole::new(options.election, options.dry_run);
         let events = || seed.events(COMPONENT, &options.identity);
         let replica = Replica::new(&seed, role, events);
         let metrics = ProberMetrics::new(registry, replica.clock());
         replica.register_metrics(&seed, registry, PREFIX);
-        Self {
+        let (batch_reader, batch_reads) = seed.batch_reader();
+        let source = cluster_source(&config);
+        let context = ProbeContext {
+            clock: replica.clock(),
+            targets: config.targets.clone().into(),
+            config,
+            source: Arc::clone(&source),
+            connection_reuse: if options.fresh_connections {
+                ConnectionReuse::FreshEachRound
+            } else {
+                ConnectionReuse::Keep
+            },
+            network: seed.network().clone(),
+            access: SeedAccess::new(&seed, batch_reader, replica.leadership(), options.dry_run),
             metrics,
             state_page: StatePage::default(),
-            replica,
-            config,
-            options,
+            events: replica.events().cloned().map(|events| ClusterEventSink {
+                events,
+                namespace: options.event_namespace.into(),
+                source,
+            }),
+        };
+        Self {
+            context,
             seed,
+            batch_reads: batch_reads.boxed(),
+            replica,
         }
     }
 
     /// Serves `GET /debug/state`: the state of all clusters, or of one with `?cluster=NAME`.
     pub fn routes(&self) -> Router {
-        let route = ClusterStateRoute {
-            state_page: self.state_page.clone(),
-            replica: self.replica.status(),
+        let (state_page, replica) = (self.context.state_page.clone(), self.replica.status());
+        let state = move |Query(query): Query<ClusterQuery>| {
+            let clusters = state_page.clusters(query.cluster.as_deref());
+            future::ready(match query.cluster {
+                Some(name) if clusters.is_empty() => {
+                    let unprobed = Json(state_page.unprobed(&name));
+                    (StatusCode::NOT_FOUND, unprobed).into_response()
+                }
+                _ => {
+                    let replica = replica.now();
+                    Json(ProberState { replica, clusters }).into_response()
+                }
+            })
         };
-        Router::new()
-            .route("/debug/state", get(state))
-            .with_state(route)
+        Router::new().route("/debug/state", get(state))
     }
 
     /// Runs until `shutdown`. Then the probes stop at a step boundary, and the Lease is released.
@@ -100,34 +130,10 @@ impl Prober {
         heartbeat: LoopHeartbeat,
         ready: ReadyHandle,
     ) {
-        let (batch_reader, serving) = self.seed.batch_reader();
-        let source = cluster_source(&self.config);
-        let events = self.replica.events().cloned();
-        let leadership = self.replica.leadership();
-        let leader = self.metrics.leader.clone();
-        let context = ProbeContext {
-            clock: self.replica.clock(),
-            targets: self.config.targets.clone().into(),
-            config: self.config,
-            source: Arc::clone(&source),
-            connection_reuse: if self.options.fresh_connections {
-                ConnectionReuse::FreshEachRound
-            } else {
-                ConnectionReuse::Keep
-            },
-            network: self.seed.network().clone(),
-            access: SeedAccess::new(&self.seed, batch_reader, leadership, self.options.dry_run),
-            metrics: self.metrics,
-            state_page: self.state_page,
-            events: events.map(|events| ClusterEventSink {
-                events,
-                namespace: self.options.event_namespace.into(),
-                cluster_kind: source.cluster_kind(),
-            }),
-        };
-        let seed = self.seed;
+        let (context, seed, batch_reads) = (self.context, self.seed, self.batch_reads);
+        let leader = context.metrics.leader.clone();
         let work = |background: &ElectionHandle| {
-            background.spawn(|over| over.run_until_cancelled_owned(serving));
+            background.spawn(|over| over.run_until_cancelled_owned(batch_reads));
             async move {
                 let probes = TaskTracker::new();
                 let manager = ProbeManager::new(context, shutdown, probes.clone());
@@ -144,30 +150,7 @@ impl Prober {
     }
 }
 
-/// The state that `/debug/state` reads.
-#[derive(Clone)]
-struct ClusterStateRoute {
-    state_page: StatePage,
-    replica: ReplicaStatus,
-}
-
 #[derive(Deserialize)]
 struct ClusterQuery {
     cluster: Option<String>,
-}
-
-async fn state(
-    Shared(route): Shared<ClusterStateRoute>,
-    Query(query): Query<ClusterQuery>,
-) -> Response {
-    let clusters = route.state_page.clusters(query.cluster.as_deref());
-    if let Some(name) = query.cluster.filter(|_| clusters.is_empty()) {
-        let answer = Json(route.state_page.unprobed(&name));
-        return (StatusCode::NOT_FOUND, answer).into_response();
-    }
-    let state = ProberState {
-        replica: route.replica.now(),
-        clusters,
-    };
-    Json(state).into_response()
 }

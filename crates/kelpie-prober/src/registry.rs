@@ -15,9 +15,7 @@ use kelpie_kube::watch::WatchEvent;
 use secrecy::ExposeSecret;
 
 use crate::inputs::{LazyKubeconfig, ProbeInputs};
-use crate::source::{
-    ClusterKubeconfig, ClusterMachine, ClusterObject, ClusterSpec, Eligibility, ProbePath,
-};
+use crate::source::{ClusterKubeconfig, ClusterMachine, ClusterObject, Eligibility, ProbePath};
 use machines::MachineStore;
 
 /// An action that the manager performs on the probe of a cluster.
@@ -35,7 +33,7 @@ pub(crate) enum ProbeAction {
 }
 
 /// The clusters of the seed with their kubeconfigs and machines, as the watches reported them.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct ClusterRegistry {
     clusters: WatchCache<String, KnownCluster>,
     internal: WatchCache<String, Arc<LazyKubeconfig>>,
@@ -44,21 +42,14 @@ pub(crate) struct ClusterRegistry {
     /// Hashes kubeconfigs with random keys: the fingerprints are useless outside of this process.
     hasher: RandomState,
     machines: MachineStore,
-    machine_kind: MachineKindState,
+    /// Whether the seed has the kind Machine; `None` before this is known.
+    has_machine_kind: Option<bool>,
     running: BTreeSet<String>,
     /// True once everything was listed. No probe starts before.
     has_synced: bool,
 }
 
-/// The presence of the kind Machine on the seed.
-#[derive(Debug, PartialEq, Eq)]
-enum MachineKindState {
-    Unknown,
-    Absent,
-    Present,
-}
-
-#[derive(Debug)]
+#[derive(Debug, Default)]
 struct KnownCluster {
     /// `None` if the object could never be read.
     eligibility: Option<Eligibility>,
@@ -69,28 +60,18 @@ struct KnownCluster {
 }
 
 impl ClusterRegistry {
-    /// Creates an empty registry.
     pub(crate) fn new(has_external: bool) -> Self {
         Self {
-            clusters: WatchCache::new(),
-            internal: WatchCache::new(),
             external: has_external.then(WatchCache::new),
-            hasher: RandomState::new(),
-            machines: MachineStore::default(),
-            machine_kind: MachineKindState::Unknown,
-            running: BTreeSet::new(),
-            has_synced: false,
+            ..Self::default()
         }
     }
 
     /// Names the kinds that have not been listed yet.
     pub(crate) fn pending_lists(&self) -> Vec<&'static str> {
         let external = self.external.as_ref().is_none_or(WatchCache::has_synced);
-        let machines = match self.machine_kind {
-            MachineKindState::Unknown => false,
-            MachineKindState::Absent => true,
-            MachineKindState::Present => self.machines.has_synced(),
-        };
+        let has_kind = self.has_machine_kind;
+        let machines = has_kind.is_some_and(|has_kind| !has_kind || self.machines.has_synced());
         [
             (self.clusters.has_synced(), "Clusters"),
             (self.internal.has_synced(), "kubeconfig Secrets"),
@@ -125,25 +106,19 @@ impl ClusterRegistry {
         let machines = self.machines_of(cluster);
         let key = cluster.to_owned();
         let known = self.clusters.get(&key);
+        let external = self.external.as_ref().and_then(|cache| cache.get(&key));
         ProbeInputs {
             grace: known.and_then(|known| known.grace),
-            pools: known
-                .map(|known| Arc::clone(&known.pools))
-                .unwrap_or_default(),
+            pools: known.map_or_else(Arc::default, |known| Arc::clone(&known.pools)),
             internal: self.internal.get(&key).cloned(),
-            external: self
-                .external
-                .as_ref()
-                .and_then(|cache| cache.get(&key))
-                .cloned(),
+            external: external.cloned(),
             machines,
         }
     }
 
     fn machines_of(&mut self, cluster: &str) -> Option<Arc<Machines>> {
         // A kind that has just appeared is not listed yet. An empty list would exclude every node.
-        let is_listed =
-            self.machine_kind == MachineKindState::Present && self.machines.has_synced();
+        let is_listed = self.has_machine_kind == Some(true) && self.machines.has_synced();
         is_listed.then(|| self.machines.of(cluster))
     }
 
@@ -167,48 +142,25 @@ impl ClusterRegistry {
 
     fn cluster_applied(&mut self, object: ClusterObject) -> Vec<ProbeAction> {
         let ClusterObject { name, spec } = object;
-        let before = self.clusters.remove(&name);
-        let (cluster, unreadable) = match spec {
+        let mut cluster = self.clusters.remove(&name).unwrap_or_default();
+        let mut unreadable = None;
+        match spec {
             Ok(spec) => {
                 // Equal conditions keep their pointer, by which probes detect a change.
-                let ClusterSpec {
-                    eligibility,
-                    grace,
-                    pools,
-                } = spec;
-                let pools = before
-                    .map(|before| before.pools)
-                    .filter(|known| **known == pools)
-                    .unwrap_or_else(|| Arc::new(pools));
-                let cluster = KnownCluster {
-                    eligibility: Some(eligibility),
-                    grace,
-                    pools,
-                    problem: None,
-                };
-                (cluster, None)
+                if *cluster.pools != spec.pools {
+                    cluster.pools = Arc::new(spec.pools);
+                }
+                cluster.eligibility = Some(spec.eligibility);
+                cluster.grace = spec.grace;
+                cluster.problem = None;
             }
+            Err(problem) if cluster.problem.as_ref() == Some(&problem) => {}
             Err(problem) => {
-                let is_new = before
-                    .as_ref()
-                    .is_none_or(|before| before.problem.as_ref() != Some(&problem));
-                let unreadable = is_new.then(|| ProbeAction::ReportUnreadable {
-                    cluster: name.clone(),
-                    problem: problem.clone(),
-                });
-                let problem = Some(problem);
-                let cluster = match before {
-                    Some(before) => KnownCluster { problem, ..before },
-                    None => KnownCluster {
-                        eligibility: None,
-                        grace: None,
-                        pools: Arc::default(),
-                        problem,
-                    },
-                };
-                (cluster, unreadable)
+                cluster.problem = Some(problem.clone());
+                let cluster = name.clone();
+                unreadable = Some(ProbeAction::ReportUnreadable { cluster, problem });
             }
-        };
+        }
         self.clusters.put(name.clone(), cluster);
         let mut actions = self.actions_for([name]);
         actions.extend(unreadable);
@@ -221,12 +173,10 @@ impl ClusterRegistry {
         path: ProbePath,
         event: WatchEvent<ClusterKubeconfig>,
     ) -> Vec<ProbeAction> {
-        let cache = match path {
-            ProbePath::Internal => Some(&mut self.internal),
-            ProbePath::External => self.external.as_mut(),
-        };
-        let Some(cache) = cache else {
-            return Vec::new();
+        let cache = match (path, &mut self.external) {
+            (ProbePath::Internal, _) => &mut self.internal,
+            (ProbePath::External, Some(external)) => external,
+            (ProbePath::External, None) => return Vec::new(),
         };
         match event {
             WatchEvent::Init => {
@@ -239,11 +189,10 @@ impl ClusterRegistry {
                 let fingerprint = self.hasher.hash_one(exposed);
                 let kept = cache.remove(&cluster);
                 let kept = kept.filter(|before| before.fingerprint == fingerprint);
-                let is_unchanged = kept.is_some();
-                let kubeconfig =
-                    kept.unwrap_or_else(|| Arc::new(LazyKubeconfig::new(fingerprint, text)));
-                cache.put(cluster.clone(), kubeconfig);
-                self.actions_for((!is_unchanged).then_some(cluster))
+                let changed = kept.is_none().then(|| cluster.clone());
+                let new = || Arc::new(LazyKubeconfig::new(fingerprint, text));
+                cache.put(cluster, kept.unwrap_or_else(new));
+                self.actions_for(changed)
             }
             WatchEvent::Delete { name, .. } => {
                 cache.remove(&name);
@@ -259,15 +208,9 @@ impl ClusterRegistry {
 
     /// Processes the discovery that the seed has the kind Machine, or does not have it.
     pub(crate) fn machine_kind(&mut self, is_present: bool) -> Vec<ProbeAction> {
-        let kind = if is_present {
-            MachineKindState::Present
-        } else {
-            MachineKindState::Absent
-        };
-        if self.machine_kind == kind {
+        if self.has_machine_kind.replace(is_present) == Some(is_present) {
             return Vec::new();
         }
-        self.machine_kind = kind;
         self.machines = MachineStore::default();
         let names = self.names();
         self.actions_for(names)
@@ -293,12 +236,9 @@ impl ClusterRegistry {
             WatchEvent::InitDone => {
                 let is_first = !self.machines.has_synced();
                 let gone = self.machines.end_list();
-                if is_first {
-                    // From now on the machine rule applies to all clusters.
-                    let names = self.names();
-                    return self.actions_for(names);
-                }
-                self.actions_for(gone)
+                // From the first list on, the machine rule applies to all clusters.
+                let changed = if is_first { self.names() } else { gone };
+                self.actions_for(changed)
             }
             WatchEvent::Error(_) => Vec::new(),
         }
@@ -313,19 +253,13 @@ impl ClusterRegistry {
     fn actions_for(&mut self, changed: impl IntoIterator<Item = String>) -> Vec<ProbeAction> {
         let has_just_synced = !self.has_synced && self.pending_lists().is_empty();
         self.has_synced |= has_just_synced;
-        if has_just_synced {
+        let names = if has_just_synced {
             self.names()
-                .into_iter()
-                .filter_map(|name| self.action(name))
-                .collect()
-        } else if self.has_synced {
-            changed
-                .into_iter()
-                .filter_map(|name| self.action(name))
-                .collect()
         } else {
-            Vec::new()
-        }
+            changed.into_iter().filter(|_| self.has_synced).collect()
+        };
+        let actions = names.into_iter().filter_map(|name| self.action(name));
+        actions.collect()
     }
 
     fn action(&mut self, cluster: String) -> Option<ProbeAction> {

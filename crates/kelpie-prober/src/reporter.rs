@@ -8,27 +8,24 @@ use kelpie_core::Time;
 use kelpie_core::prober::fence::{
     Call, Direction, FlowReport, Observed, Purpose, Step, TargetOutcome, goal,
 };
-use kelpie_core::prober::{
-    Decision, FenceState, Observation, ProbeResult, Rule, Setting, Target, TripPhase, Verdict,
-};
+use kelpie_core::prober::{Decision, FenceState, ProbeResult, Rule, Target, TripPhase, Verdict};
 use kelpie_kube::events::{EventRecorder, EventType, NewEvent, ObjectRef};
 use kelpie_runtime::LastErrors;
 use tracing::{info, warn};
 
 use crate::metrics::ClusterMetrics;
 use crate::observer::RoundResult;
-use crate::source::ObjectKindRef;
+use crate::source::ClusterSource;
 use crate::state_page::{LastFlow, StateHandle, TargetState};
-use crate::subsystem::{Subsystem, SubsystemName};
+use crate::subsystem::Subsystem;
 
-/// The recorder for Events, and the object that Events about a cluster refer to.
+/// The recorder for Events, and the source of the objects that Events about a cluster refer to.
 #[derive(Clone)]
 pub(crate) struct ClusterEventSink {
     pub(crate) events: EventRecorder,
     /// The namespace of Events about clusters, whose objects have none.
     pub(crate) namespace: Arc<str>,
-    /// The kind of a cluster's object.
-    pub(crate) cluster_kind: ObjectKindRef,
+    pub(crate) source: Arc<dyn ClusterSource>,
 }
 
 /// Reports on one probe. Repeated states are reported once.
@@ -97,21 +94,15 @@ impl ProbeReporter {
 
     /// Reports the requests and problems of a round.
     pub(crate) fn round(&mut self, planned: Time, result: RoundResult, decision: &Decision) {
-        let Observation {
-            start,
-            end,
-            api_server,
-            external,
-            ..
-        } = result.observation;
-        self.metrics.prober.round(planned, start, end);
+        let seen = &result.observation;
+        self.metrics.prober.round(planned, seen.start, seen.end);
         for stats in &result.stats {
             self.metrics.prober.requests(stats);
         }
-        if api_server == ProbeResult::Failure {
+        if seen.api_server == ProbeResult::Failure {
             self.metrics.internal_failures.inc();
         }
-        if external == Some(ProbeResult::Failure) {
+        if seen.external == Some(ProbeResult::Failure) {
             self.metrics.external_failures.inc();
         }
         if decision.reasons.lease_probe_failed() {
@@ -192,29 +183,28 @@ impl ProbeReporter {
             FenceState::None => None,
             FenceState::Unknown => self.fenced_since,
         };
-        self.metrics.fenced(self.fenced_since);
+        self.metrics.fenced.set(self.fenced_since);
     }
 
     /// Sets the problem of a subsystem; `None` if it works. Only a change is logged.
     pub(crate) fn problem(&mut self, subsystem: Subsystem, problem: Option<String>) {
         let cluster = &*self.cluster;
-        let name = SubsystemName(subsystem, &self.targets);
         match problem {
             None => {
                 let Some(was) = self.problems.recover(&subsystem) else {
                     return;
                 };
+                let name = subsystem.name(&self.targets);
                 info!(cluster, was, "{name}: problem resolved");
             }
             Some(problem) => {
                 if !self.problems.fail(subsystem, &problem) {
                     return;
                 }
-                warn!(cluster, "{name}: {problem}");
+                warn!(cluster, "{}: {problem}", subsystem.name(&self.targets));
             }
         }
-        let problems = self.problem_texts();
-        self.state.update(|state| state.problems = problems);
+        self.show_problems();
     }
 
     /// Shows the targets as last read or written on the state page.
@@ -226,8 +216,7 @@ impl ProbeReporter {
             resource: target.resource.clone(),
             observed: observed.cloned(),
         });
-        let targets = targets.collect();
-        self.state.update(|state| state.targets = targets);
+        self.state.update(|state| state.targets = targets.collect());
     }
 
     /// Logs the changes that a dry run would make, whenever they change.
@@ -252,10 +241,7 @@ impl ProbeReporter {
 
     /// Reports a target that is fenced before the lower levels are done, because of the deadline.
     pub(crate) fn started_early(&self, index: usize) {
-        let Some(target) = self.targets.get(index) else {
-            return;
-        };
-        let (cluster, target) = (&*self.cluster, &target.resource);
+        let (cluster, target) = (&*self.cluster, &self.targets[index].resource);
         warn!(cluster, %target, "deadline close: fencing without waiting for lower levels");
         let message =
             format!("Fencing {target} without waiting for lower levels: the deadline is close");
@@ -282,11 +268,8 @@ impl ProbeReporter {
     /// Reports a failed call of a fence by an Event, once for each error: an unfenced target must
     /// be visible outside of the log too.
     pub(crate) fn not_fenced(&mut self, index: usize, error: &str) {
-        let Some(target) = self.targets.get(index) else {
-            return;
-        };
         if self.reported_failures.insert((index, error.to_owned())) {
-            let target = &target.resource;
+            let target = &self.targets[index].resource;
             let message = format!("Failed to scale down {target}: {error}");
             self.record_cluster_event(EventType::Warning, "ScalingFailed", message);
         }
@@ -294,10 +277,12 @@ impl ProbeReporter {
 
     /// Reports an acknowledged write to the target with this uid. Only scaling is reported.
     pub(crate) fn written(&mut self, index: usize, uid: Option<&str>, call: &Call, at: Time) {
-        let (Some((direction, setting)), Some(target)) = (applied(call), self.targets.get(index))
-        else {
-            return;
+        let (direction, setting) = match call {
+            Call::Fence(write) => (Direction::Down, write.setting()),
+            Call::Restore(write) => (Direction::Up, write.setting()),
+            Call::Read | Call::WriteRecord(_) | Call::DropMarker(_) => return,
         };
+        let target = &self.targets[index];
         self.metrics.scaled(direction);
         // Each target is measured once per trip: one that is fenced again hours later is not late.
         let mut margin = None;
@@ -313,44 +298,29 @@ impl ProbeReporter {
         }
         let (cluster, resource) = (&*self.cluster, &target.resource);
         let applied = target.actuator.describe(direction, setting);
-        match margin {
-            Some(margin) if margin < 0.0 => warn!(
-                cluster,
-                target = %resource,
-                margin,
-                "{applied}, {:.1} s after the deadline",
-                -margin
-            ),
-            Some(margin) => info!(
-                cluster,
-                target = %resource,
-                margin,
-                "{applied}, {margin:.1} s before the deadline"
-            ),
-            None => info!(cluster, target = %resource, "{applied}"),
-        }
-        let (kind, reason) = match direction {
-            Direction::Down => (EventType::Warning, "Fenced"),
-            Direction::Up => (EventType::Normal, "Released"),
+        let (kind, reason, cause) = match direction {
+            Direction::Down => (EventType::Warning, "Fenced", "lost their API server"),
+            Direction::Up => (EventType::Normal, "Released", "are back"),
         };
-        let sentence = capitalized(&applied);
-        let message = match (direction, margin) {
-            (Direction::Down, Some(margin)) if margin < 0.0 => format!(
-                "{sentence}: the nodes of {cluster} lost their API server. Too late: the first \
-                 node may have turned Unknown {:.1} s earlier",
-                -margin
-            ),
-            (Direction::Down, Some(margin)) => format!(
-                "{sentence}: the nodes of {cluster} lost their API server. In time: {margin:.1} s \
-                 before the first node would turn Unknown"
-            ),
-            (Direction::Down, None) => {
-                format!("{sentence}: the nodes of {cluster} lost their API server")
+        let timing = match margin {
+            Some(margin) if margin < 0.0 => {
+                let late = -margin;
+                let text = format!("{applied}, {late:.1} s after the deadline");
+                warn!(cluster, target = %resource, margin, "{text}");
+                format!(". Too late: the first node may have turned Unknown {late:.1} s earlier")
             }
-            (Direction::Up, _) => {
-                format!("{sentence}: the nodes of {cluster} are back")
+            Some(margin) => {
+                let text = format!("{applied}, {margin:.1} s before the deadline");
+                info!(cluster, target = %resource, margin, "{text}");
+                format!(". In time: {margin:.1} s before the first node would turn Unknown")
+            }
+            None => {
+                info!(cluster, target = %resource, "{applied}");
+                String::new()
             }
         };
+        let applied = capitalized(&applied);
+        let message = format!("{applied}: the nodes of {cluster} {cause}{timing}");
         let about = ObjectRef {
             api_version: resource.api_version.clone(),
             kind: resource.kind.clone(),
@@ -365,83 +335,58 @@ impl ProbeReporter {
     /// Reports the end of a flow, which may have been cancelled.
     pub(crate) fn flow_ended(&mut self, report: FlowReport, at: Time) {
         let cluster = &*self.cluster;
-        let direction = report.direction;
-        let FlowReport { attempts, .. } = report;
-        let failed = self.targets_with(&report, |outcome| outcome == Some(TargetOutcome::Failed));
+        let (direction, attempts) = (report.direction, report.attempts);
+        let has_failed = |outcome| outcome == Some(TargetOutcome::Failed);
+        let failed = self.targets_with(&report, has_failed);
         let unfinished = self.targets_with(&report, |outcome| outcome.is_none());
-        let unready = self.targets_with(&report, |outcome| {
-            matches!(outcome, Some(TargetOutcome::Applied { unready: true, .. }))
-        });
+        let unready = self.targets_with(
+            &report,
+            |outcome| matches!(outcome, Some(TargetOutcome::Applied { unready, .. }) if unready),
+        );
         let corrupt = self.targets_with(&report, |outcome| {
-            matches!(
-                outcome,
-                Some(TargetOutcome::Applied {
-                    corrupt_record: true,
-                    ..
-                })
-            )
+            matches!(outcome, Some(TargetOutcome::Applied { corrupt_record, .. }) if corrupt_record)
         });
         if !failed.is_empty() {
-            warn!(
-                cluster,
-                attempts, "failed to scale {direction} {failed}; retrying"
-            );
-            let message = format!("Failed to scale {direction} {failed}; retrying");
-            self.record_cluster_event(EventType::Warning, "ScalingFailed", message);
+            let problem = format!("failed to scale {direction} {failed}; retrying");
+            warn!(cluster, attempts, "{problem}");
+            self.record_cluster_event(EventType::Warning, "ScalingFailed", capitalized(&problem));
         } else if !unfinished.is_empty() {
-            info!(
-                cluster,
-                attempts, "scaling {direction} cancelled before it was done for {unfinished}"
-            );
+            let what = format!("scaling {direction} cancelled before it was done for {unfinished}");
+            info!(cluster, attempts, "{what}");
         }
         if !unready.is_empty() {
-            match report.direction {
-                Direction::Down => {
-                    warn!(
-                        cluster,
-                        "timed out waiting for the pods of {unready} to stop"
-                    );
-                }
-                Direction::Up => {
-                    warn!(cluster, "timed out waiting for a ready pod of {unready}");
-                }
-            }
+            let what = match direction {
+                Direction::Down => format!("the pods of {unready} to stop"),
+                Direction::Up => format!("a ready pod of {unready}"),
+            };
+            warn!(cluster, "timed out waiting for {what}");
         }
         if !corrupt.is_empty() {
-            warn!(
-                cluster,
+            let problem = format!(
                 "the recorded replica count of {corrupt} is corrupt; restored 1 replica, scale it \
                  up if needed"
             );
-            let message = format!(
-                "The recorded replica count of {corrupt} is corrupt; restored 1 replica, scale it \
-                 up if needed"
-            );
-            self.record_cluster_event(EventType::Warning, "CorruptRecord", message);
+            warn!(cluster, "{problem}");
+            self.record_cluster_event(EventType::Warning, "CorruptRecord", capitalized(&problem));
         }
         // The problems of writes end with the flow that wanted them, unless it is retried.
-        let has_failed = |index: usize| {
-            let outcome = report.outcomes.get(index).copied().flatten();
-            outcome == Some(TargetOutcome::Failed)
-        };
         self.problems.retain(|subsystem| match subsystem {
-            Subsystem::Write(index) => has_failed(*index),
+            Subsystem::Write(index) => has_failed(report.outcomes.get(*index).copied().flatten()),
             _ => true,
         });
         self.reported_failures.clear();
-        let problems = self.problem_texts();
-        self.state.update(|state| {
-            state.problems = problems;
-            state.last_flow = Some(LastFlow { at, report });
-        });
+        self.show_problems();
+        let last_flow = Some(LastFlow { at, report });
+        self.state.update(|state| state.last_flow = last_flow);
     }
 
-    fn problem_texts(&self) -> Vec<String> {
+    fn show_problems(&self) {
         let problems = self.problems.iter();
         let texts = problems.map(|(subsystem, problem)| {
-            format!("{}: {problem}", SubsystemName(*subsystem, &self.targets))
+            let name = subsystem.name(&self.targets);
+            format!("{name}: {problem}")
         });
-        texts.collect()
+        self.state.update(|state| state.problems = texts.collect());
     }
 
     /// Lists the targets whose outcome matches, separated by commas.
@@ -459,17 +404,11 @@ impl ProbeReporter {
     }
 
     fn record_cluster_event(&self, kind: EventType, reason: &'static str, message: String) {
-        let Some(sink) = &self.events else {
-            return;
-        };
-        let about = ObjectRef {
-            api_version: sink.cluster_kind.api_version.to_owned(),
-            kind: sink.cluster_kind.kind.to_owned(),
-            namespace: sink.namespace.to_string(),
-            name: self.cluster.to_string(),
-            uid: None,
-        };
-        self.record(about, kind, reason, message);
+        if let Some(sink) = &self.events {
+            let mut about = sink.source.cluster_object(&self.cluster);
+            about.namespace = sink.namespace.to_string();
+            self.record(about, kind, reason, message);
+        }
     }
 
     fn record(&self, about: ObjectRef, kind: EventType, reason: &'static str, message: String) {
@@ -498,15 +437,6 @@ fn planned_change(verdict: Verdict, target: &Target, observed: &Observed) -> Opt
     let to = goal(direction, target, present)?;
     let (resource, from) = (&target.resource, present.setting);
     Some(format!("{resource} from {from} to {to}"))
-}
-
-/// Returns the direction and the setting of a write.
-fn applied(call: &Call) -> Option<(Direction, Setting)> {
-    match call {
-        Call::Fence(write) => Some((Direction::Down, write.setting())),
-        Call::Restore(write) => Some((Direction::Up, write.setting())),
-        Call::Read | Call::WriteRecord(_) | Call::DropMarker(_) => None,
-    }
 }
 
 /// Starts a text with a capital, as messages of Events do.

@@ -1,12 +1,13 @@
 //! The state of all clusters, served at `/debug/state`.
 
-use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 use kelpie_core::Time;
 use kelpie_core::prober::fence::{FlowReport, Observed};
 use kelpie_core::prober::{Decision, FenceState, ResourceRef};
 use kelpie_kube::replica::ReplicaState;
+use parking_lot::Mutex;
 use serde::{Deserialize, Serialize};
 
 /// The probed clusters by name. Clones share the page.
@@ -108,7 +109,8 @@ impl StatePage {
     /// Adds a cluster with an empty state.
     pub(crate) fn place(&self, cluster: &Arc<str>) -> StateHandle {
         let slot = Slot::default();
-        lock(&self.clusters).insert(Arc::clone(cluster), Arc::clone(&slot));
+        let mut clusters = self.clusters.lock();
+        clusters.insert(Arc::clone(cluster), Arc::clone(&slot));
         StateHandle {
             name: Arc::clone(cluster),
             slot,
@@ -118,18 +120,18 @@ impl StatePage {
 
     /// Returns all clusters, or the one of this name.
     pub(crate) fn clusters(&self, only: Option<&str>) -> BTreeMap<String, ClusterView> {
-        let slots: Vec<(Arc<str>, Slot)> = lock(&self.clusters)
-            .iter()
-            .filter(|(name, _)| only.is_none_or(|only| ***name == *only))
-            .map(|(name, slot)| (Arc::clone(name), Arc::clone(slot)))
-            .collect();
-        let show = |(name, slot): (Arc<str>, Slot)| (name.to_string(), ClusterView::new(&slot));
-        slots.into_iter().map(show).collect()
+        let clusters = self.clusters.lock();
+        let clusters = clusters.iter();
+        let selected = clusters.filter(|(name, _)| only.is_none_or(|only| ***name == *only));
+        let view = |slot: &Slot| ClusterView::from(slot.lock().clone());
+        selected
+            .map(|(name, slot)| (name.to_string(), view(slot)))
+            .collect()
     }
 
     /// Sets the reason why a cluster has no probe; `None` if it has one or does not exist.
     pub(crate) fn explain_absence(&self, cluster: String, why: Option<String>) {
-        let mut absent = lock(&self.absent);
+        let mut absent = self.absent.lock();
         match why {
             Some(why) => absent.insert(cluster, why),
             None => absent.remove(&cluster),
@@ -138,34 +140,26 @@ impl StatePage {
 
     /// Removes the reasons of clusters that no longer exist.
     pub(crate) fn keep_absent(&self, is_there: impl Fn(&str) -> bool) {
-        lock(&self.absent).retain(|cluster, _| is_there(cluster));
+        let mut absent = self.absent.lock();
+        absent.retain(|cluster, _| is_there(cluster));
     }
 
     /// Returns the response about a cluster without a probe.
     pub(crate) fn unprobed(&self, cluster: &str) -> Unprobed {
         let error = format!("cluster {cluster:?} is not probed");
-        let (clusters, absent) = (lock(&self.clusters), lock(&self.absent));
+        let (clusters, absent) = (self.clusters.lock(), self.absent.lock());
         let reason = absent.get(cluster).cloned();
-        if reason.is_some() {
-            let near = Vec::new();
-            return Unprobed {
-                error,
-                reason,
-                near,
-            };
+        let mut near = BTreeSet::new();
+        if reason.is_none() {
+            let names = clusters.keys().map(|name| &**name);
+            let names = names.chain(absent.keys().map(String::as_str));
+            near.extend(names.filter_map(|name| Some((distance(name, cluster)?, name))));
         }
-        let names = clusters.keys().map(|name| &**name);
-        let names = names.chain(absent.keys().map(String::as_str));
-        let mut near: Vec<(usize, &str)> = names
-            .filter_map(|name| Some((distance(name, cluster)?, name)))
-            .collect();
-        near.sort_unstable();
-        near.dedup();
-        near.truncate(MOST_NEAR);
+        let near = near.into_iter().take(MOST_NEAR);
         Unprobed {
             error,
             reason,
-            near: near.into_iter().map(|(_, name)| name.to_owned()).collect(),
+            near: near.map(|(_, name)| name.to_owned()).collect(),
         }
     }
 }
@@ -185,52 +179,35 @@ fn distance(name: &str, asked: &str) -> Option<usize> {
     (distance <= NEAR && 3 * distance <= asked.len()).then_some(distance)
 }
 
-impl ClusterView {
-    fn new(slot: &Slot) -> Self {
-        Self::from(lock(slot).clone())
-    }
-}
-
 impl From<ClusterState> for ClusterView {
     fn from(state: ClusterState) -> Self {
-        Self {
-            in_words: state.decision.map_or_else(
-                || "No round has ended yet.".to_owned(),
-                |decision| decision.to_string(),
-            ),
-            state,
-        }
+        let in_words = match &state.decision {
+            Some(decision) => decision.to_string(),
+            None => "No round has ended yet.".to_owned(),
+        };
+        Self { in_words, state }
     }
 }
 
 impl StateHandle {
-    /// Changes the state of the cluster.
     pub(crate) fn update(&self, change: impl FnOnce(&mut ClusterState)) {
-        change(&mut lock(&self.slot));
+        change(&mut self.slot.lock());
     }
 
-    /// Returns the last decision.
     pub(crate) fn decision(&self) -> Option<Decision> {
-        lock(&self.slot).decision
+        self.slot.lock().decision
     }
 }
 
 impl Drop for StateHandle {
     fn drop(&mut self) {
-        let mut clusters = lock(&self.state_page.clusters);
+        let mut clusters = self.state_page.clusters.lock();
         // A successor may have replaced the entry.
-        if clusters
-            .get(&self.name)
-            .is_some_and(|slot| Arc::ptr_eq(slot, &self.slot))
-        {
+        let shown = clusters.get(&self.name);
+        if shown.is_some_and(|slot| Arc::ptr_eq(slot, &self.slot)) {
             clusters.remove(&self.name);
         }
     }
-}
-
-/// A panic elsewhere leaves the old state behind, which is better than none.
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 #[cfg(test)]

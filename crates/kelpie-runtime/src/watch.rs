@@ -5,8 +5,9 @@
 //! simulated run repeats exactly.
 
 use std::pin::pin;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
+use parking_lot::Mutex;
 use tokio::sync::Notify;
 
 /// Sends values to all receivers. Clones send on the same channel.
@@ -45,7 +46,7 @@ impl<T: Copy> Sender<T> {
     /// Replaces the value and wakes every receiver.
     pub fn send(&self, value: T) {
         {
-            let mut latest = self.0.lock();
+            let mut latest = self.0.latest.lock();
             latest.value = value;
             latest.sends += 1;
         }
@@ -54,19 +55,19 @@ impl<T: Copy> Sender<T> {
 
     /// Replaces the value without waking receivers. They see it at their next read.
     pub fn send_silently(&self, value: T) {
-        self.0.lock().value = value;
+        self.0.latest.lock().value = value;
     }
 
     /// Returns the latest value.
     pub fn borrow(&self) -> T {
-        self.0.lock().value
+        self.0.latest.lock().value
     }
 
     /// Creates a receiver that has seen everything sent so far.
     pub fn subscribe(&self) -> Receiver<T> {
         Receiver {
             channel: Arc::clone(&self.0),
-            seen: self.0.lock().sends,
+            seen: self.0.latest.lock().sends,
         }
     }
 
@@ -79,12 +80,12 @@ impl<T: Copy> Sender<T> {
 impl<T: Copy> Receiver<T> {
     /// Returns the latest value without marking it as seen.
     pub fn borrow(&self) -> T {
-        self.channel.lock().value
+        self.channel.latest.lock().value
     }
 
     /// Returns the latest value and marks it as seen.
     pub fn borrow_and_update(&mut self) -> T {
-        let Latest { value, sends } = *self.channel.lock();
+        let Latest { value, sends } = *self.channel.latest.lock();
         self.seen = sends;
         value
     }
@@ -95,7 +96,7 @@ impl<T: Copy> Receiver<T> {
             let mut changed = pin!(self.channel.changed.notified());
             // Registered before the check, so that a send in between is not missed.
             changed.as_mut().enable();
-            let sends = self.channel.lock().sends;
+            let sends = self.channel.latest.lock().sends;
             if sends != self.seen {
                 self.seen = sends;
                 return;
@@ -113,12 +114,6 @@ impl<T: Copy> Receiver<T> {
             }
             self.changed().await;
         }
-    }
-}
-
-impl<T> Channel<T> {
-    fn lock(&self) -> MutexGuard<'_, Latest<T>> {
-        self.latest.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

@@ -6,6 +6,7 @@ use std::time::Duration;
 use kelpie_core::weeder::SkipReason;
 use kelpie_kube::client::ClientMetrics;
 use kelpie_kube::events::DroppedEvents;
+use kelpie_runtime::MetricSet;
 use prometheus_client::encoding::EncodeLabelSet;
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
@@ -60,18 +61,48 @@ impl WeederMetrics {
         services: impl Iterator<Item = &'s str>,
     ) -> Self {
         let histogram: fn() -> Histogram = || Histogram::new(DELETION_BUCKETS);
+        let mut set = MetricSet::new(registry, PREFIX);
         let metrics = Self {
-            leader: Gauge::default(),
-            services: Gauge::default(),
-            ready_services: Gauge::default(),
-            active_windows: Gauge::default(),
-            watch_failures: Counter::default(),
-            task_restarts: Counter::default(),
-            recoveries: Family::default(),
-            deleted: Family::default(),
-            skipped: Family::default(),
-            failed: Family::default(),
-            recovery_to_deletion: Family::new_with_constructor(histogram),
+            leader: set.add(
+                "leader",
+                "1 if this replica acts, 0 if it only observes (standby or dry run)",
+            ),
+            services: set.add("services", "Watched services, over all namespaces"),
+            ready_services: set.add(
+                "ready_services",
+                "Watched services that are ready, over all namespaces",
+            ),
+            active_windows: set.add(
+                "active_windows",
+                "Open windows, in which crash-looping dependants are deleted",
+            ),
+            watch_failures: set.add(
+                "watch_failures",
+                "Watches on the seed that failed and were restarted",
+            ),
+            task_restarts: set.add(
+                "task_restarts",
+                "Namespace workers that panicked (a bug in Kelpie) and were restarted",
+            ),
+            recoveries: set.add("recoveries", "Recoveries of the service"),
+            deleted: set.add(
+                "pods_deleted",
+                "Pods in CrashLoopBackOff that were deleted after the service recovered",
+            ),
+            skipped: set.add(
+                "pods_skipped",
+                "Pods in CrashLoopBackOff that were not deleted, by cause; capped counts owners",
+            ),
+            failed: set.add(
+                "deletions_failed",
+                "Deletions that the seed's API server rejected or did not answer. They are retried",
+            ),
+            recovery_to_deletion: set.register(
+                "recovery_to_deletion_seconds",
+                "Time from the recovery of the service to each acknowledged deletion of a \
+                 dependant",
+                Family::new_with_constructor(histogram),
+            ),
         };
         for service in services {
             let label = label(service);
@@ -83,66 +114,7 @@ impl WeederMetrics {
                 drop(metrics.skipped.get_or_create(&skip_labels(service, cause)));
             }
         }
-        metrics.register(registry.sub_registry_with_prefix(PREFIX));
         metrics
-    }
-
-    fn register(&self, registry: &mut Registry) {
-        registry.register(
-            "leader",
-            "1 if this replica acts, 0 if it only observes (standby or dry run)",
-            self.leader.clone(),
-        );
-        registry.register(
-            "services",
-            "Watched services, over all namespaces",
-            self.services.clone(),
-        );
-        registry.register(
-            "ready_services",
-            "Watched services that are ready, over all namespaces",
-            self.ready_services.clone(),
-        );
-        registry.register(
-            "active_windows",
-            "Open windows, in which crash-looping dependants are deleted",
-            self.active_windows.clone(),
-        );
-        registry.register(
-            "watch_failures",
-            "Watches on the seed that failed and were restarted",
-            self.watch_failures.clone(),
-        );
-        registry.register(
-            "task_restarts",
-            "Namespace workers that panicked (a bug in Kelpie) and were restarted",
-            self.task_restarts.clone(),
-        );
-        registry.register(
-            "recoveries",
-            "Recoveries of the service",
-            self.recoveries.clone(),
-        );
-        registry.register(
-            "pods_deleted",
-            "Pods in CrashLoopBackOff that were deleted after the service recovered",
-            self.deleted.clone(),
-        );
-        registry.register(
-            "pods_skipped",
-            "Pods in CrashLoopBackOff that were not deleted, by cause; capped counts owners",
-            self.skipped.clone(),
-        );
-        registry.register(
-            "deletions_failed",
-            "Deletions that the seed's API server rejected or did not answer. They are retried",
-            self.failed.clone(),
-        );
-        registry.register(
-            "recovery_to_deletion_seconds",
-            "Time from the recovery of the service to each acknowledged deletion of a dependant",
-            self.recovery_to_deletion.clone(),
-        );
     }
 
     pub(crate) fn recovered(&self, service: &str) {
@@ -156,28 +128,29 @@ impl WeederMetrics {
         took.observe(after.as_secs_f64());
     }
 
-    pub(crate) fn skipped(&self, service: &str, cause: SkipReason) {
-        let cause = match cause {
-            SkipReason::Terminating => "leaving",
-            SkipReason::Ownerless => "ownerless",
-            SkipReason::Capped => "capped",
-            SkipReason::DryRun => "dry_run",
-        };
-        self.skip(service, cause);
+    /// Counts a pod that was not deleted, for one of the [`SKIP_CAUSES`].
+    pub(crate) fn skipped(&self, service: &str, cause: &'static str) {
+        let labels = skip_labels(service, cause);
+        self.skipped.get_or_create(&labels).inc();
     }
 
     /// Counts a pod that was not deleted because it had changed.
     pub(crate) fn changed(&self, service: &str) {
-        self.skip(service, "changed");
+        self.skipped(service, "changed");
     }
 
     pub(crate) fn failed(&self, service: &str) {
         self.failed.get_or_create(&label(service)).inc();
     }
+}
 
-    fn skip(&self, service: &str, cause: &'static str) {
-        let labels = skip_labels(service, cause);
-        self.skipped.get_or_create(&labels).inc();
+/// Returns the cause of a decision not to delete a pod, as the label names it.
+pub(crate) fn skip_cause(reason: SkipReason) -> &'static str {
+    match reason {
+        SkipReason::Terminating => "leaving",
+        SkipReason::Ownerless => "ownerless",
+        SkipReason::Capped => "capped",
+        SkipReason::DryRun => "dry_run",
     }
 }
 

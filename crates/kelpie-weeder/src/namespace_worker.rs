@@ -1,11 +1,10 @@
 //! The worker of a namespace: a task that owns the windows of the namespace and deletes its pods.
 
 use std::collections::BTreeMap;
-use std::future;
 use std::sync::Arc;
 use std::time::Duration;
 
-use futures_util::future::BoxFuture;
+use futures_util::future::{BoxFuture, OptionFuture};
 use futures_util::stream::{BoxStream, FuturesUnordered, SelectAll};
 use futures_util::{FutureExt, StreamExt};
 use kelpie_core::Time;
@@ -63,10 +62,7 @@ struct PodEvent {
 }
 
 /// A deletion and its result; `None` if no request was sent.
-struct CompletedDeletion {
-    deletion: Deletion,
-    result: Option<Result<(), DeleteError>>,
-}
+type CompletedDeletion = (Deletion, Option<Result<(), DeleteError>>);
 
 /// The windows of a namespace and the deletions in flight.
 pub(crate) struct NamespaceWorker {
@@ -113,7 +109,7 @@ impl NamespaceWorker {
                 },
                 // Before the pod events, however many: a turn that is not used delays all
                 // namespaces.
-                () = next_turn(&mut self.turn) => self.delete_one(),
+                Some(()) = OptionFuture::from(self.turn.as_mut()) => self.delete_one(),
                 Some(done) = self.in_flight.next() => self.finish(done),
                 Some(pod_event) = self.pod_events.next() => self.process(pod_event),
                 () = sleep_until(wake) => {}
@@ -176,6 +172,12 @@ impl NamespaceWorker {
         }
     }
 
+    fn unwatch_all(&mut self) {
+        while let Some((service, _)) = self.watched.first_key_value() {
+            self.unwatch(&service.clone());
+        }
+    }
+
     fn handle(&mut self, message: WorkerMessage) {
         match message {
             WorkerMessage::Open {
@@ -192,9 +194,7 @@ impl NamespaceWorker {
             }
             WorkerMessage::CloseAll => {
                 self.windows = Windows::new(self.context.rules);
-                while let Some((service, _)) = self.watched.first_key_value() {
-                    self.unwatch(&service.clone());
-                }
+                self.unwatch_all();
             }
         }
     }
@@ -226,17 +226,22 @@ impl NamespaceWorker {
         };
         let evidence = self.reporter.deleting(&deletion);
         let (context, namespace) = (Arc::clone(&self.context), Arc::clone(&self.namespace));
-        self.in_flight.push(
-            async move {
-                evidence.await;
-                let result = context.delete(&namespace, &deletion).await;
-                CompletedDeletion { deletion, result }
+        let request = async move {
+            evidence.await;
+            // Right before the request: a process that was suspended in between must notice here
+            // that it no longer leads.
+            if !context.leadership.borrow().may_act(Instant::now()) {
+                return (deletion, None);
             }
-            .boxed(),
-        );
+            let (pod, uid, version) = (&deletion.pod, &deletion.uid, &deletion.version);
+            let result = context.seed.delete_pod(&namespace, pod, uid, version);
+            let result = result.await;
+            (deletion, Some(result))
+        };
+        self.in_flight.push(request.boxed());
     }
 
-    fn finish(&mut self, CompletedDeletion { deletion, result }: CompletedDeletion) {
+    fn finish(&mut self, (deletion, result): CompletedDeletion) {
         let now = self.context.clock.now();
         let outcome = match &result {
             Some(result) => {
@@ -259,37 +264,7 @@ impl NamespaceWorker {
         };
         // The next leader finds out about deletions without a response by then.
         let _ = timeout(DRAIN_TIMEOUT, all).await;
-        while let Some((service, _)) = self.watched.first_key_value() {
-            self.unwatch(&service.clone());
-        }
-    }
-}
-
-impl WeederContext {
-    /// Deletes a pod. Returns `None` without a request if this replica no longer leads.
-    ///
-    /// Leadership is checked right before the request: a process that was suspended in between must
-    /// notice it here.
-    async fn delete(
-        &self,
-        namespace: &str,
-        deletion: &Deletion,
-    ) -> Option<Result<(), DeleteError>> {
-        if !self.leadership.borrow().may_act(Instant::now()) {
-            return None;
-        }
-        let Deletion {
-            pod, uid, version, ..
-        } = deletion;
-        Some(self.seed.delete_pod(namespace, pod, uid, version).await)
-    }
-}
-
-/// Waits for the turn; forever if there is none to wait for.
-async fn next_turn(turn: &mut Option<BoxFuture<'static, ()>>) {
-    match turn {
-        Some(turn) => turn.await,
-        None => future::pending().await,
+        self.unwatch_all();
     }
 }
 
@@ -339,11 +314,9 @@ mod tests {
         context.limiter.wait_for_turn().await;
         let waiting = Arc::clone(&context);
         worker.turn = Some(async move { waiting.limiter.wait_for_turn().await }.boxed());
-        assert!(
-            next_turn(&mut worker.turn).now_or_never().is_none(),
-            "not yet"
-        );
-        worker.in_flight.push(future::pending().boxed());
+        let turn = worker.turn.as_mut().unwrap();
+        assert!(turn.now_or_never().is_none(), "not yet");
+        worker.in_flight.push(std::future::pending().boxed());
         let other = async {
             context.limiter.wait_for_turn().await;
             Instant::now()

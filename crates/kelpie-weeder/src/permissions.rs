@@ -7,7 +7,6 @@ use kelpie_kube::rbac::{PolicyRule, WATCH_VERBS};
 
 const SLICES: (&str, &str) = ("discovery.k8s.io", "endpointslices");
 const PODS: (&str, &str) = ("", "pods");
-const EVENTS: (&str, &str) = ("", "events");
 
 /// Returns the permissions for one namespace, or for all if `namespace` is `None`. `election` is
 /// `None` without a leader election.
@@ -23,7 +22,8 @@ pub fn policy_rules(
     rules.push(PolicyRule::new(&["delete"], PODS, reason).in_namespace(namespace));
     rules.extend(election.into_iter().flat_map(PolicyRule::for_election));
     let reason = "reporting each deletion on its pod, and pods that are given up on their owner";
-    let events = PolicyRule::new(&["create", "patch"], EVENTS, reason).in_namespace(namespace);
+    let events =
+        PolicyRule::new(&["create", "patch"], ("", "events"), reason).in_namespace(namespace);
     rules.push(events.optional("Events; the log has the evidence, and everything else works"));
     rules
 }

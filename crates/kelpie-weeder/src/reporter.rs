@@ -13,7 +13,7 @@ use kelpie_runtime::LastErrors;
 use tokio::time::timeout;
 use tracing::{info, warn};
 
-use crate::metrics::WeederMetrics;
+use crate::metrics::{WeederMetrics, skip_cause};
 use crate::state_page::{LastAction, ServiceState, ServiceStatePage};
 
 /// The longest time that a deletion waits for its Event, which usually takes a few milliseconds.
@@ -96,13 +96,8 @@ impl WeederReporter {
     /// Reports a pod that is about to be deleted. The deletion has to wait for the returned future,
     /// so that the evidence is published first.
     pub(crate) fn deleting(&self, deletion: &Deletion) -> impl Future<Output = ()> + use<> {
-        let Deletion {
-            service,
-            pod,
-            owner,
-            crash,
-            ..
-        } = deletion;
+        let (service, pod) = (&deletion.service, &deletion.pod);
+        let (owner, crash) = (&deletion.owner, &deletion.crash);
         let namespace = &*self.namespace;
         info!(namespace, service, pod, %owner, "deleting pod: {crash}");
         let event = NewEvent {
@@ -180,17 +175,14 @@ impl WeederReporter {
 
     /// Reports a crash-looping pod that is not deleted.
     pub(crate) fn skipped(&self, skip: &Skip, now: Time) {
-        let namespace = &*self.namespace;
-        let Skip {
-            service,
-            cause,
-            pod,
-            deletions,
-        } = skip;
-        self.telemetry.metrics.skipped(service, *cause);
-        let name = &pod.name;
-        let evidence = pod.crash.as_ref().map(ToString::to_string);
-        let evidence = evidence.unwrap_or_default();
+        let (namespace, metrics) = (&*self.namespace, &self.telemetry.metrics);
+        let (service, cause, deletions) = (&skip.service, skip.cause, skip.deletions);
+        metrics.skipped(service, skip_cause(cause));
+        let (pod, name) = (&skip.pod, &skip.pod.name);
+        let evidence = pod
+            .crash
+            .as_ref()
+            .map_or_else(String::new, ToString::to_string);
         match cause {
             // Nothing to report: the pod was deleted, by the weeder or by another client.
             SkipReason::Terminating => return,

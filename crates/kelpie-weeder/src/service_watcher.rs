@@ -11,9 +11,9 @@ use kelpie_core::weeder::{ReadinessRule, ServiceEvent, ServiceRef, Services};
 use kelpie_health::{LoopHeartbeat, ReadyHandle};
 use kelpie_kube::leader::Leadership;
 use kelpie_kube::resources::SliceFacts;
-use kelpie_kube::watch::{WatchError, WatchEvent};
-use kelpie_runtime::supervise;
+use kelpie_kube::watch::WatchEvent;
 use kelpie_runtime::watch::Receiver;
+use kelpie_runtime::{RESTART_DELAY, supervise};
 use tokio::sync::{Mutex, mpsc};
 use tokio::time::{Instant, MissedTickBehavior, interval};
 use tokio_util::task::TaskTracker;
@@ -23,8 +23,6 @@ use crate::namespace_worker::{NamespaceWorker, WeederContext, WorkerMessage};
 
 /// The longest time between two heartbeats of the loop.
 const HEARTBEAT_INTERVAL: Duration = Duration::from_secs(5);
-/// The delay before a namespace worker that panicked is restarted.
-const RESTART_DELAY: Duration = Duration::from_secs(10);
 /// The windows of services that are ready at the start are spread over this fraction of a window.
 const SPREAD_FRACTION: f64 = 0.1;
 /// The reason why the weeder is not ready before the first list.
@@ -100,12 +98,8 @@ impl ServiceWatcher {
         match event {
             WatchEvent::Init => self.services.begin_list(),
             WatchEvent::Apply(facts) => {
-                let SliceFacts {
-                    namespace,
-                    name,
-                    slice,
-                } = facts;
-                return self.services.put(&namespace, &name, slice);
+                let SliceFacts { slice, .. } = facts;
+                return self.services.put(&facts.namespace, &facts.name, slice);
             }
             WatchEvent::Delete { namespace, name } => {
                 return self.services.remove(&namespace, &name);
@@ -118,18 +112,16 @@ impl ServiceWatcher {
                 }
                 return events;
             }
-            WatchEvent::Error(error) => self.report_watch_error(&error),
+            WatchEvent::Error(error) => {
+                self.context.telemetry.metrics.watch_failures.inc();
+                let text = error.to_string();
+                if self.watch_error.as_ref() != Some(&text) {
+                    warn!("watch on EndpointSlices failed; retrying: {text}");
+                    self.watch_error = Some(text);
+                }
+            }
         }
         Vec::new()
-    }
-
-    fn report_watch_error(&mut self, error: &WatchError) {
-        self.context.telemetry.metrics.watch_failures.inc();
-        let text = error.to_string();
-        if self.watch_error.as_ref() != Some(&text) {
-            warn!("watch on EndpointSlices failed; retrying: {text}");
-            self.watch_error = Some(text);
-        }
     }
 
     fn handle(&mut self, event: ServiceEvent) {
@@ -188,16 +180,12 @@ impl ServiceWatcher {
         let now = self.context.clock.now();
         let ready = self.services.iter().filter(|(_, is_ready)| *is_ready);
         let ready: Vec<ServiceRef> = ready.map(|(service, _)| service.clone()).collect();
-        for service in ready {
-            self.open(&service, now, self.spread_start(now));
-        }
-    }
-
-    /// Returns a random time soon after `now`, so that the pods of all namespaces are not listed at
-    /// once.
-    fn spread_start(&self, now: Time) -> Time {
         let spread = self.context.rules.watch_duration.mul_f64(SPREAD_FRACTION);
-        now.after(spread.mul_f64(fastrand::f64()))
+        for service in ready {
+            // At a random time soon, so that the pods of all namespaces are not listed at once.
+            let from = now.after(spread.mul_f64(fastrand::f64()));
+            self.open(&service, now, from);
+        }
     }
 
     fn open(&mut self, service: &ServiceRef, recovered: Time, from: Time) {
@@ -264,5 +252,5 @@ async fn run_worker(
             "namespace worker panicked; restarting in {RESTART_DELAY:?}"
         );
     };
-    supervise(start, RESTART_DELAY, &context.cancelled, on_panic).await;
+    supervise(start, &context.cancelled, on_panic).await;
 }

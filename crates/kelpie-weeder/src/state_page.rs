@@ -1,11 +1,12 @@
 //! The state of all services, served at `/debug/state`.
 
 use std::collections::{BTreeMap, VecDeque};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
 use kelpie_core::Time;
 use kelpie_core::weeder::{ServiceRef, WindowSummary};
 use kelpie_kube::replica::ReplicaState;
+use parking_lot::Mutex;
 use serde::Serialize;
 
 /// The number of actions remembered per service.
@@ -17,63 +18,54 @@ pub(crate) struct ServiceStatePage {
     services: Arc<Mutex<BTreeMap<ServiceRef, ServiceState>>>,
 }
 
-/// The state of a service.
 #[derive(Clone, Debug, Default, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub struct ServiceState {
-    /// The service is ready.
-    pub ready: bool,
+pub(crate) struct ServiceState {
+    pub(crate) ready: bool,
     /// The instant of its last recovery.
-    pub recovered: Option<Time>,
+    pub(crate) recovered: Option<Time>,
     /// Its window, while one is open.
-    pub window: Option<WindowSummary>,
+    pub(crate) window: Option<WindowSummary>,
     /// The last actions on its dependants, newest first.
-    pub last: VecDeque<LastAction>,
+    pub(crate) last: VecDeque<LastAction>,
 }
 
-/// An action on a pod, or the reason why there was none.
+/// An action on a pod, or the reason why there was none, with the evidence for it.
 #[derive(Clone, Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub struct LastAction {
-    /// The instant of the action.
-    pub at: Time,
-    /// The name of the pod.
-    pub pod: String,
-    /// The action, or the reason why there was none.
-    pub what: String,
-    /// The evidence for it.
-    pub why: String,
+pub(crate) struct LastAction {
+    pub(crate) at: Time,
+    pub(crate) pod: String,
+    pub(crate) what: String,
+    pub(crate) why: String,
 }
 
 /// The response of `/debug/state`.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub struct WeederState {
-    /// The replica that answers.
+pub(crate) struct WeederState {
     #[serde(flatten)]
-    pub replica: ReplicaState,
+    pub(crate) replica: ReplicaState,
     /// The services by namespace and name.
-    pub namespaces: BTreeMap<String, BTreeMap<String, ServiceState>>,
+    pub(crate) namespaces: BTreeMap<String, BTreeMap<String, ServiceState>>,
 }
 
 impl ServiceStatePage {
-    /// Changes the state of a service.
     pub(crate) fn update(&self, service: &ServiceRef, change: impl FnOnce(&mut ServiceState)) {
-        let mut services = self.lock();
-        if let Some(state) = services.get_mut(service) {
+        if let Some(state) = self.services.lock().get_mut(service) {
             change(state);
         }
     }
 
     /// Adds a service, or updates whether it is ready.
     pub(crate) fn show(&self, service: &ServiceRef, ready: bool) {
-        let mut services = self.lock();
+        let mut services = self.services.lock();
         services.entry(service.clone()).or_default().ready = ready;
     }
 
     /// Removes a service that no longer exists.
     pub(crate) fn remove(&self, service: &ServiceRef) {
-        self.lock().remove(service);
+        self.services.lock().remove(service);
     }
 
     /// Returns all services, or those of one namespace.
@@ -82,17 +74,13 @@ impl ServiceStatePage {
         only: Option<&str>,
     ) -> BTreeMap<String, BTreeMap<String, ServiceState>> {
         let mut namespaces = BTreeMap::<String, BTreeMap<String, ServiceState>>::new();
-        for (service, state) in &*self.lock() {
+        for (service, state) in &*self.services.lock() {
             if only.is_none_or(|only| only == service.namespace) {
                 let namespace = namespaces.entry(service.namespace.clone()).or_default();
                 namespace.insert(service.name.clone(), state.clone());
             }
         }
         namespaces
-    }
-
-    fn lock(&self) -> MutexGuard<'_, BTreeMap<ServiceRef, ServiceState>> {
-        self.services.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

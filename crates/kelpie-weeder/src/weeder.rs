@@ -1,9 +1,10 @@
 //! The weeder as a component of a process.
 
+use std::future;
 use std::sync::Arc;
 use std::time::Duration;
 
-use axum::extract::{Query, State as Shared};
+use axum::extract::Query;
 use axum::routing::get;
 use axum::{Json, Router};
 use kelpie_config::WeederConfig;
@@ -11,7 +12,7 @@ use kelpie_core::weeder::{ReadinessRule, WindowRules};
 use kelpie_health::{LoopHeartbeat, ReadyHandle};
 use kelpie_kube::client::ClusterClient;
 use kelpie_kube::leader::{ElectionHandle, ElectionSettings, ReplicaRole};
-use kelpie_kube::replica::{Replica, ReplicaStatus};
+use kelpie_kube::replica::Replica;
 use kelpie_runtime::drain;
 use prometheus_client::registry::Registry;
 use serde::Deserialize;
@@ -102,13 +103,15 @@ impl Weeder {
     /// Serves `GET /debug/state`: all services and their windows, or those of one namespace with
     /// `?namespace=NAME`.
     pub fn routes(&self) -> Router {
-        let route = ServiceStateRoute {
-            state_page: self.context.telemetry.state_page.clone(),
-            replica: self.replica.status(),
+        let state_page = self.context.telemetry.state_page.clone();
+        let replica = self.replica.status();
+        let state = move |Query(query): Query<NamespaceQuery>| {
+            future::ready(Json(WeederState {
+                replica: replica.now(),
+                namespaces: state_page.namespaces(query.namespace.as_deref()),
+            }))
         };
-        Router::new()
-            .route("/debug/state", get(state))
-            .with_state(route)
+        Router::new().route("/debug/state", get(state))
     }
 
     /// Runs until the shutdown. Then deletions under way may finish, and the Lease is released.
@@ -130,24 +133,7 @@ impl Weeder {
     }
 }
 
-/// The state that `/debug/state` reads.
-#[derive(Clone)]
-struct ServiceStateRoute {
-    state_page: ServiceStatePage,
-    replica: ReplicaStatus,
-}
-
 #[derive(Deserialize)]
 struct NamespaceQuery {
     namespace: Option<String>,
-}
-
-async fn state(
-    Shared(route): Shared<ServiceStateRoute>,
-    Query(query): Query<NamespaceQuery>,
-) -> Json<WeederState> {
-    Json(WeederState {
-        replica: route.replica.now(),
-        namespaces: route.state_page.namespaces(query.namespace.as_deref()),
-    })
 }

@@ -4,7 +4,6 @@ mod addon;
 mod api_server;
 mod cluster;
 mod prober;
-mod progress;
 mod runner;
 mod seed;
 mod table;

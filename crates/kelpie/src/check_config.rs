@@ -102,7 +102,7 @@ impl CheckConfig {
     }
 
     fn print_text(&self, summary: Option<String>, problems: &[ConfigProblem]) -> Result<()> {
-        let name = self.name();
+        let name = self.component.input().name();
         let mut lines = problems::lines(&name, problems);
         if !problems.is_empty() {
             writeln!(lines, "{name}: {}", problems::count(problems))?;
@@ -130,7 +130,7 @@ impl CheckConfig {
             config: Option<&'a T>,
         }
         let report = JsonReport {
-            file: self.name(),
+            file: self.component.input().name(),
             component: self.component.name(),
             valid: config.is_some(),
             problems,
@@ -165,9 +165,5 @@ impl CheckConfig {
         };
         self.print_json(None::<&()>, &[problem])?;
         Ok(ExitStatus::Failure)
-    }
-
-    fn name(&self) -> String {
-        self.component.input().name()
     }
 }

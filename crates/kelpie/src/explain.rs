@@ -6,14 +6,12 @@ mod fetch;
 use anyhow::{Context, Result, bail};
 use clap::Args;
 use kelpie_prober::{ProberState, Unprobed};
-use tokio::runtime;
 
-use self::fetch::Response;
 use crate::cli::Invocation;
 use crate::exit::ExitStatus;
 use crate::output_format::OutputFormat;
 use crate::printable::printable;
-use crate::terminal;
+use crate::{component, terminal};
 
 /// Explain what the prober last decided about a cluster, and why
 ///
@@ -43,27 +41,21 @@ pub(crate) struct Explain {
 
 impl Explain {
     pub(crate) fn run(&self, _started_as: Invocation) -> Result<ExitStatus> {
-        let runtime = runtime::Builder::new_current_thread()
-            .enable_all()
-            .build()
-            .context("cannot start the runtime")?;
-        let response = runtime.block_on(fetch::fetch(&self.from, &self.cluster))?;
-        match (response, self.output) {
-            (Response::State(json), OutputFormat::Json) => {
-                let json = json + "\n";
-                terminal::stdout(&json).context("cannot write the answer")?;
-            }
-            (Response::State(json), OutputFormat::Text) => {
-                let text = describe(&json, &self.cluster).with_context(|| {
-                    format!(
-                        "{} does not answer as a prober of this version; see it with -o json",
-                        self.from
-                    )
-                })?;
-                terminal::stdout(&text).context("cannot write the answer")?;
-            }
-            (Response::Unprobed(unprobed), _) => bail!(no_probe(&self.cluster, &unprobed)),
-        }
+        let response = component::run(fetch::fetch(&self.from, &self.cluster))?;
+        let json = match response {
+            Ok(json) => json,
+            Err(unprobed) => bail!(no_probe(&self.cluster, &unprobed)),
+        };
+        let text = match self.output {
+            OutputFormat::Json => json + "\n",
+            OutputFormat::Text => describe(&json, &self.cluster).with_context(|| {
+                format!(
+                    "{} does not answer as a prober of this version; see it with -o json",
+                    self.from
+                )
+            })?,
+        };
+        terminal::stdout(&text).context("cannot write the answer")?;
         Ok(ExitStatus::Success)
     }
 }
@@ -79,13 +71,10 @@ fn no_probe(cluster: &str, Unprobed { reason, near, .. }: &Unprobed) -> String {
     if let Some(reason) = reason {
         return format!("no probe runs for {cluster}: {}", printable(reason));
     }
-    let mut text = format!("the prober knows no Cluster {cluster}");
-    if near.is_empty() {
-        text.push_str("; list those of the seed with `kubectl get clusters`");
+    let hint = if near.is_empty() {
+        "list those of the seed with `kubectl get clusters`".to_owned()
     } else {
-        text.push_str("; did you mean ");
-        text.push_str(&printable(&near.join(", ")));
-        text.push('?');
-    }
-    text
+        format!("did you mean {}?", printable(&near.join(", ")))
+    };
+    format!("the prober knows no Cluster {cluster}; {hint}")
 }

@@ -33,6 +33,10 @@ impl KeyValueTable {
 }
 
 /// Formats a number with its noun: `1 failure`, `3 failures`.
-pub(crate) fn pluralize(number: u32, one: &str, many: &str) -> String {
-    format!("{number} {}", if number == 1 { one } else { many })
+pub(crate) fn pluralize<N>(number: N, one: &str, many: &str) -> String
+where
+    N: Copy + Display + From<u8> + PartialEq,
+{
+    let noun = if number == N::from(1) { one } else { many };
+    format!("{number} {noun}")
 }

@@ -14,8 +14,6 @@ use crate::source::ClusterMachine;
 #[derive(Debug, Default)]
 pub(super) struct MachineStore {
     by_cluster: BTreeMap<String, ClusterMachines>,
-    /// True between the start and the end of a list.
-    is_listing: bool,
     /// True once a list was complete.
     was_listed: bool,
 }
@@ -40,70 +38,53 @@ struct StoredMachine {
 }
 
 impl MachineStore {
-    /// Returns true once a list was complete.
     pub(super) fn has_synced(&self) -> bool {
         self.was_listed
     }
 
-    /// Starts a new list.
     pub(super) fn begin_list(&mut self) {
-        self.is_listing = true;
-        let machines = self
-            .by_cluster
-            .values_mut()
-            .flat_map(|cluster| &mut cluster.machines);
-        machines.for_each(|machine| machine.is_listed = false);
+        let clusters = self.by_cluster.values_mut();
+        for machine in clusters.flat_map(|cluster| &mut cluster.machines) {
+            machine.is_listed = false;
+        }
     }
 
     /// Ends the list and removes the machines that it does not contain. Returns the clusters that
     /// lost machines.
     pub(super) fn end_list(&mut self) -> Vec<String> {
         self.was_listed = true;
-        if !std::mem::take(&mut self.is_listing) {
-            return Vec::new();
-        }
-        let shrunk = self.by_cluster.iter_mut().filter_map(|(name, cluster)| {
+        let mut shrunk = Vec::new();
+        self.by_cluster.retain(|name, cluster| {
             let before = cluster.machines.len();
             cluster.machines.retain(|machine| machine.is_listed);
-            (cluster.machines.len() < before).then(|| {
+            if cluster.machines.len() < before {
                 cluster.snapshot = None;
-                name.clone()
-            })
+                shrunk.push(name.clone());
+            }
+            !cluster.machines.is_empty()
         });
-        let shrunk = shrunk.collect();
-        self.by_cluster
-            .retain(|_, cluster| !cluster.machines.is_empty());
         shrunk
     }
 
     /// Adds or updates a machine. Returns true if a field that is used has changed.
     pub(super) fn put(&mut self, machine: ClusterMachine) -> bool {
-        let ClusterMachine {
-            cluster,
-            name,
-            node,
-            phase,
-        } = machine;
-        let cluster = self.by_cluster.entry(cluster).or_default();
-        match cluster.position(&name) {
+        let cluster = self.by_cluster.entry(machine.cluster.clone()).or_default();
+        match cluster.position(&machine.name) {
             Ok(index) => {
-                let machine = &mut cluster.machines[index];
-                machine.is_listed = true;
+                let stored = &mut cluster.machines[index];
+                stored.is_listed = true;
                 // The stored node name stays: snapshots share it.
-                if machine.node == node && machine.phase == phase {
+                if stored.node == machine.node && stored.phase == machine.phase {
                     return false;
                 }
-                *machine = StoredMachine::new(name, node, phase);
+                *stored = machine.into();
             }
-            Err(index) => cluster
-                .machines
-                .insert(index, StoredMachine::new(name, node, phase)),
+            Err(index) => cluster.machines.insert(index, machine.into()),
         }
         cluster.snapshot = None;
         true
     }
 
-    /// Removes a machine.
     pub(super) fn remove(&mut self, cluster_name: &str, name: &str) {
         let Some(cluster) = self.by_cluster.get_mut(cluster_name) else {
             return;
@@ -119,29 +100,24 @@ impl MachineStore {
 
     /// Returns the machines of a cluster. The pointer stays the same until they change.
     pub(super) fn of(&mut self, cluster: &str) -> Arc<Machines> {
-        if !self.by_cluster.contains_key(cluster) {
-            self.by_cluster
-                .insert(cluster.to_owned(), ClusterMachines::default());
+        let cluster = self.by_cluster.entry(cluster.to_owned()).or_default();
+        cluster.snapshot()
+    }
+}
+
+impl From<ClusterMachine> for StoredMachine {
+    fn from(machine: ClusterMachine) -> Self {
+        let ClusterMachine { name, node, .. } = machine;
+        Self {
+            own_name: (node.as_deref() != Some(&*name)).then(|| name.into()),
+            node,
+            phase: machine.phase,
+            is_listed: true,
         }
-        let snapshot = self
-            .by_cluster
-            .get_mut(cluster)
-            .map(ClusterMachines::snapshot);
-        snapshot.unwrap_or_default()
     }
 }
 
 impl StoredMachine {
-    /// Creates a machine that a list or an event has just contained.
-    fn new(name: String, node: Option<Arc<str>>, phase: MachinePhase) -> Self {
-        Self {
-            own_name: (node.as_deref() != Some(&*name)).then(|| name.into()),
-            node,
-            phase,
-            is_listed: true,
-        }
-    }
-
     fn name(&self) -> &str {
         let name = self.own_name.as_deref().or(self.node.as_deref());
         name.unwrap_or_default()

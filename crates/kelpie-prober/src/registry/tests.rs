@@ -4,6 +4,7 @@ use kelpie_core::prober::MachinePhase;
 use secrecy::SecretSlice;
 
 use super::*;
+use crate::source::ClusterSpec;
 
 /// Returns a registry that has listed everything, on a seed with the kind Machine.
 fn synced() -> ClusterRegistry {

@@ -12,6 +12,7 @@ use futures_util::stream::BoxStream;
 use kelpie_config::ProberConfig;
 use kelpie_core::prober::{MachinePhase, NodeConventions, PoolConditions};
 use kelpie_kube::client::ClusterClient;
+use kelpie_kube::events::ObjectRef;
 use kelpie_kube::rbac::PolicyRule;
 use kelpie_kube::watch::{OptionalEvent, WatchEvent};
 use secrecy::SecretSlice;
@@ -41,8 +42,8 @@ pub trait ClusterSource: Send + Sync {
     /// Returns the permissions that the watches need.
     fn policy_rules(&self) -> Vec<PolicyRule>;
 
-    /// Returns the kind of the objects that Events about a cluster refer to.
-    fn cluster_kind(&self) -> ObjectKindRef;
+    /// Returns the object that Events about a cluster refer to, without its namespace.
+    fn cluster_object(&self, cluster: &str) -> ObjectRef;
 
     /// Returns how the platform marks its nodes.
     fn node_conventions(&self) -> NodeConventions;
@@ -108,15 +109,6 @@ pub struct ClusterMachine {
     pub node: Option<Arc<str>>,
     /// The phase of the machine.
     pub phase: MachinePhase,
-}
-
-/// A kind that an Event refers to.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct ObjectKindRef {
-    /// The group and version, such as `apps/v1`.
-    pub api_version: &'static str,
-    /// The kind, such as `Deployment`.
-    pub kind: &'static str,
 }
 
 impl Eligibility {

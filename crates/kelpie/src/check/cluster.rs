@@ -101,12 +101,10 @@ async fn check_internal(config: &ProberConfig, cluster: &str, mut tenant: Tenant
 }
 
 fn node_counts(cluster: &str, nodes: usize, leases: usize, required: u32) -> CheckRow {
-    let count =
-        |number: usize, one, many| pluralize(u32::try_from(number).unwrap_or(u32::MAX), one, many);
     let finding = format!(
         "{}, {}",
-        count(nodes, "node", "nodes"),
-        count(leases, "lease", "leases")
+        pluralize(nodes, "node", "nodes"),
+        pluralize(leases, "lease", "leases")
     );
     if nodes < required as usize {
         let remedy = format!(

@@ -1,5 +1,6 @@
 //! `kelpie check prober`.
 
+use std::io::{self, IsTerminal};
 use std::path::PathBuf;
 
 use anyhow::Result;
@@ -8,7 +9,6 @@ use futures_util::{StreamExt, stream};
 use kelpie_config::{ProberConfig, prober};
 use kelpie_kube::leader::ElectionSettings;
 
-use super::progress::Progress;
 use super::runner::{self, ConfigFile};
 use super::seed::SeedInventory;
 use super::table::CheckTable;
@@ -19,9 +19,12 @@ use crate::exit::ExitStatus;
 use crate::output_format::OutputFormat;
 use crate::prober::LEASE;
 use crate::summary::pluralize;
+use crate::terminal;
 
 /// The number of clusters that are checked at the same time.
 const CONCURRENCY: usize = 16;
+/// Up to this number of clusters no progress is shown: the check ends before it could be read.
+const FEW: usize = 16;
 
 /// Check that the prober can run here
 ///
@@ -83,16 +86,26 @@ impl CheckProber {
         let inventory = SeedInventory::list(&seed, config, table).await;
         let Some(inventory) = inventory else { return };
         let (to_probe, mut rows) = inventory.clusters_to_probe(self.cluster.as_deref(), table);
-        let mut progress = Progress::new(to_probe.len());
+        let all = to_probe.len();
+        let has_progress = all > FEW && io::stderr().is_terminal();
+        // One line on the terminal, which is overwritten in place.
+        let show_progress = |text: &str| {
+            if has_progress {
+                // A check must not fail because its progress cannot be shown.
+                let _ = terminal::stderr(&format!("\r\u{1b}[2K{text}"));
+            }
+        };
         let checks = to_probe.into_iter();
         let checks = checks.map(|cluster| cluster::check(config, &inventory, cluster));
         let mut checks = stream::iter(checks).buffer_unordered(CONCURRENCY);
+        let mut done = 0;
         while let Some(results) = checks.next().await {
             rows.extend(results);
-            progress.advance();
+            done += 1;
+            show_progress(&format!("checked {done} of {all} clusters"));
         }
-        drop(progress);
-        rows.sort_by(|a, b| a.subject().cmp(b.subject()));
+        show_progress("");
+        rows.sort_by(|a, b| a.subject.cmp(&b.subject));
         for row in rows {
             table.add(row);
         }
@@ -101,6 +114,6 @@ impl CheckProber {
 
 fn summarize(config: &ProberConfig) -> String {
     let clusters = config.namespace.as_deref().unwrap_or("all clusters");
-    let targets = u32::try_from(config.targets.len()).unwrap_or(u32::MAX);
-    format!("{clusters}, {}", pluralize(targets, "target", "targets"))
+    let targets = pluralize(config.targets.len(), "target", "targets");
+    format!("{clusters}, {targets}")
 }

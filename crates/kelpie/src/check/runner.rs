@@ -5,14 +5,13 @@ use std::path::Path;
 use anyhow::{Context, Result};
 use kelpie_config::{ConfigError, Parsed, Severity, Strictness};
 use kelpie_kube::client::{ClientOptions, ClusterClient};
-use tokio::runtime;
 
 use super::table::{CheckRow, CheckTable};
 use crate::cli::Invocation;
 use crate::exit::ExitStatus;
 use crate::input_file::InputFile;
 use crate::output_format::OutputFormat;
-use crate::terminal;
+use crate::{component, terminal};
 
 /// Gardener's settings for dependency-watchdog, which are enough for a check.
 const QPS: f32 = 20.0;
@@ -48,12 +47,10 @@ pub(super) fn run(
     output: OutputFormat,
     checks: impl AsyncFnOnce(&mut CheckTable),
 ) -> Result<ExitStatus> {
-    kelpie_net::install_crypto();
-    let runtime = runtime::Builder::new_current_thread()
-        .enable_all()
-        .build()
-        .context("cannot start the runtime")?;
-    runtime.block_on(checks(&mut table));
+    component::run(async {
+        checks(&mut table).await;
+        Ok(())
+    })?;
     let text = match output {
         OutputFormat::Text => table.text(),
         OutputFormat::Json => table.json()?,
@@ -80,16 +77,14 @@ impl<T> ConfigFile<'_, T> {
             let (line, column) = (problem.line, problem.column);
             let finding = format!("{name}:{line}:{column}: {}", problem.text());
             table.add(match problem.severity {
-                Severity::Error => CheckRow::fail(
-                    SUBJECT,
-                    finding,
-                    "fix the file; docs/reference/config.md lists every key",
-                ),
-                Severity::Warning => CheckRow::warn(
-                    SUBJECT,
-                    finding,
-                    "the file is valid; check that this is intended",
-                ),
+                Severity::Error => {
+                    let remedy = "fix the file; docs/reference/config.md lists every key";
+                    CheckRow::fail(SUBJECT, finding, remedy)
+                }
+                Severity::Warning => {
+                    let remedy = "the file is valid; check that this is intended";
+                    CheckRow::warn(SUBJECT, finding, remedy)
+                }
             });
         }
         Ok(config)

@@ -100,12 +100,9 @@ impl SeedInventory {
                 Ok(Some(reason)) => {
                     excluded += 1;
                     if only == Some(name) {
+                        let finding = format!("not probed: {reason}");
                         let remedy = "no action needed; the probe starts when this changes";
-                        rows.push(CheckRow::warn(
-                            name,
-                            format!("not probed: {reason}"),
-                            remedy,
-                        ));
+                        rows.push(CheckRow::warn(name, finding, remedy));
                     }
                 }
                 Err(problem) if is_selected => rows.push(CheckRow::fail(
@@ -117,10 +114,8 @@ impl SeedInventory {
             }
         }
         let all = self.clusters.len();
-        table.add(CheckRow::ok(
-            "clusters",
-            format!("{all} on the seed, {probed} to be probed, {excluded} excluded"),
-        ));
+        let finding = format!("{all} on the seed, {probed} to be probed, {excluded} excluded");
+        table.add(CheckRow::ok("clusters", finding));
         if let Some(only) = only
             && !self.clusters.iter().any(|cluster| cluster.name == only)
         {

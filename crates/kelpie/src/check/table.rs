@@ -8,7 +8,6 @@ use serde::Serialize;
 use crate::exit::ExitStatus;
 use crate::printable::printable;
 
-/// The status of a row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) enum CheckStatus {
@@ -26,7 +25,7 @@ pub(super) struct CheckRow {
     status: CheckStatus,
     /// The thing that was checked, such as `permission` or the name of a cluster.
     #[serde(rename = "about")]
-    subject: String,
+    pub(super) subject: String,
     #[serde(rename = "found")]
     finding: String,
     /// The next step for the operator. Rows with a warning or a failure have one.
@@ -35,7 +34,12 @@ pub(super) struct CheckRow {
 
 impl CheckRow {
     pub(super) fn ok(subject: &str, finding: impl Into<String>) -> Self {
-        Self::new(CheckStatus::Ok, subject, finding.into(), None)
+        Self {
+            status: CheckStatus::Ok,
+            subject: subject.to_owned(),
+            finding: finding.into(),
+            remedy: None,
+        }
     }
 
     pub(super) fn warn(
@@ -43,8 +47,11 @@ impl CheckRow {
         finding: impl Into<String>,
         remedy: impl Into<String>,
     ) -> Self {
-        let remedy = Some(remedy.into());
-        Self::new(CheckStatus::Warn, subject, finding.into(), remedy)
+        Self {
+            status: CheckStatus::Warn,
+            remedy: Some(remedy.into()),
+            ..Self::ok(subject, finding)
+        }
     }
 
     pub(super) fn fail(
@@ -52,22 +59,10 @@ impl CheckRow {
         finding: impl Into<String>,
         remedy: impl Into<String>,
     ) -> Self {
-        let remedy = Some(remedy.into());
-        Self::new(CheckStatus::Fail, subject, finding.into(), remedy)
-    }
-
-    fn new(status: CheckStatus, subject: &str, finding: String, remedy: Option<String>) -> Self {
-        let subject = subject.to_owned();
         Self {
-            status,
-            subject,
-            finding,
-            remedy,
+            status: CheckStatus::Fail,
+            ..Self::warn(subject, finding, remedy)
         }
-    }
-
-    pub(super) fn subject(&self) -> &str {
-        &self.subject
     }
 }
 

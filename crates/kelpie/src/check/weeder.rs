@@ -61,10 +61,7 @@ impl CheckWeeder {
             path: &self.config_file,
             invocation: started_as,
             parse: weeder::parse,
-            summarize: |config| {
-                let services = u32::try_from(config.services.len()).unwrap_or(u32::MAX);
-                pluralize(services, "service", "services")
-            },
+            summarize: |config| pluralize(config.services.len(), "service", "services"),
         };
         runner::run_with_config(&file, self.output, async |config, table| {
             self.check(config, election.as_ref(), table).await;

@@ -1,12 +1,12 @@
 //! A cluster's state as text for an operator.
 
-use std::fmt;
+use std::time::Duration;
 
 use anstyle::{AnsiColor, Style};
 use jiff::Timestamp;
 use kelpie_core::Time;
-use kelpie_core::prober::fence::{Direction, Observed, RecordedSetting, TargetOutcome};
-use kelpie_core::prober::{Decision, FenceState, LeaseCounts, ProbeStatus, Reasons, Verdict};
+use kelpie_core::prober::fence::{Observed, RecordedSetting, TargetOutcome};
+use kelpie_core::prober::{Decision, FenceState, LeaseCounts, ProbeStatus, Reasons, Verdict, Wake};
 use kelpie_prober::{ClusterState, LastFlow, ProberState, TargetState};
 
 use crate::printable::printable;
@@ -26,11 +26,9 @@ pub(super) fn describe(cluster: &str, prober: &ProberState, state: &ClusterState
     table.rows("problems", or_none(&state.problems));
     table.row("this replica", role(prober));
     if let Some(decision) = &state.decision {
-        let next = Distance::between(prober.replica.at, decision.next_wake.at);
-        table.row(
-            "next round",
-            format!("{next}: {}", decision.next_wake.reason),
-        );
+        let Wake { at, reason } = decision.next_wake;
+        let next = distance(prober.replica.at, at);
+        table.row("next round", format!("{next}: {reason}"));
     }
     let bold = Style::new().bold();
     format!("{bold}{cluster}:{bold:#} {headline}\n\n{}", table.text)
@@ -49,15 +47,13 @@ fn verdict(verdict: Verdict) -> String {
 fn describe_decision(table: &mut KeyValueTable, now: Time, decision: &Decision) {
     let reasons = &decision.reasons;
     table.row("because", with_readable_instants(&reasons.rule.to_string()));
-    table.row("judged", ago(now, decision.at));
+    table.row("judged", when(now, decision.at));
     match &reasons.leases {
         Some(counts) => {
             table.rows("leases", leases(counts, reasons));
             let excluded = counts.excluded.iter();
-            table.rows(
-                "not counted",
-                excluded.map(|(cause, count)| format!("{count} {cause}")),
-            );
+            let excluded = excluded.map(|(cause, count)| format!("{count} {cause}"));
+            table.rows("not counted", excluded);
         }
         None => table.row("leases", "not listed in that round"),
     }
@@ -67,36 +63,24 @@ fn describe_decision(table: &mut KeyValueTable, now: Time, decision: &Decision) 
     }
     probes.push(format!("leases: {}", in_a_row(reasons.lease_probe)));
     table.rows("probes", probes);
-    match decision.deadline {
-        Some(deadline) => table.row(
-            "deadline",
-            format!(
-                "{}, {}: the next node can turn Unknown then, unless it renews",
-                Clock(deadline),
-                Distance::between(now, deadline)
-            ),
-        ),
-        None => table.row("deadline", "none ahead"),
-    }
-    let is_parallel = decision
-        .parallel_from
-        .is_some_and(|from| from <= decision.at);
-    if decision.verdict == Verdict::Fence && is_parallel {
-        table.row(
-            "levels",
-            "fenced in parallel: there is no time for their order",
-        );
+    let deadline = decision.deadline.map_or_else(
+        || "none ahead".to_owned(),
+        |deadline| {
+            let deadline = when(now, deadline);
+            format!("{deadline}: the next node can turn Unknown then, unless it renews")
+        },
+    );
+    table.row("deadline", deadline);
+    let parallel_from = decision.parallel_from.unwrap_or(Time::MAX);
+    if decision.verdict == Verdict::Fence && parallel_from <= decision.at {
+        let parallel = "fenced in parallel: there is no time for their order";
+        table.row("levels", parallel);
     }
 }
 
 fn leases(counts: &LeaseCounts, reasons: &Reasons) -> Vec<String> {
-    let LeaseCounts {
-        candidates,
-        expired,
-        silent,
-        ..
-    } = counts;
-    let candidates = pluralize(*candidates, "candidate", "candidates");
+    let (expired, silent) = (counts.expired, counts.silent);
+    let candidates = pluralize(counts.candidates, "candidate", "candidates");
     let mut lines = vec![format!(
         "{candidates}: {expired} expired, {silent} silent (trips at {})",
         reasons.failure_fraction
@@ -107,11 +91,9 @@ fn leases(counts: &LeaseCounts, reasons: &Reasons) -> Vec<String> {
             reasons.recovery_fraction
         ));
     }
-    if counts.unproven > 0 {
-        lines.push(format!(
-            "{} seen only once; waiting for a renewal",
-            counts.unproven
-        ));
+    let unproven = counts.unproven;
+    if unproven > 0 {
+        lines.push(format!("{unproven} seen only once; waiting for a renewal"));
     }
     lines
 }
@@ -132,7 +114,7 @@ fn describe_targets(table: &mut KeyValueTable, now: Time, state: &ClusterState) 
         Some(FenceState::Full) => "full",
     };
     match state.fenced_since {
-        Some(since) => table.row("fence", format!("{fence}, since {}", ago(now, since))),
+        Some(since) => table.row("fence", format!("{fence}, since {}", when(now, since))),
         None => table.row("fence", fence),
     }
     table.rows("targets", state.targets.iter().map(target));
@@ -170,15 +152,9 @@ fn target(target: &TargetState) -> String {
 }
 
 fn last_flow(now: Time, flow: &LastFlow, targets: &[TargetState]) -> Vec<String> {
-    let direction = match flow.report.direction {
-        Direction::Down => "down",
-        Direction::Up => "up",
-    };
+    let (direction, ended) = (flow.report.direction, when(now, flow.at));
     let attempts = pluralize(flow.report.attempts, "scale call", "scale calls");
-    let mut lines = vec![format!(
-        "{direction}, {attempts}, ended {}",
-        ago(now, flow.at)
-    )];
+    let mut lines = vec![format!("{direction}, {attempts}, ended {ended}")];
     let outcomes = flow.report.outcomes.iter();
     lines.extend(targets.iter().zip(outcomes).map(|(target, outcome)| {
         let outcome = outcome.map_or_else(|| "cancelled".to_owned(), flow_outcome);
@@ -195,7 +171,7 @@ fn flow_outcome(outcome: TargetOutcome) -> String {
             unready,
             corrupt_record,
         } => {
-            let mut text = format!("scaled to {setting} at {}", Clock(at));
+            let mut text = format!("scaled to {setting} at {}", clock(at));
             if corrupt_record {
                 text.push_str(", because its record was corrupt");
             }
@@ -227,74 +203,50 @@ fn or_none(lines: &[String]) -> Vec<String> {
     lines.iter().map(|line| printable(line)).collect()
 }
 
-/// `2026-11-16 00:30:12 UTC, 0.4 s ago`.
-fn ago(now: Time, then: Time) -> String {
-    format!("{}, {}", Clock(then), Distance::between(now, then))
+/// Formats an instant and its distance: `2026-11-16 00:30:12.0 UTC, 0.4 s ago`.
+fn when(now: Time, then: Time) -> String {
+    format!("{}, {}", clock(then), distance(now, then))
 }
 
 /// Rewrites the RFC 3339 instants of a text for people.
 fn with_readable_instants(text: &str) -> String {
     let word = |word: &str| match word.parse::<Timestamp>() {
-        Ok(at) => Clock(Time::from_micros(at.as_microsecond())).to_string(),
+        Ok(at) => clock(Time::from_micros(at.as_microsecond())),
         Err(_) => word.to_owned(),
     };
     let words: Vec<String> = text.split(' ').map(word).collect();
     words.join(" ")
 }
 
-/// An instant for people.
-struct Clock(Time);
-
-impl fmt::Display for Clock {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match Timestamp::from_microsecond(self.0.as_micros()) {
-            Ok(at) => write!(f, "{} UTC", at.strftime("%F %T%.1f")),
-            Err(_) => f.write_str("no instant on the calendar"),
-        }
+/// Formats an instant for people.
+fn clock(instant: Time) -> String {
+    match Timestamp::from_microsecond(instant.as_micros()) {
+        Ok(at) => format!("{} UTC", at.strftime("%F %T%.1f")),
+        Err(_) => "no instant on the calendar".to_owned(),
     }
 }
 
-/// The distance of an instant from the prober's present. The local clock is not used.
-enum Distance {
-    Ago(f64),
-    Ahead(f64),
-}
-
-impl Distance {
-    fn between(now: Time, then: Time) -> Self {
-        if then > now {
-            Self::Ahead(then.since(now).as_secs_f64())
-        } else {
-            Self::Ago(now.since(then).as_secs_f64())
-        }
+/// Formats the distance of an instant from the prober's present. The local clock is not used.
+fn distance(now: Time, then: Time) -> String {
+    if then > now {
+        format!("in {}", length(then.since(now)))
+    } else {
+        format!("{} ago", length(now.since(then)))
     }
 }
 
-impl fmt::Display for Distance {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match *self {
-            Self::Ago(seconds) => write!(f, "{} ago", Length(seconds)),
-            Self::Ahead(seconds) => write!(f, "in {}", Length(seconds)),
-        }
-    }
-}
-
-/// A number of seconds in the unit that people would use.
-struct Length(f64);
-
-impl fmt::Display for Length {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self(seconds) = *self;
-        let (minutes, hours) = (seconds / 60.0, seconds / 3_600.0);
-        if seconds < 90.0 {
-            write!(f, "{seconds:.1} s")
-        } else if minutes < 90.0 {
-            write!(f, "{minutes:.0} min")
-        } else if hours < 48.0 {
-            write!(f, "{hours:.0} h")
-        } else {
-            write!(f, "{:.0} days", hours / 24.0)
-        }
+/// Formats a length of time in the unit that people would use.
+fn length(length: Duration) -> String {
+    let seconds = length.as_secs_f64();
+    let (minutes, hours) = (seconds / 60.0, seconds / 3_600.0);
+    if seconds < 90.0 {
+        format!("{seconds:.1} s")
+    } else if minutes < 90.0 {
+        format!("{minutes:.0} min")
+    } else if hours < 48.0 {
+        format!("{hours:.0} h")
+    } else {
+        format!("{:.0} days", hours / 24.0)
     }
 }
 

@@ -17,13 +17,8 @@ const LARGEST: usize = 4 << 20;
 const HINT: &str = "forward its port first: `kubectl -n garden port-forward \
                     deploy/kelpie-prober 9643`, or name its address with --from";
 
-/// The prober's response about a cluster.
-pub(super) enum Response {
-    /// The state of the cluster, as JSON.
-    State(String),
-    /// The cluster has no probe.
-    Unprobed(Unprobed),
-}
+/// The state of a cluster as JSON, or the prober's response about a cluster without a probe.
+type Response = Result<String, Unprobed>;
 
 pub(super) async fn fetch(url: &str, cluster: &str) -> Result<Response> {
     let endpoint = Endpoint::new(url, None).map_err(|error| match error {
@@ -57,10 +52,10 @@ async fn request(endpoint: &Endpoint, cluster: &str) -> Result<Response> {
     match status {
         StatusCode::OK => {
             let text = String::from_utf8(body.to_vec());
-            Ok(Response::State(text.context("the answer is not text")?))
+            Ok(Ok(text.context("the answer is not text")?))
         }
         StatusCode::NOT_FOUND => match serde_json::from_slice(&body) {
-            Ok(unprobed) => Ok(Response::Unprobed(unprobed)),
+            Ok(unprobed) => Ok(Err(unprobed)),
             Err(_) => bail!(
                 "what answers at {} is not a prober: it has no /debug/state; {HINT}",
                 endpoint.authority()

@@ -19,26 +19,22 @@ pub(crate) fn prober(config: &ProberConfig) -> String {
         Some(namespace) => table.row("clusters", format!("only {namespace}")),
         None => table.row("clusters", "all"),
     }
-    table.row(
-        "rounds",
-        format!(
-            "every {}{}; timeout {}; the first verdict comes after {}",
-            GoDuration(probe.probe_interval),
-            jitter(probe.jitter),
-            GoDuration(probe.probe_timeout),
-            GoDuration(probe.initial_delay),
-        ),
+    let rounds = format!(
+        "every {}{}; timeout {}; the first verdict comes after {}",
+        GoDuration(probe.probe_interval),
+        jitter(probe.jitter),
+        GoDuration(probe.probe_timeout),
+        GoDuration(probe.initial_delay),
     );
-    table.row(
-        "API server",
-        format!(
-            "kubeconfig in Secret {}; unhealthy after {}, then a pause of {}; healthy after {}",
-            config.kubeconfig_secret,
-            pluralize(probe.api_thresholds.failure, "failure", "failures"),
-            GoDuration(probe.api_failure_pause),
-            pluralize(probe.api_thresholds.success, "success", "successes"),
-        ),
+    table.row("rounds", rounds);
+    let api_server = format!(
+        "kubeconfig in Secret {}; unhealthy after {}, then a pause of {}; healthy after {}",
+        config.kubeconfig_secret,
+        pluralize(probe.api_thresholds.failure, "failure", "failures"),
+        GoDuration(probe.api_failure_pause),
+        pluralize(probe.api_thresholds.success, "success", "successes"),
     );
+    table.row("API server", api_server);
     match &config.external_kubeconfig_secret {
         Some(secret) => table.row("external path", format!("kubeconfig in Secret {secret}")),
         None => table.row("external path", "not probed"),
@@ -52,51 +48,38 @@ pub(crate) fn prober(config: &ProberConfig) -> String {
 fn verdict(table: &mut KeyValueTable, config: &ProberConfig) {
     let probe = &config.probe;
     let budget = config.fence_budget();
+    let grace = GoDuration(probe.grace);
     table.row(
         "grace period",
-        format!("{}, unless a cluster sets its own", GoDuration(probe.grace)),
+        format!("{grace}, unless a cluster sets its own"),
     );
-    table.row(
-        "trips",
-        format!(
-            "when {} of at least {} have not renewed their leases for {}, in {}",
-            probe.failure_fraction,
-            pluralize(probe.min_candidates, "node", "nodes"),
-            GoDuration(probe.grace * 3 / 4),
-            rounds(probe.lease_thresholds.failure),
-        ),
+    let trips = format!(
+        "when {} of at least {} have not renewed their leases for {}, in {}",
+        probe.failure_fraction,
+        pluralize(probe.min_candidates, "node", "nodes"),
+        GoDuration(probe.grace * 3 / 4),
+        rounds(probe.lease_thresholds.failure),
     );
-    table.row(
-        "recovers",
-        format!(
-            "when fewer than {} have not renewed their leases, in {}",
-            probe.recovery_fraction,
-            rounds(probe.lease_thresholds.success),
-        ),
+    table.row("trips", trips);
+    let recovers = format!(
+        "when fewer than {} have not renewed their leases, in {}",
+        probe.recovery_fraction,
+        rounds(probe.lease_thresholds.success),
     );
-    table.row(
-        "time to fence",
-        format!(
-            "{} from the trip to the first node turning Unknown ({budget})",
-            GoDuration(budget.remaining())
-        ),
-    );
+    table.row("recovers", recovers);
+    let remaining = GoDuration(budget.remaining());
+    let to_fence =
+        format!("{remaining} from the trip to the first node turning Unknown ({budget})");
+    table.row("time to fence", to_fence);
     let reserve = GoDuration(probe.fence_reserve);
-    if probe.fence_reserve.is_zero() {
-        table.row("last call", "off");
-    } else if probe.fence_reserve >= budget.remaining() {
-        table.row(
-            "last call",
-            format!(
-                "{reserve} before that, which is at the trip: levels never wait for each other"
-            ),
-        );
+    let last_call = if reserve.0.is_zero() {
+        "off".to_owned()
+    } else if reserve.0 >= remaining.0 {
+        format!("{reserve} before that, which is at the trip: levels never wait for each other")
     } else {
-        table.row(
-            "last call",
-            format!("{reserve} before that: levels stop waiting for each other"),
-        );
-    }
+        format!("{reserve} before that: levels stop waiting for each other")
+    };
+    table.row("last call", last_call);
 }
 
 fn rounds(number: u32) -> String {
@@ -116,15 +99,12 @@ fn jitter(factor: f64) -> String {
 fn levels(targets: &[Target], rule: impl Fn(&Target) -> FlowRule) -> Vec<String> {
     let mut levels = BTreeMap::<u32, Vec<String>>::new();
     for target in targets {
-        levels
-            .entry(rule(target).level)
-            .or_default()
-            .push(describe(target, rule(target)));
+        let level = levels.entry(rule(target).level).or_default();
+        level.push(describe(target, rule(target)));
     }
-    levels
-        .into_iter()
-        .map(|(level, targets)| format!("level {level}: {}", targets.join(", ")))
-        .collect()
+    let line =
+        |(level, targets): (u32, Vec<String>)| format!("level {level}: {}", targets.join(", "));
+    levels.into_iter().map(line).collect()
 }
 
 fn describe(target: &Target, rule: FlowRule) -> String {

@@ -1,6 +1,6 @@
 //! Summarizes the weeder's configuration.
 
-use kelpie_config::{GoDuration, LabelSelector, ReadinessRule, WeederConfig};
+use kelpie_config::{GoDuration, ReadinessRule, WeederConfig};
 
 use super::{KeyValueTable, pluralize};
 
@@ -11,41 +11,25 @@ pub(crate) fn weeder(config: &WeederConfig) -> String {
         ReadinessRule::Any => "one ready endpoint is enough",
         ReadinessRule::All => "every endpoint must be ready",
     };
+    let duration = GoDuration(config.watch_duration);
     table.row(
         "window",
-        format!(
-            "{} after a service has recovered; {ready}",
-            GoDuration(config.watch_duration)
-        ),
+        format!("{duration} after a service has recovered; {ready}"),
     );
-    table.row(
-        "deletions",
-        format!(
-            "at most {} per window for each pod of an owner",
-            pluralize(config.max_deletions_per_pod, "deletion", "deletions")
-        ),
-    );
-    table.row(
-        "dry run",
-        if config.dry_run {
-            "yes: nothing is deleted"
-        } else {
-            "no"
-        },
-    );
-    table.rows(
-        "services",
-        config
-            .services
-            .iter()
-            .flat_map(|(service, selectors)| dependants(service, selectors)),
-    );
+    let deletions = pluralize(config.max_deletions_per_pod, "deletion", "deletions");
+    let deletions = format!("at most {deletions} per window for each pod of an owner");
+    table.row("deletions", deletions);
+    let dry_run = if config.dry_run {
+        "yes: nothing is deleted"
+    } else {
+        "no"
+    };
+    table.row("dry run", dry_run);
+    let services = config.services.iter();
+    let dependants = services.flat_map(|(service, selectors)| {
+        let line = move |selector| format!("{service}: pods with {selector}");
+        selectors.iter().map(line)
+    });
+    table.rows("services", dependants);
     table.text
-}
-
-fn dependants(service: &str, selectors: &[LabelSelector]) -> Vec<String> {
-    selectors
-        .iter()
-        .map(|selector| format!("{service}: pods with {selector}"))
-        .collect()
 }

@@ -69,7 +69,7 @@ impl FenceExecutor {
             self.fencing
                 .reply(step, Reply::Read(Observed::Missing), now);
         }
-        assert_eq!(self.fence(), FenceState::None);
+        assert_eq!(self.fencing.fence(), FenceState::None);
     }
 
     /// Returns whether a round is due at once after it becomes leader.
@@ -99,7 +99,7 @@ async fn takeover_of_fence_starts_a_round() {
 
     let (mut executor, sender) = standby().await;
     executor.verdict = Some(Verdict::Release);
-    assert_eq!(executor.fence(), FenceState::Unknown);
+    assert_eq!(executor.fencing.fence(), FenceState::Unknown);
     assert!(executor.takes_over_pressed(&sender).await);
 }
 

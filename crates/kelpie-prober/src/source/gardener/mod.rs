@@ -10,13 +10,13 @@ use futures_util::stream::BoxStream;
 use kelpie_config::ProberConfig;
 use kelpie_core::prober::NodeConventions;
 use kelpie_kube::client::ClusterClient;
+use kelpie_kube::events::ObjectRef;
 use kelpie_kube::rbac::{PolicyRule, WATCH_VERBS};
 use kelpie_kube::resources::KubeconfigSecret;
 use kelpie_kube::watch::{OptionalEvent, Selection, WatchEvent};
 
 use super::{
-    ClusterKubeconfig, ClusterMachine, ClusterObject, ClusterSource, ObjectKindRef, ProbePath,
-    map_apply,
+    ClusterKubeconfig, ClusterMachine, ClusterObject, ClusterSource, ProbePath, map_apply,
 };
 use cluster::Cluster;
 use machine::Machine;
@@ -43,13 +43,6 @@ impl GardenerSource {
         }
     }
 
-    fn secret(&self, path: ProbePath) -> Option<&str> {
-        match path {
-            ProbePath::Internal => Some(&self.internal_secret),
-            ProbePath::External => self.external_secret.as_deref(),
-        }
-    }
-
     /// Every object of the control namespaces.
     fn in_control_namespaces(&self) -> Selection<'_> {
         Selection {
@@ -66,9 +59,8 @@ impl ClusterSource for GardenerSource {
             ..Selection::default()
         };
         let events = seed.watch::<Cluster>(selection);
-        events
-            .map(|event| map_apply(event, |cluster| cluster.0))
-            .boxed()
+        let events = events.map(|event| map_apply(event, |cluster| cluster.0));
+        events.boxed()
     }
 
     fn kubeconfigs(
@@ -76,8 +68,12 @@ impl ClusterSource for GardenerSource {
         seed: &ClusterClient,
         path: ProbePath,
     ) -> Option<BoxStream<'static, WatchEvent<ClusterKubeconfig>>> {
+        let secret = match path {
+            ProbePath::Internal => &self.internal_secret,
+            ProbePath::External => self.external_secret.as_ref()?,
+        };
         let selection = Selection {
-            name: Some(self.secret(path)?),
+            name: Some(secret),
             ..self.in_control_namespaces()
         };
         let events = seed.watch::<KubeconfigSecret>(selection);
@@ -125,10 +121,12 @@ impl ClusterSource for GardenerSource {
         rules
     }
 
-    fn cluster_kind(&self) -> ObjectKindRef {
-        ObjectKindRef {
-            api_version: "extensions.gardener.cloud/v1alpha1",
-            kind: "Cluster",
+    fn cluster_object(&self, cluster: &str) -> ObjectRef {
+        ObjectRef {
+            api_version: "extensions.gardener.cloud/v1alpha1".to_owned(),
+            kind: "Cluster".to_owned(),
+            name: cluster.to_owned(),
+            ..ObjectRef::default()
         }
     }
 

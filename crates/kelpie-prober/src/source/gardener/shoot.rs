@@ -24,7 +24,6 @@ pub(super) struct Shoot {
     pub(super) node_monitor_grace: Option<Duration>,
 }
 
-/// The hibernation of a cluster.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) enum Hibernation {
     #[default]
@@ -36,38 +35,12 @@ pub(super) enum Hibernation {
 }
 
 /// An operation of Gardener on a Shoot.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Operation {
-    pub(super) kind: OperationKind,
+    /// Its type, such as `Reconcile`.
+    pub(super) kind: String,
     /// Its state is `Succeeded`.
     pub(super) has_succeeded: bool,
-}
-
-/// The type of an operation.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum OperationKind {
-    Create,
-    Reconcile,
-    /// The second half of a migration, on the new seed.
-    Restore,
-    /// The first half of a migration, on the old seed.
-    Migrate,
-    Delete,
-    /// A type that this version does not know. It starts no probe.
-    Other,
-}
-
-impl From<&str> for OperationKind {
-    fn from(name: &str) -> Self {
-        match name {
-            "Create" => Self::Create,
-            "Reconcile" => Self::Reconcile,
-            "Restore" => Self::Restore,
-            "Migrate" => Self::Migrate,
-            "Delete" => Self::Delete,
-            _ => Self::Other,
-        }
-    }
 }
 
 pub(super) const FIELDS: FieldMask = FieldMask::Fields(&[
