@@ -7,8 +7,7 @@ use std::time::Duration;
 
 use kelpie_core::addon::{AddonStatus, Condition};
 use kelpie_kube::events::EventType;
-use kelpie_kube::objects::{ObjectClient, ObjectError, ObjectErrorKind};
-use serde_json::Value;
+use kelpie_kube::objects::{ObjectError, ObjectErrorKind};
 use thiserror::Error;
 use tokio::sync::watch;
 use tokio::time::sleep;
@@ -87,7 +86,6 @@ pub(crate) struct HubReplication {
     pub(crate) events: AddonEventRecorder,
     pub(crate) metrics: HubMetrics,
     pub(crate) cleanup: SpokeCleanup,
-    pub(crate) dry_run: bool,
 }
 
 impl HubReplication {
@@ -97,8 +95,7 @@ impl HubReplication {
         loop {
             let spoke = self.spoke.borrow_and_update().clone();
             // A standby does not write to the hub. It is woken when it becomes leader.
-            let may_act = self.leadership.may_act() || self.dry_run;
-            let pause = if spoke.is_known && may_act {
+            let pause = if spoke.is_known && self.leadership.may_decide() {
                 let result = self.sync(&spoke).await;
                 self.finish(result, &mut backoff).await
             } else {
@@ -110,6 +107,7 @@ impl HubReplication {
                     Some(pause) => sleep(pause).await,
                     None => {
                         tokio::select! {
+                            biased;
                             changed = self.spoke.changed() => {
                                 if changed.is_err() {
                                     std::future::pending::<()>().await;
@@ -226,7 +224,7 @@ impl HubReplication {
             };
             let hub_addon = ObservabilityAddon::read(object);
             if hub_addon.is_terminating {
-                if !self.dry_run {
+                if !self.leadership.is_dry_run {
                     self.cleanup.advance(&hub, &self.addon, &hub_addon).await?;
                 }
                 return Ok(SyncOutcome::Terminating);
@@ -238,12 +236,13 @@ impl HubReplication {
             if is_current(&hub_addon, status) {
                 return Ok(SyncOutcome::Equal);
             }
-            if self.dry_run {
+            if self.leadership.is_dry_run {
                 info!("dry run: the status on the hub would be replaced");
                 return Ok(SyncOutcome::Equal);
             }
-            match self.write(&hub, &hub_addon.with_status(status)).await {
-                Ok(()) => return Ok(SyncOutcome::Written),
+            let (path, object) = (self.addon.path(), hub_addon.with_status(status));
+            match hub.replace_status(&path, &object).await {
+                Ok(_) => return Ok(SyncOutcome::Written),
                 Err(error)
                     if error.cause == ObjectErrorKind::Conflict && attempts < MAX_ATTEMPTS => {}
                 Err(error) if error.cause == ObjectErrorKind::NotFound => {
@@ -252,11 +251,6 @@ impl HubReplication {
                 Err(error) => return Err(error.into()),
             }
         }
-    }
-
-    async fn write(&self, hub: &ObjectClient, object: &Value) -> Result<(), ObjectError> {
-        let path = self.addon.path();
-        hub.replace_status(&path, object).await.map(|_| ())
     }
 }
 

@@ -30,7 +30,7 @@ mod status_writer;
 pub use addon::{ADDON, AddonRef, ObservabilityAddon};
 pub use context::AddonOptions;
 pub use crd::custom_resource_definition;
-pub use hub_client::HubOptions;
+pub use hub_client::{HubConnector, HubOptions};
 pub use hub_status::HubStatusController;
 pub use metrics::register_metrics;
 pub use operator::{AddonOperator, Allowlist, AllowlistRule, OperatorOptions, PrometheusRef};

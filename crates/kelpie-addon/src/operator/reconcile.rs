@@ -34,7 +34,6 @@ pub(super) struct OperatorReconciler {
     pub(super) options: OperatorOptions,
     pub(super) events: AddonEventRecorder,
     pub(super) leadership: LeadershipWatch,
-    pub(super) dry_run: bool,
     pub(super) readiness: ReadinessTracker,
 }
 
@@ -111,7 +110,7 @@ impl OperatorReconciler {
             let state = DesiredState::of(component, &addon, &self.addon, &self.options, &inputs);
             (component, state)
         });
-        if self.dry_run {
+        if self.leadership.is_dry_run {
             log_dry_run(&desired);
             return Ok(ReconcileOutcome::default());
         }
@@ -424,7 +423,7 @@ impl OperatorReconciler {
 
     /// Deletes objects whose addon no longer exists. `uid` is the UID of the current addon.
     async fn delete_orphans(&self, uid: Option<&str>) -> Result<(), ObjectError> {
-        if self.dry_run {
+        if self.leadership.is_dry_run {
             return Ok(());
         }
         let namespace = &self.addon.namespace;
