@@ -8,6 +8,7 @@ use std::time::Duration;
 use kelpie_core::addon::{AddonStatus, Condition};
 use kelpie_kube::events::EventType;
 use kelpie_kube::objects::{ObjectError, ObjectErrorKind};
+use serde::Serialize;
 use thiserror::Error;
 use tokio::sync::watch;
 use tokio::time::sleep;
@@ -39,7 +40,8 @@ pub(crate) struct SpokeState {
 }
 
 /// The state of the replication.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
 pub(crate) enum ReplicationState {
     /// No synchronization has run yet.
     #[default]
@@ -49,6 +51,7 @@ pub(crate) enum ReplicationState {
     /// The hub has no addon for this cluster.
     Missing,
     /// The hub's addon is being deleted.
+    #[serde(rename = "going")]
     Terminating,
     /// The last synchronization failed with this error.
     Failing(String),
@@ -129,24 +132,19 @@ impl HubReplication {
         result: Result<SyncOutcome, SyncError>,
         backoff: &mut Backoff,
     ) -> Option<Duration> {
+        self.metrics.synced(&result);
+        if !matches!(result, Err(_) | Ok(SyncOutcome::Terminating)) {
+            backoff.reset();
+        }
         let (state, pause) = match result {
-            Ok(outcome) => {
-                self.metrics.synced(outcome);
-                let state = match outcome {
-                    SyncOutcome::Written | SyncOutcome::Equal => ReplicationState::Current,
-                    SyncOutcome::Missing => ReplicationState::Missing,
-                    SyncOutcome::Terminating => ReplicationState::Terminating,
-                };
-                if outcome == SyncOutcome::Terminating {
-                    // The clean-up is polled: nothing else would start the next step.
-                    (state, Some(backoff.pause(fastrand::f64())))
-                } else {
-                    backoff.reset();
-                    (state, None)
-                }
+            Ok(SyncOutcome::Written | SyncOutcome::Equal) => (ReplicationState::Current, None),
+            Ok(SyncOutcome::Missing) => (ReplicationState::Missing, None),
+            Ok(SyncOutcome::Terminating) => {
+                // The clean-up is polled: nothing else would start the next step.
+                let pause = backoff.pause(fastrand::f64());
+                (ReplicationState::Terminating, Some(pause))
             }
             Err(error) => {
-                self.metrics.sync_failed();
                 let pause = self.handle_error(&error, backoff).await;
                 (ReplicationState::Failing(error.to_string()), pause)
             }

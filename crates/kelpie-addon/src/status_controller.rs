@@ -69,10 +69,9 @@ impl StatusController {
         let addon = self.context.options.addon.clone();
         let hub = self.hub.as_ref().map(|hub| hub.namespace.clone());
         self.context.routes(move || {
-            let hub = hub.as_ref().map(|namespace| {
-                let state = replication_json(&replication.borrow());
-                json!({ "namespace": namespace, "state": state })
-            });
+            let hub = hub
+                .as_ref()
+                .map(|namespace| json!({ "namespace": namespace, "state": *replication.borrow() }));
             json!({
                 "addon": { "namespace": addon.namespace, "name": addon.name },
                 "spoke": spoke_json(&spoke.borrow()),
@@ -143,16 +142,6 @@ fn spoke_json(spoke: &SpokeState) -> Value {
         "standing": standard.map(StandardCondition::condition_type),
         "status": status,
     })
-}
-
-fn replication_json(state: &ReplicationState) -> Value {
-    match state {
-        ReplicationState::Unknown => json!("unknown"),
-        ReplicationState::Current => json!("current"),
-        ReplicationState::Missing => json!("missing"),
-        ReplicationState::Terminating => json!("going"),
-        ReplicationState::Failing(error) => json!({ "failing": error }),
-    }
 }
 
 /// The part of a status whose changes trigger a reconciliation. The controller never writes it
@@ -309,7 +298,7 @@ impl StatusReconciler {
                 self.backoff.reset();
             }
             Ok(WriteOutcome::Unchanged) => self.backoff.reset(),
-            Err(WriteError::Absent { .. }) => {}
+            Err(WriteError::Absent(_)) => {}
             Err(error) => {
                 warn!("cannot write the status; retrying: {error}");
                 let pause = self.backoff.pause(fastrand::f64());

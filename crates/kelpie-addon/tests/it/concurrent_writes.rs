@@ -1,7 +1,7 @@
 //! Concurrent writers of one status lose no update.
 
 use futures_util::future::{LocalBoxFuture, join_all};
-use kelpie_addon::{CollectorReporter, StatusWriter, WriteError};
+use kelpie_addon::{StatusWriter, WriteError};
 use kelpie_core::addon::{AddonComponent, AddonStatus, ConditionReason, OperatorUpdate};
 
 use crate::fixture::*;
@@ -18,11 +18,11 @@ async fn reconcile(writer: &StatusWriter) {
 }
 
 async fn report_repeatedly(spoke: &ApiServer, component: AddonComponent) {
-    let mut reporter = CollectorReporter::new(spoke.status_writer(), None);
+    let writer = spoke.status_writer();
     for round in 0..WRITES {
         let forward = if round % 3 == 0 { FAILURE } else { SUCCESS };
         let report = collector_report(component, forward, &round.to_string());
-        let written = reporter.report(report).await;
+        let written = writer.report(None, &report).await;
         assert!(matches!(written, Ok(_) | Err(WriteError::Refused(_))));
     }
 }

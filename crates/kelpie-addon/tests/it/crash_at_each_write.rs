@@ -155,8 +155,8 @@ async fn report_success(spoke: &ApiServer) {
             rollout: rollout.map(str::to_owned),
             ..collector_report(component, SUCCESS, "sent")
         };
-        let mut reporter = kelpie_addon::CollectorReporter::new(spoke.status_writer(), None);
-        reporter.report(report).await.unwrap();
+        let written = spoke.status_writer().report(None, &report).await;
+        written.unwrap();
     }
 }
 

@@ -1,27 +1,25 @@
 //! Reports of collectors.
 
-use kelpie_addon::{CollectorReporter, WriteError, WriteOutcome};
+use kelpie_addon::{WriteError, WriteOutcome};
 use kelpie_core::addon::CollectorReport;
 use serde_json::json;
 
 use crate::fixture::*;
 
 #[tokio::test(start_paused = true)]
-async fn newest_undelivered_report_is_kept() {
+async fn undelivered_report_is_replaced_by_next() {
     let Fixture { spoke, .. } = Fixture::start();
-    let mut reporter = CollectorReporter::new(spoke.status_writer(), None);
     spoke.set_up(false);
     for message in ["first", "second"] {
-        let report = collector_report(PLATFORM, FAILURE, message);
-        let written = reporter.report(report).await;
+        let written = spoke.report(PLATFORM, FAILURE, message).await;
         assert!(matches!(written, Err(WriteError::Call(_))), "{written:?}");
     }
-    assert_eq!(reporter.undelivered().unwrap().message, "second");
     spoke.set_up(true);
-    assert_eq!(reporter.deliver().await, Ok(WriteOutcome::Changed));
-    assert_eq!(reporter.undelivered(), None);
-    assert_eq!(reporter.deliver().await, Ok(WriteOutcome::Unchanged));
-    assert_eq!(message(&spoke.addon(), PLATFORM_STATUS), "second");
+    for outcome in [WriteOutcome::Changed, WriteOutcome::Unchanged] {
+        let written = spoke.report(PLATFORM, FAILURE, "third").await;
+        assert_eq!(written, Ok(outcome));
+    }
+    assert_eq!(message(&spoke.addon(), PLATFORM_STATUS), "third");
 }
 
 #[tokio::test(start_paused = true)]
@@ -59,19 +57,19 @@ async fn report_of_another_rollout_or_addon_is_refused() {
         "conditions": [component_condition(PLATFORM_STATUS, "UpdateSuccesful")],
         "rollouts": { "platform": "new" },
     }));
-    let uid = spoke.addon()["metadata"]["uid"].as_str().map(str::to_owned);
-    let report = async |rollout: &str, uid: Option<String>| {
+    let addon = spoke.addon();
+    let uid = addon["metadata"]["uid"].as_str().unwrap();
+    let report = async |rollout: &str, uid: &str| {
         let rollout = Some(rollout.to_owned());
         let report = CollectorReport {
             rollout,
             ..collector_report(PLATFORM, FAILURE, "")
         };
-        let mut reporter = CollectorReporter::new(spoke.status_writer(), uid);
-        reporter.report(report).await
+        spoke.status_writer().report(Some(uid), &report).await
     };
-    let old = report("old", uid.clone()).await;
+    let old = report("old", uid).await;
     assert_refused(&old);
     assert!(old.unwrap_err().to_string().contains("rollout old"));
-    assert_refused(&report("new", Some("another".into())).await);
+    assert_refused(&report("new", "another").await);
     assert_eq!(report("new", uid).await, Ok(WriteOutcome::Changed));
 }

@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
 use clap::Args;
-use kelpie_addon::{CollectorReporter, StatusWriter};
+use kelpie_addon::StatusWriter;
 use kelpie_collector::{Collector, CollectorSettings, DecodedSample, TickOutcome};
 use kelpie_kube::SystemClock;
 use prometheus_client::registry::Registry;
@@ -187,10 +187,10 @@ impl CollectorCommand {
         }
         let spoke = self.spoke.connect("collector").await?;
         let writer = StatusWriter::new(spoke.objects(), self.spoke.addon());
-        let reporter = CollectorReporter::new(writer, self.uid.clone());
-        let rollout = self.rollout.clone();
+        let (uid, rollout) = (self.uid.clone(), self.rollout.clone());
         Ok(Some(StatusReporter::new(
-            reporter,
+            writer,
+            uid,
             component.into(),
             rollout,
         )))

@@ -1,6 +1,6 @@
 //! Reports a collector's results in the addon's status.
 
-use kelpie_addon::{CollectorReporter, WriteError, WriteOutcome};
+use kelpie_addon::{StatusWriter, WriteError, WriteOutcome};
 use kelpie_collector::ForwardReport;
 use kelpie_core::addon::{AddonComponent, CollectorReport};
 use tokio::sync::watch;
@@ -9,7 +9,9 @@ use tracing::{debug, info, warn};
 /// Writes the collector's reports to the addon's status. It runs beside the forwarding, so that a
 /// spoke that does not answer delays nothing.
 pub(super) struct StatusReporter {
-    reporter: CollectorReporter,
+    writer: StatusWriter,
+    /// The UID of the addon that the collector was deployed for. `None` means any addon.
+    uid: Option<String>,
     component: AddonComponent,
     rollout: Option<String>,
     /// The last rejection that was logged. The rules reject the same report at every tick.
@@ -18,12 +20,14 @@ pub(super) struct StatusReporter {
 
 impl StatusReporter {
     pub(super) fn new(
-        reporter: CollectorReporter,
+        writer: StatusWriter,
+        uid: Option<String>,
         component: AddonComponent,
         rollout: Option<String>,
     ) -> Self {
         Self {
-            reporter,
+            writer,
+            uid,
             component,
             rollout,
             logged_rejection: String::new(),
@@ -49,10 +53,10 @@ impl StatusReporter {
             message: report.message,
             rollout: self.rollout.clone(),
         };
-        match self.reporter.report(report).await {
+        match self.writer.report(self.uid.as_deref(), &report).await {
             Ok(WriteOutcome::Changed) => info!("reported {reason}"),
             Ok(WriteOutcome::Unchanged) => debug!("the status already has {reason}"),
-            Err(rejected @ (WriteError::Refused(_) | WriteError::Replaced { .. })) => {
+            Err(rejected @ (WriteError::Refused(_) | WriteError::Replaced(_))) => {
                 let rejection = rejected.to_string();
                 if rejection != self.logged_rejection {
                     info!("the report {reason} was not written: {rejection}");
