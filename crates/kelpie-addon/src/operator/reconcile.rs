@@ -134,10 +134,11 @@ impl OperatorReconciler {
         addon: &ObservabilityAddon,
         error: &ObjectError,
     ) -> Result<(), ReconcileError> {
-        if !matches!(
+        let needs_attention = matches!(
             error.cause,
             ObjectErrorKind::Forbidden(_) | ObjectErrorKind::Invalid(_)
-        ) {
+        );
+        if !needs_attention || !self.leadership.may_act() {
             return Ok(());
         }
         let is_reported = |component: &AddonComponent| {
