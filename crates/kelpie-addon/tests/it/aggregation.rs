@@ -145,7 +145,7 @@ async fn dry_run_writes_nothing() {
     let spoke = &fixture.spoke;
     spoke.report(PLATFORM, SUCCESS, "").await.unwrap();
     let (before, since) = (spoke.addon(), spoke.request_count());
-    let status = start_status_dry_run(spoke, Duration::from_secs(1));
+    let status = start_status_with(spoke, dry_run(Duration::from_secs(1)), None);
     sleep(Duration::from_secs(10)).await;
     assert_eq!(spoke.addon(), before);
     let requests = spoke.requests_since(since);

@@ -222,12 +222,12 @@ fn check_reference(reference: &Outcome) {
     assert!(!text[4].contains(UWL_COLLECTOR), "{}", text[4]);
 }
 
-/// Runs the lifecycle with a crash at each write of the process.
-async fn crash_at_each_write(process: &'static str, lost: LostMessage) {
+/// Runs the lifecycle with a crash at each write of the process from `first` on, in steps of two.
+async fn crash_at_each_write(process: &'static str, lost: LostMessage, first: usize) {
     let (reference, _) = run_lifecycle(None).await;
     check_reference(&reference);
     let mut crashes = 0;
-    for at in 1.. {
+    for at in (first..).step_by(2) {
         let crash = Crash { process, at, lost };
         let (outcome, crashed) = run_lifecycle(Some(crash)).await;
         assert_eq!(outcome, reference, "{crash:?}");
@@ -242,16 +242,25 @@ async fn crash_at_each_write(process: &'static str, lost: LostMessage) {
 
 #[tokio::test(start_paused = true)]
 async fn lost_request_of_operator_changes_no_outcome() {
-    crash_at_each_write("operator", LostMessage::Request).await;
+    crash_at_each_write("operator", LostMessage::Request, 1).await;
 }
 
 #[tokio::test(start_paused = true)]
 async fn lost_response_to_operator_changes_no_outcome() {
-    crash_at_each_write("operator", LostMessage::Response).await;
+    crash_at_each_write("operator", LostMessage::Response, 2).await;
 }
 
 #[tokio::test(start_paused = true)]
 async fn crash_of_status_controller_changes_no_outcome() {
-    crash_at_each_write("status", LostMessage::Request).await;
-    crash_at_each_write("status", LostMessage::Response).await;
+    for first in [1, 2] {
+        crash_at_each_write("status", LostMessage::Request, first).await;
+        crash_at_each_write("status", LostMessage::Response, first).await;
+    }
+}
+
+#[tokio::test(start_paused = true)]
+#[ignore = "takes half a minute"]
+async fn other_crashes_of_operator_change_no_outcome() {
+    crash_at_each_write("operator", LostMessage::Request, 2).await;
+    crash_at_each_write("operator", LostMessage::Response, 1).await;
 }

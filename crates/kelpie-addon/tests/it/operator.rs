@@ -3,8 +3,9 @@
 use std::time::Duration;
 
 use kelpie_addon::OperatorOptions;
-use kelpie_sim::WriteScope;
 use kelpie_sim::resource::{CONFIG_MAPS, DEPLOYMENTS, SECRETS, SERVICES};
+use kelpie_sim::server::FaultInjection;
+use kelpie_sim::{StatusError, StatusReason, WriteScope};
 use serde_json::{Value, json};
 use tokio::time::sleep;
 
@@ -253,14 +254,37 @@ async fn missing_inputs_are_reported_until_fixed() {
 #[tokio::test(start_paused = true)]
 async fn without_status_nothing_is_reported() {
     let spoke = spoke_with_inputs();
-    let options = OperatorOptions {
+    let without_status = OperatorOptions {
         no_status: true,
         ..OperatorOptions::default()
     };
-    let operator = start_operator_with(&spoke, SECOND, options);
+    let operator = start_operator_with(&spoke, options(SECOND), without_status);
     let deployment = spoke.until_deployment(PLATFORM_COLLECTOR, |_| true).await;
     let arguments = arguments(&deployment);
     assert!(arguments.contains(&"--no-status"), "{arguments:?}");
     operator.until_grown(CLEAN, 2).await;
+    assert_eq!(spoke.addon().get("status"), None);
+}
+
+#[tokio::test(start_paused = true)]
+async fn dry_run_writes_nothing() {
+    let spoke = spoke_with_inputs();
+    let operator = start_operator_with(&spoke, dry_run(SECOND), OperatorOptions::default());
+    operator.until_grown(CLEAN, 2).await;
+    // A missing permission is not reported in the status either.
+    spoke.set_rule(|request| match &request.resource {
+        Some(resource) if *resource == SECRETS => {
+            FaultInjection::reject(StatusError::new(StatusReason::Forbidden, "injected"))
+        }
+        _ => FaultInjection::default(),
+    });
+    let aborted = "operator_reconciles_total{result=\"aborted\"}";
+    operator.until_grown(aborted, 2).await;
+    let writes: Vec<_> = spoke
+        .requests_since(0)
+        .into_iter()
+        .filter(is_write)
+        .collect();
+    assert!(writes.is_empty(), "{writes:?}");
     assert_eq!(spoke.addon().get("status"), None);
 }

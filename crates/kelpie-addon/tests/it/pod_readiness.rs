@@ -23,11 +23,12 @@ async fn pod_that_is_not_ready_degrades_addon() {
     spoke.modify_addon(|addon| addon["spec"]["interval"] = json!(INTERVAL.as_secs()));
     let mut history = spoke.history();
     let _status = start_status(&spoke, RESYNC);
-    let options = OperatorOptions {
+    let operator = OperatorOptions {
         ready_within: Duration::from_secs(1),
         ..OperatorOptions::default()
     };
-    let first = start_operator_with(&spoke, Duration::from_hours(1), options.clone());
+    let resync = options(Duration::from_hours(1));
+    let first = start_operator_with(&spoke, resync, operator.clone());
     spoke.until_condition("Progressing").await;
     let deployment = spoke.until_deployment(PLATFORM_COLLECTOR, |_| true).await;
     spoke
@@ -60,7 +61,7 @@ async fn pod_that_is_not_ready_degrades_addon() {
     spoke.until_condition("Degraded").await;
     // A restarted operator keeps the failure, and the pod's reports are ignored.
     first.stop().await;
-    let second = start_operator_with(&spoke, second, options);
+    let second = start_operator_with(&spoke, options(second), operator);
     second.until_grown(CLEAN, 3).await;
     assert_refused(&spoke.report_from_pod(PLATFORM, SUCCESS, &deployment).await);
     let reason = condition(&spoke.addon(), PLATFORM_STATUS)["reason"].clone();
