@@ -42,7 +42,10 @@ pub enum WriteError {
     #[error("refused: {0}")]
     Refused(#[from] TransitionError),
     /// The addon does not exist.
-    #[error("there is no ObservabilityAddon {} in namespace {}; create it first", .0.name, .0.namespace)]
+    #[error(
+        "there is no ObservabilityAddon {} in namespace {}; create it first",
+        .0.name, .0.namespace
+    )]
     Absent(AddonRef),
     /// The addon was deleted and created anew. The write was meant for the old object.
     #[error(

@@ -142,8 +142,14 @@ impl ManifestBuilder<'_> {
         // The names of the volumes, each with its Secret.
         let mut secrets = vec![("client", CLIENT_CERTIFICATE), ("hub", HUB_CA)];
         secrets.retain(|(_, secret)| self.has_secret(secret));
-        let mount = |(name, _): &(&str, &str)| json!({ "name": name, "mountPath": format!("/tls/{name}"), "readOnly": true });
-        let volume = |(name, secret): &(&str, &str)| json!({ "name": name, "secret": { "secretName": secret } });
+        let mount = |(name, _): &(&str, &str)| {
+            let path = format!("/tls/{name}");
+            json!({ "name": name, "mountPath": path, "readOnly": true })
+        };
+        let volume = |(name, secret): &(&str, &str)| {
+            let secret = json!({ "secretName": secret });
+            json!({ "name": name, "secret": secret })
+        };
         let mut pod = json!({ "serviceAccountName": self.options.service_account });
         if !secrets.is_empty() {
             container["volumeMounts"] = secrets.iter().map(mount).collect();
