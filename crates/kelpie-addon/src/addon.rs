@@ -61,19 +61,13 @@ impl ObservabilityAddon {
     /// not know are kept.
     pub(crate) fn with_status(&self, status: &AddonStatus) -> Value {
         let mut object = self.object.clone();
-        let serialized = serde_json::to_value(status).unwrap_or_default();
-        if !object["status"].is_object() {
-            object["status"] = Value::Object(serde_json::Map::default());
+        let mut fields = object["status"].as_object().cloned().unwrap_or_default();
+        // An empty map is not serialized.
+        fields.remove("rollouts");
+        if let Ok(Value::Object(status)) = serde_json::to_value(status) {
+            fields.extend(status);
         }
-        object["status"]["conditions"] = serialized["conditions"].clone();
-        match serialized.get("rollouts") {
-            Some(rollouts) => object["status"]["rollouts"] = rollouts.clone(),
-            None => {
-                if let Some(status) = object["status"].as_object_mut() {
-                    status.remove("rollouts");
-                }
-            }
-        }
+        object["status"] = fields.into();
         object
     }
 

@@ -1,31 +1,38 @@
-//! The base of the addon's controllers: a client, leader election and Events.
+//! The base of the addon's controllers: a client, leader election, Events and the state page.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
+use axum::Router;
+use axum::routing::get;
 use kelpie_kube::client::ClusterClient;
 use kelpie_kube::events::{EventRecorder, EventType, NewEvent, ObjectRef};
 use kelpie_kube::leader::{Leadership, ReplicaRole};
 use kelpie_kube::replica::Replica;
 use kelpie_runtime::watch::Receiver;
+use parking_lot::Mutex;
 use prometheus_client::metrics::gauge::Gauge;
+use serde_json::Value;
 use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
 
 use crate::addon::{ADDON, AddonRef};
+
+/// The loop of a controller wakes at least this often, to send its heartbeat.
+pub(crate) const HEARTBEAT_INTERVAL: Duration = Duration::from_secs(10);
 
 /// Options that all controllers of the addon have.
 #[derive(Clone, Debug)]
 pub struct AddonOptions {
     /// The addon to work on.
     pub addon: AddonRef,
-    /// Leader election, or the role of a single replica.
+    /// Leader election, or the role of a single replica. An observer decides and logs, but writes
+    /// nothing.
     pub role: ReplicaRole,
     /// The reporting instance of Events.
     pub identity: String,
     /// The interval of full reconciliations, which run even if nothing changed.
     pub resync: Duration,
-    /// Decide and log, but write nothing.
-    pub dry_run: bool,
 }
 
 /// The client, options and election of a controller.
@@ -33,6 +40,7 @@ pub(crate) struct ControllerContext {
     pub(crate) cluster: ClusterClient,
     pub(crate) options: AddonOptions,
     pub(crate) events: AddonEventRecorder,
+    pub(crate) leadership: LeadershipWatch,
     replica: Replica,
 }
 
@@ -48,7 +56,11 @@ pub(crate) struct AddonEventRecorder {
 
 /// Tells whether this replica is the leader. Clones follow the same election.
 #[derive(Clone)]
-pub(crate) struct LeadershipWatch(Receiver<Leadership>);
+pub(crate) struct LeadershipWatch {
+    leadership: Receiver<Leadership>,
+    /// This replica decides and logs, but never writes.
+    pub(crate) is_dry_run: bool,
+}
 
 impl ControllerContext {
     /// Creates the context. `component` is the reporting component of Events.
@@ -61,41 +73,69 @@ impl ControllerContext {
                 addon: options.addon.clone(),
                 uid: Arc::default(),
             },
+            leadership: LeadershipWatch {
+                leadership: replica.leadership(),
+                is_dry_run: options.role == ReplicaRole::Observer,
+            },
             cluster,
             options,
             replica,
         }
     }
 
-    pub(crate) fn leadership(&self) -> LeadershipWatch {
-        LeadershipWatch(self.replica.leadership())
+    /// Returns the route `GET /debug/state`. It shows the object that `state` returns, and whether
+    /// this replica is the leader.
+    pub(crate) fn routes(
+        &self,
+        state: impl Fn() -> Value + Clone + Send + Sync + 'static,
+    ) -> Router {
+        let leadership = self.leadership.clone();
+        let show = move || {
+            let mut state = state();
+            state["leads"] = leadership.may_act().into();
+            state["dryRun"] = leadership.is_dry_run.into();
+            std::future::ready(axum::Json(state))
+        };
+        Router::new().route("/debug/state", get(show))
     }
 
-    /// Runs the election and the delivery of Events until `work` ends, then releases the Lease.
-    pub(crate) async fn run(self, leader: Gauge, work: impl Future<Output = ()>) {
-        self.replica.run(leader, |_| work).await;
+    /// Runs `work`, the election and the delivery of Events until `shutdown`, then releases the
+    /// Lease.
+    pub(crate) fn run(
+        self,
+        shutdown: CancellationToken,
+        leader: Gauge,
+        work: impl Future<Output = ()>,
+    ) -> impl Future<Output = ()> {
+        let work = async move {
+            shutdown.run_until_cancelled(work).await;
+        };
+        // It is large.
+        Box::pin(self.replica.run(leader, |_| work))
     }
 }
 
 impl LeadershipWatch {
     /// Returns true if this replica may write now. To be called right before each write.
     pub(crate) fn may_act(&self) -> bool {
-        self.0.borrow().may_act(Instant::now())
+        self.leadership.borrow().may_act(Instant::now())
+    }
+
+    /// Returns true if this replica decides now: as the leader, or in a dry run.
+    pub(crate) fn may_decide(&self) -> bool {
+        self.is_dry_run || self.may_act()
     }
 
     /// Completes when the leadership changes. Never completes without an election.
     pub(crate) async fn changed(&mut self) {
-        self.0.changed().await;
+        self.leadership.changed().await;
     }
 }
 
 impl AddonEventRecorder {
     /// Sets the UID of the addon, after it was read.
     pub(crate) fn set_uid(&self, uid: &str) {
-        let mut known = self.uid.lock().unwrap_or_else(PoisonError::into_inner);
-        if known.as_deref() != Some(uid) {
-            *known = Some(uid.to_owned());
-        }
+        *self.uid.lock() = Some(uid.to_owned());
     }
 
     pub(crate) fn publish(
@@ -106,14 +146,13 @@ impl AddonEventRecorder {
         message: String,
     ) {
         if let Some(recorder) = &self.recorder {
-            let uid = self.uid.lock().unwrap_or_else(PoisonError::into_inner);
             recorder.publish(NewEvent {
                 about: ObjectRef {
                     api_version: ADDON.api_version(),
                     kind: ADDON.kind.to_owned(),
                     namespace: self.addon.namespace.clone(),
                     name: self.addon.name.clone(),
-                    uid: uid.clone(),
+                    uid: self.uid.lock().clone(),
                 },
                 kind,
                 reason,

@@ -34,40 +34,29 @@ impl SpokeCleanup {
             let spoke_addon = ObservabilityAddon::read(object);
             if !spoke_addon.is_terminating {
                 info!("the addon was deleted on the hub; deleting it on the spoke");
-                let deleted = self
-                    .spoke
-                    .delete(&self.addon.path(), Some(&spoke_addon.uid))
-                    .await;
-                match deleted {
-                    Ok(_) => {}
-                    // It was replaced by a new object, which the next step handles.
-                    Err(error) if error.cause == ObjectErrorKind::Conflict => {}
-                    Err(error) => return Err(error),
-                }
+                let path = self.addon.path();
+                let deleted = self.spoke.delete(&path, Some(&spoke_addon.uid)).await;
+                // If it was replaced by a new object, the next step handles that.
+                return unless_changed(deleted);
             }
             return Ok(());
         }
         let namespace = &self.addon.namespace;
-        let left = self
-            .spoke
-            .list(DEPLOYMENT, namespace, Some(OWNED_SELECTOR))
-            .await?;
-        if !left.is_empty() {
+        let left = self.spoke.list(DEPLOYMENT, namespace, Some(OWNED_SELECTOR));
+        if !left.await?.is_empty() {
             return Ok(());
         }
         info!("the spoke is clean; removing the finalizer on the hub");
-        match hub.replace(&hub_ref.path(), &released).await {
-            Ok(_) => Ok(()),
-            Err(error)
-                if matches!(
-                    error.cause,
-                    ObjectErrorKind::Conflict | ObjectErrorKind::NotFound
-                ) =>
-            {
-                Ok(())
-            }
-            Err(error) => Err(error),
-        }
+        unless_changed(hub.replace(&hub_ref.path(), &released).await)
+    }
+}
+
+/// Ignores the error that the object was changed or deleted by another client.
+fn unless_changed<T>(result: Result<T, ObjectError>) -> Result<(), ObjectError> {
+    use ObjectErrorKind::{Conflict, NotFound};
+    match result {
+        Err(error) if !matches!(error.cause, Conflict | NotFound) => Err(error),
+        _ => Ok(()),
     }
 }
 

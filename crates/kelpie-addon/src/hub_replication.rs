@@ -7,8 +7,8 @@ use std::time::Duration;
 
 use kelpie_core::addon::{AddonStatus, Condition};
 use kelpie_kube::events::EventType;
-use kelpie_kube::objects::{ObjectClient, ObjectError, ObjectErrorKind};
-use serde_json::Value;
+use kelpie_kube::objects::{ObjectError, ObjectErrorKind};
+use serde::Serialize;
 use thiserror::Error;
 use tokio::sync::watch;
 use tokio::time::sleep;
@@ -40,7 +40,8 @@ pub(crate) struct SpokeState {
 }
 
 /// The state of the replication.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
 pub(crate) enum ReplicationState {
     /// No synchronization has run yet.
     #[default]
@@ -50,6 +51,7 @@ pub(crate) enum ReplicationState {
     /// The hub has no addon for this cluster.
     Missing,
     /// The hub's addon is being deleted.
+    #[serde(rename = "going")]
     Terminating,
     /// The last synchronization failed with this error.
     Failing(String),
@@ -87,7 +89,6 @@ pub(crate) struct HubReplication {
     pub(crate) events: AddonEventRecorder,
     pub(crate) metrics: HubMetrics,
     pub(crate) cleanup: SpokeCleanup,
-    pub(crate) dry_run: bool,
 }
 
 impl HubReplication {
@@ -97,8 +98,7 @@ impl HubReplication {
         loop {
             let spoke = self.spoke.borrow_and_update().clone();
             // A standby does not write to the hub. It is woken when it becomes leader.
-            let may_act = self.leadership.may_act() || self.dry_run;
-            let pause = if spoke.is_known && may_act {
+            let pause = if spoke.is_known && self.leadership.may_decide() {
                 let result = self.sync(&spoke).await;
                 self.finish(result, &mut backoff).await
             } else {
@@ -110,6 +110,7 @@ impl HubReplication {
                     Some(pause) => sleep(pause).await,
                     None => {
                         tokio::select! {
+                            biased;
                             changed = self.spoke.changed() => {
                                 if changed.is_err() {
                                     std::future::pending::<()>().await;
@@ -131,24 +132,19 @@ impl HubReplication {
         result: Result<SyncOutcome, SyncError>,
         backoff: &mut Backoff,
     ) -> Option<Duration> {
+        self.metrics.synced(&result);
+        if !matches!(result, Err(_) | Ok(SyncOutcome::Terminating)) {
+            backoff.reset();
+        }
         let (state, pause) = match result {
-            Ok(outcome) => {
-                self.metrics.synced(outcome);
-                let state = match outcome {
-                    SyncOutcome::Written | SyncOutcome::Equal => ReplicationState::Current,
-                    SyncOutcome::Missing => ReplicationState::Missing,
-                    SyncOutcome::Terminating => ReplicationState::Terminating,
-                };
-                if outcome == SyncOutcome::Terminating {
-                    // The clean-up is polled: nothing else would start the next step.
-                    (state, Some(backoff.pause(fastrand::f64())))
-                } else {
-                    backoff.reset();
-                    (state, None)
-                }
+            Ok(SyncOutcome::Written | SyncOutcome::Equal) => (ReplicationState::Current, None),
+            Ok(SyncOutcome::Missing) => (ReplicationState::Missing, None),
+            Ok(SyncOutcome::Terminating) => {
+                // The clean-up is polled: nothing else would start the next step.
+                let pause = backoff.pause(fastrand::f64());
+                (ReplicationState::Terminating, Some(pause))
             }
             Err(error) => {
-                self.metrics.sync_failed();
                 let pause = self.handle_error(&error, backoff).await;
                 (ReplicationState::Failing(error.to_string()), pause)
             }
@@ -226,7 +222,7 @@ impl HubReplication {
             };
             let hub_addon = ObservabilityAddon::read(object);
             if hub_addon.is_terminating {
-                if !self.dry_run {
+                if !self.leadership.is_dry_run {
                     self.cleanup.advance(&hub, &self.addon, &hub_addon).await?;
                 }
                 return Ok(SyncOutcome::Terminating);
@@ -238,12 +234,13 @@ impl HubReplication {
             if is_current(&hub_addon, status) {
                 return Ok(SyncOutcome::Equal);
             }
-            if self.dry_run {
+            if self.leadership.is_dry_run {
                 info!("dry run: the status on the hub would be replaced");
                 return Ok(SyncOutcome::Equal);
             }
-            match self.write(&hub, &hub_addon.with_status(status)).await {
-                Ok(()) => return Ok(SyncOutcome::Written),
+            let (path, object) = (self.addon.path(), hub_addon.with_status(status));
+            match hub.replace_status(&path, &object).await {
+                Ok(_) => return Ok(SyncOutcome::Written),
                 Err(error)
                     if error.cause == ObjectErrorKind::Conflict && attempts < MAX_ATTEMPTS => {}
                 Err(error) if error.cause == ObjectErrorKind::NotFound => {
@@ -252,11 +249,6 @@ impl HubReplication {
                 Err(error) => return Err(error.into()),
             }
         }
-    }
-
-    async fn write(&self, hub: &ObjectClient, object: &Value) -> Result<(), ObjectError> {
-        let path = self.addon.path();
-        hub.replace_status(&path, object).await.map(|_| ())
     }
 }
 

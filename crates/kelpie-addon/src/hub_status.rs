@@ -6,7 +6,6 @@ use std::pin::pin;
 use std::time::Duration;
 
 use axum::Router;
-use axum::routing::get;
 use futures_util::StreamExt;
 use kelpie_core::addon::{AddonStatus, AvailableOwner, Condition, project_to_managed_addon};
 use kelpie_health::{LoopHeartbeat, ReadyHandle};
@@ -22,7 +21,7 @@ use tracing::{debug, info, warn};
 
 use crate::addon::{ADDON, ObservabilityAddon};
 use crate::backoff::Backoff;
-use crate::context::{AddonOptions, ControllerContext, LeadershipWatch};
+use crate::context::{AddonOptions, ControllerContext, HEARTBEAT_INTERVAL, LeadershipWatch};
 use crate::metrics::HubStatusMetrics;
 
 /// The hub's kind for any add-on of a cluster.
@@ -39,8 +38,6 @@ pub(crate) const MANAGED_ADDON_NAME: &str = "observability-controller";
 const COMPONENT: &str = "kelpie-addon-hub";
 const FIRST_PAUSE: Duration = Duration::from_secs(1);
 const LONGEST_PAUSE: Duration = Duration::from_mins(1);
-/// The loop wakes at least this often, to send its heartbeat.
-const HEARTBEAT_INTERVAL: Duration = Duration::from_secs(10);
 /// The number of attempts after conflicts.
 const MAX_ATTEMPTS: usize = 5;
 
@@ -62,12 +59,7 @@ impl HubStatusController {
 
     /// Returns the route `GET /debug/state`, which shows if this replica is the leader.
     pub fn routes(&self) -> Router {
-        let (leadership, dry_run) = (self.context.leadership(), self.context.options.dry_run);
-        let show = move || {
-            let state = json!({ "leads": leadership.may_act(), "dryRun": dry_run });
-            std::future::ready(axum::Json(state))
-        };
-        Router::new().route("/debug/state", get(show))
+        self.context.routes(|| json!({}))
     }
 
     /// Runs until `shutdown`. `heartbeat` gets a beat in every iteration. `ready` is set once the
@@ -83,21 +75,14 @@ impl HubStatusController {
         let mut reconciler = HubStatusReconciler {
             name: options.addon.name.clone(),
             resync: options.resync,
-            dry_run: options.dry_run,
-            leadership: self.context.leadership(),
+            leadership: self.context.leadership.clone(),
             metrics: self.metrics.clone(),
             clusters: BTreeMap::new(),
             pending: BTreeSet::new(),
             listed: None,
         };
-        let work = async {
-            tokio::select! {
-                () = shutdown.cancelled() => {}
-                () = reconciler.run(&objects, heartbeat, ready) => {}
-            }
-        };
-        let leader = self.metrics.leader.clone();
-        Box::pin(self.context.run(leader, work)).await;
+        let work = reconciler.run(&objects, heartbeat, ready);
+        self.context.run(shutdown, self.metrics.leader, work).await;
     }
 }
 
@@ -105,7 +90,6 @@ impl HubStatusController {
 struct HubStatusReconciler {
     name: String,
     resync: Duration,
-    dry_run: bool,
     leadership: LeadershipWatch,
     metrics: HubStatusMetrics,
     /// The status of each cluster's addon, by namespace.
@@ -127,17 +111,18 @@ impl HubStatusReconciler {
             heartbeat.beat();
             let wake = retry.unwrap_or_else(|| Instant::now() + HEARTBEAT_INTERVAL);
             tokio::select! {
+                biased;
+                _ = resync.tick() => self.pending.extend(self.clusters.keys().cloned()),
                 Some(event) = events.next() => {
                     if matches!(event, WatchEvent::InitDone) {
                         ready.ready();
                     }
                     self.handle_event(event);
                 }
-                _ = resync.tick() => self.pending.extend(self.clusters.keys().cloned()),
                 () = sleep_until(wake) => {}
             }
             let is_due = retry.is_none_or(|at| at <= Instant::now());
-            if !is_due || !(self.leadership.may_act() || self.dry_run) {
+            if !is_due || !self.leadership.may_decide() {
                 continue;
             }
             retry = match self.sync_all(objects, &heartbeat).await {
@@ -200,7 +185,7 @@ impl HubStatusReconciler {
         let mut failed = Ok(());
         for namespace in self.pending.clone() {
             heartbeat.beat();
-            if !(self.leadership.may_act() || self.dry_run) {
+            if !self.leadership.may_decide() {
                 break;
             }
             let result = match self.clusters.get(&namespace) {
@@ -235,7 +220,7 @@ impl HubStatusReconciler {
             let Some(updated) = updated_object(object, status, objects.now()) else {
                 return Ok(());
             };
-            if self.dry_run {
+            if self.leadership.is_dry_run {
                 info!(
                     namespace,
                     "dry run: the status of the ManagedClusterAddOn would be written"

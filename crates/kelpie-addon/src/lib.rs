@@ -2,7 +2,7 @@
 //!
 //! An [`ObservabilityAddon`] is read from the API server; [`custom_resource_definition`] defines it
 //! there. All processes write its status through a [`StatusWriter`], which enforces the rules of
-//! [`kelpie_core::addon`]. A collector uses a [`CollectorReporter`] for that.
+//! [`kelpie_core::addon`].
 //!
 //! On the spoke, the [`AddonOperator`] deploys the collectors. The [`StatusController`] aggregates
 //! their conditions and replicates the status to the hub (`hub_replication`). When the addon is
@@ -22,7 +22,6 @@ mod metrics;
 mod operator;
 mod owned;
 mod permissions;
-mod reporter;
 mod spec;
 mod status_controller;
 mod status_writer;
@@ -30,12 +29,11 @@ mod status_writer;
 pub use addon::{ADDON, AddonRef, ObservabilityAddon};
 pub use context::AddonOptions;
 pub use crd::custom_resource_definition;
-pub use hub_client::HubOptions;
+pub use hub_client::{HubConnector, HubOptions};
 pub use hub_status::HubStatusController;
 pub use metrics::register_metrics;
 pub use operator::{AddonOperator, Allowlist, AllowlistRule, OperatorOptions, PrometheusRef};
 pub use permissions::{collector_rules, hub_rules, hub_status_rules, operator_rules, status_rules};
-pub use reporter::CollectorReporter;
 pub use spec::AddonSpec;
 pub use status_controller::StatusController;
 pub use status_writer::{StatusWriter, WriteError, WriteOutcome};

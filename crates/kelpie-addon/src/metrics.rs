@@ -5,7 +5,7 @@ use prometheus_client::encoding::EncodeLabelSet;
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
-use prometheus_client::registry::Registry;
+use prometheus_client::registry::{Metric, Registry};
 
 use crate::hub_replication::SyncOutcome;
 use crate::status_writer::WriteOutcome;
@@ -32,12 +32,37 @@ pub fn register_metrics(registry: &mut Registry) {
     let _ = HubStatusMetrics::new(registry);
 }
 
+/// Registers a new metric and returns it.
+fn register<M: Metric + Clone + Default>(registry: &mut Registry, name: &str, help: &str) -> M {
+    let metric = M::default();
+    registry.register(name, help, metric.clone());
+    metric
+}
+
+/// A counter by result. Clones share the series.
+#[derive(Clone, Debug)]
+struct ResultCounter(Family<ResultLabel, Counter>);
+
+impl ResultCounter {
+    fn new(registry: &mut Registry, name: &str, help: &str, results: &[&'static str]) -> Self {
+        let counter = Self(register(registry, name, help));
+        for result in results {
+            let _ = counter.0.get_or_create(&ResultLabel { result });
+        }
+        counter
+    }
+
+    fn inc(&self, result: &'static str) {
+        self.0.get_or_create(&ResultLabel { result }).inc();
+    }
+}
+
 /// Metrics of the status controller. Clones share the series.
 #[derive(Clone, Debug)]
 pub(crate) struct StatusMetrics {
     pub(crate) leader: Gauge,
     pub(crate) watch_failures: Counter,
-    reconciles: Family<ResultLabel, Counter>,
+    reconciles: ResultCounter,
     conditions: Family<ConditionTypeLabel, Gauge>,
     pub(crate) hub: HubMetrics,
 }
@@ -45,108 +70,85 @@ pub(crate) struct StatusMetrics {
 /// Metrics of the replication to the hub. Clones share the series.
 #[derive(Clone, Debug)]
 pub(crate) struct HubMetrics {
-    syncs: Family<ResultLabel, Counter>,
+    syncs: ResultCounter,
     current: Gauge,
 }
 
 impl StatusMetrics {
     pub(crate) fn new(registry: &mut Registry) -> Self {
         let registry = registry.sub_registry_with_prefix(PREFIX);
-        let leader = Gauge::default();
-        registry.register("leader", LEADER_HELP, leader.clone());
-        let watch_failures = Counter::default();
-        registry.register(
-            "watch_failures",
-            "Failed watches of the spoke's addon",
-            watch_failures.clone(),
-        );
-        let reconciles = Family::<ResultLabel, Counter>::default();
-        for result in ["changed", "unchanged", "failed"] {
-            let _ = reconciles.get_or_create(&ResultLabel { result });
-        }
-        registry.register(
-            "status_reconciles",
-            "Reconciliations of the standard conditions, by the result of the write",
-            reconciles.clone(),
-        );
-        let conditions = Family::<ConditionTypeLabel, Gauge>::default();
-        for standard in StandardCondition::ALL {
-            let _ = conditions.get_or_create(&ConditionTypeLabel {
-                r#type: standard.condition_type(),
-            });
-        }
-        registry.register(
-            "condition",
-            "1 for the standard condition that is True, 0 for the others",
-            conditions.clone(),
-        );
-        Self {
-            leader,
-            watch_failures,
-            reconciles,
-            conditions,
+        let metrics = Self {
+            leader: register(registry, "leader", LEADER_HELP),
+            watch_failures: register(
+                registry,
+                "watch_failures",
+                "Failed watches of the spoke's addon",
+            ),
+            reconciles: ResultCounter::new(
+                registry,
+                "status_reconciles",
+                "Reconciliations of the standard conditions, by the result of the write",
+                &["changed", "unchanged", "failed"],
+            ),
+            conditions: register(
+                registry,
+                "condition",
+                "1 for the standard condition that is True, 0 for the others",
+            ),
             hub: HubMetrics::new(registry),
-        }
+        };
+        metrics.set_condition(None);
+        metrics
     }
 
     pub(crate) fn reconciled<E>(&self, written: &Result<WriteOutcome, E>) {
-        let result = match written {
+        self.reconciles.inc(match written {
             Ok(WriteOutcome::Changed) => "changed",
             Ok(WriteOutcome::Unchanged) => "unchanged",
             Err(_) => "failed",
-        };
-        self.reconciles.get_or_create(&ResultLabel { result }).inc();
+        });
     }
 
     pub(crate) fn set_condition(&self, status: Option<&AddonStatus>) {
         let current = status.and_then(AddonStatus::standard_condition);
         for standard in StandardCondition::ALL {
-            let label = ConditionTypeLabel {
-                r#type: standard.condition_type(),
-            };
-            let is_true = current == Some(standard);
-            self.conditions.get_or_create(&label).set(is_true.into());
+            let r#type = standard.condition_type();
+            let gauge = self
+                .conditions
+                .get_or_create(&ConditionTypeLabel { r#type });
+            gauge.set((current == Some(standard)).into());
         }
     }
 }
 
 impl HubMetrics {
     fn new(registry: &mut Registry) -> Self {
-        let syncs = Family::<ResultLabel, Counter>::default();
-        for result in ["written", "equal", "missing", "going", "failed"] {
-            let _ = syncs.get_or_create(&ResultLabel { result });
+        Self {
+            syncs: ResultCounter::new(
+                registry,
+                "hub_syncs",
+                "Synchronizations of the status to the hub, by result; missing: the hub has no \
+                 such addon; going: it is being deleted there",
+                &["written", "equal", "missing", "going", "failed"],
+            ),
+            current: register(
+                registry,
+                "hub_current",
+                "1 if the hub had the spoke's status after the last synchronization, otherwise 0",
+            ),
         }
-        registry.register(
-            "hub_syncs",
-            "Synchronizations of the status to the hub, by result; missing: the hub has no such \
-             addon; going: it is being deleted there",
-            syncs.clone(),
-        );
-        let current = Gauge::default();
-        registry.register(
-            "hub_current",
-            "1 if the hub had the spoke's status after the last synchronization, otherwise 0",
-            current.clone(),
-        );
-        Self { syncs, current }
     }
 
-    pub(crate) fn synced(&self, outcome: SyncOutcome) {
-        let result = match outcome {
-            SyncOutcome::Written => "written",
-            SyncOutcome::Equal => "equal",
-            SyncOutcome::Missing => "missing",
-            SyncOutcome::Terminating => "going",
+    pub(crate) fn synced<E>(&self, result: &Result<SyncOutcome, E>) {
+        let (is_current, result) = match result {
+            Ok(SyncOutcome::Written) => (true, "written"),
+            Ok(SyncOutcome::Equal) => (true, "equal"),
+            Ok(SyncOutcome::Missing) => (false, "missing"),
+            Ok(SyncOutcome::Terminating) => (false, "going"),
+            Err(_) => (false, "failed"),
         };
-        let is_current = matches!(outcome, SyncOutcome::Written | SyncOutcome::Equal);
         self.current.set(is_current.into());
-        self.syncs.get_or_create(&ResultLabel { result }).inc();
-    }
-
-    pub(crate) fn sync_failed(&self) {
-        let result = "failed";
-        self.current.set(0);
-        self.syncs.get_or_create(&ResultLabel { result }).inc();
+        self.syncs.inc(result);
     }
 }
 
@@ -154,36 +156,32 @@ impl HubMetrics {
 #[derive(Clone, Debug)]
 pub(crate) struct OperatorMetrics {
     pub(crate) leader: Gauge,
-    reconciles: Family<ResultLabel, Counter>,
+    reconciles: ResultCounter,
 }
 
 impl OperatorMetrics {
     pub(crate) fn new(registry: &mut Registry) -> Self {
         let registry = registry.sub_registry_with_prefix(PREFIX);
         let registry = registry.sub_registry_with_prefix("operator");
-        let leader = Gauge::default();
-        registry.register("leader", LEADER_HELP, leader.clone());
-        let reconciles = Family::<ResultLabel, Counter>::default();
-        for result in ["clean", "failing", "aborted"] {
-            let _ = reconciles.get_or_create(&ResultLabel { result });
+        Self {
+            leader: register(registry, "leader", LEADER_HELP),
+            reconciles: ResultCounter::new(
+                registry,
+                "reconciles",
+                "Reconciliations by result; failing: a collector could not be deployed as \
+                 desired; aborted: a request to the spoke failed",
+                &["clean", "failing", "aborted"],
+            ),
         }
-        registry.register(
-            "reconciles",
-            "Reconciliations by result; failing: a collector could not be deployed as desired; \
-             aborted: a request to the spoke failed",
-            reconciles.clone(),
-        );
-        Self { leader, reconciles }
     }
 
     /// Counts a reconciliation. `None` means that it was aborted.
     pub(crate) fn reconciled(&self, is_clean: Option<bool>) {
-        let result = match is_clean {
+        self.reconciles.inc(match is_clean {
             Some(true) => "clean",
             Some(false) => "failing",
             None => "aborted",
-        };
-        self.reconciles.get_or_create(&ResultLabel { result }).inc();
+        });
     }
 }
 
@@ -198,14 +196,10 @@ impl HubStatusMetrics {
     pub(crate) fn new(registry: &mut Registry) -> Self {
         let registry = registry.sub_registry_with_prefix(PREFIX);
         let registry = registry.sub_registry_with_prefix("hop");
-        let leader = Gauge::default();
-        registry.register("leader", LEADER_HELP, leader.clone());
-        let written = Counter::default();
-        registry.register(
-            "written",
-            "ManagedClusterAddOns whose status was written",
-            written.clone(),
-        );
-        Self { leader, written }
+        let help = "ManagedClusterAddOns whose status was written";
+        Self {
+            leader: register(registry, "leader", LEADER_HELP),
+            written: register(registry, "written", help),
+        }
     }
 }

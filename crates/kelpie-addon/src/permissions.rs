@@ -20,10 +20,7 @@ fn resource(kind: ObjectKind) -> (&'static str, &'static str) {
 }
 
 fn update_status(addon: &AddonRef, reason: &'static str) -> PolicyRule {
-    PolicyRule::new(&["update"], resource(ADDON), reason)
-        .subresource("status")
-        .in_namespace(Some(&addon.namespace))
-        .named(Some(&addon.name))
+    on_addon(&["update"], addon, reason).subresource("status")
 }
 
 fn on_addon(verbs: &'static [&'static str], addon: &AddonRef, reason: &'static str) -> PolicyRule {

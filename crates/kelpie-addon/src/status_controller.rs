@@ -5,8 +5,7 @@ use std::pin::pin;
 use std::time::Duration;
 
 use axum::Router;
-use axum::routing::get;
-use futures_util::{Stream, StreamExt};
+use futures_util::StreamExt;
 use kelpie_core::addon::{AddonComponent, AddonStatus, Condition, StandardCondition};
 use kelpie_health::{LoopHeartbeat, ReadyHandle};
 use kelpie_kube::client::ClusterClient;
@@ -16,13 +15,15 @@ use kelpie_kube::watch::WatchEvent;
 use prometheus_client::registry::Registry;
 use serde_json::{Value, json};
 use tokio::sync::watch;
-use tokio::time::{Instant, MissedTickBehavior, interval, sleep_until};
+use tokio::time::{Instant, MissedTickBehavior, interval, sleep, sleep_until};
 use tokio_util::sync::CancellationToken;
 use tracing::{debug, info, warn};
 
 use crate::addon::{ADDON, AddonRef, ObservabilityAddon};
 use crate::backoff::Backoff;
-use crate::context::{AddonEventRecorder, AddonOptions, ControllerContext, LeadershipWatch};
+use crate::context::{
+    AddonEventRecorder, AddonOptions, ControllerContext, HEARTBEAT_INTERVAL, LeadershipWatch,
+};
 use crate::finalizer::SpokeCleanup;
 use crate::hub_client::{HubClient, HubOptions};
 use crate::hub_replication::{HubReplication, ReplicationState, SpokeState};
@@ -34,8 +35,6 @@ const COMPONENT: &str = "kelpie-addon-status";
 /// The pauses between two attempts to write to a spoke that does not answer.
 const FIRST_PAUSE: Duration = Duration::from_secs(1);
 const LONGEST_PAUSE: Duration = Duration::from_secs(30);
-/// The loop wakes at least this often, to send its heartbeat.
-const HEARTBEAT_INTERVAL: Duration = Duration::from_secs(10);
 
 /// The status controller, ready to run.
 pub struct StatusController {
@@ -67,25 +66,18 @@ impl StatusController {
     /// Returns the route `GET /debug/state`: the spoke's status and the state of the replication.
     pub fn routes(&self) -> Router {
         let (spoke, replication) = (self.spoke.subscribe(), self.replication.subscribe());
-        let leadership = self.context.leadership();
-        let options = &self.context.options;
-        let (addon, dry_run) = (options.addon.clone(), options.dry_run);
+        let addon = self.context.options.addon.clone();
         let hub = self.hub.as_ref().map(|hub| hub.namespace.clone());
-        let show = move || {
-            let hub = hub.as_ref().map(|namespace| {
-                let state = replication_json(&replication.borrow());
-                json!({ "namespace": namespace, "state": state })
-            });
-            let state = json!({
+        self.context.routes(move || {
+            let hub = hub
+                .as_ref()
+                .map(|namespace| json!({ "namespace": namespace, "state": *replication.borrow() }));
+            json!({
                 "addon": { "namespace": addon.namespace, "name": addon.name },
-                "leads": leadership.may_act(),
-                "dryRun": dry_run,
                 "spoke": spoke_json(&spoke.borrow()),
                 "hub": hub,
-            });
-            std::future::ready(axum::Json(state))
-        };
-        Router::new().route("/debug/state", get(show))
+            })
+        })
     }
 
     /// Runs until `shutdown`. `heartbeat` gets a beat in every iteration. `ready` is set once the
@@ -96,14 +88,13 @@ impl StatusController {
         heartbeat: LoopHeartbeat,
         ready: ReadyHandle,
     ) {
-        let (leadership, events) = (self.context.leadership(), self.context.events.clone());
+        let (leadership, events) = (self.context.leadership.clone(), self.context.events.clone());
         let objects = self.context.cluster.objects();
         let options = &self.context.options;
         let mut reconciler = StatusReconciler {
             writer: StatusWriter::new(objects.clone(), options.addon.clone()),
             addon: options.addon.clone(),
             resync: options.resync,
-            dry_run: options.dry_run,
             leadership: leadership.clone(),
             events: events.clone(),
             metrics: self.metrics.clone(),
@@ -115,7 +106,7 @@ impl StatusController {
             backoff: Backoff::new(FIRST_PAUSE, LONGEST_PAUSE),
         };
         let replication = self.hub.map(|hub| HubReplication {
-            client: HubClient::new(&hub),
+            client: HubClient::new(hub.connect),
             addon: AddonRef {
                 namespace: hub.namespace,
                 name: options.addon.name.clone(),
@@ -129,7 +120,6 @@ impl StatusController {
                 spoke: objects.clone(),
                 addon: options.addon.clone(),
             },
-            dry_run: options.dry_run,
         });
         let replicate = async {
             match replication {
@@ -138,14 +128,9 @@ impl StatusController {
             }
         };
         let work = async {
-            tokio::select! {
-                () = shutdown.cancelled() => {}
-                () = reconciler.run(&objects, heartbeat, ready) => {}
-                () = replicate => {}
-            }
+            tokio::join!(reconciler.run(&objects, heartbeat, ready), replicate);
         };
-        let leader = self.metrics.leader.clone();
-        Box::pin(self.context.run(leader, work)).await;
+        self.context.run(shutdown, self.metrics.leader, work).await;
     }
 }
 
@@ -157,16 +142,6 @@ fn spoke_json(spoke: &SpokeState) -> Value {
         "standing": standard.map(StandardCondition::condition_type),
         "status": status,
     })
-}
-
-fn replication_json(state: &ReplicationState) -> Value {
-    match state {
-        ReplicationState::Unknown => json!("unknown"),
-        ReplicationState::Current => json!("current"),
-        ReplicationState::Missing => json!("missing"),
-        ReplicationState::Terminating => json!("going"),
-        ReplicationState::Failing(error) => json!({ "failing": error }),
-    }
 }
 
 /// The part of a status whose changes trigger a reconciliation. The controller never writes it
@@ -182,7 +157,6 @@ struct StatusReconciler {
     writer: StatusWriter,
     addon: AddonRef,
     resync: Duration,
-    dry_run: bool,
     leadership: LeadershipWatch,
     events: AddonEventRecorder,
     metrics: StatusMetrics,
@@ -204,8 +178,6 @@ impl StatusReconciler {
         let mut events = pin!(events);
         let mut resync = interval(self.resync);
         resync.set_missed_tick_behavior(MissedTickBehavior::Delay);
-        let mut beats = interval(HEARTBEAT_INTERVAL);
-        beats.set_missed_tick_behavior(MissedTickBehavior::Delay);
         // The initial list makes the first, immediate tick unnecessary.
         resync.tick().await;
         loop {
@@ -213,22 +185,23 @@ impl StatusReconciler {
             let retry = self.retry;
             let mut leadership = self.leadership.clone();
             tokio::select! {
-                event = next(&mut events) => {
+                biased;
+                () = leadership.changed() => {
+                    self.leadership = leadership;
+                    self.reconcile().await;
+                }
+                () = until(retry) => self.reconcile().await,
+                _ = resync.tick() => {
+                    self.reconcile().await;
+                    self.spoke.send_modify(|spoke| spoke.resyncs += 1);
+                }
+                Some(event) = events.next() => {
                     if matches!(event, WatchEvent::InitDone) {
                         ready.ready();
                     }
                     self.handle_event(event).await;
                 }
-                _ = resync.tick() => {
-                    self.reconcile().await;
-                    self.spoke.send_modify(|spoke| spoke.resyncs += 1);
-                }
-                () = until(retry) => self.reconcile().await,
-                () = leadership.changed() => {
-                    self.leadership = leadership;
-                    self.reconcile().await;
-                }
-                _ = beats.tick() => {}
+                () = sleep(HEARTBEAT_INTERVAL) => {}
             }
         }
     }
@@ -306,7 +279,7 @@ impl StatusReconciler {
     /// Writes the standard conditions if they do not match the components' conditions.
     async fn reconcile(&mut self) {
         self.retry = None;
-        if self.dry_run {
+        if self.leadership.is_dry_run {
             self.log_dry_run();
             return;
         }
@@ -325,7 +298,7 @@ impl StatusReconciler {
                 self.backoff.reset();
             }
             Ok(WriteOutcome::Unchanged) => self.backoff.reset(),
-            Err(WriteError::Absent { .. }) => {}
+            Err(WriteError::Absent(_)) => {}
             Err(error) => {
                 warn!("cannot write the status; retrying: {error}");
                 let pause = self.backoff.pause(fastrand::f64());
@@ -342,14 +315,6 @@ impl StatusReconciler {
         {
             info!("dry run: the addon would be {}", aggregate.standard);
         }
-    }
-}
-
-/// Returns the next event. The stream never ends.
-async fn next(events: &mut (impl Stream<Item = WatchEvent<Value>> + Unpin)) -> WatchEvent<Value> {
-    match events.next().await {
-        Some(event) => event,
-        None => std::future::pending().await,
     }
 }
 

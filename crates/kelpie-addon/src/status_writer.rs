@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use kelpie_core::Time;
-use kelpie_core::addon::{AddonStatus, TransitionError};
+use kelpie_core::addon::{AddonStatus, CollectorReport, TransitionError};
 use kelpie_kube::objects::{ObjectClient, ObjectError, ObjectErrorKind};
 use thiserror::Error;
 use tokio::time::{Instant, sleep};
@@ -42,23 +42,17 @@ pub enum WriteError {
     #[error("refused: {0}")]
     Refused(#[from] TransitionError),
     /// The addon does not exist.
-    #[error("there is no ObservabilityAddon {name} in namespace {namespace}; create it first")]
-    Absent {
-        /// The namespace in which it was looked up.
-        namespace: String,
-        /// The name of the addon.
-        name: String,
-    },
+    #[error(
+        "there is no ObservabilityAddon {} in namespace {}; create it first",
+        .0.name, .0.namespace
+    )]
+    Absent(AddonRef),
     /// The addon was deleted and created anew. The write was meant for the old object.
     #[error(
-        "refused: ObservabilityAddon {name} in namespace {namespace} was replaced by a new object"
+        "refused: ObservabilityAddon {} in namespace {} was replaced by a new object",
+        .0.name, .0.namespace
     )]
-    Replaced {
-        /// The namespace of the addon.
-        namespace: String,
-        /// The name of the addon.
-        name: String,
-    },
+    Replaced(AddonRef),
     /// A request failed. The caller should try again later.
     #[error(transparent)]
     Call(#[from] ObjectError),
@@ -73,12 +67,20 @@ impl StatusWriter {
     /// Reads the addon. Returns [`WriteError::Absent`] if it does not exist.
     pub async fn read(&self) -> Result<ObservabilityAddon, WriteError> {
         let found = self.objects.get(&self.addon.path()).await?;
-        found
-            .map(ObservabilityAddon::read)
-            .ok_or_else(|| WriteError::Absent {
-                namespace: self.addon.namespace.clone(),
-                name: self.addon.name.clone(),
-            })
+        let found = found.ok_or_else(|| WriteError::Absent(self.addon.clone()))?;
+        Ok(ObservabilityAddon::read(found))
+    }
+
+    /// Writes a collector's report. `uid` is the UID of the addon that the collector was deployed
+    /// for; with `None`, any addon of this name is written. A report that could not be delivered is
+    /// not kept: a collector reports again after its next tick.
+    pub async fn report(
+        &self,
+        uid: Option<&str>,
+        report: &CollectorReport,
+    ) -> Result<WriteOutcome, WriteError> {
+        let change = |status: &mut AddonStatus, now| status.apply_report(report, now);
+        self.write(uid, change).await
     }
 
     /// Applies `change` to the status and writes the result. After a conflict, `change` is called
@@ -93,10 +95,7 @@ impl StatusWriter {
         loop {
             let addon = self.read().await?;
             if uid.is_some_and(|uid| uid != addon.uid) {
-                return Err(WriteError::Replaced {
-                    namespace: self.addon.namespace.clone(),
-                    name: self.addon.name.clone(),
-                });
+                return Err(WriteError::Replaced(self.addon.clone()));
             }
             let mut status = addon.status.clone();
             change(&mut status, self.objects.now())?;

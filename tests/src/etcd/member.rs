@@ -1,7 +1,7 @@
 //! One real etcd member.
 
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
@@ -19,9 +19,6 @@ const TIMEOUT: Duration = Duration::from_secs(30);
 /// The line that every etcd logs once it has its ports. A response before that comes from another
 /// server.
 const SERVING: &str = "ready to serve client requests";
-
-/// The folder with a copy of the data, next to the data.
-const BACKUP: &str = "backup";
 
 /// A member with its ports, flags and data, running or not. Dropping it ends the process.
 pub struct EtcdMember {
@@ -158,20 +155,6 @@ impl EtcdMember {
         Ok(())
     }
 
-    /// Copies the data. The member is restarted for that.
-    pub async fn back_up(&mut self) -> Result<()> {
-        self.kill();
-        copy(&self.data(), &self.folder.path().join(BACKUP))?;
-        self.restart().await
-    }
-
-    /// Restores the data of the last [`back_up`](Self::back_up). Later changes are lost.
-    pub async fn restore(&mut self) -> Result<()> {
-        self.wipe()?;
-        copy(&self.folder.path().join(BACKUP), &self.data())?;
-        self.restart().await
-    }
-
     fn data(&self) -> PathBuf {
         self.folder.path().join("data")
     }
@@ -238,21 +221,6 @@ impl EtcdMember {
         })
         .await
     }
-}
-
-/// Copies a folder recursively.
-fn copy(from: &Path, to: &Path) -> Result<()> {
-    fs::create_dir_all(to)?;
-    for entry in fs::read_dir(from)? {
-        let entry = entry?;
-        let to = to.join(entry.file_name());
-        if entry.file_type()?.is_dir() {
-            copy(&entry.path(), &to)?;
-        } else {
-            fs::copy(entry.path(), to)?;
-        }
-    }
-    Ok(())
 }
 
 /// Returns the value of a series in a Prometheus text exposition.

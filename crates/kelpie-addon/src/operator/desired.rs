@@ -1,10 +1,11 @@
 //! The desired state of a collector, as a pure function of the inputs.
 
-use kelpie_core::addon::{AddonComponent, ConditionReason};
+use kelpie_core::addon::{AddonComponent, ConditionReason, OperatorUpdate};
 
 use super::inputs::ReconcileInputs;
 use super::manifest::{CollectorManifests, ManifestBuilder};
-use super::options::{OperatorOptions, PrometheusRef};
+use super::options::OperatorOptions;
+use super::reconcile::StatusUpdate;
 use crate::addon::{AddonRef, ObservabilityAddon};
 
 /// The desired state of a collector.
@@ -31,30 +32,23 @@ impl DesiredState {
         inputs: &ReconcileInputs,
     ) -> Self {
         let [platform, uwl] = &inputs.sources;
-        let missing = |kind: &str, source: &PrometheusRef| {
-            format!(
-                "there is no {kind} {} in namespace {}",
-                source.name, source.namespace
-            )
+        let [platform_list, uwl_list] = &inputs.allowlists;
+        let (source, allowlist) = match component {
+            AddonComponent::Platform => (platform, platform_list),
+            AddonComponent::Uwl => (uwl, uwl_list),
         };
-        match (component, platform, uwl) {
-            (AddonComponent::Platform, Err(problem), _)
-            | (AddonComponent::Uwl, _, Err(problem)) => {
-                return Self::Undetermined(problem.clone());
+        match (component, source) {
+            (_, Err(problem)) => return Self::Undetermined(problem.clone()),
+            (AddonComponent::Platform, Ok(false)) => {
+                let (name, namespace) = (&options.platform.name, &options.platform.namespace);
+                let message = format!("there is no Service {name} in namespace {namespace}");
+                return Self::Unsupported(message);
             }
-            (AddonComponent::Platform, Ok(false), _) => {
-                return Self::Unsupported(missing("Service", &options.platform));
-            }
-            (AddonComponent::Uwl, Ok(false), _) | (AddonComponent::Uwl, _, Ok(false)) => {
+            (AddonComponent::Uwl, Ok(exists)) if !exists || *platform == Ok(false) => {
                 return Self::Absent;
             }
             _ => {}
         }
-        let [platform_list, uwl_list] = &inputs.allowlists;
-        let allowlist = match component {
-            AddonComponent::Platform => platform_list,
-            AddonComponent::Uwl => uwl_list,
-        };
         let allowlist = match allowlist {
             Ok(allowlist) => allowlist,
             Err(problem) => return Self::Undetermined(problem.clone()),
@@ -132,10 +126,22 @@ impl DesiredState {
         }
     }
 
-    pub(super) fn rollout(&self) -> Option<&str> {
-        match self {
-            Self::Running(manifests) => Some(&manifests.rollout),
-            _ => None,
-        }
+    /// Returns the update of the status with this reason and message.
+    pub(super) fn update(
+        &self,
+        component: AddonComponent,
+        (reason, message): (ConditionReason, String),
+        replaced: bool,
+    ) -> StatusUpdate {
+        StatusUpdate::Update(OperatorUpdate {
+            component,
+            reason,
+            message,
+            rollout: match self {
+                Self::Running(manifests) => Some(manifests.rollout.clone()),
+                _ => None,
+            },
+            replaced,
+        })
     }
 }

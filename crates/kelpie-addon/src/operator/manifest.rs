@@ -39,16 +39,10 @@ pub(super) struct ManifestBuilder<'a> {
     pub(super) inputs: &'a ReconcileInputs,
 }
 
-/// An object to apply.
-pub(super) struct ObjectManifest {
-    pub(super) kind: ObjectKind,
-    pub(super) object: Value,
-}
-
 /// The objects of a collector.
 pub(super) struct CollectorManifests {
-    /// The Deployment is the last one.
-    pub(super) manifests: Vec<ObjectManifest>,
+    /// The objects to apply. The Deployment is the last one.
+    pub(super) objects: Vec<(ObjectKind, Value)>,
     /// The hash of the pod template.
     pub(super) rollout: String,
 }
@@ -69,19 +63,19 @@ impl ManifestBuilder<'_> {
                 { "name": "metrics", "port": PORT, "targetPort": "metrics", "protocol": "TCP" },
             ],
         });
-        let mut manifests = vec![self.manifest(SERVICE, &service)];
+        let mut objects = vec![self.object(SERVICE, &service)];
         if self.inputs.monitoring_kinds.contains(&SERVICE_MONITOR) {
             let monitor = json!({
                 "selector": { "matchLabels": labels },
                 "endpoints": [{ "port": "metrics", "path": "/metrics" }],
             });
-            manifests.push(self.manifest(SERVICE_MONITOR, &monitor));
+            objects.push(self.object(SERVICE_MONITOR, &monitor));
         }
         if self.inputs.monitoring_kinds.contains(&PROMETHEUS_RULE) {
-            manifests.push(self.manifest(PROMETHEUS_RULE, &self.alerts()));
+            objects.push(self.object(PROMETHEUS_RULE, &self.alerts()));
         }
-        manifests.push(self.manifest(DEPLOYMENT, &deployment));
-        CollectorManifests { manifests, rollout }
+        objects.push(self.object(DEPLOYMENT, &deployment));
+        CollectorManifests { objects, rollout }
     }
 
     fn name(&self) -> &'static str {
@@ -95,7 +89,7 @@ impl ManifestBuilder<'_> {
         })
     }
 
-    fn manifest(&self, kind: ObjectKind, spec: &Value) -> ObjectManifest {
+    fn object(&self, kind: ObjectKind, spec: &Value) -> (ObjectKind, Value) {
         let object = json!({
             "apiVersion": kind.api_version(),
             "kind": kind.kind,
@@ -114,7 +108,7 @@ impl ManifestBuilder<'_> {
             },
             "spec": spec,
         });
-        ObjectManifest { kind, object }
+        (kind, object)
     }
 
     /// Returns the pod template and its hash. The hash is taken without the environment variable
@@ -145,35 +139,24 @@ impl ManifestBuilder<'_> {
         if let Some(resources) = &self.addon.spec.resources {
             container["resources"] = resources.clone();
         }
-        let secrets = self.secret_volumes();
-        let mounts: Vec<Value> = secrets
-            .iter()
-            .map(|(name, _)| {
-                let path = format!("/tls/{name}");
-                json!({ "name": name, "mountPath": path, "readOnly": true })
-            })
-            .collect();
-        let volumes: Vec<Value> = secrets
-            .iter()
-            .map(|(name, secret)| json!({ "name": name, "secret": { "secretName": secret } }))
-            .collect();
-        let mut pod = json!({
-            "serviceAccountName": self.options.service_account,
-            "containers": [],
-        });
-        if !mounts.is_empty() {
-            container["volumeMounts"] = mounts.into();
-            pod["volumes"] = volumes.into();
+        // The names of the volumes, each with its Secret.
+        let mut secrets = vec![("client", CLIENT_CERTIFICATE), ("hub", HUB_CA)];
+        secrets.retain(|(_, secret)| self.has_secret(secret));
+        let mount = |(name, _): &(&str, &str)| {
+            let path = format!("/tls/{name}");
+            json!({ "name": name, "mountPath": path, "readOnly": true })
+        };
+        let volume = |(name, secret): &(&str, &str)| {
+            let secret = json!({ "secretName": secret });
+            json!({ "name": name, "secret": secret })
+        };
+        let mut pod = json!({ "serviceAccountName": self.options.service_account });
+        if !secrets.is_empty() {
+            container["volumeMounts"] = secrets.iter().map(mount).collect();
+            pod["volumes"] = secrets.iter().map(volume).collect();
         }
         pod["containers"] = vec![container].into();
         json!({ "metadata": { "labels": self.labels() }, "spec": pod })
-    }
-
-    /// Returns the names of the volumes, each with its Secret.
-    fn secret_volumes(&self) -> Vec<(&'static str, &'static str)> {
-        let mut volumes = vec![("client", CLIENT_CERTIFICATE), ("hub", HUB_CA)];
-        volumes.retain(|(_, secret)| self.has_secret(secret));
-        volumes
     }
 
     fn has_secret(&self, secret: &str) -> bool {
@@ -284,9 +267,8 @@ mod tests {
             allowlist: &Allowlist::default(),
             inputs: &inputs,
         };
-        let mut manifests = builder.build().manifests.into_iter();
-        let found = manifests.find(|manifest| manifest.kind == kind);
-        found.unwrap().object
+        let mut objects = builder.build().objects.into_iter();
+        objects.find(|(found, _)| *found == kind).unwrap().1
     }
 
     #[test]

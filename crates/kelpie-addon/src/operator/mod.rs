@@ -18,7 +18,6 @@ use std::pin::Pin;
 use std::time::Duration;
 
 use axum::Router;
-use axum::routing::get;
 use futures_util::{Stream, StreamExt, stream};
 use kelpie_core::addon::AddonComponent;
 use kelpie_health::{LoopHeartbeat, ReadyHandle};
@@ -41,7 +40,7 @@ use self::readiness::ReadinessTracker;
 use self::reconcile::{OperatorReconciler, ReconcileOutcome};
 use crate::addon::ADDON;
 use crate::backoff::Backoff;
-use crate::context::{AddonOptions, ControllerContext, LeadershipWatch};
+use crate::context::{AddonOptions, ControllerContext, HEARTBEAT_INTERVAL};
 use crate::metrics::OperatorMetrics;
 use crate::owned::{DEPLOYMENT, SERVICE};
 use crate::status_writer::StatusWriter;
@@ -53,8 +52,6 @@ const DEBOUNCE: Duration = Duration::from_millis(100);
 /// The pauses between failing reconciliations.
 const FIRST_PAUSE: Duration = Duration::from_secs(1);
 const LONGEST_PAUSE: Duration = Duration::from_mins(1);
-/// The loop wakes at least this often, to send its heartbeat.
-const HEARTBEAT_INTERVAL: Duration = Duration::from_secs(10);
 
 /// The failures of the last reconciliation, or the error that aborted it. `None` before the first.
 type LastResult = Option<Result<Vec<String>, String>>;
@@ -85,24 +82,18 @@ impl AddonOperator {
 
     /// Returns the route `GET /debug/state`: the result of the last reconciliation.
     pub fn routes(&self) -> Router {
-        let (last, leadership) = (self.last.subscribe(), self.context.leadership());
-        let options = &self.context.options;
-        let (addon, dry_run) = (options.addon.clone(), options.dry_run);
-        let show = move || {
+        let (last, addon) = (self.last.subscribe(), self.context.options.addon.clone());
+        self.context.routes(move || {
             let last = match &*last.borrow() {
                 None => Value::Null,
                 Some(Ok(failures)) => json!({ "failures": failures }),
                 Some(Err(error)) => json!({ "error": error }),
             };
-            let state = json!({
+            json!({
                 "addon": { "namespace": addon.namespace, "name": addon.name },
-                "leads": leadership.may_act(),
-                "dryRun": dry_run,
                 "lastPass": last,
-            });
-            std::future::ready(axum::Json(state))
-        };
-        Router::new().route("/debug/state", get(show))
+            })
+        })
     }
 
     /// Runs until `shutdown`. `heartbeat` gets a beat in every iteration. `ready` is set after the
@@ -120,8 +111,7 @@ impl AddonOperator {
             addon: options.addon.clone(),
             options: self.options,
             events: self.context.events.clone(),
-            leadership: self.context.leadership(),
-            dry_run: options.dry_run,
+            leadership: self.context.leadership.clone(),
             readiness: ReadinessTracker::default(),
             objects,
         };
@@ -131,15 +121,8 @@ impl AddonOperator {
             metrics: self.metrics.clone(),
             last: self.last,
         };
-        let leadership = self.context.leadership();
-        let work = async {
-            tokio::select! {
-                () = shutdown.cancelled() => {}
-                () = reconcile_loop.run(leadership, heartbeat, ready) => {}
-            }
-        };
-        let leader = self.metrics.leader.clone();
-        Box::pin(self.context.run(leader, work)).await;
+        let work = reconcile_loop.run(heartbeat, ready);
+        self.context.run(shutdown, self.metrics.leader, work).await;
     }
 }
 
@@ -152,12 +135,8 @@ struct ReconcileLoop {
 }
 
 impl ReconcileLoop {
-    async fn run(
-        &mut self,
-        mut leadership: LeadershipWatch,
-        heartbeat: LoopHeartbeat,
-        ready: ReadyHandle,
-    ) {
+    async fn run(&mut self, heartbeat: LoopHeartbeat, ready: ReadyHandle) {
+        let mut leadership = self.reconciler.leadership.clone();
         let mut triggers = self.triggers();
         let mut backoff = Backoff::new(FIRST_PAUSE, LONGEST_PAUSE);
         let mut next = Instant::now();
@@ -165,11 +144,12 @@ impl ReconcileLoop {
             heartbeat.beat();
             let next_beat = Instant::now() + HEARTBEAT_INTERVAL;
             tokio::select! {
+                biased;
+                () = leadership.changed() => next = Instant::now(),
                 _ = triggers.next() => {
                     sleep(DEBOUNCE).await;
                     next = Instant::now();
                 }
-                () = leadership.changed() => next = Instant::now(),
                 () = sleep_until(next.min(next_beat)) => {}
             }
             if Instant::now() < next {
@@ -177,7 +157,7 @@ impl ReconcileLoop {
             }
             let now = Instant::now();
             next = now + self.resync;
-            if !(leadership.may_act() || self.reconciler.dry_run) {
+            if !leadership.may_decide() {
                 ready.ready();
                 continue;
             }

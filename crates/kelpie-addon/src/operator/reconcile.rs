@@ -34,7 +34,6 @@ pub(super) struct OperatorReconciler {
     pub(super) options: OperatorOptions,
     pub(super) events: AddonEventRecorder,
     pub(super) leadership: LeadershipWatch,
-    pub(super) dry_run: bool,
     pub(super) readiness: ReadinessTracker,
 }
 
@@ -64,27 +63,9 @@ pub(super) enum ReconcileError {
     LeadershipLost,
 }
 
-/// The outcome of applying the desired state of one collector.
-enum ApplyOutcome {
-    /// The objects were applied.
-    Applied {
-        /// The pods are being replaced.
-        replaced: bool,
-        readiness: RolloutReadiness,
-    },
-    /// The objects were deleted.
-    Removed {
-        /// The pods are gone as well.
-        is_clean: bool,
-    },
-    /// There is nothing to wait for.
-    Done,
-    /// The objects could not be applied or deleted.
-    Failed(String),
-}
-
 /// A change of the status.
-enum StatusUpdate {
+pub(super) enum StatusUpdate {
+    /// Sets a component's condition.
     Update(OperatorUpdate),
     /// Removes a component's condition.
     Remove(AddonComponent),
@@ -111,7 +92,7 @@ impl OperatorReconciler {
             let state = DesiredState::of(component, &addon, &self.addon, &self.options, &inputs);
             (component, state)
         });
-        if self.dry_run {
+        if self.leadership.is_dry_run {
             log_dry_run(&desired);
             return Ok(ReconcileOutcome::default());
         }
@@ -121,14 +102,9 @@ impl OperatorReconciler {
         let mut updates = Vec::new();
         for ((component, desired), found) in desired.iter().zip(&inputs.deployments) {
             self.check_leadership()?;
-            let applied = self
-                .apply_desired(*component, desired, found.as_ref(), &addon)
-                .await;
-            let current = addon.status.component(*component);
-            let update = self
-                .status_update_after(*component, desired, applied, current, &mut outcome)
-                .await;
-            updates.extend(update);
+            let found = found.as_ref();
+            let update = self.apply_desired(*component, desired, found, &addon, &mut outcome);
+            updates.extend(update.await);
         }
         self.check_leadership()?;
         self.write_status(&addon, &updates).await?;
@@ -158,10 +134,11 @@ impl OperatorReconciler {
         addon: &ObservabilityAddon,
         error: &ObjectError,
     ) -> Result<(), ReconcileError> {
-        if !matches!(
+        let needs_attention = matches!(
             error.cause,
             ObjectErrorKind::Forbidden(_) | ObjectErrorKind::Invalid(_)
-        ) {
+        );
+        if !needs_attention || !self.leadership.may_act() {
             return Ok(());
         }
         let is_reported = |component: &AddonComponent| {
@@ -170,8 +147,13 @@ impl OperatorReconciler {
         let components = AddonComponent::ALL.into_iter().filter(is_reported);
         let updates: Vec<StatusUpdate> = components
             .map(|component| {
-                let (reason, message) = (ConditionReason::UpdateFailure, error.to_string());
-                StatusUpdate::Update(operator_update(component, reason, message, None, false))
+                StatusUpdate::Update(OperatorUpdate {
+                    component,
+                    reason: ConditionReason::UpdateFailure,
+                    message: error.to_string(),
+                    rollout: None,
+                    replaced: false,
+                })
             })
             .collect();
         self.write_status(addon, &updates).await
@@ -188,10 +170,7 @@ impl OperatorReconciler {
         for ((component, desired), found) in desired.iter().zip(&inputs.deployments) {
             let current = addon.status.component(*component).map(Condition::reason);
             let condition = desired.condition_before(*component, current, found.is_some());
-            updates.extend(condition.map(|(reason, message)| {
-                let rollout = desired.rollout();
-                StatusUpdate::Update(operator_update(*component, reason, message, rollout, false))
-            }));
+            updates.extend(condition.map(|condition| desired.update(*component, condition, false)));
         }
         self.write_status(addon, &updates).await
     }
@@ -221,8 +200,7 @@ impl OperatorReconciler {
         match written {
             Ok(WriteOutcome::Changed) => self.announce(updates),
             // An addon that was deleted or replaced is handled by the next reconciliation.
-            Ok(WriteOutcome::Unchanged)
-            | Err(WriteError::Absent { .. } | WriteError::Replaced { .. }) => {}
+            Ok(WriteOutcome::Unchanged) | Err(WriteError::Absent(_) | WriteError::Replaced(_)) => {}
             Err(error) => return Err(error.into()),
         }
         Ok(())
@@ -234,73 +212,110 @@ impl OperatorReconciler {
             let StatusUpdate::Update(update) = update else {
                 continue;
             };
-            let OperatorUpdate {
-                component,
-                reason,
-                message,
-                ..
-            } = update;
-            info!("{component}: {reason}: {message}");
+            let (component, reason) = (update.component, update.reason);
+            let message = format!("{component}: {}", update.message);
+            info!("{component}: {reason}: {}", update.message);
             let kind = match reason {
                 ConditionReason::UpdateFailure => EventType::Warning,
                 _ => EventType::Normal,
             };
-            let message = format!("{component}: {message}");
-            self.events
-                .publish(kind, reason.as_str(), "Deploy", message);
+            let reason = reason.as_str();
+            self.events.publish(kind, reason, "Deploy", message);
         }
     }
 
+    /// Applies the desired state of one collector. Returns the status update for the result, and
+    /// records failures and the time of the next reconciliation in `outcome`.
     async fn apply_desired(
         &mut self,
         component: AddonComponent,
         desired: &DesiredState,
         found: Option<&Value>,
         addon: &ObservabilityAddon,
-    ) -> ApplyOutcome {
-        let result = match desired {
-            DesiredState::Running(manifests) => {
-                let ready_within = self.options.ready_within.max(2 * addon.spec.interval());
-                let current = addon.status.component(component).map(Condition::reason);
-                self.apply(manifests).await.map(|deployment| {
-                    let ready = is_ready(&deployment);
-                    let now = Instant::now();
-                    ApplyOutcome::Applied {
-                        replaced: is_replaced(found, &deployment, current),
-                        readiness: self.readiness.check(component, ready, ready_within, now),
+        outcome: &mut ReconcileOutcome,
+    ) -> Option<StatusUpdate> {
+        if !matches!(
+            desired,
+            DesiredState::Running(_) | DesiredState::Undetermined(_)
+        ) {
+            self.readiness.reset(component);
+        }
+        let current = addon.status.component(component);
+        let after = Some(desired.update(component, desired.condition_after(component), false));
+        let applied = match desired {
+            DesiredState::Running(manifests) => match self.apply(manifests).await {
+                Ok(deployment) => {
+                    let replaced = is_replaced(found, &deployment, current);
+                    let ready_within = self.options.ready_within.max(2 * addon.spec.interval());
+                    let (ready, now) = (is_ready(&deployment), Instant::now());
+                    let readiness = self.readiness.check(component, ready, ready_within, now);
+                    if let RolloutReadiness::PendingUntil(due) = readiness {
+                        outcome.requeue_no_later_than(due);
                     }
-                })
+                    let condition = self.rollout_condition(component, desired, readiness, current);
+                    let condition = condition.await;
+                    Ok(condition.map(|condition| desired.update(component, condition, replaced)))
+                }
+                Err(error) => Err(error),
+            },
+            DesiredState::Disabled(manifests) => self.apply(manifests).await.map(|_| after),
+            DesiredState::Unsupported(_) => self.remove(component).await.map(|_| after),
+            DesiredState::Absent => self.remove(component).await.map(|is_clean| {
+                if is_clean {
+                    return current.is_some().then_some(StatusUpdate::Remove(component));
+                }
+                outcome.requeue_no_later_than(Instant::now() + POD_POLL_INTERVAL);
+                after
+            }),
+            DesiredState::Undetermined(problem) => {
+                outcome.failures.push(format!("{component}: {problem}"));
+                Ok(after)
             }
-            DesiredState::Disabled(manifests) => {
-                self.readiness.reset(component);
-                self.apply(manifests).await.map(|_| ApplyOutcome::Done)
-            }
-            DesiredState::Unsupported(_) | DesiredState::Absent => {
-                self.readiness.reset(component);
-                let removed = self.remove(component).await;
-                let removed = removed.map_err(|error| error.to_string());
-                removed.map(|is_clean| ApplyOutcome::Removed { is_clean })
-            }
-            DesiredState::Undetermined(_) => Ok(ApplyOutcome::Done),
         };
-        result.unwrap_or_else(ApplyOutcome::Failed)
+        applied.unwrap_or_else(|error| {
+            warn!("{component}: {error}");
+            outcome.failures.push(format!("{component}: {error}"));
+            let condition = (ConditionReason::UpdateFailure, error);
+            Some(desired.update(component, condition, false))
+        })
+    }
+
+    /// Returns the reason and message of a collector that was applied, or `None` if they stay as
+    /// they are.
+    async fn rollout_condition(
+        &self,
+        component: AddonComponent,
+        desired: &DesiredState,
+        readiness: RolloutReadiness,
+        current: Option<&Condition>,
+    ) -> Option<(ConditionReason, String)> {
+        let was_overdue = current.is_some_and(|condition| {
+            condition.reason() == ConditionReason::UpdateFailure
+                && condition.message.starts_with(NOT_READY)
+        });
+        match readiness {
+            RolloutReadiness::Overdue => {
+                let message = self.not_ready_message(component).await;
+                Some((ConditionReason::UpdateFailure, message))
+            }
+            // The time starts anew when the operator restarts. A condition that was written before
+            // is still true.
+            RolloutReadiness::PendingUntil(_) if was_overdue => None,
+            RolloutReadiness::PendingUntil(_) | RolloutReadiness::Ready => {
+                Some(desired.condition_after(component))
+            }
+        }
     }
 
     /// Applies all objects, even if some fail. Returns the Deployment as applied.
     async fn apply(&self, collector: &CollectorManifests) -> Result<Value, String> {
         let mut deployment = Value::Null;
         let mut failures = Vec::new();
-        for manifest in &collector.manifests {
-            let name = manifest.object["metadata"]["name"]
-                .as_str()
-                .unwrap_or_default();
-            let path = manifest.kind.named(&self.addon.namespace, name);
-            let applied = self
-                .objects
-                .apply(&path, &manifest.object, FIELD_MANAGER)
-                .await;
-            match applied {
-                Ok(object) if manifest.kind == DEPLOYMENT => deployment = object,
+        for (kind, object) in &collector.objects {
+            let name = object["metadata"]["name"].as_str().unwrap_or_default();
+            let path = kind.named(&self.addon.namespace, name);
+            match self.objects.apply(&path, object, FIELD_MANAGER).await {
+                Ok(object) if *kind == DEPLOYMENT => deployment = object,
                 Ok(_) => {}
                 Err(error) => failures.push(error.to_string()),
             }
@@ -312,15 +327,16 @@ impl OperatorReconciler {
     }
 
     /// Deletes a collector's objects. Returns true once its pods are gone as well.
-    async fn remove(&self, component: AddonComponent) -> Result<bool, ObjectError> {
-        let namespace = &self.addon.namespace;
-        for kind in OWNED_KINDS {
-            let selector = collector_selector(component);
-            for object in self.objects.list(kind, namespace, Some(&selector)).await? {
-                self.delete(kind, &object).await?;
+    async fn remove(&self, component: AddonComponent) -> Result<bool, String> {
+        let remove = async {
+            for kind in OWNED_KINDS {
+                for object in self.list(kind, component).await? {
+                    self.delete(kind, &object).await?;
+                }
             }
-        }
-        Ok(self.pods(component).await?.is_empty())
+            Ok(self.list(POD, component).await?.is_empty())
+        };
+        remove.await.map_err(|error: ObjectError| error.to_string())
     }
 
     /// Deletes this very object. A new object of the same name is left alone.
@@ -328,91 +344,25 @@ impl OperatorReconciler {
         let metadata = &object["metadata"];
         let name = metadata["name"].as_str().unwrap_or_default();
         let path = kind.named(&self.addon.namespace, name);
-        let deleted = self.objects.delete(&path, metadata["uid"].as_str()).await;
-        match deleted {
+        match self.objects.delete(&path, metadata["uid"].as_str()).await {
             Err(error) if error.cause != ObjectErrorKind::Conflict => Err(error),
             _ => Ok(()),
         }
     }
 
-    async fn pods(&self, component: AddonComponent) -> Result<Vec<Value>, ObjectError> {
-        let namespace = &self.addon.namespace;
-        self.objects
-            .list(POD, namespace, Some(&collector_selector(component)))
-            .await
-    }
-
-    /// Returns the status update for the outcome of a collector, and records failures and the time
-    /// of the next reconciliation in `outcome`.
-    async fn status_update_after(
+    /// Lists the objects of a collector.
+    async fn list(
         &self,
+        kind: ObjectKind,
         component: AddonComponent,
-        desired: &DesiredState,
-        applied: ApplyOutcome,
-        current: Option<&Condition>,
-        outcome: &mut ReconcileOutcome,
-    ) -> Option<StatusUpdate> {
-        let (reason, message) = desired.condition_after(component);
-        let update = |reason, message, replaced| {
-            Some(StatusUpdate::Update(operator_update(
-                component,
-                reason,
-                message,
-                desired.rollout(),
-                replaced,
-            )))
-        };
-        match applied {
-            ApplyOutcome::Failed(error) => {
-                warn!("{component}: {error}");
-                outcome.failures.push(format!("{component}: {error}"));
-                update(ConditionReason::UpdateFailure, error, false)
-            }
-            ApplyOutcome::Removed { is_clean: true } if matches!(desired, DesiredState::Absent) => {
-                current.is_some().then_some(StatusUpdate::Remove(component))
-            }
-            ApplyOutcome::Applied {
-                replaced,
-                readiness,
-            } => {
-                let was_overdue = current.is_some_and(|condition| {
-                    condition.reason() == ConditionReason::UpdateFailure
-                        && condition.message.starts_with(NOT_READY)
-                });
-                match readiness {
-                    RolloutReadiness::Overdue => {
-                        let message = self.not_ready_message(component).await;
-                        update(ConditionReason::UpdateFailure, message, false)
-                    }
-                    RolloutReadiness::PendingUntil(due) => {
-                        outcome.requeue_no_later_than(due);
-                        // The time starts anew when the operator restarts. A condition that was
-                        // written before is still true.
-                        if was_overdue {
-                            return None;
-                        }
-                        update(reason, message, replaced)
-                    }
-                    RolloutReadiness::Ready => update(reason, message, replaced),
-                }
-            }
-            ApplyOutcome::Removed { is_clean } => {
-                if !is_clean && matches!(desired, DesiredState::Absent) {
-                    outcome.requeue_no_later_than(Instant::now() + POD_POLL_INTERVAL);
-                }
-                update(reason, message, false)
-            }
-            ApplyOutcome::Done => {
-                if let DesiredState::Undetermined(problem) = desired {
-                    outcome.failures.push(format!("{component}: {problem}"));
-                }
-                update(reason, message, false)
-            }
-        }
+    ) -> Result<Vec<Value>, ObjectError> {
+        let selector = collector_selector(component);
+        let namespace = &self.addon.namespace;
+        self.objects.list(kind, namespace, Some(&selector)).await
     }
 
     async fn not_ready_message(&self, component: AddonComponent) -> String {
-        let cause = match self.pods(component).await {
+        let cause = match self.list(POD, component).await {
             Ok(pods) => waiting_reason(&pods),
             Err(error) => error.to_string(),
         };
@@ -424,7 +374,7 @@ impl OperatorReconciler {
 
     /// Deletes objects whose addon no longer exists. `uid` is the UID of the current addon.
     async fn delete_orphans(&self, uid: Option<&str>) -> Result<(), ObjectError> {
-        if self.dry_run {
+        if self.leadership.is_dry_run {
             return Ok(());
         }
         let namespace = &self.addon.namespace;
@@ -451,7 +401,7 @@ impl OperatorReconciler {
 }
 
 /// Returns true if pods that may have reported are being replaced.
-fn is_replaced(found: Option<&Value>, now: &Value, current: Option<ConditionReason>) -> bool {
+fn is_replaced(found: Option<&Value>, now: &Value, current: Option<&Condition>) -> bool {
     let generation = |deployment: &Value| deployment["metadata"]["generation"].clone();
     match found {
         // If another client edited the Deployment after it was read, and this call undid the edit,
@@ -459,25 +409,9 @@ fn is_replaced(found: Option<&Value>, now: &Value, current: Option<ConditionReas
         Some(found) => generation(found) != generation(now),
         // The very first pods were announced before they were created.
         None => matches!(
-            current,
+            current.map(Condition::reason),
             Some(ConditionReason::ForwardSuccessful | ConditionReason::ForwardFailure)
         ),
-    }
-}
-
-fn operator_update(
-    component: AddonComponent,
-    reason: ConditionReason,
-    message: String,
-    rollout: Option<&str>,
-    replaced: bool,
-) -> OperatorUpdate {
-    OperatorUpdate {
-        component,
-        reason,
-        message,
-        rollout: rollout.map(str::to_owned),
-        replaced,
     }
 }
 

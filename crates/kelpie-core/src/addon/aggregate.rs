@@ -16,7 +16,10 @@ pub struct Aggregate {
 
 /// Aggregates the conditions of both components. Returns `None` if neither has a condition. Any
 /// combination of conditions has a result, and their order in the status does not matter.
-pub fn aggregate(platform: Option<&Condition>, uwl: Option<&Condition>) -> Option<Aggregate> {
+pub(super) fn aggregate(
+    platform: Option<&Condition>,
+    uwl: Option<&Condition>,
+) -> Option<Aggregate> {
     let winner = worst(platform.map(Condition::reason), uwl.map(Condition::reason))?;
     let states = [
         (AddonComponent::Platform, platform),

@@ -30,12 +30,6 @@ impl AddonComponent {
             Self::Uwl => "uwl",
         }
     }
-
-    /// Returns the component whose condition has this type.
-    pub fn from_condition_type(condition_type: &str) -> Option<Self> {
-        let mut all = Self::ALL.into_iter();
-        all.find(|component| component.condition_type() == condition_type)
-    }
 }
 
 impl fmt::Display for AddonComponent {

@@ -29,11 +29,17 @@ pub struct Condition {
 }
 
 impl Condition {
-    pub(super) fn new(condition_type: &str) -> Self {
-        Self {
-            type_: condition_type.to_owned(),
-            ..Self::default()
-        }
+    /// Returns the first condition of a type, which is added if it is missing.
+    pub(super) fn entry<'a>(conditions: &'a mut Vec<Self>, condition_type: &str) -> &'a mut Self {
+        let found = conditions.iter().position(|it| it.type_ == condition_type);
+        let index = found.unwrap_or_else(|| {
+            conditions.push(Self {
+                type_: condition_type.to_owned(),
+                ..Self::default()
+            });
+            conditions.len() - 1
+        });
+        &mut conditions[index]
     }
 
     /// Parses the reason. Reasons that are not a component's are `Unknown`.
@@ -55,20 +61,9 @@ impl Condition {
     }
 
     /// Compares everything but `observedGeneration` and the spelling of the time.
-    pub fn is_equivalent(&self, other: &Self) -> bool {
-        let text = |condition: &Self| {
-            let Self {
-                type_,
-                status,
-                reason,
-                message,
-                ..
-            } = condition.clone();
-            (type_, status, reason, message)
-        };
-        text(self) == text(other)
-            && self
-                .last_transition_time
-                .is_same_second(&other.last_transition_time)
+    pub fn is_equivalent<'a>(&'a self, other: &'a Self) -> bool {
+        let text = |it: &'a Self| (&it.type_, &it.status, &it.reason, &it.message);
+        let (since, other_since) = (&self.last_transition_time, &other.last_transition_time);
+        text(self) == text(other) && since.is_same_second(other_since)
     }
 }

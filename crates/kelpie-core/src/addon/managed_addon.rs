@@ -22,39 +22,23 @@ pub fn project_to_managed_addon(
     conditions: &mut Vec<Condition>,
     now: Time,
 ) {
-    let Some(standard) = status.standard_condition() else {
+    let Some((standard, source)) = status.true_condition() else {
         return;
     };
-    let mut source = status.conditions.iter();
-    let source = source.find(|it| it.type_ == standard.condition_type() && it.is_true());
-    let Some(source) = source else { return };
-    // The hub's kind has no types for Disabled and NotSupported.
-    let is_degraded = matches!(
-        standard,
-        StandardCondition::Degraded | StandardCondition::Disabled | StandardCondition::NotSupported
-    );
-    let mut projected = vec![
-        (StandardCondition::Degraded, is_degraded),
-        (
-            StandardCondition::Progressing,
-            standard == StandardCondition::Progressing,
-        ),
-    ];
+    let shown = match standard {
+        // The hub's kind has no types for these.
+        StandardCondition::Disabled | StandardCondition::NotSupported => {
+            StandardCondition::Degraded
+        }
+        other => other,
+    };
+    let mut targets = vec![StandardCondition::Degraded, StandardCondition::Progressing];
     if available_owner == AvailableOwner::Addon {
-        projected.push((
-            StandardCondition::Available,
-            standard == StandardCondition::Available,
-        ));
+        targets.push(StandardCondition::Available);
     }
-    for (target, is_true) in projected {
-        let condition_type = target.condition_type();
-        let index = conditions.iter().position(|it| it.type_ == condition_type);
-        let index = index.unwrap_or_else(|| {
-            conditions.push(Condition::new(condition_type));
-            conditions.len() - 1
-        });
-        let condition = &mut conditions[index];
-        if condition.set_status(is_true) {
+    for target in targets {
+        let condition = Condition::entry(conditions, target.condition_type());
+        if condition.set_status(target == shown) {
             condition.last_transition_time = TransitionTime::at(now);
         }
         condition.reason = valid_reason(&source.reason);

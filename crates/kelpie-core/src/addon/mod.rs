@@ -5,7 +5,7 @@
 //! [`AddonStatus::apply_report`] and [`AddonStatus::apply_update`] enforce it. A [`Debounce`]
 //! decides when a failing collector reports its failure.
 //!
-//! [`aggregate()`] combines the components' reasons into one [`StandardCondition`], and
+//! [`AddonStatus::aggregate`] combines the components' reasons into one [`StandardCondition`], and
 //! [`AddonStatus::set_standard_conditions`] makes that the only True one.
 //! [`project_to_managed_addon`] shows the result in the hub's own kind.
 //!
@@ -25,7 +25,7 @@ mod status;
 mod transition;
 mod transition_time;
 
-pub use aggregate::{Aggregate, aggregate};
+pub use aggregate::Aggregate;
 pub use component::AddonComponent;
 pub use condition::Condition;
 pub use debounce::Debounce;

@@ -4,11 +4,12 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
+use super::aggregate::aggregate;
 use super::message::sanitize;
 use super::transition::{StatusActor, TransitionError, check_transition};
 use super::{
     AddonComponent, Aggregate, CollectorReport, Condition, ConditionReason, OperatorUpdate,
-    StandardCondition, TransitionTime, aggregate as aggregate_conditions,
+    StandardCondition, TransitionTime,
 };
 use crate::Time;
 
@@ -33,22 +34,22 @@ impl AddonStatus {
     /// Aggregates the components' conditions.
     pub fn aggregate(&self) -> Option<Aggregate> {
         let [platform, uwl] = AddonComponent::ALL.map(|component| self.component(component));
-        aggregate_conditions(platform, uwl)
+        aggregate(platform, uwl)
     }
 
     /// Returns the standard condition that is True. Returns `None` if none is, or several are.
     pub fn standard_condition(&self) -> Option<StandardCondition> {
-        let is_true = |standard: &StandardCondition| {
-            let mut conditions = self.conditions.iter();
-            conditions.any(|condition| {
-                condition.type_ == standard.condition_type() && condition.is_true()
-            })
-        };
-        let mut standard = StandardCondition::ALL.into_iter().filter(is_true);
-        match (standard.next(), standard.next()) {
-            (Some(only), None) => Some(only),
-            _ => None,
-        }
+        self.true_condition().map(|(standard, _)| standard)
+    }
+
+    /// Returns the standard condition that is True, with its entry. Returns `None` if none is, or
+    /// several are.
+    pub fn true_condition(&self) -> Option<(StandardCondition, &Condition)> {
+        let mut found = StandardCondition::ALL.into_iter().filter_map(|standard| {
+            let of_type = |it: &&Condition| it.type_ == standard.condition_type() && it.is_true();
+            Some((standard, self.conditions.iter().find(of_type)?))
+        });
+        found.next().filter(|_| found.next().is_none())
     }
 
     /// Applies a collector's report about itself.
@@ -67,8 +68,7 @@ impl AddonStatus {
                 announced: announced.clone(),
             });
         }
-        let actor = StatusActor::Collector(component);
-        let reason = report.forward.reason();
+        let (actor, reason) = (StatusActor::Collector, report.forward.reason());
         self.set_component_condition(component, actor, reason, &report.message, now)
     }
 
@@ -119,7 +119,7 @@ impl AddonStatus {
             if !is_true && self.find(condition_type).is_none() {
                 continue;
             }
-            let condition = self.entry(condition_type);
+            let condition = Condition::entry(&mut self.conditions, condition_type);
             let flipped = condition.set_status(is_true);
             if flipped {
                 condition.last_transition_time = TransitionTime::at(now);
@@ -149,7 +149,7 @@ impl AddonStatus {
         let message = sanitize(message);
         let is_same_reason = from.is_some_and(|(from, _)| from == reason);
         self.remove_duplicates();
-        let condition = self.entry(component.condition_type());
+        let condition = Condition::entry(&mut self.conditions, component.condition_type());
         let flipped = condition.set_status(true);
         if is_same_reason && !flipped && condition.message == message {
             // An old spelling of the reason is no cause for a write.
@@ -168,16 +168,6 @@ impl AddonStatus {
         conditions
             .filter(|condition| condition.type_ == condition_type)
             .max_by_key(|condition| precedence(condition))
-    }
-
-    fn entry(&mut self, condition_type: &str) -> &mut Condition {
-        let mut conditions = self.conditions.iter();
-        let found = conditions.position(|condition| condition.type_ == condition_type);
-        let index = found.unwrap_or(self.conditions.len());
-        if found.is_none() {
-            self.conditions.push(Condition::new(condition_type));
-        }
-        &mut self.conditions[index]
     }
 
     /// Keeps one condition of each type, in the position of the type's first condition.

@@ -1,6 +1,6 @@
 //! The transitions between reasons that each writer may make.
 
-use std::fmt;
+use thiserror::Error;
 
 use super::{AddonComponent, ConditionReason};
 
@@ -12,28 +12,23 @@ pub enum StatusActor {
         /// The operator is replacing the pods of this component.
         rolls_out: bool,
     },
-    /// A collector, which reports about itself.
-    Collector(AddonComponent),
+    /// The collector, which reports about itself.
+    Collector,
 }
 
 /// The reason why a write was refused. It is not a failure: the writer continues its work.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum TransitionError {
-    /// A collector reported about the other component.
-    OtherComponent {
-        /// The component of the collector.
-        own: AddonComponent,
-        /// The component that it reported about.
-        other: AddonComponent,
-    },
     /// Only another writer may set this reason.
+    #[error("the {writer} may not set {reason}")]
     ReasonNotAllowed {
         /// The writer that was refused.
-        actor: StatusActor,
+        writer: String,
         /// The reason that it tried to set.
         reason: ConditionReason,
     },
     /// Only the operator may replace the current reason.
+    #[error("the {component} is held at {reason} until the operator announces an update")]
     Held {
         /// The component that the collector reported about.
         component: AddonComponent,
@@ -41,11 +36,18 @@ pub enum TransitionError {
         reason: String,
     },
     /// The collector has reported since the last rollout, which must not be announced again.
+    #[error(
+        "the {component} has reported since its last rollout, and nothing was rolled out since"
+    )]
     NothingRolledOut {
         /// The component that the operator tried to update.
         component: AddonComponent,
     },
     /// The reporting pod belongs to another rollout than the one that was announced last.
+    #[error(
+        "the report comes from a pod of rollout {reported}, but the last announced rollout is \
+         {announced}"
+    )]
     RolloutMismatch {
         /// The rollout of the pod.
         reported: String,
@@ -53,47 +55,6 @@ pub enum TransitionError {
         announced: String,
     },
 }
-
-impl fmt::Display for StatusActor {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Operator { .. } => f.write_str("operator"),
-            Self::Collector(component) => component.fmt(f),
-        }
-    }
-}
-
-impl fmt::Display for TransitionError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::OtherComponent { own, other } => {
-                write!(f, "the {own} may not report for the {other}")
-            }
-            Self::ReasonNotAllowed { actor, reason } => {
-                write!(f, "the {actor} may not set {reason}")
-            }
-            Self::Held { component, reason } => write!(
-                f,
-                "the {component} is held at {reason} until the operator announces an update"
-            ),
-            Self::NothingRolledOut { component } => write!(
-                f,
-                "the {component} has reported since its last rollout, and nothing was rolled out \
-                 since"
-            ),
-            Self::RolloutMismatch {
-                reported,
-                announced,
-            } => write!(
-                f,
-                "the report comes from a pod of rollout {reported}, but the last announced rollout \
-                 is {announced}"
-            ),
-        }
-    }
-}
-
-impl std::error::Error for TransitionError {}
 
 /// Checks that `actor` may set the reason of `component` to `to`. `from` is the current reason,
 /// parsed and as spelled in the condition; `None` means that there is no condition yet.
@@ -103,43 +64,31 @@ pub fn check_transition(
     actor: StatusActor,
     to: ConditionReason,
 ) -> Result<(), TransitionError> {
-    use ConditionReason::{ForwardFailure, ForwardSuccessful, UpdateSuccessful};
-    let not_allowed = TransitionError::ReasonNotAllowed { actor, reason: to };
+    use ConditionReason::{
+        DisabledMetrics, ForwardFailure, ForwardSuccessful, NotSupported, UpdateFailure,
+        UpdateSuccessful,
+    };
     match (actor, to) {
-        (StatusActor::Collector(own), ForwardSuccessful | ForwardFailure) => {
-            if own != component {
-                let other = component;
-                return Err(TransitionError::OtherComponent { own, other });
-            }
-            match from {
-                None | Some((UpdateSuccessful | ForwardSuccessful | ForwardFailure, _)) => Ok(()),
-                Some((_, spelling)) => Err(TransitionError::Held {
-                    component,
-                    reason: spelling.to_owned(),
-                }),
-            }
-        }
+        (StatusActor::Collector, ForwardSuccessful | ForwardFailure) => match from {
+            None | Some((UpdateSuccessful | ForwardSuccessful | ForwardFailure, _)) => Ok(()),
+            Some((_, spelling)) => Err(TransitionError::Held {
+                component,
+                reason: spelling.to_owned(),
+            }),
+        },
         (StatusActor::Operator { rolls_out }, UpdateSuccessful) => match from {
             Some((ForwardSuccessful | ForwardFailure, _)) if !rolls_out => {
                 Err(TransitionError::NothingRolledOut { component })
             }
             _ => Ok(()),
         },
-        (
-            StatusActor::Operator { .. },
-            ConditionReason::UpdateFailure
-            | ConditionReason::DisabledMetrics
-            | ConditionReason::NotSupported,
-        ) => Ok(()),
-        (
-            StatusActor::Collector(_) | StatusActor::Operator { .. },
-            ForwardSuccessful
-            | ForwardFailure
-            | UpdateSuccessful
-            | ConditionReason::UpdateFailure
-            | ConditionReason::DisabledMetrics
-            | ConditionReason::NotSupported
-            | ConditionReason::Unknown,
-        ) => Err(not_allowed),
+        (StatusActor::Operator { .. }, UpdateFailure | DisabledMetrics | NotSupported) => Ok(()),
+        _ => Err(TransitionError::ReasonNotAllowed {
+            writer: match actor {
+                StatusActor::Operator { .. } => "operator".to_owned(),
+                StatusActor::Collector => component.to_string(),
+            },
+            reason: to,
+        }),
     }
 }

@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
 use clap::Args;
-use kelpie_addon::{CollectorReporter, StatusWriter};
+use kelpie_addon::StatusWriter;
 use kelpie_collector::{Collector, CollectorSettings, DecodedSample, TickOutcome};
 use kelpie_kube::SystemClock;
 use prometheus_client::registry::Registry;
@@ -188,7 +188,8 @@ impl CollectorCommand {
         let spoke = self.spoke.connect("collector").await?;
         let writer = StatusWriter::new(spoke.objects(), self.spoke.addon());
         Ok(Some(StatusReporter {
-            reporter: CollectorReporter::new(writer, self.uid.clone()),
+            writer,
+            uid: self.uid.clone(),
             component: component.into(),
             rollout: self.rollout.clone(),
             logged_rejection: String::new(),

@@ -113,4 +113,16 @@ mod tests {
         let options = cli.flags.options().unwrap();
         assert_eq!(options, OperatorOptions::default());
     }
+    #[test]
+    fn flags_become_options() {
+        let flags = ["--no-status", "--ready-within=1s", "--collector-image=i"];
+        let cli = DeploymentTestCli::parse_from([&["kelpie"][..], &flags].concat());
+        let expected = OperatorOptions {
+            no_status: true,
+            ready_within: std::time::Duration::from_secs(1),
+            image: "i".into(),
+            ..OperatorOptions::default()
+        };
+        assert_eq!(cli.flags.options().unwrap(), expected);
+    }
 }

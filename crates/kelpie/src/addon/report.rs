@@ -2,7 +2,7 @@
 
 use anyhow::{Context, Result};
 use clap::{Args, ValueEnum};
-use kelpie_addon::{CollectorReporter, StatusWriter, WriteError, WriteOutcome};
+use kelpie_addon::{StatusWriter, WriteError, WriteOutcome};
 use kelpie_core::addon::{AddonComponent, CollectorReport, ForwardOutcome};
 
 use super::spoke::SpokeFlags;
@@ -82,13 +82,10 @@ impl ReportCommand {
             rollout: self.rollout,
         };
         let (component, reason) = (report.component, report.forward.reason());
-        let result = CollectorReporter::new(writer, self.uid)
-            .report(report)
-            .await;
-        let text = match result {
+        let text = match writer.report(self.uid.as_deref(), &report).await {
             Ok(WriteOutcome::Changed) => format!("the {component} is now {reason}\n"),
             Ok(WriteOutcome::Unchanged) => format!("the {component} was already {reason}\n"),
-            Err(refused @ (WriteError::Refused(_) | WriteError::Replaced { .. })) => {
+            Err(refused @ (WriteError::Refused(_) | WriteError::Replaced(_))) => {
                 let text = printable(&refused.to_string());
                 terminal::stderr(&format!("{text}\n")).context("cannot write the result")?;
                 return Ok(ExitStatus::Refused);

@@ -79,7 +79,6 @@ impl ServerFlags {
             role: ReplicaRole::new(election, self.dry_run),
             identity: identity(),
             resync: self.resync.0,
-            dry_run: self.dry_run,
         }
     }
 }

@@ -89,12 +89,9 @@ fn summary(status: &AddonStatus, now: Time) -> String {
     let Some(aggregate) = status.aggregate() else {
         return "no status yet: no component has a condition\n".to_owned();
     };
-    let mut text = match status.standard_condition() {
-        Some(standard) => {
-            let mut conditions = status.conditions.iter();
-            let condition = conditions.find(|it| it.type_ == standard.condition_type());
-            let age = condition.map(|condition| age(condition, now));
-            let age = age.unwrap_or_default();
+    let mut text = match status.true_condition() {
+        Some((standard, condition)) => {
+            let age = age(condition, now);
             format!("{standard} for {age}: {}\n", printable(&aggregate.reason))
         }
         None => "no standard condition is True: is the status controller running?\n".to_owned(),
@@ -107,22 +104,17 @@ fn summary(status: &AddonStatus, now: Time) -> String {
         );
     }
     for component in AddonComponent::ALL {
-        let (state, mark) = match status.component(component) {
-            None => ("no condition".to_owned(), ""),
-            Some(condition) => {
-                let is_decisive = is_decisive(condition, &aggregate.reason);
-                let (reason, age) = (printable(&condition.reason), age(condition, now));
-                let mark = if is_decisive { " (decisive)" } else { "" };
-                (format!("{reason} for {age}"), mark)
-            }
+        let Some(condition) = status.component(component) else {
+            let _ = writeln!(text, "  {component}: no condition");
+            continue;
         };
-        let _ = writeln!(text, "  {component}: {state}{mark}");
+        let (spelling, reason) = (condition.reason.as_str(), condition.reason().as_str());
+        let is_decisive = [spelling, reason].contains(&aggregate.reason.as_str());
+        let mark = if is_decisive { " (decisive)" } else { "" };
+        let (spelling, age) = (printable(spelling), age(condition, now));
+        let _ = writeln!(text, "  {component}: {spelling} for {age}{mark}");
     }
     text
-}
-
-fn is_decisive(condition: &Condition, reason: &str) -> bool {
-    condition.reason == reason || condition.reason().as_str() == reason
 }
 
 fn row(condition: &Condition, now: Time) -> [String; 5] {

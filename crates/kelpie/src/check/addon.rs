@@ -4,7 +4,7 @@ use anyhow::Result;
 use clap::Args;
 use kelpie_addon::{ADDON, AddonRef, HubOptions, StatusWriter, WriteError, hub_rules};
 use kelpie_core::addon::StandardCondition;
-use kelpie_kube::client::{ClientOptions, ClusterClient};
+use kelpie_kube::client::ClusterClient;
 
 use super::api_server;
 use super::runner;
@@ -73,17 +73,11 @@ impl CheckAddon {
 }
 
 async fn check_hub(hub: &HubOptions, name: &str, table: &mut CheckTable) {
-    let options = ClientOptions {
-        kubeconfig: Some(hub.kubeconfig.clone()),
-        qps: 0.0,
-        burst: 0,
-        user_agent: hub.user_agent.clone(),
-    };
     let hub_addon = AddonRef {
         namespace: hub.namespace.clone(),
         name: name.to_owned(),
     };
-    match ClusterClient::connect_as("hub", &options).await {
+    match (hub.connect)().await {
         Ok(hub) => {
             if check_cluster(&hub, &hub_addon, table).await {
                 let rules = hub_rules(&hub_addon);

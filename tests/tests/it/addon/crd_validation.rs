@@ -1,9 +1,12 @@
-//! Defaults and validation of the CRD on a real API server.
+//! Defaults and validation of the CRD, and objects that are older than it.
 
 use kelpie_e2e::landscape::rest;
 use serde_json::json;
 
-use super::fixture::{NAME, SpokeFixture, component_condition, crd_yaml};
+use super::fixture::status_history::assert_valid;
+use super::fixture::{
+    NAME, PLATFORM_STATUS, SpokeFixture, component_condition, condition, crd_yaml, true_conditions,
+};
 
 #[tokio::test]
 async fn crd_sets_defaults_and_rejects_invalid_values() {
@@ -79,4 +82,50 @@ async fn crd_sets_defaults_and_rejects_invalid_values() {
         ]
     );
     assert_eq!(lines[1][..3], [NAME, "True", "ForwardSuccessful"]);
+}
+
+#[tokio::test]
+async fn legacy_duplicate_conditions_are_repaired() {
+    let fixture = SpokeFixture::without_crd().await;
+    // In the older CRD the list of conditions is atomic, so that duplicates are accepted.
+    let current = crd_yaml().await;
+    let atomic = with_atomic_conditions(&current).unwrap();
+    fixture.spoke.install_crd(&atomic).await;
+    fixture.spoke.create_addon(&json!({})).await;
+    let mut older = component_condition(PLATFORM_STATUS, "UpdateFailure");
+    older["lastTransitionTime"] = json!("2020-01-01T00:00:00Z");
+    fixture
+        .spoke
+        .merge_status(&json!({ "conditions": [
+            older,
+            component_condition(PLATFORM_STATUS, "ForwardSuccessful"),
+            component_condition("Available", "ForwardSuccessful"),
+            component_condition("Progressing", "UpdateSuccesful"),
+            component_condition("Progressing", "UpdateSuccesful"),
+            component_condition("Foreign", "Kept"),
+        ] }))
+        .await;
+    assert_eq!(true_conditions(&fixture.spoke.addon().await).len(), 3);
+    fixture.spoke.install_crd(&current).await;
+    let _status = fixture.start_status(&[]).await;
+    let addon = fixture.spoke.until_condition("Available").await;
+    assert_valid(&addon);
+    assert_eq!(condition(&addon, "Foreign")["reason"], "Kept");
+    assert_eq!(
+        condition(&addon, PLATFORM_STATUS)["reason"],
+        "ForwardSuccessful"
+    );
+    assert_eq!(condition(&addon, "Progressing")["status"], "False");
+}
+
+/// Returns the CRD with an atomic list of conditions.
+fn with_atomic_conditions(crd: &str) -> Option<String> {
+    let start = crd.find("x-kubernetes-list-map-keys:")?;
+    let line = crd[..start].rfind('\n')? + 1;
+    let after = crd[start..].find("- type\n")? + start + "- type\n".len();
+    let text = format!("{}{}", &crd[..line], &crd[after..]);
+    Some(text.replace(
+        "x-kubernetes-list-type: map",
+        "x-kubernetes-list-type: atomic",
+    ))
 }

@@ -1,5 +1,5 @@
-//! Deleting an addon removes the objects that were created for it, and no others. The operator,
-//! Kubernetes' garbage collector, or both at once do so.
+//! Deleting an addon removes the objects that were created for it, and no others. Kubernetes'
+//! garbage collector does so, or that and the operator at once.
 
 use std::time::Duration;
 
@@ -10,7 +10,7 @@ use tokio::time::Instant;
 
 use super::fixture::operator::{
     PLATFORM_COLLECTOR, UWL_COLLECTOR, core_path, create_uwl_prometheus, deployments_path,
-    report_from_pod, spoke_with_inputs, start_operator, until_deployment, until_reason,
+    spoke_with_inputs, start_operator, until_deployment, until_reason,
 };
 use super::fixture::{
     AddonCluster, NAMESPACE, PLATFORM_STATUS, SpokeFixture, TIMEOUT, UWL_STATUS, start_controllers,
@@ -103,30 +103,6 @@ async fn spoke_with_foreign_objects() -> (SpokeFixture, Vec<String>) {
     let kept = create_foreign_objects(&fixture.spoke).await;
     assert_eq!(kept.len(), 3);
     (fixture, kept)
-}
-
-#[tokio::test]
-async fn operator_cleans_up_without_garbage_collector() {
-    let (fixture, kept) = spoke_with_foreign_objects().await;
-    let spoke = &fixture.spoke;
-    let first = start_operator(spoke, &[]).await;
-    let old = until_deployed(spoke).await;
-    rest::delete(&spoke.client, &spoke.addon_path())
-        .await
-        .unwrap();
-    until_only(spoke, &kept).await;
-    // Another addon of the same name ignores reports of the old pod.
-    spoke.create_addon(&json!({})).await;
-    until_deployed(spoke).await;
-    let (code, output) = report_from_pod(spoke, "platform", "ForwardSuccessful", &old).await;
-    assert_eq!(code, Some(3), "{output}");
-    // Deleted while no operator was running.
-    first.stop().await.unwrap();
-    rest::delete(&spoke.client, &spoke.addon_path())
-        .await
-        .unwrap();
-    let _second = start_operator(spoke, &[]).await;
-    until_only(spoke, &kept).await;
 }
 
 #[tokio::test]

@@ -1,46 +1,10 @@
-//! Replication of the status to the hub.
+//! Replication of the status to the hub: its kubeconfig, schema and permissions.
 
-use std::time::Duration;
-
-use kelpie_e2e::landscape::{ProxyFault, TcpProxy, rest};
+use kelpie_e2e::landscape::rest;
 use kelpie_e2e::poll;
-use serde_json::json;
+use serde_json::{Value, json};
 
-use super::fixture::{CLUSTER, Fixture, PLATFORM_STATUS, TIMEOUT, condition, crd_yaml, report};
-
-#[tokio::test]
-async fn unreachable_hub_catches_up_later() {
-    let fixture = Fixture::start().await;
-    let proxy = TcpProxy::start(fixture.hub.api.url()).await.unwrap();
-    let admin = fixture.hub.api.admin();
-    let kubeconfig = fixture.hub.api.kubeconfig_for_url(proxy.url(), &admin);
-    let kubeconfig = fixture.hub.write_file("proxied.kubeconfig", &kubeconfig);
-    for fault in [
-        ProxyFault::Reset,
-        ProxyFault::Stall,
-        ProxyFault::Delay(Duration::from_millis(300)),
-    ] {
-        proxy.set_fault(fault);
-        let status = fixture.start_status_with_hub(&kubeconfig, &[]).await;
-        let (first, second) = ("ForwardFailure", "ForwardSuccessful");
-        report(&fixture.spoke, "platform", first, &[]).await;
-        fixture.spoke.until_condition("Degraded").await;
-        report(&fixture.spoke, "platform", second, &[]).await;
-        fixture.spoke.until_condition("Available").await;
-        proxy.set_fault(ProxyFault::None);
-        fixture.hub.until_condition("Available").await;
-        let state = status
-            .until_status("/debug/state", 200, TIMEOUT)
-            .await
-            .unwrap();
-        assert!(state.body.contains("Available"), "{}", state.body);
-        // The next fault starts with a hub that is out of date.
-        proxy.set_fault(ProxyFault::Reset);
-        report(&fixture.spoke, "platform", first, &[]).await;
-        fixture.spoke.until_condition("Degraded").await;
-        status.stop().await.unwrap();
-    }
-}
+use super::fixture::{CLUSTER, Fixture, TIMEOUT, crd_yaml, report};
 
 #[tokio::test]
 async fn rotated_credentials_are_reread_with_backoff() {
@@ -69,43 +33,6 @@ async fn rotated_credentials_are_reread_with_backoff() {
     fixture.hub.until_condition("Available").await;
     // Pauses double from one second on, so there are only a few attempts in a minute.
     assert!(status.metric(failed).await.unwrap() <= 10.0);
-}
-
-#[tokio::test]
-async fn resync_finds_new_addon_and_reverts_edits() {
-    let fixture = Fixture::start().await;
-    rest::delete(&fixture.hub.client, &fixture.hub.addon_path())
-        .await
-        .unwrap();
-    report(&fixture.spoke, "platform", "ForwardSuccessful", &[]).await;
-    let status = fixture.start_status(&["--resync=500ms"]).await;
-    let missing = "kelpie_addon_hub_syncs_total{result=\"missing\"}";
-    poll::until("a sync without an addon", TIMEOUT, async || {
-        Ok((status.metric(missing).await? >= 1.0).then_some(()))
-    })
-    .await
-    .unwrap();
-    fixture.hub.create_addon(&json!({ "interval": 60 })).await;
-    let addon = fixture.hub.until_condition("Available").await;
-    assert_eq!(
-        addon["spec"]["interval"], 60,
-        "the hub's spec is not replicated"
-    );
-
-    let mut edited = addon["status"]["conditions"].clone();
-    edited[0]["reason"] = json!("Edited");
-    fixture
-        .hub
-        .merge_status(&json!({ "conditions": edited }))
-        .await;
-    poll::until("the edit to be reverted", TIMEOUT, async || {
-        let addon = fixture.hub.addon().await;
-        Ok((condition(&addon, PLATFORM_STATUS)["reason"] == "ForwardSuccessful").then_some(()))
-    })
-    .await
-    .unwrap();
-    fixture.hub.merge_status(&json!({ "conditions": [] })).await;
-    fixture.hub.until_condition("Available").await;
 }
 
 #[tokio::test]
@@ -146,37 +73,6 @@ async fn hub_that_prunes_fields_is_written_once() {
     );
 }
 
-#[tokio::test]
-async fn finalizer_is_removed_after_spoke_cleanup() {
-    let fixture = Fixture::start().await;
-    let finalizers = [
-        "observability.open-cluster-management.io/addon-cleanup",
-        "example.org/other",
-    ];
-    let patch = json!({ "metadata": { "finalizers": finalizers } });
-    rest::merge_patch(&fixture.hub.client, &fixture.hub.addon_path(), &patch)
-        .await
-        .unwrap();
-    report(&fixture.spoke, "platform", "ForwardSuccessful", &[]).await;
-    let _status = fixture.start_status(&["--resync=500ms"]).await;
-    fixture.hub.until_condition("Available").await;
-    rest::delete(&fixture.hub.client, &fixture.hub.addon_path())
-        .await
-        .unwrap();
-    poll::until("the spoke's addon to be deleted", TIMEOUT, async || {
-        let addon = rest::get_opt(&fixture.spoke.client, &fixture.spoke.addon_path()).await?;
-        Ok(addon.is_none().then_some(()))
-    })
-    .await
-    .unwrap();
-    poll::until("only our finalizer to be removed", TIMEOUT, async || {
-        let addon = fixture.hub.addon().await;
-        Ok((addon["metadata"]["finalizers"] == json!(["example.org/other"])).then_some(()))
-    })
-    .await
-    .unwrap();
-}
-
 /// The hub grants a spoke neither patch nor create, and nothing outside its namespace.
 #[tokio::test]
 async fn hub_rbac_is_sufficient() {
@@ -209,4 +105,40 @@ async fn hub_rbac_is_sufficient() {
     report(&fixture.spoke, "platform", "ForwardSuccessful", &[]).await;
     let _status = fixture.start_status_with_hub(&kubeconfig, &[]).await;
     fixture.hub.until_condition("Available").await;
+}
+
+#[tokio::test]
+async fn status_invalid_on_hub_is_reported() {
+    let fixture = Fixture::start().await;
+    // The hub's CRD differs: it allows short messages only.
+    let current = crd_yaml().await;
+    let strict = current.replace("maxLength: 32768", "maxLength: 8");
+    assert_ne!(strict, current);
+    fixture.hub.install_crd(&strict).await;
+    let status = fixture.start_status(&["--resync=2s"]).await;
+    report(
+        &fixture.spoke,
+        "platform",
+        "ForwardFailure",
+        &["--message=m"],
+    )
+    .await;
+    fixture.spoke.until_condition("Degraded").await;
+    let reason = poll::until("the rejection to be reported", TIMEOUT, async || {
+        let state = status.get("/debug/state").await?;
+        let state: Value = serde_json::from_str(&state.body)?;
+        Ok(state["hub"]["state"]["failing"].as_str().map(str::to_owned))
+    });
+    let reason = reason.await.unwrap();
+    assert!(reason.contains("rejected it as invalid"), "{reason}");
+    assert!(
+        reason.contains("status.conditions"),
+        "names the field: {reason}"
+    );
+    status
+        .until_line(&["WARN", "rejected it as invalid"], TIMEOUT)
+        .await
+        .unwrap();
+    fixture.hub.install_crd(&current).await;
+    fixture.hub.until_condition("Degraded").await;
 }

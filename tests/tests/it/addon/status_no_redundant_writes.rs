@@ -1,4 +1,5 @@
-//! Reconciles without a change write nothing, neither to the spoke nor to the hub.
+//! Reconciles without a change write nothing, neither to the spoke nor to the hub. A dry run never
+//! does.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -11,7 +12,9 @@ use super::fixture::operator::{
     PLATFORM_COLLECTOR, UWL_COLLECTOR, create_inputs, create_uwl_prometheus, find_deployment,
     report_from_pod, start_operator, until_deployment,
 };
-use super::fixture::{AddonCluster, Fixture, TIMEOUT, crd_yaml, start_server_as};
+use super::fixture::{
+    AddonCluster, Fixture, SpokeFixture, TIMEOUT, crd_yaml, report, start_server_as,
+};
 
 /// Returns the number of reconciles without a change: operator, status controller, hub replication.
 async fn reconciles(operator: &Kelpie, status: &Kelpie) -> [f64; 3] {
@@ -41,8 +44,11 @@ fn intercepted_kubeconfig(cluster: &AddonCluster, interceptor: &Interceptor) -> 
     cluster.write_file("door.kubeconfig", &interceptor.kubeconfig(&admin))
 }
 
-/// Runs with a resync every second, and asserts that `times` reconciles write nothing.
-async fn assert_no_writes(times: u32) {
+/// The number of reconciles that are observed.
+const RECONCILES: u32 = 15;
+
+#[tokio::test]
+async fn fifteen_reconciles_write_nothing() {
     let fixture = Fixture::without_crd().await;
     let (spoke, hub) = (&fixture.spoke, &fixture.hub);
     create_inputs(spoke).await;
@@ -90,7 +96,7 @@ async fn assert_no_writes(times: u32) {
     assert_eq!(before.len(), 4);
     let since = [to_spoke.requests().len(), to_hub.requests().len()];
 
-    until_reconciled(times).await;
+    until_reconciled(RECONCILES).await;
 
     assert_eq!(versions(&fixture).await, before);
     for (interceptor, since) in [&to_spoke, &to_hub].into_iter().zip(since) {
@@ -99,7 +105,7 @@ async fn assert_no_writes(times: u32) {
         let writes: Vec<&InterceptedRequest> = requests.iter().filter(is_write).collect();
         assert!(writes.is_empty(), "{writes:?}");
         assert!(
-            requests.len() >= times as usize,
+            requests.len() >= RECONCILES as usize,
             "only {} requests",
             requests.len()
         );
@@ -107,12 +113,21 @@ async fn assert_no_writes(times: u32) {
 }
 
 #[tokio::test]
-async fn fifteen_reconciles_write_nothing() {
-    assert_no_writes(15).await;
-}
-
-#[tokio::test]
-#[ignore = "takes a minute"]
-async fn sixty_reconciles_write_nothing() {
-    assert_no_writes(60).await;
+async fn dry_run_reports_and_writes_nothing() {
+    let fixture = SpokeFixture::start().await;
+    report(&fixture.spoke, "platform", "ForwardSuccessful", &[]).await;
+    let before = fixture.spoke.addon().await;
+    let status = fixture.start_status(&["--dry-run", "--resync=200ms"]).await;
+    poll::until("the dry run to be logged", TIMEOUT, async || {
+        Ok(status
+            .process()
+            .log()
+            .contains("dry run: the addon would be Available")
+            .then_some(()))
+    })
+    .await
+    .unwrap();
+    assert_eq!(fixture.spoke.addon().await["metadata"], before["metadata"]);
+    let state = status.get("/debug/state").await.unwrap();
+    assert!(state.body.contains("\"dryRun\":true"), "{}", state.body);
 }

@@ -79,8 +79,14 @@ fn write() -> impl Strategy<Value = Write> {
         Just(ForwardOutcome::Successful),
         Just(ForwardOutcome::Failure)
     ];
-    let reason =
-        (0..ConditionReason::WRITABLE.len()).prop_map(|index| ConditionReason::WRITABLE[index]);
+    let reason = prop_oneof![
+        Just(ConditionReason::ForwardSuccessful),
+        Just(ConditionReason::UpdateSuccessful),
+        Just(ConditionReason::UpdateFailure),
+        Just(ConditionReason::ForwardFailure),
+        Just(ConditionReason::DisabledMetrics),
+        Just(ConditionReason::NotSupported),
+    ];
     let rollout = prop_oneof![Just(None), Just(Some("a")), Just(Some("b"))];
     prop_oneof![
         4 => (component(), forward, message()).prop_map(|(c, f, m)| Write::Report(c, f, m)),

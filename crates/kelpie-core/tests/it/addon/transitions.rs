@@ -44,13 +44,11 @@ const MATRIX: [(&str, [&str; 7]); 8] = [
     ("Foo", ["oo-", "oo-", "---", "---", "oo-", "oo-", "---"]),
 ];
 
-fn actors(component: AddonComponent) -> [(char, StatusActor); 3] {
-    [
-        ('o', StatusActor::Operator { rolls_out: true }),
-        ('o', StatusActor::Operator { rolls_out: false }),
-        ('c', StatusActor::Collector(component)),
-    ]
-}
+const ACTORS: [(char, StatusActor); 3] = [
+    ('o', StatusActor::Operator { rolls_out: true }),
+    ('o', StatusActor::Operator { rolls_out: false }),
+    ('c', StatusActor::Collector),
+];
 
 #[test]
 fn actors_may_do_exactly_what_the_matrix_allows() {
@@ -58,7 +56,7 @@ fn actors_may_do_exactly_what_the_matrix_allows() {
         for (from, row) in MATRIX {
             let current = (!from.is_empty()).then(|| (ConditionReason::parse(from), from));
             for (to, accepted) in TO.into_iter().zip(row) {
-                let allowed: String = actors(component)
+                let allowed: String = ACTORS
                     .into_iter()
                     .map(|(sign, actor)| {
                         let result = check_transition(component, current, actor, to);
@@ -72,33 +70,13 @@ fn actors_may_do_exactly_what_the_matrix_allows() {
 }
 
 #[test]
-fn collector_cannot_report_for_other_component() {
-    for (component, other) in [
-        (AddonComponent::Platform, AddonComponent::Uwl),
-        (AddonComponent::Uwl, AddonComponent::Platform),
-    ] {
-        for (from, _) in MATRIX {
-            let current = (!from.is_empty()).then(|| (ConditionReason::parse(from), from));
-            for to in TO {
-                let result =
-                    check_transition(component, current, StatusActor::Collector(other), to);
-                assert!(
-                    result.is_err(),
-                    "{other} about {component}: {from:?} to {to}"
-                );
-            }
-        }
-    }
-}
-
-#[test]
 fn refusals_explain_themselves() {
     let refusal = |from: &str, actor, to| {
         let current = (!from.is_empty()).then(|| (ConditionReason::parse(from), from));
         let result = check_transition(AddonComponent::Platform, current, actor, to);
         result.unwrap_err().to_string()
     };
-    let own = StatusActor::Collector(AddonComponent::Platform);
+    let own = StatusActor::Collector;
     assert_eq!(
         refusal("UpdateFailed", own, ConditionReason::ForwardSuccessful),
         "the platform collector is held at UpdateFailed until the operator announces an update"
@@ -106,11 +84,6 @@ fn refusals_explain_themselves() {
     assert_eq!(
         refusal("", own, ConditionReason::UpdateSuccessful),
         "the platform collector may not set UpdateSuccessful"
-    );
-    let other = StatusActor::Collector(AddonComponent::Uwl);
-    assert_eq!(
-        refusal("", other, ConditionReason::ForwardFailure),
-        "the user-workload collector may not report for the platform collector"
     );
     let operator = StatusActor::Operator { rolls_out: false };
     assert_eq!(

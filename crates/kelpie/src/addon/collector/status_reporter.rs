@@ -1,6 +1,6 @@
 //! Reports a collector's results in the addon's status.
 
-use kelpie_addon::{CollectorReporter, WriteError, WriteOutcome};
+use kelpie_addon::{StatusWriter, WriteError, WriteOutcome};
 use kelpie_collector::ForwardReport;
 use kelpie_core::addon::{AddonComponent, CollectorReport};
 use tokio::sync::watch;
@@ -9,7 +9,9 @@ use tracing::{debug, info, warn};
 /// Writes the collector's reports to the addon's status. It runs beside the forwarding, so that a
 /// spoke that does not answer delays nothing.
 pub(super) struct StatusReporter {
-    pub(super) reporter: CollectorReporter,
+    pub(super) writer: StatusWriter,
+    /// The UID of the addon that the collector was deployed for. `None` means any addon.
+    pub(super) uid: Option<String>,
     pub(super) component: AddonComponent,
     pub(super) rollout: Option<String>,
     /// The last rejection that was logged. The rules reject the same report at every tick.
@@ -36,10 +38,10 @@ impl StatusReporter {
             message: report.message,
             rollout: self.rollout.clone(),
         };
-        match self.reporter.report(report).await {
+        match self.writer.report(self.uid.as_deref(), &report).await {
             Ok(WriteOutcome::Changed) => info!("reported {reason}"),
             Ok(WriteOutcome::Unchanged) => debug!("the status already has {reason}"),
-            Err(rejected @ (WriteError::Refused(_) | WriteError::Replaced { .. })) => {
+            Err(rejected @ (WriteError::Refused(_) | WriteError::Replaced(_))) => {
                 let rejection = rejected.to_string();
                 if rejection != self.logged_rejection {
                     info!("the report {reason} was not written: {rejection}");
