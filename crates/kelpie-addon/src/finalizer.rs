@@ -1,7 +1,8 @@
 //! The finalizer on the hub's addon: after a deletion on the hub, the spoke is cleaned up before
 //! the hub's addon may go.
 
-use kelpie_kube::objects::{ObjectClient, ObjectError, ObjectErrorKind};
+use kelpie_kube::client::ApiError;
+use kelpie_kube::objects::{ObjectClient, ObjectError};
 use serde_json::Value;
 use tracing::info;
 
@@ -41,7 +42,7 @@ impl SpokeCleanup {
                 match deleted {
                     Ok(_) => {}
                     // It was replaced by a new object, which the next step handles.
-                    Err(error) if error.cause == ObjectErrorKind::Conflict => {}
+                    Err(error) if error.cause == ApiError::Conflict => {}
                     Err(error) => return Err(error),
                 }
             }
@@ -58,14 +59,7 @@ impl SpokeCleanup {
         info!("the spoke is clean; removing the finalizer on the hub");
         match hub.replace(&hub_ref.path(), &released).await {
             Ok(_) => Ok(()),
-            Err(error)
-                if matches!(
-                    error.cause,
-                    ObjectErrorKind::Conflict | ObjectErrorKind::NotFound
-                ) =>
-            {
-                Ok(())
-            }
+            Err(error) if matches!(error.cause, ApiError::Conflict | ApiError::NotFound) => Ok(()),
             Err(error) => Err(error),
         }
     }

@@ -6,8 +6,9 @@ use std::time::Duration;
 use kelpie_core::addon::{
     AddonComponent, AddonStatus, Condition, ConditionReason, OperatorUpdate, TransitionError,
 };
+use kelpie_kube::client::ApiError;
 use kelpie_kube::events::EventType;
-use kelpie_kube::objects::{ObjectClient, ObjectError, ObjectErrorKind, ObjectKind};
+use kelpie_kube::objects::{ObjectClient, ObjectError, ObjectKind};
 use serde_json::Value;
 use thiserror::Error;
 use tokio::time::Instant;
@@ -160,7 +161,7 @@ impl OperatorReconciler {
     ) -> Result<(), ReconcileError> {
         if !matches!(
             error.cause,
-            ObjectErrorKind::Forbidden(_) | ObjectErrorKind::Invalid(_)
+            ApiError::Forbidden(_) | ApiError::Invalid { .. }
         ) {
             return Ok(());
         }
@@ -330,7 +331,7 @@ impl OperatorReconciler {
         let path = kind.named(&self.addon.namespace, name);
         let deleted = self.objects.delete(&path, metadata["uid"].as_str()).await;
         match deleted {
-            Err(error) if error.cause != ObjectErrorKind::Conflict => Err(error),
+            Err(error) if error.cause != ApiError::Conflict => Err(error),
             _ => Ok(()),
         }
     }

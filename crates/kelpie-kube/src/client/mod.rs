@@ -25,9 +25,10 @@ use kube::Client;
 use thiserror::Error;
 use tokio::time::timeout;
 
+pub use error::ApiError;
 pub use metrics::ClientMetrics;
 
-pub(crate) use error::{ApiError, root_cause, shortened};
+pub(crate) use error::{root_cause, shortened};
 pub(crate) use suppress_logs::{SuppressLogs, suppress_logs};
 
 use crate::actuator::{Actuators, BatchReader};
@@ -78,25 +79,24 @@ pub enum ClientError {
     #[error("cannot create a client for the {role}: {reason}")]
     #[expect(missing_docs, reason = "the message shows each field")]
     Setup { role: &'static str, reason: String },
-    /// 401 or 403: the credentials are not accepted, or a permission is missing.
-    #[error("cannot {verb} the {role}'s API server: {reason}; check the credentials and RBAC")]
-    #[expect(missing_docs, reason = "the message shows each field")]
-    Denied {
-        role: &'static str,
-        verb: &'static str,
-        reason: String,
-    },
-    /// Any other failure. A later attempt may succeed.
+    /// A request failed.
     #[error(
-        "cannot {verb} the {role}'s API server: {reason}; check the API server and the connection \
-         to it"
+        "cannot {verb} the {role}'s API server: {cause}; check {}",
+        remedy(cause)
     )]
     #[expect(missing_docs, reason = "the message shows each field")]
-    Unavailable {
+    Request {
         role: &'static str,
         verb: &'static str,
-        reason: String,
+        cause: ApiError,
     },
+}
+
+fn remedy(cause: &ApiError) -> &'static str {
+    match cause.denied() {
+        Some(_) => "the credentials and RBAC",
+        None => "the API server and the connection to it",
+    }
 }
 
 /// A client for a trusted API server. Clones share their connections and limits.
@@ -320,21 +320,22 @@ impl ClusterClient {
         verb: &'static str,
         call: impl Future<Output = Result<T, kube::Error>>,
     ) -> Result<T, ClientError> {
-        let error = match timeout(REQUEST_TIMEOUT, suppress_logs(call)).await {
-            Ok(Ok(response)) => return Ok(response),
-            Ok(Err(error)) => ApiError::from(&error),
-            Err(_) => ApiError::TimedOut,
-        };
-        let role = self.role;
-        Err(match error {
-            ApiError::Unauthorized(reason) | ApiError::Forbidden(reason) => {
-                ClientError::Denied { role, verb, reason }
-            }
-            other => ClientError::Unavailable {
-                role,
-                verb,
-                reason: other.to_string(),
-            },
+        let response = call_within(REQUEST_TIMEOUT, call).await;
+        response.map_err(|cause| ClientError::Request {
+            role: self.role,
+            verb,
+            cause,
         })
+    }
+}
+
+/// Makes a call with a time limit and without the library's logs.
+pub(crate) async fn call_within<T>(
+    limit: Duration,
+    call: impl Future<Output = Result<T, kube::Error>>,
+) -> Result<T, ApiError> {
+    match timeout(limit, suppress_logs(call)).await {
+        Ok(response) => response.map_err(|error| ApiError::from(&error)),
+        Err(_) => Err(ApiError::TimedOut),
     }
 }

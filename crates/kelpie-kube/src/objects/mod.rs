@@ -17,7 +17,7 @@ use kube::client::Body;
 use serde_json::{Value, json};
 use tokio::time::timeout;
 
-pub use error::{ObjectError, ObjectErrorKind};
+pub use error::ObjectError;
 pub use kind::{ObjectKind, ObjectPath};
 
 use crate::client::{ApiError, root_cause, shortened, suppress_logs};
@@ -192,7 +192,7 @@ impl ObjectClient {
         let cause = match timeout(REQUEST_TIMEOUT, suppress_logs(response)).await {
             Ok(Ok(object)) => return Ok(object),
             Ok(Err(cause)) => cause,
-            Err(_) => ObjectErrorKind::Unavailable(ApiError::TimedOut.to_string()),
+            Err(_) => ApiError::TimedOut,
         };
         Err(ObjectError {
             role: self.role,
@@ -208,10 +208,9 @@ impl ObjectClient {
         url_path: String,
         content_type: &str,
         body: Option<&Value>,
-    ) -> Result<Value, ObjectErrorKind> {
-        let unavailable = |error: &dyn std::error::Error| {
-            ObjectErrorKind::Unavailable(shortened(&root_cause(error)))
-        };
+    ) -> Result<Value, ApiError> {
+        let unavailable =
+            |error: &dyn std::error::Error| ApiError::Unavailable(shortened(&root_cause(error)));
         let bytes = body.map(serde_json::to_vec).transpose();
         let bytes = bytes
             .map_err(|error| unavailable(&error))?
@@ -222,24 +221,25 @@ impl ObjectClient {
             .header(header::CONTENT_TYPE, content_type)
             .header(header::ACCEPT, JSON)
             .body(Body::from(bytes))
-            .map_err(|error| ObjectErrorKind::Invalid(error.to_string()))?;
+            .map_err(|error| ApiError::Invalid {
+                status: 400,
+                reason: error.to_string(),
+            })?;
         let response = self.client.send(request).await;
         let response = response.map_err(|error| unavailable(&error))?;
         let (head, body) = response.into_parts();
         let body = Limited::new(body, MAX_RESPONSE_BYTES).collect().await;
-        let body =
-            body.map_err(|error| ObjectErrorKind::Unavailable(shortened(&error.to_string())))?;
+        let body = body.map_err(|error| ApiError::Unavailable(shortened(&error.to_string())))?;
         let body = body.to_bytes();
         if head.status.is_success() {
             // The decoder's error is not shown: it quotes the value, which may be secret.
-            return serde_json::from_slice(&body).map_err(|_| {
-                ObjectErrorKind::Unavailable("the response cannot be decoded".into())
-            });
+            return serde_json::from_slice(&body)
+                .map_err(|_| ApiError::Unavailable("the response cannot be decoded".into()));
         }
         let retry_after = head.headers.get(header::RETRY_AFTER);
         let retry_after = retry_after.and_then(|after| after.to_str().ok()?.parse().ok());
         let status = head.status.as_u16();
-        Err(ObjectErrorKind::from_response(status, retry_after, &body))
+        Err(error::from_response(status, retry_after, &body))
     }
 }
 
@@ -247,7 +247,7 @@ impl ObjectClient {
 fn none_if_not_found(result: Result<Value, ObjectError>) -> Result<Option<Value>, ObjectError> {
     match result {
         Ok(object) => Ok(Some(object)),
-        Err(error) if error.cause == ObjectErrorKind::NotFound => Ok(None),
+        Err(error) if error.cause == ApiError::NotFound => Ok(None),
         Err(error) => Err(error),
     }
 }

@@ -8,8 +8,6 @@ use k8s_openapi::api::authorization::v1::{
 use kube::api::PostParams;
 use kube::{Api, Client};
 
-use crate::client::suppress_logs;
-
 /// A verb on a resource.
 #[derive(Debug, Clone, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Permission {
@@ -79,7 +77,7 @@ pub(crate) async fn review_access(
         ..SelfSubjectAccessReview::default()
     };
     let api: Api<SelfSubjectAccessReview> = Api::all(client.clone());
-    let review = suppress_logs(api.create(&PostParams::default(), &review)).await?;
+    let review = api.create(&PostParams::default(), &review).await?;
     let status = review.status.unwrap_or_default();
     Ok(if status.allowed {
         AccessReview::Allowed

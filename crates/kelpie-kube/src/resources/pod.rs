@@ -1,16 +1,14 @@
 //! Pods, reduced to their controller and to containers in CrashLoopBackOff.
 
+use std::fmt;
 use std::time::Duration;
 
 use kelpie_core::weeder::{Crash, Owner, Pod};
 use kube::api::{DeleteParams, Preconditions};
 use kube::{Api, Client};
 use serde_json::Value;
-use thiserror::Error;
-use tokio::time::timeout;
 
-use crate::client::ApiError;
-use crate::client::suppress_logs;
+use crate::client::{ApiError, call_within};
 use crate::projection::FieldMask;
 use crate::watch::{Projected, WatchedResource};
 
@@ -28,24 +26,22 @@ pub struct PodFacts {
     pub pod: Pod,
 }
 
-/// The reason why a pod was not deleted.
-#[derive(Debug, Clone, PartialEq, Eq, Error)]
-pub enum DeleteError {
-    /// The pod was replaced or has changed. The caller has to judge it again.
-    #[error("the pod has changed in the meantime")]
-    Changed,
-    /// The pod does not exist any more.
-    #[error("the pod is already gone")]
-    Gone,
-    /// 401 or 403: the credentials are not accepted, or a permission is missing.
-    #[error("may not delete pods: {reason}; check the credentials and grant delete on pods")]
-    #[expect(missing_docs, reason = "the message shows the field")]
-    Denied { reason: String },
-    /// Any other failure. A later attempt may succeed. After a timeout the pod may have been
-    /// deleted all the same.
-    #[error("the seed's API server did not delete the pod: {reason}")]
-    #[expect(missing_docs, reason = "the message shows the field")]
-    Unavailable { reason: String },
+/// The reason why a pod was not deleted. After a conflict, the caller has to judge the pod again.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct DeleteError(pub ApiError);
+
+impl fmt::Display for DeleteError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.0 {
+            ApiError::Conflict => f.write_str("the pod has changed in the meantime"),
+            ApiError::NotFound => f.write_str("the pod is already gone"),
+            ApiError::Unauthorized(reason) | ApiError::Forbidden(reason) => write!(
+                f,
+                "may not delete pods: {reason}; check the credentials and grant delete on pods"
+            ),
+            cause => write!(f, "the seed's API server did not delete the pod: {cause}"),
+        }
+    }
 }
 
 const CONTAINER: FieldMask = FieldMask::Fields(&[
@@ -182,21 +178,8 @@ pub(crate) async fn delete(
         uid: Some(uid.to_owned()),
         resource_version: Some(version.to_owned()),
     });
-    let error = match timeout(DELETE_TIMEOUT, suppress_logs(pods.delete(name, &params))).await {
-        Ok(Ok(_)) => return Ok(()),
-        Ok(Err(error)) => ApiError::from(&error),
-        Err(_) => ApiError::TimedOut,
-    };
-    Err(match error {
-        ApiError::Conflict => DeleteError::Changed,
-        ApiError::NotFound => DeleteError::Gone,
-        ApiError::Unauthorized(reason) | ApiError::Forbidden(reason) => {
-            DeleteError::Denied { reason }
-        }
-        other => DeleteError::Unavailable {
-            reason: other.to_string(),
-        },
-    })
+    let deleted = call_within(DELETE_TIMEOUT, pods.delete(name, &params)).await;
+    deleted.map(|_| ()).map_err(DeleteError)
 }
 
 #[cfg(test)]

@@ -13,10 +13,8 @@ use kube::runtime::{WatchStreamExt, watcher as watch_objects};
 use kube::{Api, Client, Resource};
 use serde::de::{Deserialize, DeserializeSeed, Deserializer};
 use serde_json::Value;
-use thiserror::Error;
 
-use crate::client::ApiError;
-use crate::client::SuppressLogs;
+use crate::client::{ApiError, SuppressLogs};
 use crate::projection::FieldMask;
 pub use optional::OptionalEvent;
 pub(crate) use optional::optional;
@@ -41,30 +39,37 @@ pub enum WatchEvent<T> {
     Error(WatchError),
 }
 
-/// The reason of a failed watch, which is retried in any case. `what` is the resource, such as
-/// `leases.coordination.k8s.io`.
-#[derive(Debug, Clone, PartialEq, Eq, Error)]
-pub enum WatchError {
-    /// 401 or 403: the credentials are not accepted, or a permission is missing.
-    #[error(
-        "may not list and watch {what}: {reason}; check the credentials and grant list and watch \
-         on it"
-    )]
-    #[expect(missing_docs, reason = "the message shows each field")]
-    Denied { what: String, reason: String },
-    /// The API server does not have the kind.
-    #[error("there is no {what} on this API server; install its custom resource definition")]
-    #[expect(missing_docs, reason = "the message shows the field")]
-    Absent { what: String },
-    /// The API server no longer has the events since the last one. This is normal; a new list
-    /// follows.
-    #[error("the watch on {what} is too far behind; listing again")]
-    #[expect(missing_docs, reason = "the message shows the field")]
-    Expired { what: String },
-    /// Any other failure. A later attempt may succeed.
-    #[error("cannot watch {what}: {reason}; check the API server and the connection to it")]
-    #[expect(missing_docs, reason = "the message shows each field")]
-    Unavailable { what: String, reason: String },
+/// The reason of a failed watch, which is retried in any case.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct WatchError {
+    /// The resource, such as `leases.coordination.k8s.io`.
+    pub what: String,
+    /// The reason, by remedy. A watch that has expired is normal; a new list follows.
+    pub cause: ApiError,
+}
+
+impl fmt::Display for WatchError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { what, cause } = self;
+        match cause {
+            ApiError::Unauthorized(reason) | ApiError::Forbidden(reason) => write!(
+                f,
+                "may not list and watch {what}: {reason}; check the credentials and grant list \
+                 and watch on it"
+            ),
+            ApiError::NotFound => write!(
+                f,
+                "there is no {what} on this API server; install its custom resource definition"
+            ),
+            ApiError::Expired => {
+                write!(f, "the watch on {what} is too far behind; listing again")
+            }
+            cause => write!(
+                f,
+                "cannot watch {what}: {cause}; check the API server and the connection to it"
+            ),
+        }
+    }
 }
 
 /// The API server ends a watch after this time, and the next one resumes it. An idle watch receives
@@ -250,7 +255,7 @@ fn resource_name<T: WatchedResource>() -> String {
 }
 
 fn watch_error(error: &watcher::Error, what: &str) -> WatchError {
-    let error = match error {
+    let cause = match error {
         watcher::Error::InitialListFailed(error)
         | watcher::Error::WatchStartFailed(error)
         | watcher::Error::WatchFailed(error) => ApiError::from(error),
@@ -259,17 +264,9 @@ fn watch_error(error: &watcher::Error, what: &str) -> WatchError {
             ApiError::Unavailable("an object has no resourceVersion".into())
         }
     };
-    let what = what.to_owned();
-    match error {
-        ApiError::Unauthorized(reason) | ApiError::Forbidden(reason) => {
-            WatchError::Denied { what, reason }
-        }
-        ApiError::NotFound => WatchError::Absent { what },
-        ApiError::Expired => WatchError::Expired { what },
-        error => WatchError::Unavailable {
-            what,
-            reason: error.to_string(),
-        },
+    WatchError {
+        what: what.to_owned(),
+        cause,
     }
 }
 

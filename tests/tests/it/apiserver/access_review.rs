@@ -1,7 +1,7 @@
 //! Access reviews and errors of the client.
 
 use kelpie_e2e::{ControlPlane, Credentials};
-use kelpie_kube::client::ClientError;
+use kelpie_kube::client::{ApiError, ClientError};
 use kelpie_kube::rbac::{AccessReview, Permission};
 
 use super::connect;
@@ -64,11 +64,17 @@ async fn denied_differs_from_unavailable() {
     let permission = [Permission::default()];
 
     let error = api_client.can_i(&permission).await.unwrap_err();
-    assert!(matches!(error, ClientError::Denied { .. }), "{error}");
+    let ClientError::Request { cause, .. } = &error else {
+        panic!("{error}");
+    };
+    assert!(cause.denied().is_some(), "{error}");
 
     control_plane.api.kill();
     let error = api_client.version().await.unwrap_err();
-    assert!(matches!(error, ClientError::Unavailable { .. }), "{error}");
+    let ClientError::Request { cause, .. } = &error else {
+        panic!("{error}");
+    };
+    assert!(matches!(cause, ApiError::Unavailable(_)), "{error}");
     assert!(
         error.to_string().ends_with("the connection to it"),
         "{error}"

@@ -89,7 +89,7 @@ impl ScaleClient {
         let operation = ScaleOperation::new("read", namespace, target);
         match self.bounded(operation, self.read_object(operation)).await {
             Ok(present) => Ok(Observed::Present(present)),
-            Err(ActuatorError::NotFound { .. }) => Ok(Observed::Missing),
+            Err(error) if error.cause() == Some(&ApiError::NotFound) => Ok(Observed::Missing),
             Err(error) => Err(error),
         }
     }
@@ -162,7 +162,7 @@ impl ScaleClient {
         };
         match written {
             Ok(version) => Ok(Reply::Written(version)),
-            Err(ActuatorError::Conflict { .. }) => Ok(Reply::Conflict),
+            Err(error) if error.cause() == Some(&ApiError::Conflict) => Ok(Reply::Conflict),
             Err(error) => Err(error),
         }
     }

@@ -32,21 +32,12 @@ impl<'a> ScaleOperation<'a> {
         }
     }
 
-    pub(super) fn failed(&self, error: ApiError, limit: Duration) -> ActuatorError {
-        let (verb, what) = (self.verb, self.what());
-        match error {
-            ApiError::Unauthorized(reason) | ApiError::Forbidden(reason) => {
-                ActuatorError::Denied { verb, what, reason }
-            }
-            ApiError::NotFound => ActuatorError::NotFound { verb, what },
-            ApiError::Conflict => ActuatorError::Conflict { verb, what },
-            ApiError::Throttled => ActuatorError::Throttled { verb, what },
-            ApiError::TimedOut => ActuatorError::TimedOut { verb, what, limit },
-            ApiError::Expired | ApiError::Unavailable(_) => ActuatorError::Unavailable {
-                verb,
-                what,
-                reason: error.to_string(),
-            },
+    pub(super) fn failed(&self, cause: ApiError, limit: Duration) -> ActuatorError {
+        ActuatorError::Request {
+            verb: self.verb,
+            what: self.what(),
+            limit,
+            cause,
         }
     }
 }

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use futures_util::future::join_all;
 use kelpie_core::prober::ResourceRef;
-use kelpie_kube::actuator::ActuatorError;
+use kelpie_kube::client::ApiError;
 use kelpie_kube::events::{EventType, NewEvent, ObjectRef};
 use tokio::net::TcpListener;
 use tokio::time::{Instant, sleep, timeout};
@@ -146,7 +146,7 @@ async fn cancelled_request_is_counted() {
         .scale()
         .with_limit(Duration::from_millis(100));
     let error = targets.read("ns", &target).await.unwrap_err();
-    assert!(matches!(error, ActuatorError::TimedOut { .. }), "{error}");
+    assert_eq!(error.cause(), Some(&ApiError::TimedOut), "{error}");
     assert_eq!(client.response_counts(), [(0, 1)].into());
 }
 
