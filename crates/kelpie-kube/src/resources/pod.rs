@@ -9,7 +9,8 @@ use kube::{Api, Client};
 use serde_json::Value;
 
 use crate::client::{ApiError, call_within};
-use crate::projection::FieldMask;
+use crate::objects::ObjectKind;
+use crate::projection::FieldPath;
 use crate::watch::{Projected, WatchedResource};
 
 /// The timeout of a deletion. The caller tries again.
@@ -44,60 +45,27 @@ impl fmt::Display for DeleteError {
     }
 }
 
-const CONTAINER: FieldMask = FieldMask::Fields(&[
-    ("name", FieldMask::All),
-    ("restartCount", FieldMask::All),
-    (
-        "state",
-        FieldMask::Fields(&[("waiting", FieldMask::Fields(&[("reason", FieldMask::All)]))]),
-    ),
-    (
-        "lastState",
-        FieldMask::Fields(&[(
-            "terminated",
-            FieldMask::Fields(&[
-                ("exitCode", FieldMask::All),
-                ("reason", FieldMask::All),
-                ("message", FieldMask::All),
-            ]),
-        )]),
-    ),
-]);
-
 impl WatchedResource for PodFacts {
-    const GROUP: &'static str = "";
-    const VERSION: &'static str = "v1";
-    const KIND: &'static str = "Pod";
-    const PLURAL: &'static str = "pods";
-    const FIELDS: FieldMask = FieldMask::Fields(&[
-        (
-            "metadata",
-            FieldMask::Fields(&[
-                ("name", FieldMask::All),
-                ("namespace", FieldMask::All),
-                ("resourceVersion", FieldMask::All),
-                ("uid", FieldMask::All),
-                ("deletionTimestamp", FieldMask::All),
-                (
-                    "ownerReferences",
-                    FieldMask::Fields(&[
-                        ("apiVersion", FieldMask::All),
-                        ("kind", FieldMask::All),
-                        ("name", FieldMask::All),
-                        ("uid", FieldMask::All),
-                        ("controller", FieldMask::All),
-                    ]),
-                ),
-            ]),
-        ),
-        (
+    const KIND: ObjectKind = ObjectKind::new("", "v1", "Pod", "pods");
+    const FIELDS: &'static [FieldPath] = &[
+        &["metadata", "uid"],
+        &["metadata", "deletionTimestamp"],
+        &["metadata", "ownerReferences"],
+        &["status", "containerStatuses", "name"],
+        &["status", "containerStatuses", "restartCount"],
+        &["status", "containerStatuses", "state", "waiting", "reason"],
+        &["status", "containerStatuses", "lastState", "terminated"],
+        &["status", "initContainerStatuses", "name"],
+        &["status", "initContainerStatuses", "restartCount"],
+        &[
             "status",
-            FieldMask::Fields(&[
-                ("containerStatuses", CONTAINER),
-                ("initContainerStatuses", CONTAINER),
-            ]),
-        ),
-    ]);
+            "initContainerStatuses",
+            "state",
+            "waiting",
+            "reason",
+        ],
+        &["status", "initContainerStatuses", "lastState", "terminated"],
+    ];
 
     fn read(namespace: &str, name: &str, object: &Value) -> Self {
         let (metadata, status) = (&object["metadata"], &object["status"]);
@@ -201,7 +169,7 @@ mod tests {
             "status": status,
         });
         let projected: Projected<PodFacts> = serde_json::from_str(&pod.to_string()).unwrap();
-        let facts = projected.into_facts();
+        let facts = projected.facts;
         assert_eq!(facts.namespace, "shoot");
         facts.pod
     }

@@ -5,7 +5,8 @@ use base64::prelude::BASE64_STANDARD;
 use secrecy::SecretSlice;
 use serde_json::Value;
 
-use crate::projection::FieldMask;
+use crate::objects::ObjectKind;
+use crate::projection::FieldPath;
 use crate::watch::WatchedResource;
 
 /// A kubeconfig has a few KB; anything larger than this is not one.
@@ -25,21 +26,8 @@ pub struct KubeconfigSecret {
 }
 
 impl WatchedResource for KubeconfigSecret {
-    const GROUP: &'static str = "";
-    const VERSION: &'static str = "v1";
-    const KIND: &'static str = "Secret";
-    const PLURAL: &'static str = "secrets";
-    const FIELDS: FieldMask = FieldMask::Fields(&[
-        (
-            "metadata",
-            FieldMask::Fields(&[
-                ("name", FieldMask::All),
-                ("namespace", FieldMask::All),
-                ("resourceVersion", FieldMask::All),
-            ]),
-        ),
-        ("data", FieldMask::Fields(&[("kubeconfig", FieldMask::All)])),
-    ]);
+    const KIND: ObjectKind = ObjectKind::new("", "v1", "Secret", "secrets");
+    const FIELDS: &'static [FieldPath] = &[&["data", "kubeconfig"]];
 
     fn read(namespace: &str, name: &str, object: &Value) -> Self {
         let (kubeconfig, problem) = match decode(&object["data"]["kubeconfig"]) {

@@ -15,7 +15,8 @@ use serde::de::{Deserialize, DeserializeSeed, Deserializer};
 use serde_json::Value;
 
 use crate::client::{ApiError, SuppressLogs};
-use crate::projection::FieldMask;
+use crate::objects::ObjectKind;
+use crate::projection::{FieldMask, FieldPath};
 pub use optional::OptionalEvent;
 pub(crate) use optional::optional;
 
@@ -80,16 +81,10 @@ pub(crate) const SHORT_WATCH_SECONDS: u32 = 25;
 
 /// A resource reduced to the fields that are used of it.
 pub trait WatchedResource: Clone + fmt::Debug + Send + Sync + 'static {
-    /// The API group; empty for the core group.
-    const GROUP: &'static str;
-    /// The version, such as `v1`.
-    const VERSION: &'static str;
-    /// The kind, such as `Pod`.
-    const KIND: &'static str;
-    /// The plural, such as `pods`.
-    const PLURAL: &'static str;
-    /// The fields that are used, with the name, namespace and resourceVersion of the metadata.
-    const FIELDS: FieldMask;
+    /// The kind of the objects.
+    const KIND: ObjectKind;
+    /// The fields that are used, besides the name, namespace and resourceVersion.
+    const FIELDS: &'static [FieldPath];
     /// The number of objects on a page of a list. A page should have a few MB at most.
     const PAGE: u32 = 500;
 
@@ -101,12 +96,12 @@ pub trait WatchedResource: Clone + fmt::Debug + Send + Sync + 'static {
 #[derive(Debug, Clone)]
 pub(crate) struct Projected<T> {
     metadata: ObjectMeta,
-    facts: T,
+    pub(crate) facts: T,
 }
 
 impl<'de, T: WatchedResource> Deserialize<'de> for Projected<T> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let object = T::FIELDS.deserialize(deserializer)?;
+        let object = FieldMask::new(T::FIELDS).deserialize(deserializer)?;
         let text = |field: &str| {
             let value = object.get("metadata")?.get(field)?.as_str()?;
             Some(value.to_owned())
@@ -132,19 +127,19 @@ impl<T: WatchedResource> Resource for Projected<T> {
     type Scope = NamespaceResourceScope;
 
     fn kind((): &()) -> Cow<'_, str> {
-        T::KIND.into()
+        T::KIND.kind.into()
     }
 
     fn group((): &()) -> Cow<'_, str> {
-        T::GROUP.into()
+        T::KIND.group.into()
     }
 
     fn version((): &()) -> Cow<'_, str> {
-        T::VERSION.into()
+        T::KIND.version.into()
     }
 
     fn plural((): &()) -> Cow<'_, str> {
-        T::PLURAL.into()
+        T::KIND.plural.into()
     }
 
     fn meta(&self) -> &ObjectMeta {
@@ -153,12 +148,6 @@ impl<T: WatchedResource> Resource for Projected<T> {
 
     fn meta_mut(&mut self) -> &mut ObjectMeta {
         &mut self.metadata
-    }
-}
-
-impl<T> Projected<T> {
-    pub(crate) fn into_facts(self) -> T {
-        self.facts
     }
 }
 
@@ -193,11 +182,9 @@ pub(crate) fn watch<T: WatchedResource>(
     if let Some(labels) = selection.labels {
         config = config.labels(labels);
     }
-    watch_events(
-        watch_objects(api, config),
-        resource_name::<T>(),
-        Projected::into_facts,
-    )
+    watch_events(watch_objects(api, config), T::KIND.to_string(), |object| {
+        object.facts
+    })
 }
 
 /// Converts the events of kube's watcher, and adds backoff while it fails.
@@ -245,15 +232,6 @@ fn convert<O: Resource, T>(
     init.into_iter().chain(converted)
 }
 
-/// Returns the name of a resource in messages.
-fn resource_name<T: WatchedResource>() -> String {
-    if T::GROUP.is_empty() {
-        T::PLURAL.to_owned()
-    } else {
-        format!("{}.{}", T::PLURAL, T::GROUP)
-    }
-}
-
 fn watch_error(error: &watcher::Error, what: &str) -> WatchError {
     let cause = match error {
         watcher::Error::InitialListFailed(error)
@@ -280,11 +258,8 @@ mod tests {
     }
 
     impl WatchedResource for Widget {
-        const GROUP: &'static str = "example.com";
-        const VERSION: &'static str = "v1";
-        const KIND: &'static str = "Widget";
-        const PLURAL: &'static str = "widgets";
-        const FIELDS: FieldMask = FieldMask::Fields(&[("metadata", FieldMask::All)]);
+        const KIND: ObjectKind = ObjectKind::new("example.com", "v1", "Widget", "widgets");
+        const FIELDS: &'static [FieldPath] = &[];
 
         fn read(_namespace: &str, name: &str, _object: &Value) -> Self {
             Self {
@@ -307,8 +282,8 @@ mod tests {
     fn describe(events: Vec<watcher::Result<Event<Projected<Widget>>>>) -> Vec<String> {
         let mut init_pending = false;
         let events = events.into_iter().flat_map(|event| {
-            let what = resource_name::<Widget>();
-            convert(event, &mut init_pending, &what, Projected::into_facts)
+            let what = Widget::KIND.to_string();
+            convert(event, &mut init_pending, &what, |object| object.facts)
         });
         let describe = |event: Result<WatchEvent<Widget>, WatchError>| match event {
             Ok(WatchEvent::Init) => "init".to_owned(),

@@ -9,42 +9,25 @@ use serde_json::Value;
 use crate::actuator::annotations::{
     IGNORE_ANNOTATION, MARKER_ANNOTATION, REPLICAS_ANNOTATION, target_object,
 };
-use crate::projection::FieldMask;
+use crate::projection::{FieldMask, FieldPath};
 
 /// The fields of an object or of its scale.
 #[derive(Debug)]
 pub(super) struct ScaleObject(Value);
 
-const KEEP: FieldMask = FieldMask::Fields(&[
-    (
-        "metadata",
-        FieldMask::Fields(&[
-            ("namespace", FieldMask::All),
-            ("uid", FieldMask::All),
-            ("resourceVersion", FieldMask::All),
-            (
-                "annotations",
-                FieldMask::Fields(&[
-                    (REPLICAS_ANNOTATION, FieldMask::All),
-                    (MARKER_ANNOTATION, FieldMask::All),
-                    (IGNORE_ANNOTATION, FieldMask::All),
-                ]),
-            ),
-        ]),
-    ),
-    ("spec", FieldMask::Fields(&[("replicas", FieldMask::All)])),
-    (
-        "status",
-        FieldMask::Fields(&[
-            ("replicas", FieldMask::All),
-            ("readyReplicas", FieldMask::All),
-        ]),
-    ),
-]);
+const FIELDS: &[FieldPath] = &[
+    &["metadata", "uid"],
+    &["metadata", "annotations", REPLICAS_ANNOTATION],
+    &["metadata", "annotations", MARKER_ANNOTATION],
+    &["metadata", "annotations", IGNORE_ANNOTATION],
+    &["spec", "replicas"],
+    &["status", "replicas"],
+    &["status", "readyReplicas"],
+];
 
 impl<'de> Deserialize<'de> for ScaleObject {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        KEEP.deserialize(deserializer).map(Self)
+        FieldMask::new(FIELDS).deserialize(deserializer).map(Self)
     }
 }
 
