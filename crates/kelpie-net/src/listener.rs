@@ -4,10 +4,11 @@ use std::collections::VecDeque;
 use std::fmt;
 use std::io;
 use std::net::SocketAddr;
-use std::sync::{Arc, PoisonError, RwLock};
+use std::sync::Arc;
 use std::time::Duration;
 
 use axum::serve::Listener;
+use parking_lot::RwLock;
 use rustls::ServerConfig;
 use rustls::server::{ClientHello, ResolvesServerCert};
 use rustls::sign::CertifiedKey;
@@ -71,15 +72,13 @@ impl TlsServer {
 
     /// Uses `identity` for all handshakes from now on.
     pub fn replace(&self, identity: &Identity) {
-        let current = self.certificate.0.write();
-        *current.unwrap_or_else(PoisonError::into_inner) = identity.certified();
+        *self.certificate.0.write() = identity.certified();
     }
 }
 
 impl ResolvesServerCert for ServerCertificate {
     fn resolve(&self, _hello: ClientHello<'_>) -> Option<Arc<CertifiedKey>> {
-        let current = self.0.read().unwrap_or_else(PoisonError::into_inner);
-        Some(Arc::clone(&current))
+        Some(Arc::clone(&self.0.read()))
     }
 }
 

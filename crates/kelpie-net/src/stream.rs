@@ -2,10 +2,11 @@
 
 use std::io;
 use std::pin::Pin;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 
 use hyper_util::rt::TokioIo;
+use parking_lot::Mutex;
 use tokio::io::{AsyncRead, AsyncWrite, DuplexStream, ReadBuf};
 use tokio::net::TcpStream;
 use tokio_rustls::{client, server};
@@ -26,22 +27,18 @@ pub struct TlsFaultRecorder(Arc<Mutex<Option<TlsFault>>>);
 impl TlsFaultRecorder {
     /// Returns the recorded fault, if any.
     pub fn fault(&self) -> Option<TlsFault> {
-        self.slot().clone()
+        self.0.lock().clone()
     }
 
     /// Forgets the recorded fault.
     pub fn clear(&self) {
-        *self.slot() = None;
+        *self.0.lock() = None;
     }
 
     fn record(&self, error: &io::Error) {
         if let Some(fault) = TlsFault::in_error_chain(error) {
-            *self.slot() = Some(fault);
+            *self.0.lock() = Some(fault);
         }
-    }
-
-    fn slot(&self) -> std::sync::MutexGuard<'_, Option<TlsFault>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

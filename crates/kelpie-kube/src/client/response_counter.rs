@@ -2,10 +2,11 @@
 
 use std::collections::BTreeMap;
 use std::pin::Pin;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::task::{Context, Poll};
 
-use http::{Response, StatusCode};
+use http::Response;
+use parking_lot::Mutex;
 use tower::{Layer, Service};
 
 /// A layer that counts responses by HTTP status, over all clients that share it. Status 0 counts
@@ -15,15 +16,7 @@ pub(super) struct ResponseCounter(Arc<Mutex<BTreeMap<u16, u64>>>);
 
 impl ResponseCounter {
     pub(super) fn read(&self) -> BTreeMap<u16, u64> {
-        self.lock().clone()
-    }
-
-    fn count(&self, status: u16) {
-        *self.lock().entry(status).or_default() += 1;
-    }
-
-    fn lock(&self) -> std::sync::MutexGuard<'_, BTreeMap<u16, u64>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.lock().clone()
     }
 }
 
@@ -67,7 +60,7 @@ where
         Box::pin(async move {
             let response = call.await;
             if let Ok(response) = &response {
-                count.set_status(response.status());
+                count.set_status(response.status().as_u16());
             }
             response
         })
@@ -81,13 +74,14 @@ struct CountOnDrop {
 }
 
 impl CountOnDrop {
-    fn set_status(&mut self, status: StatusCode) {
-        self.status = status.as_u16();
+    /// Sets the status. An assignment to the field would move only the field into the future.
+    fn set_status(&mut self, status: u16) {
+        self.status = status;
     }
 }
 
 impl Drop for CountOnDrop {
     fn drop(&mut self) {
-        self.counter.count(self.status);
+        *self.counter.0.lock().entry(self.status).or_default() += 1;
     }
 }

@@ -5,11 +5,12 @@ mod publisher;
 mod queue;
 mod refusals;
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use kube::Client;
+use parking_lot::Mutex;
 use tokio::sync::{Notify, oneshot};
 use tokio::time::{Instant, timeout};
 use tokio_util::sync::CancellationToken;
@@ -90,12 +91,6 @@ struct RecorderState {
     refusal_logged: AtomicBool,
 }
 
-impl RecorderState {
-    fn queue(&self) -> MutexGuard<'_, EventQueue> {
-        self.queue.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
 impl EventRecorder {
     pub(super) fn new(client: Client, clock: SystemClock, component: &str, instance: &str) -> Self {
         Self(Arc::new(RecorderState {
@@ -130,7 +125,7 @@ impl EventRecorder {
     }
 
     fn enqueue(&self, event: QueuedEvent) {
-        let outcome = self.0.queue().push(event, Instant::now());
+        let outcome = self.0.queue.lock().push(event, Instant::now());
         match outcome {
             PushOutcome::Queued => 0,
             PushOutcome::Refused => self.0.refused.fetch_add(1, Ordering::Relaxed),

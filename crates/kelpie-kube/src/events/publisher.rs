@@ -67,7 +67,7 @@ impl EventPublisher {
     pub(super) async fn publish_all(&mut self, wait: bool) {
         loop {
             if self.current.is_none() {
-                self.current = self.state.queue().pop();
+                self.current = self.state.queue.lock().pop();
             }
             let event = self.current.as_ref().map(|queued| queued.event.clone());
             match event {
@@ -86,7 +86,7 @@ impl EventPublisher {
         self.published.retain(|_, published| published.until > now);
         let namespace = event_namespace(&event.about);
         match self.create_or_count(event, namespace, now).await {
-            Ok(()) => self.state.queue().record_accepted(namespace),
+            Ok(()) => self.state.queue.lock().record_accepted(namespace),
             Err(error) => self.report(event, namespace, &error),
         }
     }
@@ -144,7 +144,11 @@ impl EventPublisher {
             debug!(namespace, reason = event.reason, %error, "cannot record an Event");
             return;
         };
-        let others = self.state.queue().record_refused(namespace, Instant::now());
+        let others = self
+            .state
+            .queue
+            .lock()
+            .record_refused(namespace, Instant::now());
         let refused = 1 + others as u64;
         self.state.refused.fetch_add(refused, Ordering::Relaxed);
         if !self.state.refusal_logged.swap(true, Ordering::Relaxed) {

@@ -1,10 +1,11 @@
 //! Kinds that can be scaled, and their paths.
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 use kelpie_core::prober::ResourceRef;
 use kube::Client;
+use parking_lot::Mutex;
 
 use crate::client::{ApiError, suppress_logs};
 
@@ -77,22 +78,18 @@ impl ScaleResources {
             return Ok(kind);
         }
         let key = (resource.api_version.clone(), resource.kind.clone());
-        if let Some(kind) = self.lock().get(&key) {
+        if let Some(kind) = self.0.lock().get(&key) {
             return Ok(kind.clone());
         }
         let kind = discover(client, resource).await?;
-        self.lock().insert(key, kind.clone());
+        self.0.lock().insert(key, kind.clone());
         Ok(kind)
     }
 
     /// Discovers the kind again next time: it may be gone, or have another plural now.
     pub(super) fn forget(&self, resource: &ResourceRef) {
         let key = (resource.api_version.clone(), resource.kind.clone());
-        self.lock().remove(&key);
-    }
-
-    fn lock(&self) -> std::sync::MutexGuard<'_, HashMap<(String, String), ScaleResource>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.lock().remove(&key);
     }
 }
 
