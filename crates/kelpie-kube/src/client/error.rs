@@ -3,6 +3,7 @@
 use std::error::Error as StdError;
 use std::time::Duration;
 
+use kelpie_core::truncated;
 use thiserror::Error;
 
 /// Messages of the API server are cut to this length.
@@ -92,10 +93,7 @@ pub(crate) fn root_cause(error: &dyn StdError) -> String {
 }
 
 pub(crate) fn shortened(text: &str) -> String {
-    match text.char_indices().nth(MAX_MESSAGE_CHARS) {
-        None => text.to_owned(),
-        Some((end, _)) => format!("{}…", &text[..end]),
-    }
+    truncated(text, MAX_MESSAGE_CHARS)
 }
 
 #[cfg(test)]

@@ -239,11 +239,7 @@ fn seconds(at: Timestamp) -> String {
 }
 
 fn shortened(message: &str) -> &str {
-    let mut end = message.len().min(MAX_MESSAGE_BYTES);
-    while !message.is_char_boundary(end) {
-        end -= 1;
-    }
-    &message[..end]
+    &message[..message.floor_char_boundary(MAX_MESSAGE_BYTES)]
 }
 
 #[cfg(test)]

@@ -5,6 +5,8 @@
 
 use std::mem;
 
+use prost::encoding::decode_varint;
+
 use super::{
     ItemSink, List, ListError, MAX_METADATA_BYTES, check_item_size, check_kind, malformed,
 };
@@ -13,6 +15,9 @@ const MAGIC: &[u8] = b"k8s\0";
 
 /// The maximum size of `typeMeta`, the kind and version of the list.
 const MAX_TYPE_BYTES: u64 = 1_024;
+
+/// The length of the longest varint.
+const MAX_VARINT_BYTES: usize = 10;
 
 /// Finds the items in a body that arrives in chunks.
 #[derive(Debug, Default)]
@@ -305,17 +310,12 @@ impl FieldHeader {
 
 /// Returns a varint and its length. `None`: `bytes` ends within it.
 fn varint(bytes: &[u8]) -> Result<Option<(u64, usize)>, ListError> {
-    let mut value = 0;
-    for (index, byte) in bytes.iter().take(10).enumerate() {
-        value |= u64::from(byte & 0x7f) << (7 * index);
-        if byte & 0x80 == 0 {
-            return Ok(Some((value, index + 1)));
-        }
+    let mut rest = bytes;
+    match decode_varint(&mut rest) {
+        Ok(value) => Ok(Some((value, bytes.len() - rest.len()))),
+        Err(_) if bytes.len() < MAX_VARINT_BYTES => Ok(None),
+        Err(_) => Err(malformed("a number is too long")),
     }
-    if bytes.len() < 10 {
-        return Ok(None);
-    }
-    Err(malformed("a number is too long"))
 }
 
 /// Converts a varint to an `int32`. Protobuf sign-extends it to 64 bits, so the low bits are the

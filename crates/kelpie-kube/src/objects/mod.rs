@@ -12,6 +12,7 @@ use std::time::Duration;
 use futures_util::Stream;
 use http::{Method, Request, header};
 use http_body_util::{BodyExt, Limited};
+use kelpie_net::percent_encode;
 use kube::Client;
 use kube::client::Body;
 use serde_json::{Value, json};
@@ -68,9 +69,12 @@ impl ObjectClient {
         namespace: &str,
         label: Option<&str>,
     ) -> Result<Vec<Value>, ObjectError> {
-        let query = label.map(|label| format!("?labelSelector={}", percent_encode(label)));
+        let mut query = String::new();
+        if let Some(label) = label {
+            query.push_str("?labelSelector=");
+            percent_encode(label, &mut query);
+        }
         let path = kind.named(namespace, "");
-        let query = query.unwrap_or_default();
         let list = self.request("list", &path, Method::GET, &query, JSON, None);
         let list = none_if_not_found(list.await)?;
         let items = list.map(|mut list| list["items"].take());
@@ -250,13 +254,4 @@ fn none_if_not_found(result: Result<Value, ObjectError>) -> Result<Option<Value>
         Err(error) if error.cause == ApiError::NotFound => Ok(None),
         Err(error) => Err(error),
     }
-}
-
-/// Encodes a value for a query.
-fn percent_encode(text: &str) -> String {
-    let escape = |byte: u8| match byte {
-        b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'-' | b'.' | b'_' => (byte as char).to_string(),
-        _ => format!("%{byte:02X}"),
-    };
-    text.bytes().map(escape).collect()
 }

@@ -3,6 +3,7 @@
 use std::fmt;
 use std::time::Duration;
 
+use kelpie_core::truncated;
 use kelpie_core::weeder::{Crash, Owner, Pod};
 use kube::api::{DeleteParams, Preconditions};
 use kube::{Api, Client};
@@ -109,10 +110,8 @@ fn crash(containers: &Value, is_init: bool) -> Option<Crash> {
         .find(|container| container["state"]["waiting"]["reason"] == "CrashLoopBackOff")?;
     let last = &container["lastState"]["terminated"];
     let non_empty = |value: &Value| {
-        value
-            .as_str()
-            .filter(|text| !text.is_empty())
-            .map(shortened)
+        let text = value.as_str().filter(|text| !text.is_empty())?;
+        Some(truncated(text.trim(), MAX_MESSAGE_CHARS))
     };
     let restarts = container["restartCount"].as_u64().unwrap_or_default();
     Some(Crash {
@@ -123,14 +122,6 @@ fn crash(containers: &Value, is_init: bool) -> Option<Crash> {
         reason: non_empty(&last["reason"]),
         message: non_empty(&last["message"]),
     })
-}
-
-fn shortened(text: &str) -> String {
-    let text = text.trim();
-    match text.char_indices().nth(MAX_MESSAGE_CHARS) {
-        None => text.to_owned(),
-        Some((end, _)) => format!("{}…", &text[..end]),
-    }
 }
 
 /// Deletes a pod if it still has this uid and resource version.
