@@ -88,12 +88,6 @@ impl fmt::Debug for ServerCertificate {
     }
 }
 
-impl fmt::Debug for TlsServer {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("TlsServer").finish_non_exhaustive()
-    }
-}
-
 /// Returns the certificate that the client presented, as DER.
 pub fn client_certificate(stream: &ServerStream) -> Option<&[u8]> {
     let (_, connection) = stream.get_ref();
@@ -103,7 +97,6 @@ pub fn client_certificate(stream: &ServerStream) -> Option<&[u8]> {
 
 /// A listener that returns connections after their TLS handshake. Handshakes run concurrently with
 /// accepting, so a stalled client does not delay others. It is dropped after 10 s.
-#[derive(Debug)]
 pub struct TlsListener {
     tcp: TcpListener,
     server: TlsServer,

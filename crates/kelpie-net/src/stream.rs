@@ -56,6 +56,21 @@ enum StreamKind {
     InProcess(DuplexStream),
 }
 
+/// A stream of any kind.
+trait ReadWrite: AsyncRead + AsyncWrite + Unpin {}
+
+impl<S: AsyncRead + AsyncWrite + Unpin> ReadWrite for S {}
+
+impl StreamKind {
+    fn inner(&mut self) -> Pin<&mut dyn ReadWrite> {
+        match self {
+            Self::Tcp(stream) => Pin::new(stream),
+            Self::Tls(stream) => Pin::new(&mut **stream),
+            Self::InProcess(stream) => Pin::new(stream),
+        }
+    }
+}
+
 impl Stream {
     pub(crate) fn tcp(stream: TcpStream) -> Self {
         Self(StreamKind::Tcp(stream), None)
@@ -126,11 +141,7 @@ impl AsyncRead for Stream {
         cx: &mut Context<'_>,
         buf: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
-        let read = match &mut self.0 {
-            StreamKind::Tcp(stream) => Pin::new(stream).poll_read(cx, buf),
-            StreamKind::Tls(stream) => Pin::new(stream).poll_read(cx, buf),
-            StreamKind::InProcess(stream) => Pin::new(stream).poll_read(cx, buf),
-        };
+        let read = self.0.inner().poll_read(cx, buf);
         if let (Poll::Ready(Err(error)), Some(recorder)) = (&read, &self.1) {
             recorder.record(error);
         }
@@ -144,11 +155,7 @@ impl AsyncWrite for Stream {
         cx: &mut Context<'_>,
         buf: &[u8],
     ) -> Poll<io::Result<usize>> {
-        let written = match &mut self.0 {
-            StreamKind::Tcp(stream) => Pin::new(stream).poll_write(cx, buf),
-            StreamKind::Tls(stream) => Pin::new(stream).poll_write(cx, buf),
-            StreamKind::InProcess(stream) => Pin::new(stream).poll_write(cx, buf),
-        };
+        let written = self.0.inner().poll_write(cx, buf);
         self.read_pending_alert(cx, written)
     }
 
@@ -157,11 +164,7 @@ impl AsyncWrite for Stream {
         cx: &mut Context<'_>,
         bufs: &[io::IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
-        let written = match &mut self.0 {
-            StreamKind::Tcp(stream) => Pin::new(stream).poll_write_vectored(cx, bufs),
-            StreamKind::Tls(stream) => Pin::new(stream).poll_write_vectored(cx, bufs),
-            StreamKind::InProcess(stream) => Pin::new(stream).poll_write_vectored(cx, bufs),
-        };
+        let written = self.0.inner().poll_write_vectored(cx, bufs);
         self.read_pending_alert(cx, written)
     }
 
@@ -174,19 +177,11 @@ impl AsyncWrite for Stream {
     }
 
     fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        let flushed = match &mut self.0 {
-            StreamKind::Tcp(stream) => Pin::new(stream).poll_flush(cx),
-            StreamKind::Tls(stream) => Pin::new(stream).poll_flush(cx),
-            StreamKind::InProcess(stream) => Pin::new(stream).poll_flush(cx),
-        };
+        let flushed = self.0.inner().poll_flush(cx);
         self.read_pending_alert(cx, flushed)
     }
 
     fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        match &mut self.0 {
-            StreamKind::Tcp(stream) => Pin::new(stream).poll_shutdown(cx),
-            StreamKind::Tls(stream) => Pin::new(stream).poll_shutdown(cx),
-            StreamKind::InProcess(stream) => Pin::new(stream).poll_shutdown(cx),
-        }
+        self.0.inner().poll_shutdown(cx)
     }
 }

@@ -2,7 +2,6 @@
 
 use std::collections::HashMap;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use jiff::Timestamp;
@@ -140,18 +139,13 @@ impl EventPublisher {
         // A missing permission stays missing for long. Credentials that are not accepted (401) may
         // be accepted again at once, for example after a rotation.
         let ApiError::Forbidden(reason) = error else {
-            self.state.failed.fetch_add(1, Ordering::Relaxed);
+            self.state.queue.lock().dropped.failed += 1;
             debug!(namespace, reason = event.reason, %error, "cannot record an Event");
             return;
         };
-        let others = self
-            .state
-            .queue
-            .lock()
-            .record_refused(namespace, Instant::now());
-        let refused = 1 + others as u64;
-        self.state.refused.fetch_add(refused, Ordering::Relaxed);
-        if !self.state.refusal_logged.swap(true, Ordering::Relaxed) {
+        let now = Instant::now();
+        let is_first = self.state.queue.lock().record_refused(namespace, now);
+        if is_first {
             warn!(
                 namespace,
                 reason,

@@ -79,7 +79,7 @@ impl LeaseList {
 struct LeaseJson<'a> {
     #[serde(borrow)]
     metadata: LeaseMetadataJson<'a>,
-    #[serde(borrow, default)]
+    #[serde(borrow)]
     spec: Option<LeaseSpecJson<'a>>,
 }
 
@@ -92,9 +92,8 @@ struct LeaseMetadataJson<'a> {
 #[derive(Default, Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct LeaseSpecJson<'a> {
-    #[serde(default)]
     lease_duration_seconds: Option<i32>,
-    #[serde(borrow, default)]
+    #[serde(borrow)]
     renew_time: Option<JsonStr<'a>>,
 }
 

@@ -194,7 +194,6 @@ fn add_condition(
 struct NodeJson<'a> {
     #[serde(borrow)]
     metadata: NodeMetadataJson<'a>,
-    #[serde(default)]
     status: Option<NodeStatusJson>,
 }
 
@@ -203,11 +202,9 @@ struct NodeJson<'a> {
 struct NodeMetadataJson<'a> {
     #[serde(borrow)]
     name: Cow<'a, str>,
-    #[serde(borrow, default)]
+    #[serde(borrow)]
     creation_timestamp: Option<Cow<'a, str>>,
-    #[serde(default)]
     labels: Option<BTreeMap<String, String>>,
-    #[serde(default)]
     #[expect(
         clippy::zero_sized_map_values,
         reason = "a map of which only the keys are used"
@@ -217,7 +214,6 @@ struct NodeMetadataJson<'a> {
 
 #[derive(Default, Deserialize)]
 struct NodeStatusJson {
-    #[serde(default)]
     conditions: Option<Vec<NodeConditionJson>>,
 }
 
@@ -226,6 +222,5 @@ struct NodeConditionJson {
     #[serde(rename = "type")]
     kind: String,
     status: String,
-    #[serde(default)]
     reason: Option<String>,
 }

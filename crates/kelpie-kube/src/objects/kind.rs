@@ -2,7 +2,8 @@
 
 use std::fmt;
 
-use kube::core::ApiResource;
+use kube::Resource;
+use kube::core::{ApiResource, DynamicObject};
 
 /// A kind of object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -92,18 +93,10 @@ pub struct ObjectPath<'a> {
 
 impl ObjectPath<'_> {
     pub(super) fn url_path(&self) -> String {
-        let Self {
-            kind,
-            namespace,
-            name,
-        } = self;
-        let mut path = kind.api_path();
-        if !namespace.is_empty() {
-            path.extend(["/namespaces/", namespace]);
-        }
-        path.extend(["/", kind.plural]);
-        if !name.is_empty() {
-            path.extend(["/", name]);
+        let namespace = Some(self.namespace).filter(|namespace| !namespace.is_empty());
+        let mut path = DynamicObject::url_path(&self.kind.resource(), namespace);
+        if !self.name.is_empty() {
+            path.extend(["/", self.name]);
         }
         path
     }

@@ -10,7 +10,7 @@ mod watch;
 use std::time::Duration;
 
 use futures_util::Stream;
-use http::{Method, Request, header};
+use http::{Request, header, request};
 use http_body_util::{BodyExt, Limited};
 use kelpie_net::percent_encode;
 use kube::Client;
@@ -57,7 +57,7 @@ impl ObjectClient {
 
     /// Reads an object. `None`: it does not exist.
     pub async fn get(&self, path: &ObjectPath<'_>) -> Result<Option<Value>, ObjectError> {
-        let object = self.request("read", path, Method::GET, "", JSON, None);
+        let object = self.request("read", path, Request::get(path.url_path()), JSON, None);
         none_if_not_found(object.await)
     }
 
@@ -69,13 +69,13 @@ impl ObjectClient {
         namespace: &str,
         label: Option<&str>,
     ) -> Result<Vec<Value>, ObjectError> {
-        let mut query = String::new();
-        if let Some(label) = label {
-            query.push_str("?labelSelector=");
-            percent_encode(label, &mut query);
-        }
         let path = kind.named(namespace, "");
-        let list = self.request("list", &path, Method::GET, &query, JSON, None);
+        let mut url = path.url_path();
+        if let Some(label) = label {
+            url.push_str("?labelSelector=");
+            percent_encode(label, &mut url);
+        }
+        let list = self.request("list", &path, Request::get(url), JSON, None);
         let list = none_if_not_found(list.await)?;
         let items = list.map(|mut list| list["items"].take());
         Ok(match items {
@@ -90,7 +90,8 @@ impl ObjectClient {
         path: &ObjectPath<'_>,
         object: &Value,
     ) -> Result<Value, ObjectError> {
-        self.request("change", path, Method::PUT, "", JSON, Some(object))
+        let request = Request::put(path.url_path());
+        self.request("change", path, request, JSON, Some(object))
             .await
     }
 
@@ -100,8 +101,8 @@ impl ObjectClient {
         path: &ObjectPath<'_>,
         object: &Value,
     ) -> Result<Value, ObjectError> {
-        let verb = "write the status of";
-        self.request(verb, path, Method::PUT, "/status", JSON, Some(object))
+        let request = Request::put(format!("{}/status", path.url_path()));
+        self.request("write the status of", path, request, JSON, Some(object))
             .await
     }
 
@@ -114,8 +115,9 @@ impl ObjectClient {
         object: &Value,
         manager: &str,
     ) -> Result<Value, ObjectError> {
-        let query = format!("?fieldManager={manager}&force=true");
-        self.request("apply", path, Method::PATCH, &query, APPLY, Some(object))
+        let url = path.url_path();
+        let request = Request::patch(format!("{url}?fieldManager={manager}&force=true"));
+        self.request("apply", path, request, APPLY, Some(object))
             .await
     }
 
@@ -134,15 +136,16 @@ impl ObjectClient {
         if let Some(uid) = uid {
             options["preconditions"] = json!({ "uid": uid });
         }
-        let deleted = self.request("delete", path, Method::DELETE, "", JSON, Some(&options));
+        let request = Request::delete(path.url_path());
+        let deleted = self.request("delete", path, request, JSON, Some(&options));
         none_if_not_found(deleted.await).map(|object| object.is_some())
     }
 
     /// Returns whether the API server has this kind.
     pub async fn serves(&self, kind: ObjectKind) -> Result<bool, ObjectError> {
         let path = kind.named("", "");
-        let url_path = kind.api_path();
-        let found = self.request_at("look for", &path, Method::GET, url_path, JSON, None);
+        let request = Request::get(kind.api_path());
+        let found = self.request("look for", &path, request, JSON, None);
         let Some(found) = none_if_not_found(found.await)? else {
             return Ok(false);
         };
@@ -167,32 +170,16 @@ impl ObjectClient {
         self.clock.now()
     }
 
-    /// Sends a request to the path of an object, followed by `suffix`.
+    /// Sends a request. `verb` and `path` are the operation and its object in messages.
     async fn request(
         &self,
         verb: &'static str,
         path: &ObjectPath<'_>,
-        method: Method,
-        suffix: &str,
+        request: request::Builder,
         content_type: &str,
         body: Option<&Value>,
     ) -> Result<Value, ObjectError> {
-        let url_path = format!("{}{suffix}", path.url_path());
-        self.request_at(verb, path, method, url_path, content_type, body)
-            .await
-    }
-
-    /// Sends a request to any URL path. `path` is the object in messages.
-    async fn request_at(
-        &self,
-        verb: &'static str,
-        path: &ObjectPath<'_>,
-        method: Method,
-        url_path: String,
-        content_type: &str,
-        body: Option<&Value>,
-    ) -> Result<Value, ObjectError> {
-        let response = self.send(method, url_path, content_type, body);
+        let response = self.send(request, content_type, body);
         let cause = match timeout(REQUEST_TIMEOUT, suppress_logs(response)).await {
             Ok(Ok(object)) => return Ok(object),
             Ok(Err(cause)) => cause,
@@ -208,8 +195,7 @@ impl ObjectClient {
 
     async fn send(
         &self,
-        method: Method,
-        url_path: String,
+        request: request::Builder,
         content_type: &str,
         body: Option<&Value>,
     ) -> Result<Value, ApiError> {
@@ -219,9 +205,7 @@ impl ObjectClient {
         let bytes = bytes
             .map_err(|error| unavailable(&error))?
             .unwrap_or_default();
-        let request = Request::builder()
-            .method(method)
-            .uri(url_path)
+        let request = request
             .header(header::CONTENT_TYPE, content_type)
             .header(header::ACCEPT, JSON)
             .body(Body::from(bytes))

@@ -312,7 +312,7 @@ async fn unknown_and_unscalable_kinds_are_errors() {
     api.kubectl(&wait).await.unwrap();
     let custom = target("example.org/v1", "Rig", "x");
     poll::until("the new kind", TIMEOUT, async || {
-        Ok(targets.resolve(&custom).await.ok())
+        Ok(targets.check_kind(&custom).await.ok())
     })
     .await
     .unwrap();

@@ -8,9 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use futures_util::future;
-use kelpie_core::prober::fence::{
-    Call, DropMarker, Observed, Reply, ResourceVersion, TargetObject, WriteRecord,
-};
+use kelpie_core::prober::fence::{Call, Observed, Reply, ResourceVersion, TargetObject};
 use kelpie_core::prober::{ResourceRef, Setting};
 use kube::Client;
 use kube::api::{GetParams, ListParams, Patch, PatchParams};
@@ -23,11 +21,10 @@ use super::ActuatorError;
 use super::annotations::{MARKER_ANNOTATION, REPLICAS_ANNOTATION};
 use crate::client::{ApiError, suppress_logs};
 use crate::rbac::PolicyRule;
-pub use resource::ScaleResource;
 
 use object::{ScaleObject, ScalePage};
 use operation::ScaleOperation;
-use resource::{KindError, ScaleResources};
+use resource::{KindError, ScaleResource, ScaleResources};
 
 /// The time limit of a call, unless the caller sets another one.
 const LIMIT: Duration = Duration::from_secs(30);
@@ -74,10 +71,11 @@ impl ScaleClient {
         }
     }
 
-    /// Discovers the resource of a kind. The result is remembered.
-    pub async fn resolve(&self, resource: &ResourceRef) -> Result<ScaleResource, ActuatorError> {
+    /// Checks that a kind exists and can be scaled. The result is remembered.
+    pub async fn check_kind(&self, resource: &ResourceRef) -> Result<(), ActuatorError> {
         let operation = ScaleOperation::new("find the kind of", "", resource);
-        self.bounded(operation, self.kind(operation)).await
+        let kind = self.bounded(operation, self.kind(operation)).await;
+        kind.map(|_| ())
     }
 
     /// Reads a target with its replicas and annotations.
@@ -92,35 +90,6 @@ impl ScaleClient {
             Err(error) if error.cause() == Some(&ApiError::NotFound) => Ok(Observed::Missing),
             Err(error) => Err(error),
         }
-    }
-
-    /// Records the present replicas and sets the marker, in one patch that rests on the version
-    /// read.
-    pub async fn write_record(
-        &self,
-        namespace: &str,
-        target: &ResourceRef,
-        record: &WriteRecord,
-    ) -> Result<ResourceVersion, ActuatorError> {
-        let annotations = json!({
-            REPLICAS_ANNOTATION: record.setting().to_string(),
-            MARKER_ANNOTATION: "",
-        });
-        let operation = ScaleOperation::new("record the fence on", namespace, target);
-        self.annotate(operation, record.version(), &annotations)
-            .await
-    }
-
-    /// Drops the marker, in one patch that rests on the version that the restore made.
-    pub async fn drop_marker(
-        &self,
-        namespace: &str,
-        target: &ResourceRef,
-        drop: &DropMarker,
-    ) -> Result<ResourceVersion, ActuatorError> {
-        let annotations = json!({ MARKER_ANNOTATION: null });
-        let operation = ScaleOperation::new("drop the marker of", namespace, target);
-        self.annotate(operation, drop.version(), &annotations).await
     }
 
     /// Sets the replicas through the scale subresource. The write rests on `version`.
@@ -140,7 +109,8 @@ impl ScaleClient {
             .await
     }
 
-    /// Performs a call of a fencing flow.
+    /// Performs a call of a fencing flow. A record, with its marker, is one patch that rests on the
+    /// version read; the marker is dropped by one patch that rests on the version of the restore.
     pub async fn perform(
         &self,
         namespace: &str,
@@ -149,7 +119,15 @@ impl ScaleClient {
     ) -> Result<Reply, ActuatorError> {
         let written = match call {
             Call::Read => return self.read(namespace, target).await.map(Reply::Read),
-            Call::WriteRecord(record) => self.write_record(namespace, target, record).await,
+            Call::WriteRecord(record) => {
+                let annotations = json!({
+                    REPLICAS_ANNOTATION: record.setting().to_string(),
+                    MARKER_ANNOTATION: "",
+                });
+                let operation = ScaleOperation::new("record the fence on", namespace, target);
+                self.annotate(operation, record.version(), &annotations)
+                    .await
+            }
             Call::Fence(write) => {
                 let (version, replicas) = (write.version(), write.setting());
                 self.scale(namespace, target, version, replicas).await
@@ -158,7 +136,11 @@ impl ScaleClient {
                 let (version, replicas) = (write.version(), write.setting());
                 self.scale(namespace, target, version, replicas).await
             }
-            Call::DropMarker(drop) => self.drop_marker(namespace, target, drop).await,
+            Call::DropMarker(drop) => {
+                let annotations = json!({ MARKER_ANNOTATION: null });
+                let operation = ScaleOperation::new("drop the marker of", namespace, target);
+                self.annotate(operation, drop.version(), &annotations).await
+            }
         };
         match written {
             Ok(version) => Ok(Reply::Written(version)),
@@ -187,7 +169,7 @@ impl ScaleClient {
         patch: &Value,
     ) -> Result<ResourceVersion, ActuatorError> {
         let kind = self.kind(operation).await?;
-        let request = Request::new(kind.path(operation.namespace));
+        let request = Request::new(kind.path(Some(operation.namespace)));
         let (name, how) = (&operation.target.name, PatchParams::default());
         let patch = Patch::Merge(patch);
         let request = match subresource {
@@ -203,7 +185,7 @@ impl ScaleClient {
         operation: ScaleOperation<'_>,
     ) -> Result<TargetObject, ActuatorError> {
         let kind = self.kind(operation).await?;
-        let request = Request::new(kind.path(operation.namespace));
+        let request = Request::new(kind.path(Some(operation.namespace)));
         let (name, how) = (&operation.target.name, GetParams::default());
         if kind.has_plain_counts {
             let object = self.send(operation, request.get(name, &how)).await?;
@@ -251,7 +233,7 @@ impl ScaleClient {
         if !kind.has_plain_counts {
             return Ok(None);
         }
-        let request = Request::new(kind.path_of_all());
+        let request = Request::new(kind.path(None));
         let name = format!("metadata.name={}", target.name);
         let mut how = ListParams::default().fields(&name).limit(PAGE);
         let mut found = BTreeMap::new();

@@ -10,8 +10,8 @@ use parking_lot::Mutex;
 use crate::client::{ApiError, suppress_logs};
 
 /// A kind with a scale subresource.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct ScaleResource {
+#[derive(Debug, Clone)]
+pub(super) struct ScaleResource {
     api_version: String,
     plural: String,
     /// `spec.replicas` and `status.readyReplicas` are known to be the counts.
@@ -27,28 +27,16 @@ impl ScaleResource {
         }
     }
 
-    /// Returns the path of the objects in a namespace.
-    pub(super) fn path(&self, namespace: &str) -> String {
-        format!("{}/namespaces/{namespace}/{}", self.root(), self.plural)
-    }
-
-    /// Returns the path of the objects in all namespaces.
-    pub(super) fn path_of_all(&self) -> String {
-        format!("{}/{}", self.root(), self.plural)
-    }
-
-    fn root(&self) -> String {
+    /// Returns the path of the objects in a namespace, or in all namespaces.
+    pub(super) fn path(&self, namespace: Option<&str>) -> String {
         let root = if self.api_version.contains('/') {
             "apis"
         } else {
             "api"
         };
-        format!("/{root}/{}", self.api_version)
-    }
-
-    /// Returns the plural, such as `deployments`.
-    pub fn plural(&self) -> &str {
-        &self.plural
+        let namespace = namespace.map(|namespace| format!("namespaces/{namespace}/"));
+        let namespace = namespace.unwrap_or_default();
+        format!("/{root}/{}/{namespace}{}", self.api_version, self.plural)
     }
 }
 
