@@ -113,31 +113,27 @@ impl TlsFilePaths {
     }
 
     fn read(&self) -> Result<LoadedTls, TlsFilesError> {
-        let identity = match &self.identity {
-            None => None,
-            Some((chain, key)) => {
-                let secret = SecretSlice::from(read(key)?);
-                let identity = Identity::from_pem(&read(chain)?, &secret);
-                Some(identity.map_err(|source| {
-                    let faulty = match source {
-                        TlsConfigError::Key
-                        | TlsConfigError::KeyKind
-                        | TlsConfigError::Mismatch => key,
-                        _ => chain,
-                    };
-                    invalid(faulty, source)
-                })?)
-            }
-        };
-        let roots = match &self.roots {
-            None => None,
-            Some(path) => {
-                let roots = Roots::from_pem(&read(path)?);
-                Some(roots.map_err(|source| invalid(path, source))?)
-            }
-        };
-        Ok(LoadedTls { identity, roots })
+        let identity = self.identity.as_ref();
+        let identity = identity.map(|(chain, key)| read_identity(chain, key));
+        let roots = self.roots.as_ref().map(|path| {
+            let roots = Roots::from_pem(&read(path)?);
+            roots.map_err(|source| invalid(path, source))
+        });
+        Ok(LoadedTls {
+            identity: identity.transpose()?,
+            roots: roots.transpose()?,
+        })
     }
+}
+
+fn read_identity(chain: &Path, key: &Path) -> Result<Identity, TlsFilesError> {
+    let secret = SecretSlice::from(read(key)?);
+    Identity::from_pem(&read(chain)?, &secret).map_err(|source| match source {
+        TlsConfigError::Key | TlsConfigError::KeyKind | TlsConfigError::Mismatch => {
+            invalid(key, source)
+        }
+        _ => invalid(chain, source),
+    })
 }
 
 fn stamp(path: &Path) -> Result<FileStamp, TlsFilesError> {

@@ -34,8 +34,8 @@ pub(crate) use suppress_logs::{SuppressLogs, suppress_logs};
 use crate::actuator::{Actuators, BatchReader};
 use crate::events::EventRecorder;
 use crate::objects::ObjectClient;
-use crate::rbac::{self, AccessReview, Permission};
-use crate::resources::{DeleteError, PodFacts, SliceFacts, endpoint_slice, pod};
+use crate::rbac::{self, PolicyRule};
+use crate::resources::{PodFacts, SliceFacts, endpoint_slice};
 use crate::system_clock::SystemClock;
 use crate::watch::{self, OptionalEvent, Selection, WatchEvent, WatchedResource};
 use in_process::InProcess;
@@ -232,17 +232,6 @@ impl ClusterClient {
         watch::watch(&self.fencing, selection, watch::SHORT_WATCH_SECONDS)
     }
 
-    /// Deletes a pod if it still has this uid and resource version, with the fencing client.
-    pub async fn delete_pod(
-        &self,
-        namespace: &str,
-        name: &str,
-        uid: &str,
-        version: &str,
-    ) -> Result<(), DeleteError> {
-        pod::delete(&self.fencing, namespace, name, uid, version).await
-    }
-
     /// Returns the actuators for fencing. Their calls do not queue behind routine requests.
     pub fn actuators(&self) -> &Actuators {
         &self.actuators
@@ -264,37 +253,26 @@ impl ClusterClient {
     /// Returns a recorder for Events of `component` and `instance`, which uses the routine client.
     /// [`EventRecorder::run`] sends them.
     pub fn events(&self, component: &str, instance: &str) -> EventRecorder {
-        EventRecorder::new(
-            self.routine.clone(),
-            self.clock.clone(),
-            component,
-            instance,
-        )
+        let client = self.routine.clone();
+        EventRecorder::new(client, self.clock.clone(), component, instance)
     }
 
     /// Returns a recorder that uses the fencing client, for Events that a caller waits for.
     pub fn priority_events(&self, component: &str, instance: &str) -> EventRecorder {
-        EventRecorder::new(
-            self.fencing.clone(),
-            self.clock.clone(),
-            component,
-            instance,
-        )
+        let client = self.fencing.clone();
+        EventRecorder::new(client, self.clock.clone(), component, instance)
     }
 
-    /// Reviews for each permission whether this client has it.
-    pub async fn can_i(
-        &self,
-        permissions: &[Permission],
-    ) -> Result<Vec<(Permission, AccessReview)>, ClientError> {
-        let mut reviews = Vec::with_capacity(permissions.len());
-        for permission in permissions {
-            let verb = "review permissions on";
-            let review = rbac::review_access(&self.routine, permission);
-            let review = self.request(verb, review).await?;
-            reviews.push((permission.clone(), review));
+    /// Reviews the verbs of a rule one by one, and returns those that this client may not use.
+    pub async fn denied(&self, rule: &PolicyRule) -> Result<Vec<PolicyRule>, ClientError> {
+        let mut denied = Vec::new();
+        for rule in rule.for_each_verb() {
+            let review = rbac::review_access(&self.routine, &rule);
+            if !self.request("review permissions on", review).await? {
+                denied.push(rule);
+            }
         }
-        Ok(reviews)
+        Ok(denied)
     }
 
     /// Returns the API server's version, such as `v1.36.4`.

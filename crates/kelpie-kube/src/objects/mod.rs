@@ -5,7 +5,6 @@
 
 mod error;
 mod kind;
-mod watch;
 
 use std::time::Duration;
 
@@ -13,8 +12,10 @@ use futures_util::Stream;
 use http::{Request, header, request};
 use http_body_util::{BodyExt, Limited};
 use kelpie_net::percent_encode;
-use kube::Client;
+use kube::api::DynamicObject;
 use kube::client::Body;
+use kube::runtime::watcher;
+use kube::{Api, Client};
 use serde_json::{Value, json};
 use tokio::time::timeout;
 
@@ -23,12 +24,15 @@ pub use kind::{ObjectKind, ObjectPath};
 
 use crate::client::{ApiError, root_cause, shortened, suppress_logs};
 use crate::system_clock::SystemClock;
-use crate::watch::WatchEvent;
+use crate::watch::{Selection, WATCH_SECONDS, WatchEvent, watch_api};
 
 /// The timeout of one request, including the wait in the rate limiter.
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(15);
 /// The maximum size of a response. The API server itself keeps no larger object.
 const MAX_RESPONSE_BYTES: usize = 16 << 20;
+
+/// The number of objects on a page of a watch's list.
+const PAGE: u32 = 100;
 
 const JSON: &str = "application/json";
 const APPLY: &str = "application/apply-patch+yaml";
@@ -162,7 +166,24 @@ impl ObjectClient {
         namespace: &str,
         name: Option<&str>,
     ) -> impl Stream<Item = WatchEvent<Value>> + Send + use<> {
-        watch::watch(&self.client, kind, namespace, name)
+        let (client, resource) = (self.client.clone(), kind.resource());
+        let api: Api<DynamicObject> = if namespace.is_empty() {
+            Api::all_with(client, &resource)
+        } else {
+            Api::namespaced_with(client, namespace, &resource)
+        };
+        let config = watcher::Config::default()
+            .page_size(PAGE)
+            .timeout(WATCH_SECONDS);
+        let selection = Selection {
+            name,
+            ..Selection::default()
+        };
+        watch_api(api, config, selection, kind, |mut object| {
+            // They are large and unused.
+            object.metadata.managed_fields = None;
+            serde_json::to_value(object).unwrap_or_default()
+        })
     }
 
     /// Returns the time of the system clock, for timestamps in objects.

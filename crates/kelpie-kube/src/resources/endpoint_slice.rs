@@ -3,6 +3,7 @@
 use kelpie_core::weeder::EndpointSlice;
 use serde_json::Value;
 
+use super::text;
 use crate::objects::ObjectKind;
 use crate::projection::FieldPath;
 use crate::watch::WatchedResource;
@@ -38,7 +39,6 @@ impl WatchedResource for SliceFacts {
 
     fn read(namespace: &str, name: &str, object: &Value) -> Self {
         let metadata = &object["metadata"];
-        let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
         let endpoints = object["endpoints"]
             .as_array()
             .map_or(&[][..], Vec::as_slice);

@@ -5,11 +5,12 @@ use std::time::Duration;
 
 use kelpie_core::truncated;
 use kelpie_core::weeder::{Crash, Owner, Pod};
+use kube::Api;
 use kube::api::{DeleteParams, Preconditions};
-use kube::{Api, Client};
 use serde_json::Value;
 
-use crate::client::{ApiError, call_within};
+use super::text;
+use crate::client::{ApiError, ClusterClient, call_within};
 use crate::objects::ObjectKind;
 use crate::projection::FieldPath;
 use crate::watch::{Projected, WatchedResource};
@@ -86,10 +87,6 @@ impl WatchedResource for PodFacts {
     }
 }
 
-fn text(value: &Value) -> String {
-    value.as_str().unwrap_or_default().to_owned()
-}
-
 /// Returns the controller among the owners. A Node does not count: it owns the mirror pods of
 /// static pods, whose containers are not restarted when the mirror pod is deleted.
 fn owner(owners: &Value) -> Option<Owner> {
@@ -124,21 +121,23 @@ fn crash(containers: &Value, is_init: bool) -> Option<Crash> {
     })
 }
 
-/// Deletes a pod if it still has this uid and resource version.
-pub(crate) async fn delete(
-    client: &Client,
-    namespace: &str,
-    name: &str,
-    uid: &str,
-    version: &str,
-) -> Result<(), DeleteError> {
-    let pods: Api<Projected<PodFacts>> = Api::namespaced(client.clone(), namespace);
-    let params = DeleteParams::default().preconditions(Preconditions {
-        uid: Some(uid.to_owned()),
-        resource_version: Some(version.to_owned()),
-    });
-    let deleted = call_within(DELETE_TIMEOUT, pods.delete(name, &params)).await;
-    deleted.map(|_| ()).map_err(DeleteError)
+impl ClusterClient {
+    /// Deletes a pod if it still has this uid and resource version, with the fencing client.
+    pub async fn delete_pod(
+        &self,
+        namespace: &str,
+        name: &str,
+        uid: &str,
+        version: &str,
+    ) -> Result<(), DeleteError> {
+        let pods: Api<Projected<PodFacts>> = Api::namespaced(self.urgent(), namespace);
+        let params = DeleteParams::default().preconditions(Preconditions {
+            uid: Some(uid.to_owned()),
+            resource_version: Some(version.to_owned()),
+        });
+        let deleted = call_within(DELETE_TIMEOUT, pods.delete(name, &params)).await;
+        deleted.map(|_| ()).map_err(DeleteError)
+    }
 }
 
 #[cfg(test)]

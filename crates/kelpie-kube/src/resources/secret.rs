@@ -19,10 +19,8 @@ pub struct KubeconfigSecret {
     pub namespace: String,
     /// The name of the Secret.
     pub name: String,
-    /// The decoded value of the key `kubeconfig`. `None`: it cannot be used, see `problem`.
-    pub kubeconfig: Option<SecretSlice<u8>>,
-    /// The reason why the kubeconfig cannot be used.
-    pub problem: Option<&'static str>,
+    /// The decoded value of the key `kubeconfig`, or the reason why it cannot be used.
+    pub kubeconfig: Result<SecretSlice<u8>, &'static str>,
 }
 
 impl WatchedResource for KubeconfigSecret {
@@ -30,15 +28,10 @@ impl WatchedResource for KubeconfigSecret {
     const FIELDS: &'static [FieldPath] = &[&["data", "kubeconfig"]];
 
     fn read(namespace: &str, name: &str, object: &Value) -> Self {
-        let (kubeconfig, problem) = match decode(&object["data"]["kubeconfig"]) {
-            Ok(kubeconfig) => (Some(kubeconfig), None),
-            Err(problem) => (None, Some(problem)),
-        };
         Self {
             namespace: namespace.to_owned(),
             name: name.to_owned(),
-            kubeconfig,
-            problem,
+            kubeconfig: decode(&object["data"]["kubeconfig"]),
         }
     }
 }
@@ -72,7 +65,6 @@ mod tests {
             secret.kubeconfig.as_ref().unwrap().expose_secret(),
             b"hello"
         );
-        assert_eq!(secret.problem, None);
         let shown = format!("{secret:?}");
         assert!(
             !shown.contains("hello") && !shown.contains("aGVsbG8"),
@@ -85,7 +77,7 @@ mod tests {
     fn unusable_kubeconfig_has_a_problem() {
         let longest = BASE64_STANDARD.encode(vec![0; MAX_BYTES]);
         let too_long = BASE64_STANDARD.encode(vec![0; MAX_BYTES + 3]);
-        assert!(read(&json!({ "kubeconfig": longest })).kubeconfig.is_some());
+        assert!(read(&json!({ "kubeconfig": longest })).kubeconfig.is_ok());
         for (data, reason) in [
             (json!(null), "no key"),
             (json!({}), "no key"),
@@ -93,9 +85,8 @@ mod tests {
             (json!({ "kubeconfig": "***" }), "not base64"),
             (json!({ "kubeconfig": too_long }), "larger than 1 MiB"),
         ] {
-            let secret = read(&data);
-            assert!(secret.kubeconfig.is_none());
-            assert!(secret.problem.unwrap().contains(reason), "{reason}");
+            let problem = read(&data).kubeconfig.unwrap_err();
+            assert!(problem.contains(reason), "{reason}");
         }
     }
 }

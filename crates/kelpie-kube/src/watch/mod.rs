@@ -11,7 +11,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::runtime::watcher::{self, Event};
 use kube::runtime::{WatchStreamExt, watcher as watch_objects};
 use kube::{Api, Client, Resource};
-use serde::de::{Deserialize, DeserializeSeed, Deserializer};
+use serde::de::{Deserialize, DeserializeOwned, DeserializeSeed, Deserializer};
 use serde_json::Value;
 
 use crate::client::{ApiError, SuppressLogs};
@@ -173,26 +173,30 @@ pub(crate) fn watch<T: WatchedResource>(
         Some(namespace) => Api::namespaced(client, namespace),
         None => Api::all(client),
     };
-    let mut config = watcher::Config::default()
+    let config = watcher::Config::default()
         .page_size(T::PAGE)
         .timeout(seconds);
+    watch_api(api, config, selection, T::KIND, |object| object.facts)
+}
+
+/// Watches the objects of an API, with backoff while that fails.
+pub(crate) fn watch_api<O, T: Send + 'static>(
+    api: Api<O>,
+    mut config: watcher::Config,
+    selection: Selection<'_>,
+    kind: ObjectKind,
+    facts: fn(O) -> T,
+) -> impl Stream<Item = WatchEvent<T>> + Send + use<O, T>
+where
+    O: Resource + Clone + DeserializeOwned + fmt::Debug + Send + 'static,
+{
     if let Some(name) = selection.name {
         config = config.fields(&format!("metadata.name={name}"));
     }
     if let Some(labels) = selection.labels {
         config = config.labels(labels);
     }
-    watch_events(watch_objects(api, config), T::KIND.to_string(), |object| {
-        object.facts
-    })
-}
-
-/// Converts the events of kube's watcher, and adds backoff while it fails.
-pub(crate) fn watch_events<O: Resource + Send + 'static, T: Send + 'static>(
-    events: impl Stream<Item = watcher::Result<Event<O>>> + Send + 'static,
-    what: String,
-    facts: fn(O) -> T,
-) -> impl Stream<Item = WatchEvent<T>> + Send {
+    let (events, what) = (watch_objects(api, config), kind.to_string());
     let mut init_pending = false;
     let events = SuppressLogs::new(events)
         .flat_map(move |event| stream::iter(convert(event, &mut init_pending, &what, facts)));

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use futures_util::{Stream, StreamExt};
 use kelpie_kube::client::{ApiError, ClientError, ClusterClient};
-use kelpie_kube::rbac::{AccessReview, PolicyRule};
+use kelpie_kube::rbac::PolicyRule;
 use kelpie_kube::watch::WatchEvent;
 use tokio::time::timeout;
 
@@ -69,21 +69,11 @@ async fn check_rule(
     rbac: &str,
 ) -> Result<CheckRow, ClientError> {
     const SUBJECT: &str = "permission";
-    let permissions: Vec<_> = rule.permissions().collect();
-    let mut denied = Vec::new();
-    for (permission, review) in cluster.can_i(&permissions).await? {
-        if review != AccessReview::Allowed {
-            denied.push(permission.to_string());
-        }
-    }
+    let denied = cluster.denied(rule).await?;
     if denied.is_empty() {
-        let verbs = rule.verbs.join(", ");
-        let first = permissions.first().map(ToString::to_string);
-        let first = first.unwrap_or_default();
-        // The first permission starts with the first verb.
-        let object = first.split_once(' ').map_or("", |(_, object)| object);
-        return Ok(CheckRow::ok(SUBJECT, format!("may {verbs} {object}")));
+        return Ok(CheckRow::ok(SUBJECT, format!("may {rule}")));
     }
+    let denied: Vec<_> = denied.iter().map(ToString::to_string).collect();
     let finding = format!("may not {}", denied.join(" or "));
     Ok(match rule.missing_if_denied {
         Some(missing) => CheckRow::warn(

@@ -71,9 +71,23 @@ impl ScaleClient {
         }
     }
 
+    fn operation<'a>(
+        &self,
+        verb: &'static str,
+        namespace: &'a str,
+        target: &'a ResourceRef,
+    ) -> ScaleOperation<'a> {
+        ScaleOperation {
+            verb,
+            namespace,
+            target,
+            limit: self.limit,
+        }
+    }
+
     /// Checks that a kind exists and can be scaled. The result is remembered.
     pub async fn check_kind(&self, resource: &ResourceRef) -> Result<(), ActuatorError> {
-        let operation = ScaleOperation::new("find the kind of", "", resource);
+        let operation = self.operation("find the kind of", "", resource);
         let kind = self.bounded(operation, self.kind(operation)).await;
         kind.map(|_| ())
     }
@@ -84,7 +98,7 @@ impl ScaleClient {
         namespace: &str,
         target: &ResourceRef,
     ) -> Result<Observed, ActuatorError> {
-        let operation = ScaleOperation::new("read", namespace, target);
+        let operation = self.operation("read", namespace, target);
         match self.bounded(operation, self.read_object(operation)).await {
             Ok(present) => Ok(Observed::Present(present)),
             Err(error) if error.cause() == Some(&ApiError::NotFound) => Ok(Observed::Missing),
@@ -104,7 +118,7 @@ impl ScaleClient {
             "metadata": { "resourceVersion": version.as_str() },
             "spec": { "replicas": replicas },
         });
-        let operation = ScaleOperation::new("scale", namespace, target);
+        let operation = self.operation("scale", namespace, target);
         self.bounded(operation, self.patch(operation, Some("scale"), &patch))
             .await
     }
@@ -124,7 +138,7 @@ impl ScaleClient {
                     REPLICAS_ANNOTATION: record.setting().to_string(),
                     MARKER_ANNOTATION: "",
                 });
-                let operation = ScaleOperation::new("record the fence on", namespace, target);
+                let operation = self.operation("record the fence on", namespace, target);
                 self.annotate(operation, record.version(), &annotations)
                     .await
             }
@@ -138,7 +152,7 @@ impl ScaleClient {
             }
             Call::DropMarker(drop) => {
                 let annotations = json!({ MARKER_ANNOTATION: null });
-                let operation = ScaleOperation::new("drop the marker of", namespace, target);
+                let operation = self.operation("drop the marker of", namespace, target);
                 self.annotate(operation, drop.version(), &annotations).await
             }
         };
@@ -204,7 +218,7 @@ impl ScaleClient {
             }
         }
         let reason = "it keeps changing".into();
-        Err(operation.failed(ApiError::Unavailable(reason), self.limit))
+        Err(operation.failed(ApiError::Unavailable(reason)))
     }
 
     async fn kind(&self, operation: ScaleOperation<'_>) -> Result<ScaleResource, ActuatorError> {
@@ -218,7 +232,7 @@ impl ScaleClient {
             KindError::NotScalable => ActuatorError::NotScalable {
                 what: operation.what(),
             },
-            KindError::Api(error) => operation.failed(error, self.limit),
+            KindError::Api(error) => operation.failed(error),
         })
     }
 
@@ -228,7 +242,7 @@ impl ScaleClient {
         &self,
         target: &ResourceRef,
     ) -> Result<Option<BTreeMap<String, TargetObject>>, ActuatorError> {
-        let operation = ScaleOperation::new("list all", "", target);
+        let operation = self.operation("list all", "", target);
         let kind = self.kind(operation).await?;
         if !kind.has_plain_counts {
             return Ok(None);
@@ -241,13 +255,13 @@ impl ScaleClient {
             let page: ScalePage = self.request(operation, request.list(&how)).await?;
             let objects = page.items.iter();
             found.extend(objects.map(|object| (object.namespace().to_owned(), object.to_target())));
-            match page.rest() {
-                Some(rest) => how = how.continue_token(rest),
-                None => return Ok(Some(found)),
+            match page.metadata.continue_ {
+                Some(rest) if !rest.is_empty() => how = how.continue_token(&rest),
+                _ => return Ok(Some(found)),
             }
         }
         let reason = format!("there are more than {MOST_PAGES} pages of them");
-        Err(operation.failed(ApiError::Unavailable(reason), self.limit))
+        Err(operation.failed(ApiError::Unavailable(reason)))
     }
 
     async fn send(
@@ -259,7 +273,7 @@ impl ScaleClient {
         // A write with an empty version would overwrite changes by others.
         if object.version().as_str().is_empty() {
             let reason = "a response without resourceVersion".into();
-            return Err(operation.failed(ApiError::Unavailable(reason), self.limit));
+            return Err(operation.failed(ApiError::Unavailable(reason)));
         }
         Ok(object)
     }
@@ -269,7 +283,7 @@ impl ScaleClient {
         operation: ScaleOperation<'_>,
         request: Result<http::Request<Vec<u8>>, kube::core::request::Error>,
     ) -> Result<T, ActuatorError> {
-        let failed = |error| operation.failed(error, self.limit);
+        let failed = |error| operation.failed(error);
         let request = request.map_err(|error| failed(ApiError::Unavailable(error.to_string())))?;
         let answer = suppress_logs(self.client.request(request)).await;
         answer.map_err(|error| {
@@ -286,8 +300,8 @@ impl ScaleClient {
         operation: ScaleOperation<'_>,
         call: impl Future<Output = Result<T, ActuatorError>>,
     ) -> Result<T, ActuatorError> {
-        let done = timeout(self.limit, call).await;
-        done.unwrap_or_else(|_| Err(operation.failed(ApiError::TimedOut, self.limit)))
+        let done = timeout(operation.limit, call).await;
+        done.unwrap_or_else(|_| Err(operation.failed(ApiError::TimedOut)))
     }
 }
 

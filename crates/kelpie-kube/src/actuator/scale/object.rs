@@ -1,5 +1,6 @@
 //! A target's object or its scale, reduced to the fields that are used.
 
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ListMeta;
 use kelpie_core::prober::Setting;
 use kelpie_core::prober::fence::{ResourceVersion, TargetObject};
 use serde::Deserialize;
@@ -35,21 +36,8 @@ impl<'de> Deserialize<'de> for ScaleObject {
 #[derive(Debug, Deserialize)]
 pub(super) struct ScalePage {
     #[serde(default)]
-    metadata: PageMeta,
+    pub(super) metadata: ListMeta,
     pub(super) items: Vec<ScaleObject>,
-}
-
-#[derive(Debug, Default, Deserialize)]
-struct PageMeta {
-    #[serde(default, rename = "continue")]
-    rest: String,
-}
-
-impl ScalePage {
-    /// Returns the continue token of the next page.
-    pub(super) fn rest(&self) -> Option<&str> {
-        Some(self.metadata.rest.as_str()).filter(|rest| !rest.is_empty())
-    }
 }
 
 impl ScaleObject {

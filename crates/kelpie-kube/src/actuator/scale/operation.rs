@@ -10,20 +10,14 @@ use crate::client::ApiError;
 /// An operation on an object, for messages.
 #[derive(Clone, Copy)]
 pub(super) struct ScaleOperation<'a> {
-    verb: &'static str,
+    pub(super) verb: &'static str,
     pub(super) namespace: &'a str,
     pub(super) target: &'a ResourceRef,
+    /// The time limit for the response.
+    pub(super) limit: Duration,
 }
 
-impl<'a> ScaleOperation<'a> {
-    pub(super) fn new(verb: &'static str, namespace: &'a str, target: &'a ResourceRef) -> Self {
-        Self {
-            verb,
-            namespace,
-            target,
-        }
-    }
-
+impl ScaleOperation<'_> {
     pub(super) fn what(&self) -> String {
         if self.namespace.is_empty() {
             self.target.to_string()
@@ -32,11 +26,11 @@ impl<'a> ScaleOperation<'a> {
         }
     }
 
-    pub(super) fn failed(&self, cause: ApiError, limit: Duration) -> ActuatorError {
+    pub(super) fn failed(&self, cause: ApiError) -> ActuatorError {
         ActuatorError::Request {
             verb: self.verb,
             what: self.what(),
-            limit,
+            limit: self.limit,
             cause,
         }
     }

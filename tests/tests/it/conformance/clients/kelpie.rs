@@ -78,7 +78,7 @@ async fn seed_client_watches_scales_and_posts_events() {
     }));
     let mut next = async || timeout(TIMEOUT, secrets.next()).await.unwrap().unwrap();
     assert!(matches!(next().await, WatchEvent::Init));
-    assert!(matches!(next().await, WatchEvent::Apply(secret) if secret.kubeconfig.is_some()));
+    assert!(matches!(next().await, WatchEvent::Apply(secret) if secret.kubeconfig.is_ok()));
     assert!(matches!(next().await, WatchEvent::InitDone));
     let now = kelpie_sim::DeleteOptions::immediate();
     store.delete(&SECRETS, "default", "dwd", &now).unwrap();
