@@ -17,7 +17,6 @@ use crate::stream::{HyperStream, Stream};
 /// response takes about half a kilobyte.
 const MAX_HEAD_BYTES: usize = 8 * 1024;
 
-/// Limits the number of headers in a response.
 const MAX_HEADERS: usize = 100;
 
 /// A request and its response, in progress on a stream that can be reused afterwards.

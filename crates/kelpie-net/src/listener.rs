@@ -22,7 +22,6 @@ use crate::identity::{Identity, TlsConfigError};
 use crate::stream::ServerStream;
 use crate::tls::Roots;
 
-/// Limits the duration of a handshake.
 const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Limits concurrent handshakes. One more aborts the oldest.
@@ -39,21 +38,11 @@ pub struct TlsServer {
 struct ServerCertificate(RwLock<Arc<CertifiedKey>>);
 
 impl TlsServer {
-    /// Creates settings for an HTTP/1.1 server that presents `identity` and does not request client
-    /// certificates.
-    pub fn new(identity: &Identity) -> Result<Self, TlsConfigError> {
-        Self::with(identity, None)
-    }
-
-    /// Like [`TlsServer::new`], but accepts client certificates that `roots` verify. Clients
-    /// without a certificate are accepted as well. [`client_certificate`] returns the certificate
-    /// of a connection.
-    pub fn with_client_auth(identity: &Identity, roots: &Roots) -> Result<Self, TlsConfigError> {
-        Self::with(identity, Some(roots))
-    }
-
-    fn with(identity: &Identity, roots: Option<&Roots>) -> Result<Self, TlsConfigError> {
-        let certificate = Arc::new(ServerCertificate(RwLock::new(identity.certified())));
+    /// Creates settings for an HTTP/1.1 server that presents `identity`. With `roots`, it accepts
+    /// client certificates that they verify, and clients without a certificate as well.
+    /// [`client_certificate`] returns the certificate of a connection.
+    pub fn new(identity: &Identity, roots: Option<&Roots>) -> Result<Self, TlsConfigError> {
+        let certificate = Arc::new(ServerCertificate(RwLock::new(Arc::clone(&identity.0))));
         let resolver: Arc<dyn ResolvesServerCert> = Arc::<ServerCertificate>::clone(&certificate);
         let config = ServerConfig::builder_with_provider(provider().clone())
             .with_safe_default_protocol_versions()
@@ -72,7 +61,7 @@ impl TlsServer {
 
     /// Uses `identity` for all handshakes from now on.
     pub fn replace(&self, identity: &Identity) {
-        *self.certificate.0.write() = identity.certified();
+        *self.certificate.0.write() = Arc::clone(&identity.0);
     }
 }
 

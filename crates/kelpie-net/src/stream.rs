@@ -49,14 +49,13 @@ pub type HyperStream = TokioIo<Stream>;
 pub type ServerStream = server::TlsStream<TcpStream>;
 
 #[derive(Debug)]
-enum StreamKind {
+pub(crate) enum StreamKind {
     Tcp(TcpStream),
     // Boxed because it takes a kilobyte and streams are moved often.
     Tls(Box<client::TlsStream<ReadAhead>>),
     InProcess(DuplexStream),
 }
 
-/// A stream of any kind.
 trait ReadWrite: AsyncRead + AsyncWrite + Unpin {}
 
 impl<S: AsyncRead + AsyncWrite + Unpin> ReadWrite for S {}
@@ -72,16 +71,8 @@ impl StreamKind {
 }
 
 impl Stream {
-    pub(crate) fn tcp(stream: TcpStream) -> Self {
-        Self(StreamKind::Tcp(stream), None)
-    }
-
-    pub(crate) fn in_process(stream: DuplexStream) -> Self {
-        Self(StreamKind::InProcess(stream), None)
-    }
-
-    pub(crate) fn tls(stream: client::TlsStream<ReadAhead>) -> Self {
-        Self(StreamKind::Tls(Box::new(stream)), None)
+    pub(crate) fn new(kind: StreamKind) -> Self {
+        Self(kind, None)
     }
 
     /// Reads the alert of a server that rejects the client. The server sends the alert and closes,

@@ -57,14 +57,9 @@ struct LoadedTls {
     roots: Option<Roots>,
 }
 
-/// File metadata that changes when a file is written or replaced.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct FileStamp {
-    inode: u64,
-    length: u64,
-    seconds: i64,
-    nanos: i64,
-}
+/// File metadata that changes when a file is written or replaced: the inode, the length, and the
+/// seconds and nanoseconds of the last write.
+type FileStamp = (u64, u64, i64, i64);
 
 impl TlsFiles {
     /// Reads the files. An error in any of them fails the call.
@@ -138,12 +133,8 @@ fn read_identity(chain: &Path, key: &Path) -> Result<Identity, TlsFilesError> {
 
 fn stamp(path: &Path) -> Result<FileStamp, TlsFilesError> {
     let found = std::fs::metadata(path).map_err(|source| unreadable(path, source))?;
-    Ok(FileStamp {
-        inode: found.ino(),
-        length: found.len(),
-        seconds: found.mtime(),
-        nanos: found.mtime_nsec(),
-    })
+    let (seconds, nanos) = (found.mtime(), found.mtime_nsec());
+    Ok((found.ino(), found.len(), seconds, nanos))
 }
 
 fn read(path: &Path) -> Result<Vec<u8>, TlsFilesError> {

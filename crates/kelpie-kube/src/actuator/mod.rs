@@ -38,9 +38,9 @@ impl Actuators {
 
     /// Returns the same actuators with another client. Discovered kinds are shared.
     pub(crate) fn with_client(&self, client: Client) -> Self {
-        Self {
-            scale: self.scale.with_client(client),
-        }
+        let mut same = self.clone();
+        same.scale.client = client;
+        same
     }
 
     /// Returns the same actuators with this time limit for each call.

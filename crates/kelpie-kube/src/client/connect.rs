@@ -63,10 +63,10 @@ pub(super) async fn connect(
     Ok((
         routine
             .with_layer(&routine_timeout())
-            .with_layer(counter)
+            .with_layer(&counter.layer())
             .with_layer(&limit)
             .build(),
-        fencing.with_layer(counter).build(),
+        fencing.with_layer(&counter.layer()).build(),
     ))
 }
 
@@ -80,10 +80,10 @@ pub(super) fn in_process(server: &InProcess, counter: &ResponseCounter) -> (Clie
     (
         client()
             .with_layer(&routine_timeout())
-            .with_layer(counter)
+            .with_layer(&counter.layer())
             .with_layer(&limit)
             .build(),
-        client().with_layer(counter).build(),
+        client().with_layer(&counter.layer()).build(),
     )
 }
 

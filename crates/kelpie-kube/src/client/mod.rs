@@ -29,7 +29,7 @@ pub use error::ApiError;
 pub use metrics::ClientMetrics;
 
 pub(crate) use error::{root_cause, shortened};
-pub(crate) use suppress_logs::{SuppressLogs, suppress_logs};
+pub(crate) use suppress_logs::{suppress_logs, suppress_logs_of};
 
 use crate::actuator::{Actuators, BatchReader};
 use crate::events::EventRecorder;
@@ -108,7 +108,6 @@ pub struct ClusterClient {
     counter: ResponseCounter,
     network: Network,
     clock: SystemClock,
-    /// The cluster's name in messages.
     role: &'static str,
 }
 

@@ -22,7 +22,7 @@ use queue::EventQueue;
 const SHUTDOWN_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// An Event to be recorded.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct NewEvent {
     /// The object that the Event is about.
     pub about: ObjectRef,

@@ -16,7 +16,7 @@ const CLUSTER_SCOPED_NAMESPACE: &str = "default";
 #[derive(Debug, Default)]
 pub(super) struct EventQueue {
     events: VecDeque<QueuedEvent>,
-    refusals: EventRefusals,
+    pub(super) refusals: EventRefusals,
     pub(super) dropped: DroppedEvents,
 }
 
@@ -40,14 +40,8 @@ impl EventQueue {
         self.events.push_back(queued);
     }
 
-    /// Removes the oldest Event.
     pub(super) fn pop(&mut self) -> Option<QueuedEvent> {
         self.events.pop_front()
-    }
-
-    /// Records that the API server accepted an Event in this namespace.
-    pub(super) fn record_accepted(&mut self, namespace: &str) {
-        self.refusals.record_accepted(namespace);
     }
 
     /// Records that the API server refused an Event in this namespace, and drops the queued Events
@@ -104,7 +98,7 @@ mod tests {
             queue.push(queued(&format!("shoot-{number}"), "shoot"), now);
             queue.push(queued("garden", "garden"), now);
         }
-        queue.record_accepted("garden");
+        queue.refusals.record_accepted("garden");
         let mut refuse = |namespace| {
             let is_first = queue.record_refused(namespace, now);
             (is_first, queue.dropped.refused)
@@ -122,7 +116,7 @@ mod tests {
     #[test]
     fn full_queue_drops_doubtful_events_first() {
         let (mut queue, now) = (EventQueue::default(), Instant::now());
-        queue.record_accepted("garden");
+        queue.refusals.record_accepted("garden");
         queue.push(queued("garden", "oldest"), now);
         queue.push(queued("shoot", "doubtful"), now);
         for _ in 2..MAX_LENGTH {

@@ -11,7 +11,6 @@ const MAX_DEPTH: usize = 32;
 const MAX_NODES: usize = 20_000;
 const MAX_ALIASES: usize = 16;
 
-/// A kubeconfig as it is written.
 #[derive(Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub(super) struct RawKubeconfig {
@@ -92,7 +91,6 @@ impl RawKubeconfig {
         })
     }
 
-    /// Returns the cluster and the user of the current context.
     pub(super) fn into_current(self) -> Result<(RawCluster, RawUser), KubeconfigError> {
         let current = non_empty(self.current_context.as_ref()).ok_or(KubeconfigError::NoContext)?;
         let contexts = self.contexts.unwrap_or_default();
@@ -108,7 +106,6 @@ impl RawKubeconfig {
     }
 }
 
-/// Returns the only element that matches.
 fn find_unique<T>(
     list: &'static str,
     elements: Vec<T>,

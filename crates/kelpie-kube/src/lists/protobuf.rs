@@ -31,7 +31,6 @@ pub(super) struct ProtobufScanner {
     list_seen: bool,
 }
 
-/// The position in the body.
 #[derive(Debug, Default, Clone, Copy)]
 enum ProtobufState {
     #[default]
@@ -123,7 +122,7 @@ impl ProtobufScanner {
                 let Some(content) = header.content(remaining) else {
                     return Ok(None);
                 };
-                check_kind::<L>(&text(content, 2)?)?;
+                check_kind::<L>(&String::from_utf8_lossy(bytes_field(content, 2)?))?;
                 self.kind_seen = true;
                 return Ok(Some(header.size + content.len()));
             }
@@ -176,7 +175,7 @@ impl ProtobufScanner {
         };
         if is_item {
             items.add(content, L::add_protobuf)?;
-        } else if !text(content, 3)?.is_empty() {
+        } else if !bytes_field(content, 3)?.is_empty() {
             return Err(ListError::Partial);
         }
         self.state = ProtobufState::List(left);
@@ -225,8 +224,8 @@ impl<'a> ProtobufFields<'a> {
     }
 }
 
-/// Returns the text of the field `number`. An absent field is empty.
-fn text(message: &[u8], number: u32) -> Result<String, ListError> {
+/// Returns the content of the field `number`. An absent field is empty.
+pub(super) fn bytes_field(message: &[u8], number: u32) -> Result<&[u8], ListError> {
     let mut found: &[u8] = &[];
     for field in ProtobufFields(message) {
         if let (at, ProtobufValue::Bytes(bytes)) = field?
@@ -235,7 +234,7 @@ fn text(message: &[u8], number: u32) -> Result<String, ListError> {
             found = bytes;
         }
     }
-    Ok(String::from_utf8_lossy(found).into_owned())
+    Ok(found)
 }
 
 /// The header of a field: its number, and its value or the length of its content.

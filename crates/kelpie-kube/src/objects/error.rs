@@ -23,13 +23,8 @@ pub struct ObjectError {
 
 impl fmt::Display for ObjectError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self {
-            role,
-            verb,
-            what,
-            cause,
-        } = self;
-        write!(f, "cannot {verb} {what} on the {role}: ")?;
+        let (verb, what, cause) = (self.verb, &self.what, &self.cause);
+        write!(f, "cannot {verb} {what} on the {}: ", self.role)?;
         match cause {
             ApiError::Unauthorized(reason) => {
                 write!(f, "the credentials were rejected: {reason}; renew them")

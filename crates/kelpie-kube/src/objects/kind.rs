@@ -3,7 +3,7 @@
 use std::fmt;
 
 use kube::Resource;
-use kube::core::{ApiResource, DynamicObject};
+use kube::core::{ApiResource, DynamicObject, GroupVersionKind};
 
 /// A kind of object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -60,13 +60,8 @@ impl ObjectKind {
     }
 
     pub(super) fn resource(self) -> ApiResource {
-        ApiResource {
-            group: self.group.to_owned(),
-            version: self.version.to_owned(),
-            api_version: self.api_version(),
-            kind: self.kind.to_owned(),
-            plural: self.plural.to_owned(),
-        }
+        let kind = GroupVersionKind::gvk(self.group, self.version, self.kind);
+        ApiResource::from_gvk_with_plural(&kind, self.plural)
     }
 }
 

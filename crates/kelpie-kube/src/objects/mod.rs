@@ -54,11 +54,6 @@ impl ObjectClient {
         }
     }
 
-    /// Returns the cluster's name in messages, such as `hub`.
-    pub fn role(&self) -> &'static str {
-        self.role
-    }
-
     /// Reads an object. `None`: it does not exist.
     pub async fn get(&self, path: &ObjectPath<'_>) -> Result<Option<Value>, ObjectError> {
         let object = self.request("read", path, Request::get(path.url_path()), JSON, None);

@@ -14,7 +14,7 @@ use kube::{Api, Client, Resource};
 use serde::de::{Deserialize, DeserializeOwned, DeserializeSeed, Deserializer};
 use serde_json::Value;
 
-use crate::client::{ApiError, SuppressLogs};
+use crate::client::{ApiError, suppress_logs_of};
 use crate::objects::ObjectKind;
 use crate::projection::{FieldMask, FieldPath};
 pub use optional::OptionalEvent;
@@ -198,7 +198,7 @@ where
     }
     let (events, what) = (watch_objects(api, config), kind.to_string());
     let mut init_pending = false;
-    let events = SuppressLogs::new(events)
+    let events = suppress_logs_of(events)
         .flat_map(move |event| stream::iter(convert(event, &mut init_pending, &what, facts)));
     // The backoff has to come after the conversion: kube's watcher sends `Init` before it has
     // listed anything, and every such event would reset the backoff.

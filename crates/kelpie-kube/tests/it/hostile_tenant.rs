@@ -230,7 +230,7 @@ async fn version_body_is_ignored_up_to_limit() {
         match server.tenant().version(deadline()).await {
             Ok(()) => assert!(length < 65_536, "{length}"),
             Err(TenantError::Decode(ListError::TooLarge { limit: 65_536, .. })) => {
-                assert_eq!(length, 70_000)
+                assert_eq!(length, 70_000);
             }
             Err(error) => panic!("{error:?}"),
         }

@@ -1,7 +1,6 @@
 //! The actuator `scale`: replicas of any kind with a scale subresource.
 
 mod object;
-mod operation;
 mod resource;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -23,8 +22,7 @@ use crate::client::{ApiError, suppress_logs};
 use crate::rbac::PolicyRule;
 
 use object::{ScaleObject, ScalePage};
-use operation::ScaleOperation;
-use resource::{KindError, ScaleResource, ScaleResources};
+use resource::ScaleResources;
 
 /// The time limit of a call, unless the caller sets another one.
 const LIMIT: Duration = Duration::from_secs(30);
@@ -40,9 +38,38 @@ const MOST_PAGES: usize = 40;
 /// and without retries.
 #[derive(Clone)]
 pub struct ScaleClient {
-    client: Client,
+    pub(super) client: Client,
     kinds: ScaleResources,
     limit: Duration,
+}
+
+/// One operation on one object, for messages.
+#[derive(Clone, Copy)]
+struct ScaleOperation<'a> {
+    verb: &'static str,
+    namespace: &'a str,
+    target: &'a ResourceRef,
+    /// The time limit for the response.
+    limit: Duration,
+}
+
+impl ScaleOperation<'_> {
+    fn what(&self) -> String {
+        if self.namespace.is_empty() {
+            self.target.to_string()
+        } else {
+            format!("{} in namespace {}", self.target, self.namespace)
+        }
+    }
+
+    fn failed(&self, cause: ApiError) -> ActuatorError {
+        ActuatorError::Request {
+            verb: self.verb,
+            what: self.what(),
+            limit: self.limit,
+            cause,
+        }
+    }
 }
 
 impl ScaleClient {
@@ -51,14 +78,6 @@ impl ScaleClient {
             client,
             kinds: ScaleResources::default(),
             limit: LIMIT,
-        }
-    }
-
-    /// Returns the same client on another connection. Discovered kinds are shared.
-    pub(crate) fn with_client(&self, client: Client) -> Self {
-        Self {
-            client,
-            ..self.clone()
         }
     }
 
@@ -88,7 +107,9 @@ impl ScaleClient {
     /// Checks that a kind exists and can be scaled. The result is remembered.
     pub async fn check_kind(&self, resource: &ResourceRef) -> Result<(), ActuatorError> {
         let operation = self.operation("find the kind of", "", resource);
-        let kind = self.bounded(operation, self.kind(operation)).await;
+        let kind = self
+            .bounded(operation, self.kinds.find(&self.client, operation))
+            .await;
         kind.map(|_| ())
     }
 
@@ -119,8 +140,7 @@ impl ScaleClient {
             "spec": { "replicas": replicas },
         });
         let operation = self.operation("scale", namespace, target);
-        self.bounded(operation, self.patch(operation, Some("scale"), &patch))
-            .await
+        self.patch(operation, Some("scale"), &patch).await
     }
 
     /// Performs a call of a fencing flow. A record, with its marker, is one patch that rests on the
@@ -172,8 +192,7 @@ impl ScaleClient {
         let patch = json!({
             "metadata": { "resourceVersion": version.as_str(), "annotations": annotations },
         });
-        self.bounded(operation, self.patch(operation, None, &patch))
-            .await
+        self.patch(operation, None, &patch).await
     }
 
     async fn patch(
@@ -182,23 +201,26 @@ impl ScaleClient {
         subresource: Option<&str>,
         patch: &Value,
     ) -> Result<ResourceVersion, ActuatorError> {
-        let kind = self.kind(operation).await?;
-        let request = Request::new(kind.path(Some(operation.namespace)));
-        let (name, how) = (&operation.target.name, PatchParams::default());
-        let patch = Patch::Merge(patch);
-        let request = match subresource {
-            None => request.patch(name, &how, &patch),
-            Some(subresource) => request.patch_subresource(subresource, name, &how, &patch),
+        let patching = async {
+            let kind = self.kinds.find(&self.client, operation).await?;
+            let request = Request::new(kind.path(Some(operation.namespace)));
+            let (name, how) = (&operation.target.name, PatchParams::default());
+            let patch = Patch::Merge(patch);
+            let request = match subresource {
+                None => request.patch(name, &how, &patch),
+                Some(subresource) => request.patch_subresource(subresource, name, &how, &patch),
+            };
+            let answer = self.send(operation, request).await?;
+            Ok(answer.version())
         };
-        let answer = self.send(operation, request).await?;
-        Ok(answer.version())
+        self.bounded(operation, patching).await
     }
 
     async fn read_object(
         &self,
         operation: ScaleOperation<'_>,
     ) -> Result<TargetObject, ActuatorError> {
-        let kind = self.kind(operation).await?;
+        let kind = self.kinds.find(&self.client, operation).await?;
         let request = Request::new(kind.path(Some(operation.namespace)));
         let (name, how) = (&operation.target.name, GetParams::default());
         if kind.has_plain_counts {
@@ -221,21 +243,6 @@ impl ScaleClient {
         Err(operation.failed(ApiError::Unavailable(reason)))
     }
 
-    async fn kind(&self, operation: ScaleOperation<'_>) -> Result<ScaleResource, ActuatorError> {
-        let found = self.kinds.find(&self.client, operation.target).await;
-        found.map_err(|error| match error {
-            KindError::Unknown => ActuatorError::UnknownKind {
-                what: operation.what(),
-                kind: operation.target.kind.clone(),
-                api_version: operation.target.api_version.clone(),
-            },
-            KindError::NotScalable => ActuatorError::NotScalable {
-                what: operation.what(),
-            },
-            KindError::Api(error) => operation.failed(error),
-        })
-    }
-
     /// Lists the targets of this name by namespace; `None` if a list of their kind does not show
     /// the replicas.
     pub(super) async fn list(
@@ -243,7 +250,7 @@ impl ScaleClient {
         target: &ResourceRef,
     ) -> Result<Option<BTreeMap<String, TargetObject>>, ActuatorError> {
         let operation = self.operation("list all", "", target);
-        let kind = self.kind(operation).await?;
+        let kind = self.kinds.find(&self.client, operation).await?;
         if !kind.has_plain_counts {
             return Ok(None);
         }
@@ -305,7 +312,6 @@ impl ScaleClient {
     }
 }
 
-/// Returns the permissions that scaling these resources needs.
 pub(super) fn policy_rules<'a>(
     resources: impl IntoIterator<Item = &'a ResourceRef>,
     namespace: Option<&str>,

@@ -12,7 +12,6 @@ use crate::actuator::annotations::{
 };
 use crate::projection::{FieldMask, FieldPath};
 
-/// The fields of an object or of its scale.
 #[derive(Debug)]
 pub(super) struct ScaleObject(Value);
 
@@ -32,7 +31,6 @@ impl<'de> Deserialize<'de> for ScaleObject {
     }
 }
 
-/// One page of a list of objects.
 #[derive(Debug, Deserialize)]
 pub(super) struct ScalePage {
     #[serde(default)]
@@ -66,7 +64,6 @@ impl ScaleObject {
         self.to_target_with(replicas.unwrap_or(Setting(1)), ready.unwrap_or(Setting(0)))
     }
 
-    /// Converts an object with these replicas.
     pub(super) fn to_target_with(&self, replicas: Setting, ready: Setting) -> TargetObject {
         let metadata = &self.0["metadata"];
         let annotation = |name: &str| metadata["annotations"][name].as_str();

@@ -7,6 +7,8 @@ use kelpie_core::prober::ResourceRef;
 use kube::Client;
 use parking_lot::Mutex;
 
+use super::ScaleOperation;
+use crate::actuator::ActuatorError;
 use crate::client::{ApiError, suppress_logs};
 
 /// A kind with a scale subresource.
@@ -40,17 +42,6 @@ impl ScaleResource {
     }
 }
 
-/// The reason why a kind cannot be a target.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum KindError {
-    /// The kind does not exist.
-    Unknown,
-    /// The kind has no scale subresource, or is cluster-scoped.
-    NotScalable,
-    /// The API server could not be asked for its kinds.
-    Api(ApiError),
-}
-
 /// The kinds that were discovered so far. A failed discovery is repeated.
 #[derive(Debug, Clone, Default)]
 pub(super) struct ScaleResources(Arc<Mutex<HashMap<(String, String), ScaleResource>>>);
@@ -60,8 +51,9 @@ impl ScaleResources {
     pub(super) async fn find(
         &self,
         client: &Client,
-        resource: &ResourceRef,
-    ) -> Result<ScaleResource, KindError> {
+        operation: ScaleOperation<'_>,
+    ) -> Result<ScaleResource, ActuatorError> {
+        let resource = operation.target;
         if let Some(kind) = well_known(resource) {
             return Ok(kind);
         }
@@ -69,7 +61,7 @@ impl ScaleResources {
         if let Some(kind) = self.0.lock().get(&key) {
             return Ok(kind.clone());
         }
-        let kind = discover(client, resource).await?;
+        let kind = discover(client, operation).await?;
         self.0.lock().insert(key, kind.clone());
         Ok(kind)
     }
@@ -91,24 +83,35 @@ fn well_known(resource: &ResourceRef) -> Option<ScaleResource> {
     Some(ScaleResource::new(&resource.api_version, plural, true))
 }
 
-async fn discover(client: &Client, resource: &ResourceRef) -> Result<ScaleResource, KindError> {
-    let version = &resource.api_version;
-    let list = if version.contains('/') {
-        suppress_logs(client.list_api_group_resources(version)).await
+async fn discover(
+    client: &Client,
+    operation: ScaleOperation<'_>,
+) -> Result<ScaleResource, ActuatorError> {
+    let ResourceRef {
+        api_version, kind, ..
+    } = operation.target;
+    let unknown = || ActuatorError::UnknownKind {
+        what: operation.what(),
+        kind: kind.clone(),
+        api_version: api_version.clone(),
+    };
+    let list = if api_version.contains('/') {
+        suppress_logs(client.list_api_group_resources(api_version)).await
     } else {
-        suppress_logs(client.list_core_api_resources(version)).await
+        suppress_logs(client.list_core_api_resources(api_version)).await
     };
     let list = list.map_err(|error| match ApiError::from(&error) {
-        ApiError::NotFound => KindError::Unknown,
-        error => KindError::Api(error),
+        ApiError::NotFound => unknown(),
+        error => operation.failed(error),
     })?;
-    let found = list.resources.iter();
-    let mut found = found.filter(|found| found.kind == resource.kind && !found.name.contains('/'));
-    let found = found.next().ok_or(KindError::Unknown)?;
+    let mut found = list.resources.iter();
+    let found = found.find(|found| found.kind == *kind && !found.name.contains('/'));
+    let found = found.ok_or_else(unknown)?;
     let scale = format!("{}/scale", found.name);
     let has_scale = list.resources.iter().any(|other| other.name == scale);
     if !has_scale || !found.namespaced {
-        return Err(KindError::NotScalable);
+        let what = operation.what();
+        return Err(ActuatorError::NotScalable { what });
     }
-    Ok(ScaleResource::new(version, &found.name, false))
+    Ok(ScaleResource::new(api_version, &found.name, false))
 }
