@@ -41,7 +41,7 @@ impl SimApiServer {
         let key = SecretSlice::from(serving.key.into_bytes());
         let identity = Identity::from_pem(serving.certificate.as_bytes(), &key)?;
         let roots = Roots::from_pem(ca.certificate().as_bytes())?;
-        let tls = TlsServer::with_client_auth(&identity, &roots)?;
+        let tls = TlsServer::new(&identity, Some(&roots))?;
         Ok(Self {
             listening: server.listen(tls).await?,
             server,

@@ -1,7 +1,8 @@
 //! The finalizer on the hub's addon: after a deletion on the hub, the spoke is cleaned up before
 //! the hub's addon may go.
 
-use kelpie_kube::objects::{ObjectClient, ObjectError, ObjectErrorKind};
+use kelpie_kube::client::ApiError;
+use kelpie_kube::objects::{ObjectClient, ObjectError};
 use serde_json::Value;
 use tracing::info;
 
@@ -53,9 +54,8 @@ impl SpokeCleanup {
 
 /// Ignores the error that the object was changed or deleted by another client.
 fn unless_changed<T>(result: Result<T, ObjectError>) -> Result<(), ObjectError> {
-    use ObjectErrorKind::{Conflict, NotFound};
     match result {
-        Err(error) if !matches!(error.cause, Conflict | NotFound) => Err(error),
+        Err(error) if !matches!(error.cause, ApiError::Conflict | ApiError::NotFound) => Err(error),
         _ => Ok(()),
     }
 }

@@ -6,8 +6,9 @@
 use std::time::Duration;
 
 use kelpie_core::addon::{AddonStatus, Condition};
+use kelpie_kube::client::ApiError;
 use kelpie_kube::events::EventType;
-use kelpie_kube::objects::{ObjectError, ObjectErrorKind};
+use kelpie_kube::objects::ObjectError;
 use serde::Serialize;
 use thiserror::Error;
 use tokio::sync::watch;
@@ -163,17 +164,16 @@ impl HubReplication {
         };
         match cause {
             // A Retry-After of zero would make this a busy loop.
-            ObjectErrorKind::Throttled(Some(after)) if !after.is_zero() => {
+            ApiError::Throttled(Some(after)) if !after.is_zero() => {
                 Some((*after).min(LONGEST_RETRY_AFTER))
             }
             // The same status would be rejected again.
-            ObjectErrorKind::Invalid(_) => None,
-            ObjectErrorKind::Throttled(_)
-            | ObjectErrorKind::Conflict
-            | ObjectErrorKind::NotFound => Some(pause),
-            ObjectErrorKind::Unauthorized(_)
-            | ObjectErrorKind::Forbidden(_)
-            | ObjectErrorKind::Unavailable(_) => {
+            ApiError::Invalid { .. } | ApiError::Expired => None,
+            ApiError::Throttled(_) | ApiError::Conflict | ApiError::NotFound => Some(pause),
+            ApiError::Unauthorized(_)
+            | ApiError::Forbidden(_)
+            | ApiError::TimedOut
+            | ApiError::Unavailable(_) => {
                 self.client.reconnect().await;
                 Some(pause)
             }
@@ -241,9 +241,8 @@ impl HubReplication {
             let (path, object) = (self.addon.path(), hub_addon.with_status(status));
             match hub.replace_status(&path, &object).await {
                 Ok(_) => return Ok(SyncOutcome::Written),
-                Err(error)
-                    if error.cause == ObjectErrorKind::Conflict && attempts < MAX_ATTEMPTS => {}
-                Err(error) if error.cause == ObjectErrorKind::NotFound => {
+                Err(error) if error.cause == ApiError::Conflict && attempts < MAX_ATTEMPTS => {}
+                Err(error) if error.cause == ApiError::NotFound => {
                     return Ok(SyncOutcome::Missing);
                 }
                 Err(error) => return Err(error.into()),

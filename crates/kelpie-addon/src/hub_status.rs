@@ -9,8 +9,9 @@ use axum::Router;
 use futures_util::StreamExt;
 use kelpie_core::addon::{AddonStatus, AvailableOwner, Condition, project_to_managed_addon};
 use kelpie_health::{LoopHeartbeat, ReadyHandle};
+use kelpie_kube::client::ApiError;
 use kelpie_kube::client::ClusterClient;
-use kelpie_kube::objects::{ObjectClient, ObjectError, ObjectErrorKind, ObjectKind};
+use kelpie_kube::objects::{ObjectClient, ObjectError, ObjectKind};
 use kelpie_kube::watch::WatchEvent;
 use prometheus_client::registry::Registry;
 use serde::Deserialize;
@@ -232,9 +233,8 @@ impl HubStatusReconciler {
                     self.metrics.written.inc();
                     return Ok(());
                 }
-                Err(error)
-                    if error.cause == ObjectErrorKind::Conflict && attempts < MAX_ATTEMPTS => {}
-                Err(error) if error.cause == ObjectErrorKind::NotFound => return Ok(()),
+                Err(error) if error.cause == ApiError::Conflict && attempts < MAX_ATTEMPTS => {}
+                Err(error) if error.cause == ApiError::NotFound => return Ok(()),
                 Err(error) => return Err(error),
             }
         }
@@ -242,15 +242,17 @@ impl HubStatusReconciler {
 }
 
 /// Returns true for errors that all other clusters would get as well.
-fn concerns_all_clusters(cause: &ObjectErrorKind) -> bool {
+fn concerns_all_clusters(cause: &ApiError) -> bool {
     match cause {
-        ObjectErrorKind::Unauthorized(_)
-        | ObjectErrorKind::Throttled(_)
-        | ObjectErrorKind::Unavailable(_) => true,
-        ObjectErrorKind::Forbidden(_)
-        | ObjectErrorKind::NotFound
-        | ObjectErrorKind::Conflict
-        | ObjectErrorKind::Invalid(_) => false,
+        ApiError::Unauthorized(_)
+        | ApiError::Throttled(_)
+        | ApiError::TimedOut
+        | ApiError::Unavailable(_) => true,
+        ApiError::Forbidden(_)
+        | ApiError::NotFound
+        | ApiError::Conflict
+        | ApiError::Expired
+        | ApiError::Invalid { .. } => false,
     }
 }
 

@@ -5,7 +5,8 @@ use std::time::Duration;
 
 use kelpie_core::Time;
 use kelpie_core::addon::{AddonStatus, CollectorReport, TransitionError};
-use kelpie_kube::objects::{ObjectClient, ObjectError, ObjectErrorKind};
+use kelpie_kube::client::ApiError;
+use kelpie_kube::objects::{ObjectClient, ObjectError};
 use thiserror::Error;
 use tokio::time::{Instant, sleep};
 use tracing::debug;
@@ -106,9 +107,7 @@ impl StatusWriter {
             let path = self.addon.path();
             match self.objects.replace_status(&path, &object).await {
                 Ok(_) => return Ok(WriteOutcome::Changed),
-                Err(error)
-                    if error.cause == ObjectErrorKind::Conflict && Instant::now() < give_up =>
-                {
+                Err(error) if error.cause == ApiError::Conflict && Instant::now() < give_up => {
                     debug!("conflicting write of the status; reading it again");
                     sleep(backoff.pause(fastrand::f64())).await;
                 }

@@ -66,10 +66,12 @@
 pub mod addon;
 mod fraction;
 pub mod prober;
+mod text;
 mod time;
 mod watch_cache;
 pub mod weeder;
 
 pub use fraction::Fraction;
+pub use text::truncated;
 pub use time::Time;
 pub use watch_cache::WatchCache;

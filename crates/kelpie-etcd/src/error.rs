@@ -155,10 +155,7 @@ impl EtcdError {
 
 /// Shortens the text of an unknown server, which may be long.
 fn truncate(text: &str) -> String {
-    match text.char_indices().nth(120) {
-        Some((end, _)) => format!("{}…", &text[..end]),
-        None => text.to_owned(),
-    }
+    kelpie_core::truncated(text, 120)
 }
 
 #[cfg(test)]

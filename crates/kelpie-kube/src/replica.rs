@@ -9,7 +9,7 @@ use tokio::time::Instant;
 
 use crate::AnchoredClock;
 use crate::client::{ClientMetrics, ClusterClient};
-use crate::events::{DroppedEvents, EventRecorder};
+use crate::events::EventRecorder;
 use crate::leader::{Election, ElectionHandle, Leadership, ReplicaRole};
 
 /// A replica of a component that does not run yet.
@@ -64,7 +64,12 @@ impl Replica {
     /// Registers the metrics of the client and of the Events under this prefix.
     pub fn register_metrics(&self, client: &ClusterClient, registry: &mut Registry, prefix: &str) {
         let (client, recorder) = (client.clone(), self.events.clone());
-        let dropped = move || recorder.as_ref().map(DroppedEvents::of).unwrap_or_default();
+        let dropped = move || {
+            recorder
+                .as_ref()
+                .map(EventRecorder::dropped)
+                .unwrap_or_default()
+        };
         ClientMetrics::register(registry, prefix, move || client.response_counts(), dropped);
     }
 

@@ -21,8 +21,11 @@ mod scripted_server;
 use bodies::{JSON, LeaseFixture, PROTOBUF, json_leases, nodes, protobuf_leases};
 use kelpie_core::prober::NodeConventions;
 use kelpie_kube::lists::{Decoder, LeaseList, NodeList};
+use kelpie_kube::projection::FieldMask;
 use kelpie_kube::tenant::{Tenant, Urgency};
 use scripted_server::{ScriptedApiServer, deadline};
+use serde::de::DeserializeSeed;
+use serde_json::json;
 
 #[global_allocator]
 static ALLOCATOR: dhat::Alloc = dhat::Alloc;
@@ -33,6 +36,7 @@ fn tenant_memory_is_bounded() {
     let _profiler = dhat::Profiler::builder().testing().build();
     decoding_takes_result_and_one_item();
     irrelevant_conditions_take_nothing();
+    unused_fields_are_skipped();
     idle_tenant_takes_less_than_60_kb();
 }
 
@@ -90,6 +94,51 @@ fn irrelevant_conditions_take_nothing() {
         // A node and its name; the vector may have capacity for as many again.
         assert!(held < 100 * 2 * 256, "{held}");
     }
+}
+
+/// A Cluster embeds the Shoot, the Seed and the `CloudProfile`: some 100 KB, of which a few bytes
+/// are used.
+fn unused_fields_are_skipped() {
+    let types: Vec<_> = (0..1_000)
+        .map(|n| json!({ "name": format!("machine-type-{n:04}"), "cpu": "4", "memory": "16Gi" }))
+        .collect();
+    let cluster = json!({
+        "metadata": { "name": "shoot--a--b", "resourceVersion": "7", "managedFields": types },
+        "spec": {
+            "cloudProfile": { "spec": { "machineTypes": types } },
+            "shoot": {
+                "metadata": { "name": "b", "annotations": { "a": "b" } },
+                "spec": {
+                    "kubernetes": { "version": "1.36.4" },
+                    "provider": { "workers": [{ "name": "a", "minimum": 1 }, { "name": "b" }] },
+                },
+                "status": { "hibernated": false, "conditions": types },
+            },
+        },
+    });
+    let text = cluster.to_string();
+    let before = dhat::HeapStats::get();
+    let mask = FieldMask::new(&[
+        &["spec", "shoot", "metadata", "deletionTimestamp"],
+        &["spec", "shoot", "spec", "hibernation", "enabled"],
+        &["spec", "shoot", "spec", "provider", "workers", "name"],
+        &["spec", "shoot", "status", "hibernated"],
+    ]);
+    let kept = mask.deserialize(&mut serde_json::Deserializer::from_str(&text));
+    let kept = kept.unwrap();
+    let after = dhat::HeapStats::get();
+    let held = after.curr_bytes - before.curr_bytes;
+    let blocks = after.total_blocks - before.total_blocks;
+    let bytes = after.total_bytes - before.total_bytes;
+    println!(
+        "a Cluster of {} B: {held} B held, {bytes} B in {blocks} blocks",
+        text.len()
+    );
+    assert_eq!(
+        kept["spec"]["shoot"]["spec"]["provider"]["workers"][1]["name"],
+        "b"
+    );
+    assert!(held < 8_192, "{held}");
 }
 
 fn idle_tenant_takes_less_than_60_kb() {

@@ -11,7 +11,7 @@ use tokio_rustls::TlsConnector;
 
 use crate::endpoint::Endpoint;
 use crate::read_ahead::ReadAhead;
-use crate::stream::Stream;
+use crate::stream::{Stream, StreamKind};
 use crate::tls_fault::TlsFault;
 
 /// The number of addresses that are tried for one host name.
@@ -57,13 +57,13 @@ pub async fn connect(endpoint: &Endpoint) -> Result<Stream, ConnectError> {
         }
     };
     if let Some(dial) = &endpoint.network.0 {
-        let dialled = dial(&endpoint.host, endpoint.port).await;
-        return dialled.map(Stream::in_process).map_err(failed);
+        let stream = dial(&endpoint.host, endpoint.port).await.map_err(failed)?;
+        return Ok(Stream::new(StreamKind::InProcess(stream)));
     }
     let addresses = resolve(endpoint).await?;
     let tcp = connect_any(addresses).await.map_err(failed)?;
     let Some((tls, name)) = &endpoint.tls else {
-        return Ok(Stream::tcp(tcp));
+        return Ok(Stream::new(StreamKind::Tcp(tcp)));
     };
     let tcp = ReadAhead::new(tcp);
     // Boxed because a task reserves space for everything it awaits, and a handshake is large.
@@ -72,7 +72,7 @@ pub async fn connect(endpoint: &Endpoint) -> Result<Stream, ConnectError> {
         at: endpoint.authority(),
         fault: TlsFault::from_handshake(&error),
     })?;
-    Ok(Stream::tls(stream))
+    Ok(Stream::new(StreamKind::Tls(Box::new(stream))))
 }
 
 async fn resolve(endpoint: &Endpoint) -> Result<Vec<SocketAddr>, ConnectError> {

@@ -1,7 +1,7 @@
 //! A single HTTP/1.1 connection.
 
 use bytes::Bytes;
-use http::{HeaderMap, HeaderValue, Method, Request, header};
+use http::{HeaderMap, Method, Request, header};
 
 use crate::connect::{ConnectError, connect};
 use crate::endpoint::Endpoint;
@@ -65,7 +65,7 @@ impl HttpConnection {
         *request.method_mut() = method;
         *request.uri_mut() = target(&self.endpoint, path)?;
         request.headers_mut().clone_from(headers);
-        let host: HeaderValue = self.endpoint.host_header().clone();
+        let host = self.endpoint.host_header.clone();
         request.headers_mut().insert(header::HOST, host);
 
         let stream = self.stream.take().ok_or(RequestError::Unusable)?;

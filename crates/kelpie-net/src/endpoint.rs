@@ -38,8 +38,8 @@ pub struct Endpoint {
     pub(crate) port: u16,
     pub(crate) tls: Option<(TlsClient, ServerName<'static>)>,
     /// The path of the URL without a trailing slash.
-    base_path: Box<str>,
-    host_header: HeaderValue,
+    pub(crate) base_path: Box<str>,
+    pub(crate) host_header: HeaderValue,
     pub(crate) network: Network,
 }
 
@@ -133,14 +133,6 @@ impl Endpoint {
     /// Returns true if connections use TLS.
     pub fn is_tls(&self) -> bool {
         self.tls.is_some()
-    }
-
-    pub(crate) fn host_header(&self) -> &HeaderValue {
-        &self.host_header
-    }
-
-    pub(crate) fn base_path(&self) -> &str {
-        &self.base_path
     }
 }
 

@@ -17,7 +17,6 @@ use crate::stream::{HyperStream, Stream};
 /// response takes about half a kilobyte.
 const MAX_HEAD_BYTES: usize = 8 * 1024;
 
-/// Limits the number of headers in a response.
 const MAX_HEADERS: usize = 100;
 
 /// A request and its response, in progress on a stream that can be reused afterwards.
@@ -38,7 +37,7 @@ impl Exchange {
             .max_headers(MAX_HEADERS)
             .handshake(stream.into_hyper())
             .await;
-        let (sender, connection) = opened.map_err(|error| RequestError::from_hyper(&error))?;
+        let (sender, connection) = opened?;
         Ok(Self {
             sender,
             connection: Some(Box::new(connection)),
@@ -56,8 +55,7 @@ impl Exchange {
             drive(connection, cx);
             sending.as_mut().poll(cx)
         });
-        let response = response.await;
-        response.map_err(|error| RequestError::from_hyper(&error))
+        Ok(response.await?)
     }
 
     /// Makes as much progress as possible without blocking.
@@ -92,10 +90,8 @@ where
     B::Data: Send,
     B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
 {
-    let fault = |error: hyper::Error| RequestError::from_hyper(&error);
-    let opened = http1::handshake(stream.into_hyper()).await;
-    let (mut sender, connection) = opened.map_err(fault)?;
+    let (mut sender, connection) = http1::handshake(stream.into_hyper()).await?;
     // The task ends with the stream, or when the response is dropped.
     tokio::spawn(connection);
-    sender.send_request(request).await.map_err(fault)
+    Ok(sender.send_request(request).await?)
 }

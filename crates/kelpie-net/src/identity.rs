@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
-use rustls::sign::{CertifiedKey, SingleCertAndKey};
+use rustls::sign::CertifiedKey;
 use secrecy::{ExposeSecret, SecretSlice};
 
 use crate::crypto::provider;
@@ -42,7 +42,7 @@ pub enum TlsConfigError {
 /// A certificate chain with its private key, for a client or a server. It is cheap to clone, and
 /// `Debug` does not show it.
 #[derive(Clone)]
-pub struct Identity(Arc<CertifiedKey>);
+pub struct Identity(pub(crate) Arc<CertifiedKey>);
 
 impl Identity {
     /// Parses a PEM chain, leaf certificate first, and its PEM key. The two must be a pair.
@@ -59,14 +59,6 @@ impl Identity {
                 _ => TlsConfigError::KeyKind,
             })?;
         Ok(Self(Arc::new(certified)))
-    }
-
-    pub(crate) fn resolver(&self) -> Arc<SingleCertAndKey> {
-        Arc::new(SingleCertAndKey::from(Arc::clone(&self.0)))
-    }
-
-    pub(crate) fn certified(&self) -> Arc<CertifiedKey> {
-        Arc::clone(&self.0)
     }
 }
 

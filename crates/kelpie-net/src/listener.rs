@@ -4,10 +4,11 @@ use std::collections::VecDeque;
 use std::fmt;
 use std::io;
 use std::net::SocketAddr;
-use std::sync::{Arc, PoisonError, RwLock};
+use std::sync::Arc;
 use std::time::Duration;
 
 use axum::serve::Listener;
+use parking_lot::RwLock;
 use rustls::ServerConfig;
 use rustls::server::{ClientHello, ResolvesServerCert};
 use rustls::sign::CertifiedKey;
@@ -21,7 +22,6 @@ use crate::identity::{Identity, TlsConfigError};
 use crate::stream::ServerStream;
 use crate::tls::Roots;
 
-/// Limits the duration of a handshake.
 const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Limits concurrent handshakes. One more aborts the oldest.
@@ -38,21 +38,11 @@ pub struct TlsServer {
 struct ServerCertificate(RwLock<Arc<CertifiedKey>>);
 
 impl TlsServer {
-    /// Creates settings for an HTTP/1.1 server that presents `identity` and does not request client
-    /// certificates.
-    pub fn new(identity: &Identity) -> Result<Self, TlsConfigError> {
-        Self::with(identity, None)
-    }
-
-    /// Like [`TlsServer::new`], but accepts client certificates that `roots` verify. Clients
-    /// without a certificate are accepted as well. [`client_certificate`] returns the certificate
-    /// of a connection.
-    pub fn with_client_auth(identity: &Identity, roots: &Roots) -> Result<Self, TlsConfigError> {
-        Self::with(identity, Some(roots))
-    }
-
-    fn with(identity: &Identity, roots: Option<&Roots>) -> Result<Self, TlsConfigError> {
-        let certificate = Arc::new(ServerCertificate(RwLock::new(identity.certified())));
+    /// Creates settings for an HTTP/1.1 server that presents `identity`. With `roots`, it accepts
+    /// client certificates that they verify, and clients without a certificate as well.
+    /// [`client_certificate`] returns the certificate of a connection.
+    pub fn new(identity: &Identity, roots: Option<&Roots>) -> Result<Self, TlsConfigError> {
+        let certificate = Arc::new(ServerCertificate(RwLock::new(Arc::clone(&identity.0))));
         let resolver: Arc<dyn ResolvesServerCert> = Arc::<ServerCertificate>::clone(&certificate);
         let config = ServerConfig::builder_with_provider(provider().clone())
             .with_safe_default_protocol_versions()
@@ -71,27 +61,19 @@ impl TlsServer {
 
     /// Uses `identity` for all handshakes from now on.
     pub fn replace(&self, identity: &Identity) {
-        let current = self.certificate.0.write();
-        *current.unwrap_or_else(PoisonError::into_inner) = identity.certified();
+        *self.certificate.0.write() = Arc::clone(&identity.0);
     }
 }
 
 impl ResolvesServerCert for ServerCertificate {
     fn resolve(&self, _hello: ClientHello<'_>) -> Option<Arc<CertifiedKey>> {
-        let current = self.0.read().unwrap_or_else(PoisonError::into_inner);
-        Some(Arc::clone(&current))
+        Some(Arc::clone(&self.0.read()))
     }
 }
 
 impl fmt::Debug for ServerCertificate {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("ServerCertificate").finish_non_exhaustive()
-    }
-}
-
-impl fmt::Debug for TlsServer {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("TlsServer").finish_non_exhaustive()
     }
 }
 
@@ -104,7 +86,6 @@ pub fn client_certificate(stream: &ServerStream) -> Option<&[u8]> {
 
 /// A listener that returns connections after their TLS handshake. Handshakes run concurrently with
 /// accepting, so a stalled client does not delay others. It is dropped after 10 s.
-#[derive(Debug)]
 pub struct TlsListener {
     tcp: TcpListener,
     server: TlsServer,

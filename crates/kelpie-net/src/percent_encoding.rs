@@ -1,16 +1,16 @@
 //! Percent-encoding for URL queries.
 
+use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
+
+const ESCAPED: &AsciiSet = &NON_ALPHANUMERIC
+    .remove(b'-')
+    .remove(b'.')
+    .remove(b'_')
+    .remove(b'~');
+
 /// Appends `text`, with everything but letters, digits and `-._~` percent-encoded.
 pub fn percent_encode(text: &str, to: &mut String) {
-    const DIGITS: &[u8; 16] = b"0123456789ABCDEF";
-    for byte in text.bytes() {
-        if byte.is_ascii_alphanumeric() || b"-._~".contains(&byte) {
-            to.push(byte.into());
-        } else {
-            let digit = |value: u8| char::from(DIGITS[usize::from(value)]);
-            to.extend(['%', digit(byte >> 4), digit(byte & 15)]);
-        }
-    }
+    to.extend(utf8_percent_encode(text, ESCAPED));
 }
 
 #[cfg(test)]

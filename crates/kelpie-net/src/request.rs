@@ -1,7 +1,7 @@
 //! Errors of a request.
 
 use crate::endpoint::Endpoint;
-use crate::tls_fault::{TlsFault, rustls_error};
+use crate::tls_fault::TlsFault;
 
 /// A request without a complete response. The connection cannot be used afterwards.
 #[derive(Debug, thiserror::Error)]
@@ -33,19 +33,18 @@ pub enum RequestError {
     Unusable,
 }
 
-impl RequestError {
-    pub(crate) fn from_hyper(error: &hyper::Error) -> Self {
-        if let Some(tls) = rustls_error(error) {
-            return Self::Tls(TlsFault::from(tls));
-        }
-        if error.is_parse_too_large() {
+impl From<hyper::Error> for RequestError {
+    fn from(error: hyper::Error) -> Self {
+        if let Some(fault) = TlsFault::in_error_chain(&error) {
+            Self::Tls(fault)
+        } else if error.is_parse_too_large() {
             Self::HeadTooLarge
         } else if error.is_parse() {
-            Self::Malformed(full_text(error))
+            Self::Malformed(full_text(&error))
         } else if error.is_user() {
-            Self::Invalid(full_text(error))
+            Self::Invalid(full_text(&error))
         } else {
-            Self::Broken(full_text(error))
+            Self::Broken(full_text(&error))
         }
     }
 }
@@ -69,10 +68,6 @@ pub(crate) fn target(endpoint: &Endpoint, path: &str) -> Result<http::Uri, Reque
             "its path does not start with /".into(),
         ));
     }
-    let uri = if endpoint.base_path().is_empty() {
-        http::Uri::try_from(path)
-    } else {
-        http::Uri::try_from([endpoint.base_path(), path].concat())
-    };
+    let uri = http::Uri::try_from([&endpoint.base_path, path].concat());
     uri.map_err(|error| RequestError::Invalid(error.to_string()))
 }

@@ -60,7 +60,7 @@ impl<'c> Response<'c> {
                         return Ok(Some(data));
                     }
                 }
-                Some(Err(error)) => return Err(RequestError::from_hyper(&error)),
+                Some(Err(error)) => return Err(error.into()),
                 None => {
                     if let Some(exchange) = self.exchange.take() {
                         *self.stream = exchange.end();

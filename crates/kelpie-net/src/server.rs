@@ -77,9 +77,7 @@ where
         }
     });
     let connection = http1::Builder::new().serve_connection(TokioIo::new(stream), service);
-    connection
-        .await
-        .map_err(|error| RequestError::from_hyper(&error))
+    Ok(connection.await?)
 }
 
 fn too_large() -> Response<ResponseBody> {

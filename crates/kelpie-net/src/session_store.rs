@@ -1,8 +1,8 @@
 //! Stores the TLS session to resume.
 
 use std::fmt;
-use std::sync::{Mutex, MutexGuard, PoisonError};
 
+use parking_lot::Mutex;
 use rustls::NamedGroup;
 use rustls::client::{ClientSessionStore, Tls12ClientSessionValue, Tls13ClientSessionValue};
 use rustls::pki_types::ServerName;
@@ -22,24 +22,19 @@ struct Session {
 }
 
 impl SingleSessionStore {
-    /// A panic in another thread leaves a complete session, or none.
-    fn slot(&self) -> MutexGuard<'_, Option<Box<Session>>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     /// Reads or changes the session of `server`, if it is the stored one.
     fn with_session<T>(
         &self,
         server: &ServerName<'_>,
         access: impl FnOnce(&mut Session) -> Option<T>,
     ) -> Option<T> {
-        let mut slot = self.slot();
+        let mut slot = self.0.lock();
         access(slot.as_mut().filter(|session| session.server == *server)?)
     }
 
     /// Updates the session of `server`, and drops the session of any other server.
     fn update(&self, server: ServerName<'static>, update: impl FnOnce(&mut Session)) {
-        let mut slot = self.slot();
+        let mut slot = self.0.lock();
         slot.take_if(|session| session.server != server);
         update(slot.get_or_insert_with(|| {
             Box::new(Session {

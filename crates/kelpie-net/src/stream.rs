@@ -2,10 +2,11 @@
 
 use std::io;
 use std::pin::Pin;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 
 use hyper_util::rt::TokioIo;
+use parking_lot::Mutex;
 use tokio::io::{AsyncRead, AsyncWrite, DuplexStream, ReadBuf};
 use tokio::net::TcpStream;
 use tokio_rustls::{client, server};
@@ -26,22 +27,18 @@ pub struct TlsFaultRecorder(Arc<Mutex<Option<TlsFault>>>);
 impl TlsFaultRecorder {
     /// Returns the recorded fault, if any.
     pub fn fault(&self) -> Option<TlsFault> {
-        self.slot().clone()
+        self.0.lock().clone()
     }
 
     /// Forgets the recorded fault.
     pub fn clear(&self) {
-        *self.slot() = None;
+        *self.0.lock() = None;
     }
 
     fn record(&self, error: &io::Error) {
         if let Some(fault) = TlsFault::in_error_chain(error) {
-            *self.slot() = Some(fault);
+            *self.0.lock() = Some(fault);
         }
-    }
-
-    fn slot(&self) -> std::sync::MutexGuard<'_, Option<TlsFault>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -52,24 +49,30 @@ pub type HyperStream = TokioIo<Stream>;
 pub type ServerStream = server::TlsStream<TcpStream>;
 
 #[derive(Debug)]
-enum StreamKind {
+pub(crate) enum StreamKind {
     Tcp(TcpStream),
     // Boxed because it takes a kilobyte and streams are moved often.
     Tls(Box<client::TlsStream<ReadAhead>>),
     InProcess(DuplexStream),
 }
 
+trait ReadWrite: AsyncRead + AsyncWrite + Unpin {}
+
+impl<S: AsyncRead + AsyncWrite + Unpin> ReadWrite for S {}
+
+impl StreamKind {
+    fn inner(&mut self) -> Pin<&mut dyn ReadWrite> {
+        match self {
+            Self::Tcp(stream) => Pin::new(stream),
+            Self::Tls(stream) => Pin::new(&mut **stream),
+            Self::InProcess(stream) => Pin::new(stream),
+        }
+    }
+}
+
 impl Stream {
-    pub(crate) fn tcp(stream: TcpStream) -> Self {
-        Self(StreamKind::Tcp(stream), None)
-    }
-
-    pub(crate) fn in_process(stream: DuplexStream) -> Self {
-        Self(StreamKind::InProcess(stream), None)
-    }
-
-    pub(crate) fn tls(stream: client::TlsStream<ReadAhead>) -> Self {
-        Self(StreamKind::Tls(Box::new(stream)), None)
+    pub(crate) fn new(kind: StreamKind) -> Self {
+        Self(kind, None)
     }
 
     /// Reads the alert of a server that rejects the client. The server sends the alert and closes,
@@ -129,11 +132,7 @@ impl AsyncRead for Stream {
         cx: &mut Context<'_>,
         buf: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
-        let read = match &mut self.0 {
-            StreamKind::Tcp(stream) => Pin::new(stream).poll_read(cx, buf),
-            StreamKind::Tls(stream) => Pin::new(stream).poll_read(cx, buf),
-            StreamKind::InProcess(stream) => Pin::new(stream).poll_read(cx, buf),
-        };
+        let read = self.0.inner().poll_read(cx, buf);
         if let (Poll::Ready(Err(error)), Some(recorder)) = (&read, &self.1) {
             recorder.record(error);
         }
@@ -147,11 +146,7 @@ impl AsyncWrite for Stream {
         cx: &mut Context<'_>,
         buf: &[u8],
     ) -> Poll<io::Result<usize>> {
-        let written = match &mut self.0 {
-            StreamKind::Tcp(stream) => Pin::new(stream).poll_write(cx, buf),
-            StreamKind::Tls(stream) => Pin::new(stream).poll_write(cx, buf),
-            StreamKind::InProcess(stream) => Pin::new(stream).poll_write(cx, buf),
-        };
+        let written = self.0.inner().poll_write(cx, buf);
         self.read_pending_alert(cx, written)
     }
 
@@ -160,11 +155,7 @@ impl AsyncWrite for Stream {
         cx: &mut Context<'_>,
         bufs: &[io::IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
-        let written = match &mut self.0 {
-            StreamKind::Tcp(stream) => Pin::new(stream).poll_write_vectored(cx, bufs),
-            StreamKind::Tls(stream) => Pin::new(stream).poll_write_vectored(cx, bufs),
-            StreamKind::InProcess(stream) => Pin::new(stream).poll_write_vectored(cx, bufs),
-        };
+        let written = self.0.inner().poll_write_vectored(cx, bufs);
         self.read_pending_alert(cx, written)
     }
 
@@ -177,19 +168,11 @@ impl AsyncWrite for Stream {
     }
 
     fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        let flushed = match &mut self.0 {
-            StreamKind::Tcp(stream) => Pin::new(stream).poll_flush(cx),
-            StreamKind::Tls(stream) => Pin::new(stream).poll_flush(cx),
-            StreamKind::InProcess(stream) => Pin::new(stream).poll_flush(cx),
-        };
+        let flushed = self.0.inner().poll_flush(cx);
         self.read_pending_alert(cx, flushed)
     }
 
     fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        match &mut self.0 {
-            StreamKind::Tcp(stream) => Pin::new(stream).poll_shutdown(cx),
-            StreamKind::Tls(stream) => Pin::new(stream).poll_shutdown(cx),
-            StreamKind::InProcess(stream) => Pin::new(stream).poll_shutdown(cx),
-        }
+        self.0.inner().poll_shutdown(cx)
     }
 }

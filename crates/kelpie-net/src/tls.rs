@@ -6,6 +6,7 @@ use std::sync::Arc;
 use rustls::client::{Resumption, WebPkiServerVerifier};
 use rustls::server::WebPkiClientVerifier;
 use rustls::server::danger::ClientCertVerifier;
+use rustls::sign::SingleCertAndKey;
 use rustls::{ClientConfig, RootCertStore};
 
 use crate::crypto::provider;
@@ -72,7 +73,10 @@ impl TlsClient {
             .map_err(|error| setup(&error))?
             .with_webpki_verifier(verifier);
         let mut config = match identity {
-            Some(identity) => builder.with_client_cert_resolver(identity.resolver()),
+            Some(identity) => {
+                let resolver = SingleCertAndKey::from(Arc::clone(&identity.0));
+                builder.with_client_cert_resolver(Arc::new(resolver))
+            }
             None => builder.with_no_client_auth(),
         };
         config.resumption = Resumption::store(Arc::new(SingleSessionStore::default()));
@@ -85,11 +89,5 @@ impl TlsClient {
 
     pub(crate) fn config(&self) -> Arc<ClientConfig> {
         Arc::clone(&self.0)
-    }
-}
-
-impl fmt::Debug for TlsClient {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("TlsClient").finish_non_exhaustive()
     }
 }

@@ -66,8 +66,8 @@ impl TlsFault {
 
     /// Returns the fault that caused an I/O error of a handshake.
     pub(crate) fn from_handshake(error: &io::Error) -> Self {
-        if let Some(tls) = rustls_error(error) {
-            return Self::from(tls);
+        if let Some(fault) = Self::in_error_chain(error) {
+            return fault;
         }
         match error.kind() {
             io::ErrorKind::UnexpectedEof
@@ -126,7 +126,7 @@ fn rejection(alert: AlertDescription) -> Option<ClientCertRejection> {
 
 /// Finds a rustls error in the source chain of `error`. An `io::Error` leaves the error that it
 /// wraps out of its chain, so the wrapped error is checked directly.
-pub(crate) fn rustls_error<'a>(error: &'a (dyn StdError + 'static)) -> Option<&'a Error> {
+fn rustls_error<'a>(error: &'a (dyn StdError + 'static)) -> Option<&'a Error> {
     let mut next = Some(error);
     while let Some(error) = next {
         if let Some(found) = error.downcast_ref::<Error>() {

@@ -57,14 +57,9 @@ struct LoadedTls {
     roots: Option<Roots>,
 }
 
-/// File metadata that changes when a file is written or replaced.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct FileStamp {
-    inode: u64,
-    length: u64,
-    seconds: i64,
-    nanos: i64,
-}
+/// File metadata that changes when a file is written or replaced: the inode, the length, and the
+/// seconds and nanoseconds of the last write.
+type FileStamp = (u64, u64, i64, i64);
 
 impl TlsFiles {
     /// Reads the files. An error in any of them fails the call.
@@ -113,41 +108,33 @@ impl TlsFilePaths {
     }
 
     fn read(&self) -> Result<LoadedTls, TlsFilesError> {
-        let identity = match &self.identity {
-            None => None,
-            Some((chain, key)) => {
-                let secret = SecretSlice::from(read(key)?);
-                let identity = Identity::from_pem(&read(chain)?, &secret);
-                Some(identity.map_err(|source| {
-                    let faulty = match source {
-                        TlsConfigError::Key
-                        | TlsConfigError::KeyKind
-                        | TlsConfigError::Mismatch => key,
-                        _ => chain,
-                    };
-                    invalid(faulty, source)
-                })?)
-            }
-        };
-        let roots = match &self.roots {
-            None => None,
-            Some(path) => {
-                let roots = Roots::from_pem(&read(path)?);
-                Some(roots.map_err(|source| invalid(path, source))?)
-            }
-        };
-        Ok(LoadedTls { identity, roots })
+        let identity = self.identity.as_ref();
+        let identity = identity.map(|(chain, key)| read_identity(chain, key));
+        let roots = self.roots.as_ref().map(|path| {
+            let roots = Roots::from_pem(&read(path)?);
+            roots.map_err(|source| invalid(path, source))
+        });
+        Ok(LoadedTls {
+            identity: identity.transpose()?,
+            roots: roots.transpose()?,
+        })
     }
+}
+
+fn read_identity(chain: &Path, key: &Path) -> Result<Identity, TlsFilesError> {
+    let secret = SecretSlice::from(read(key)?);
+    Identity::from_pem(&read(chain)?, &secret).map_err(|source| match source {
+        TlsConfigError::Key | TlsConfigError::KeyKind | TlsConfigError::Mismatch => {
+            invalid(key, source)
+        }
+        _ => invalid(chain, source),
+    })
 }
 
 fn stamp(path: &Path) -> Result<FileStamp, TlsFilesError> {
     let found = std::fs::metadata(path).map_err(|source| unreadable(path, source))?;
-    Ok(FileStamp {
-        inode: found.ino(),
-        length: found.len(),
-        seconds: found.mtime(),
-        nanos: found.mtime_nsec(),
-    })
+    let (seconds, nanos) = (found.mtime(), found.mtime_nsec());
+    Ok((found.ino(), found.len(), seconds, nanos))
 }
 
 fn read(path: &Path) -> Result<Vec<u8>, TlsFilesError> {

@@ -41,8 +41,6 @@ mod tests {
 
     use kelpie_config::{Strictness, prober};
 
-    use kelpie_kube::rbac::Permission;
-
     use super::*;
 
     const FILE: &str = include_str!("../../../docs/examples/prober.yaml");
@@ -122,14 +120,14 @@ mod tests {
         (&["get", "list"], "", &["nodes"], None, None),
     ];
 
-    fn is_granted(grants: &[Grant], wanted: &Permission) -> bool {
+    fn is_granted(grants: &[Grant], wanted: &PolicyRule) -> bool {
         let subresource = wanted.subresource.iter();
         let path: String = subresource.fold(wanted.resource.clone(), |path, sub| path + "/" + sub);
         let covers = |limit: Option<&str>, wanted: Option<&str>| limit.is_none() || limit == wanted;
         grants
             .iter()
             .any(|(verbs, group, resources, namespace, name)| {
-                verbs.contains(&wanted.verb.as_str())
+                wanted.verbs.iter().all(|verb| verbs.contains(verb))
                     && *group == wanted.group
                     && resources.contains(&path.as_str())
                     && covers(*namespace, wanted.namespace.as_deref())
@@ -139,7 +137,7 @@ mod tests {
 
     fn not_granted(grants: &[Grant], rules: &[PolicyRule]) -> Vec<String> {
         let needed = rules.iter().filter(|rule| rule.missing_if_denied.is_none());
-        let wanted = needed.flat_map(PolicyRule::permissions);
+        let wanted = needed.flat_map(PolicyRule::for_each_verb);
         let missing = wanted.filter(|wanted| !is_granted(grants, wanted));
         missing.map(|wanted| wanted.to_string()).collect()
     }

@@ -61,10 +61,10 @@ mod tests {
             retry_period: Duration::ZERO,
         };
         let rules = policy_rules(None, Some(&election));
-        let permissions = rules.iter().flat_map(PolicyRule::permissions);
+        let permissions = rules.iter().flat_map(PolicyRule::for_each_verb);
         let missing = permissions.filter(|wanted| {
             !GARDENER.iter().any(|(verbs, resource, namespace)| {
-                verbs.contains(&wanted.verb.as_str())
+                wanted.verbs.iter().all(|verb| verbs.contains(verb))
                     && *resource == wanted.resource
                     && (namespace.is_none() || *namespace == wanted.namespace.as_deref())
             })

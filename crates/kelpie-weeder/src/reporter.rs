@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use kelpie_core::Time;
 use kelpie_core::weeder::{Deletion, DeletionResult, ServiceRef, Skip, SkipReason, Windows};
+use kelpie_kube::client::ApiError;
 use kelpie_kube::events::{EventRecorder, EventType, NewEvent, ObjectRef};
 use kelpie_kube::resources::DeleteError;
 use kelpie_kube::watch::WatchError;
@@ -139,7 +140,7 @@ impl WeederReporter {
                 );
                 "deleted"
             }
-            Err(DeleteError::Changed) => {
+            Err(DeleteError(ApiError::Conflict)) => {
                 metrics.changed(service);
                 info!(
                     namespace,
@@ -147,7 +148,7 @@ impl WeederReporter {
                 );
                 "not deleted: it has changed meanwhile"
             }
-            Err(DeleteError::Gone) => {
+            Err(DeleteError(ApiError::NotFound)) => {
                 info!(namespace, service, pod, "pod not deleted: already gone");
                 "already gone"
             }
@@ -286,10 +287,10 @@ impl Drop for WeederReporter {
 pub(crate) fn outcome(result: &Result<(), DeleteError>) -> DeletionResult {
     match result {
         Ok(()) => DeletionResult::Deleted,
-        Err(DeleteError::Changed) => DeletionResult::Changed,
-        Err(DeleteError::Gone) => DeletionResult::Gone,
-        Err(DeleteError::Denied { .. }) => DeletionResult::Refused,
-        Err(DeleteError::Unavailable { .. }) => DeletionResult::Unknown,
+        Err(DeleteError(ApiError::Conflict)) => DeletionResult::Changed,
+        Err(DeleteError(ApiError::NotFound)) => DeletionResult::Gone,
+        Err(DeleteError(cause)) if cause.denied().is_some() => DeletionResult::Refused,
+        Err(_) => DeletionResult::Unknown,
     }
 }
 

@@ -6,8 +6,9 @@ use std::time::Duration;
 use kelpie_core::addon::{
     AddonComponent, AddonStatus, Condition, ConditionReason, OperatorUpdate, TransitionError,
 };
+use kelpie_kube::client::ApiError;
 use kelpie_kube::events::EventType;
-use kelpie_kube::objects::{ObjectClient, ObjectError, ObjectErrorKind, ObjectKind};
+use kelpie_kube::objects::{ObjectClient, ObjectError, ObjectKind};
 use serde_json::Value;
 use thiserror::Error;
 use tokio::time::Instant;
@@ -136,7 +137,7 @@ impl OperatorReconciler {
     ) -> Result<(), ReconcileError> {
         let needs_attention = matches!(
             error.cause,
-            ObjectErrorKind::Forbidden(_) | ObjectErrorKind::Invalid(_)
+            ApiError::Forbidden(_) | ApiError::Invalid { .. }
         );
         if !needs_attention || !self.leadership.may_act() {
             return Ok(());
@@ -345,7 +346,7 @@ impl OperatorReconciler {
         let name = metadata["name"].as_str().unwrap_or_default();
         let path = kind.named(&self.addon.namespace, name);
         match self.objects.delete(&path, metadata["uid"].as_str()).await {
-            Err(error) if error.cause != ObjectErrorKind::Conflict => Err(error),
+            Err(error) if error.cause != ApiError::Conflict => Err(error),
             _ => Ok(()),
         }
     }

@@ -2,8 +2,9 @@
 
 use std::fmt::{self, Write};
 
+use prost::encoding::decode_varint;
+
 use super::series_writer::{FIRST, SECOND, TIMESTAMP, VALUE};
-use super::varint;
 use crate::name::{self, METRIC_NAME};
 
 /// A sample of a batch, decoded as the hub reads it.
@@ -89,7 +90,7 @@ fn series(mut series: &[u8]) -> Option<DecodedSample> {
     }
     let sample = field(&mut series, SECOND)?;
     let (value, timestamp) = sample.strip_prefix(&[VALUE])?.split_first_chunk()?;
-    let timestamp = varint::read(&mut timestamp.strip_prefix(&[TIMESTAMP])?)?;
+    let timestamp = decode_varint(&mut timestamp.strip_prefix(&[TIMESTAMP])?).ok()?;
     Some(DecodedSample {
         labels,
         value: f64::from_le_bytes(*value),
@@ -100,7 +101,7 @@ fn series(mut series: &[u8]) -> Option<DecodedSample> {
 /// Reads a length-delimited field and advances `from` past it.
 fn field<'a>(from: &mut &'a [u8], tag: u8) -> Option<&'a [u8]> {
     *from = from.strip_prefix(&[tag])?;
-    let length = varint::read(from)?;
+    let length = decode_varint(from).ok()?;
     let (field, rest) = from.split_at_checked(usize::try_from(length).ok()?)?;
     *from = rest;
     Some(field)

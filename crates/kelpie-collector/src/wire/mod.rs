@@ -4,7 +4,6 @@ mod batch;
 mod batch_builder;
 mod decoded_sample;
 mod series_writer;
-mod varint;
 
 pub use batch::Batch;
 pub use decoded_sample::DecodedSample;

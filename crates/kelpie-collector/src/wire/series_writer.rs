@@ -1,7 +1,8 @@
 //! Encodes one series.
 
+use prost::encoding::{encode_varint, encoded_len_varint};
+
 use super::batch::SampleKey;
-use super::varint;
 
 /// `WriteRequest.timeseries`, `TimeSeries.labels`, `Label.name`: field 1 with a length.
 pub(super) const FIRST: u8 = 0x0a;
@@ -60,13 +61,13 @@ impl<'a> SeriesWriter<'a> {
         } = self;
         let value = if value.is_nan() { NAN } else { value };
         let timestamp = timestamp_ms.cast_unsigned();
-        let length = 1 + size_of::<f64>() + 1 + varint::size(timestamp);
+        let length = 1 + size_of::<f64>() + 1 + encoded_len_varint(timestamp);
         request.push(SECOND);
-        varint::write(request, length as u64);
+        encode_varint(length as u64, request);
         request.push(VALUE);
         request.extend_from_slice(&value.to_le_bytes());
         request.push(TIMESTAMP);
-        varint::write(request, timestamp);
+        encode_varint(timestamp, request);
         write_length(request, start);
         keys.push(SampleKey {
             hash,
@@ -84,17 +85,17 @@ pub(crate) fn encoded_label(name: &str, value: &str) -> Vec<u8> {
 }
 
 fn write_label(to: &mut Vec<u8>, name: &[u8], value: &[u8]) {
-    let size = |part: &[u8]| 1 + varint::size(part.len() as u64) + part.len();
+    let size = |part: &[u8]| 1 + encoded_len_varint(part.len() as u64) + part.len();
     let length = size(name) + size(value);
     // One capacity check for everything below.
     to.reserve(2 * HEADER.len() + length);
     to.push(FIRST);
-    varint::write(to, length as u64);
+    encode_varint(length as u64, to);
     to.push(FIRST);
-    varint::write(to, name.len() as u64);
+    encode_varint(name.len() as u64, to);
     to.extend_from_slice(name);
     to.push(SECOND);
-    varint::write(to, value.len() as u64);
+    encode_varint(value.len() as u64, to);
     to.extend_from_slice(value);
 }
 
@@ -103,11 +104,11 @@ fn write_length(request: &mut Vec<u8>, start: usize) {
     let length = (request.len() - start) as u64;
     let header = start - 2..start;
     let [low, high, ..] = length.to_le_bytes();
-    if varint::size(length) == header.len() {
+    if encoded_len_varint(length) == header.len() {
         request[header].copy_from_slice(&[low | 0x80, (high << 1) | (low >> 7)]);
     } else {
-        let mut bytes = Vec::with_capacity(varint::size(length));
-        varint::write(&mut bytes, length);
+        let mut bytes = Vec::with_capacity(encoded_len_varint(length));
+        encode_varint(length, &mut bytes);
         request.splice(header, bytes);
     }
 }

@@ -1,16 +1,15 @@
 //! Messages of conditions: one line each, and short enough for a list.
 
+use crate::truncated;
+
 /// The limit in characters. The API server accepts 32 KB.
 const MAX_CHARS: usize = 1024;
 
 /// Replaces control characters by spaces and truncates long messages at a character boundary.
 pub(super) fn sanitize(text: &str) -> String {
     let printable = |letter: char| if letter.is_control() { ' ' } else { letter };
-    let text = text.trim();
-    match text.char_indices().nth(MAX_CHARS) {
-        None => text.chars().map(printable).collect(),
-        Some((end, _)) => text[..end].chars().map(printable).chain(['…']).collect(),
-    }
+    let text = truncated(text.trim(), MAX_CHARS);
+    text.chars().map(printable).collect()
 }
 
 #[cfg(test)]

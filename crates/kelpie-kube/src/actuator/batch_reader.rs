@@ -11,6 +11,7 @@ use tokio::sync::{mpsc, oneshot};
 use tokio::time::sleep;
 
 use super::{ActuatorError, Actuators};
+use crate::client::ApiError;
 
 /// Reads that come this close together are served together.
 const GATHER: Duration = Duration::from_millis(250);
@@ -98,7 +99,10 @@ async fn serve(actuators: &Actuators, reads: Vec<PendingRead>) {
             }
         }
         // Without the permission to list, they are read one by one.
-        Ok(None) | Err(ActuatorError::Denied { .. }) => serve_each(actuators, reads).await,
+        Ok(None) => serve_each(actuators, reads).await,
+        Err(error) if error.cause().and_then(ApiError::denied).is_some() => {
+            serve_each(actuators, reads).await;
+        }
         Err(error) => {
             for read in reads {
                 let _ = read.reply.send(Err(error.clone()));

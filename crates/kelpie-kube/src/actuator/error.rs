@@ -4,23 +4,12 @@ use std::time::Duration;
 
 use thiserror::Error;
 
+use crate::client::ApiError;
+
 /// The reason why a call on a target failed.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
-#[expect(
-    missing_docs,
-    reason = "verb, what and reason are the same in all variants"
-)]
+#[expect(missing_docs, reason = "the messages show the fields")]
 pub enum ActuatorError {
-    /// The permission has to be granted.
-    #[error("may not {verb} {what}: {reason}; grant get and patch on it and on its scale")]
-    Denied {
-        verb: &'static str,
-        what: String,
-        reason: String,
-    },
-    /// The API server rejected the request with HTTP 429.
-    #[error("cannot {verb} {what}: the API server is throttling requests (429); retrying")]
-    Throttled { verb: &'static str, what: String },
     /// The configuration has to name another kind.
     #[error(
         "cannot scale {what}: its kind has no scale subresource; configure a kind that has one"
@@ -33,24 +22,40 @@ pub enum ActuatorError {
         kind: String,
         api_version: String,
     },
-    /// The object does not exist.
-    #[error("cannot {verb} {what}: it does not exist")]
-    NotFound { verb: &'static str, what: String },
-    /// Another client has changed the object since it was read.
-    #[error("cannot {verb} {what}: another client has changed it; reading it again")]
-    Conflict { verb: &'static str, what: String },
-    /// No response came within the limit. A write may have happened all the same.
-    #[error("cannot {verb} {what}: no response within {limit:?}; is the API server overloaded?")]
-    TimedOut {
+    /// The request failed. `limit` was the time for its response.
+    #[error("{}", describe(verb, what, *limit, cause))]
+    Request {
         verb: &'static str,
         what: String,
         limit: Duration,
+        cause: ApiError,
     },
-    /// Any other failure. A retry may succeed.
-    #[error("cannot {verb} {what}: {reason}; is the API server up?")]
-    Unavailable {
-        verb: &'static str,
-        what: String,
-        reason: String,
-    },
+}
+
+impl ActuatorError {
+    /// Returns why the request failed, if it was sent.
+    pub fn cause(&self) -> Option<&ApiError> {
+        match self {
+            Self::Request { cause, .. } => Some(cause),
+            Self::NotScalable { .. } | Self::UnknownKind { .. } => None,
+        }
+    }
+}
+
+fn describe(verb: &str, what: &str, limit: Duration, cause: &ApiError) -> String {
+    let reason = match cause {
+        ApiError::Unauthorized(reason) | ApiError::Forbidden(reason) => {
+            return format!(
+                "may not {verb} {what}: {reason}; grant get and patch on it and on its scale"
+            );
+        }
+        ApiError::Throttled(_) => "the API server is throttling requests (429); retrying",
+        ApiError::NotFound => "it does not exist",
+        ApiError::Conflict => "another client has changed it; reading it again",
+        ApiError::TimedOut => {
+            &format!("no response within {limit:?}; is the API server overloaded?")
+        }
+        cause => &format!("{cause}; is the API server up?"),
+    };
+    format!("cannot {verb} {what}: {reason}")
 }

@@ -18,7 +18,7 @@ use kube::Client;
 pub use annotations::IGNORE_ANNOTATION;
 pub use batch_reader::BatchReader;
 pub use error::ActuatorError;
-pub use scale::{ScaleClient, ScaleResource};
+pub use scale::ScaleClient;
 
 use crate::rbac::PolicyRule;
 
@@ -38,9 +38,9 @@ impl Actuators {
 
     /// Returns the same actuators with another client. Discovered kinds are shared.
     pub(crate) fn with_client(&self, client: Client) -> Self {
-        Self {
-            scale: self.scale.with_client(client),
-        }
+        let mut same = self.clone();
+        same.scale.client = client;
+        same
     }
 
     /// Returns the same actuators with this time limit for each call.
@@ -71,7 +71,7 @@ impl Actuators {
     /// Checks that the kind of a target can be fenced by its actuator.
     pub async fn check_kind(&self, target: &Target) -> Result<(), ActuatorError> {
         match target.actuator {
-            ActuatorKind::Scale => self.scale.resolve(&target.resource).await.map(|_| ()),
+            ActuatorKind::Scale => self.scale.check_kind(&target.resource).await,
         }
     }
 

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use http::header::{HeaderValue, USER_AGENT};
 use kube::client::ClientBuilder;
-use kube::config::{KubeConfigOptions, Kubeconfig};
+use kube::config::{KubeConfigOptions, Kubeconfig, KubeconfigError};
 use kube::{Client, Config};
 use tower::timeout::TimeoutLayer;
 
@@ -37,12 +37,16 @@ pub(super) async fn connect(
     options: &ClientOptions,
     counter: &ResponseCounter,
 ) -> Result<(Client, Client), ClientError> {
-    let mut config = infer_config(role, options.kubeconfig.as_deref()).await?;
-    let agent = HeaderValue::from_str(&options.user_agent);
-    let agent = agent.map_err(|_| ClientError::Setup {
+    let (origin, config) = infer_config(role, options.kubeconfig.as_deref()).await;
+    let mut config = config.map_err(|reason| ClientError::Kubeconfig {
         role,
-        reason: "the user agent contains characters that are not allowed in a header".into(),
+        origin,
+        reason,
     })?;
+    let setup = |reason: String| ClientError::Setup { role, reason };
+    let agent = HeaderValue::from_str(&options.user_agent);
+    let invalid = "the user agent contains characters that are not allowed in a header";
+    let agent = agent.map_err(|_| setup(invalid.to_owned()))?;
     config.headers.push((USER_AGENT, agent));
     // A hidden retry would delay the caller, which has its own deadline and retries.
     config.default_retry = false;
@@ -51,17 +55,18 @@ pub(super) async fn connect(
     config.reset_reader_on_write = true;
 
     config.read_timeout = Some(ROUTINE_READ_TIMEOUT);
-    let routine = ClientBuilder::try_from(config.clone()).map_err(|error| setup(role, &error))?;
+    let routine =
+        ClientBuilder::try_from(config.clone()).map_err(|error| setup(error.to_string()))?;
     config.read_timeout = Some(FENCING_READ_TIMEOUT);
-    let fencing = ClientBuilder::try_from(config).map_err(|error| setup(role, &error))?;
+    let fencing = ClientBuilder::try_from(config).map_err(|error| setup(error.to_string()))?;
     let limit = RateLimit::new(options.qps, options.burst);
     Ok((
         routine
             .with_layer(&routine_timeout())
-            .with_layer(counter)
+            .with_layer(&counter.layer())
             .with_layer(&limit)
             .build(),
-        fencing.with_layer(counter).build(),
+        fencing.with_layer(&counter.layer()).build(),
     ))
 }
 
@@ -75,10 +80,10 @@ pub(super) fn in_process(server: &InProcess, counter: &ResponseCounter) -> (Clie
     (
         client()
             .with_layer(&routine_timeout())
-            .with_layer(counter)
+            .with_layer(&counter.layer())
             .with_layer(&limit)
             .build(),
-        client().with_layer(counter).build(),
+        client().with_layer(&counter.layer()).build(),
     )
 }
 
@@ -87,54 +92,34 @@ fn routine_timeout() -> TimeoutLayer {
     TimeoutLayer::new(ROUTINE_TIMEOUT)
 }
 
-fn setup(role: &'static str, error: &kube::Error) -> ClientError {
-    ClientError::Setup {
-        role,
-        reason: error.to_string(),
-    }
-}
-
 /// Tries `--kubeconfig`, `$KUBECONFIG`, the pod's service account and `~/.kube/config`, in that
-/// order.
-async fn infer_config(role: &'static str, path: Option<&Path>) -> Result<Config, ClientError> {
-    let invalid = |source: &str, error: &dyn std::error::Error| ClientError::Kubeconfig {
-        role,
-        origin: source.to_owned(),
-        reason: error.to_string(),
-    };
+/// order. Returns where the configuration comes from too.
+async fn infer_config(role: &'static str, path: Option<&Path>) -> (String, Result<Config, String>) {
     if let Some(path) = path {
-        let origin = path.display().to_string();
-        let kubeconfig = Kubeconfig::read_from(path).map_err(|error| invalid(&origin, &error))?;
-        return resolve(role, kubeconfig, &origin).await;
+        let found = resolve(role, Kubeconfig::read_from(path)).await;
+        return (path.display().to_string(), found);
     }
-    let origin = "$KUBECONFIG";
-    if let Some(kubeconfig) = Kubeconfig::from_env().map_err(|error| invalid(origin, &error))? {
-        return resolve(role, kubeconfig, origin).await;
-    }
-    if env::var_os(IN_CLUSTER_ENV).is_some() {
-        let origin = "the service account of this pod";
-        return Config::incluster().map_err(|error| invalid(origin, &error));
-    }
-    let origin = "~/.kube/config";
-    let kubeconfig = Kubeconfig::read().map_err(|error| invalid(origin, &error))?;
-    resolve(role, kubeconfig, origin).await
+    let (origin, found) = match Kubeconfig::from_env().transpose() {
+        Some(found) => ("$KUBECONFIG", resolve(role, found).await),
+        None if env::var_os(IN_CLUSTER_ENV).is_some() => (
+            "the service account of this pod",
+            Config::incluster().map_err(|error| error.to_string()),
+        ),
+        None => ("~/.kube/config", resolve(role, Kubeconfig::read()).await),
+    };
+    (origin.to_owned(), found)
 }
 
 async fn resolve(
     role: &'static str,
-    mut kubeconfig: Kubeconfig,
-    origin: &str,
-) -> Result<Config, ClientError> {
-    let invalid = |reason: String| ClientError::Kubeconfig {
-        role,
-        origin: origin.to_owned(),
-        reason,
-    };
+    kubeconfig: Result<Kubeconfig, KubeconfigError>,
+) -> Result<Config, String> {
+    let mut kubeconfig = kubeconfig.map_err(|error| error.to_string())?;
     if proxy(&kubeconfig).is_some() {
         // The URL is not shown: it may contain a password.
-        let reason =
-            format!("it names a proxy (proxy-url), but connections to the {role} must be direct");
-        return Err(invalid(reason));
+        return Err(format!(
+            "it names a proxy (proxy-url), but connections to the {role} must be direct"
+        ));
     }
     // If a kubeconfig names no proxy, the library takes one from the environment, which is meant
     // for other programs. The placeholder prevents that and is removed again below.
@@ -145,7 +130,7 @@ async fn resolve(
     }
     let options = KubeConfigOptions::default();
     let config = Config::from_custom_kubeconfig(kubeconfig, &options).await;
-    let mut config = config.map_err(|error| invalid(error.to_string()))?;
+    let mut config = config.map_err(|error| error.to_string())?;
     config.proxy_url = None;
     Ok(config)
 }

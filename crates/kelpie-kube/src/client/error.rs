@@ -1,42 +1,69 @@
 //! Errors of requests to an API server, by remedy.
 
-use std::error::Error;
-use std::fmt;
+use std::error::Error as StdError;
+use std::time::Duration;
+
+use kelpie_core::truncated;
+use thiserror::Error;
 
 /// Messages of the API server are cut to this length.
 const MAX_MESSAGE_CHARS: usize = 500;
 
-/// A failed request, sorted by what can be done about it.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum ApiError {
+/// A failed request, sorted by what can be done about it. The texts are the API server's, without
+/// the operation that failed.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+pub enum ApiError {
     /// 401: the API server does not accept the credentials, or not yet after a rotation.
+    #[error("{0}")]
     Unauthorized(String),
     /// 403: a permission is missing.
+    #[error("{0}")]
     Forbidden(String),
-    /// 404: the object or its kind does not exist.
+    /// 404: the object, its namespace or its kind does not exist.
+    #[error("not found")]
     NotFound,
-    /// 409: another client changed the object first.
+    /// 409: another client changed the object first. Read it again.
+    #[error("another client changed it")]
     Conflict,
     /// 410: the resource version of the request is too old.
+    #[error("the resource version is too old")]
     Expired,
-    /// 429: the API server is overloaded.
-    Throttled,
-    /// There was no response before the deadline.
+    /// 429: the API server is overloaded. Try again after this time.
+    #[error("too many requests")]
+    Throttled(Option<Duration>),
+    /// 400, 422 and other 4xx: the same request will never be accepted.
+    #[error("status {status}: {reason}")]
+    #[expect(missing_docs, reason = "the message shows each field")]
+    Invalid { status: u16, reason: String },
+    /// There was no response before the deadline. A write may have happened all the same.
+    #[error("no response in time")]
     TimedOut,
-    /// Any other failure: a status of 5xx, a broken connection, an invalid response.
+    /// Any other failure: a status of 5xx, a broken connection, an invalid response. A later
+    /// attempt may succeed.
+    #[error("{0}")]
     Unavailable(String),
 }
 
 impl ApiError {
-    pub(crate) fn from_status(code: u16, message: &str) -> Self {
-        match code {
-            401 => Self::Unauthorized(shortened(message)),
-            403 => Self::Forbidden(shortened(message)),
+    pub(crate) fn from_status(status: u16, message: &str) -> Self {
+        let reason = shortened(message);
+        match status {
+            401 => Self::Unauthorized(reason),
+            403 => Self::Forbidden(reason),
             404 => Self::NotFound,
             409 => Self::Conflict,
             410 => Self::Expired,
-            429 => Self::Throttled,
-            _ => Self::Unavailable(shortened(&format!("status {code}: {message}"))),
+            429 => Self::Throttled(None),
+            400..500 => Self::Invalid { status, reason },
+            _ => Self::Unavailable(format!("status {status}: {reason}")),
+        }
+    }
+
+    /// Returns why the request was denied: 401 or 403.
+    pub fn denied(&self) -> Option<&str> {
+        match self {
+            Self::Unauthorized(reason) | Self::Forbidden(reason) => Some(reason),
+            _ => None,
         }
     }
 }
@@ -57,7 +84,7 @@ impl From<&kube::Error> for ApiError {
 }
 
 /// Returns the last error of a chain. The layers above it add the same text to every cause.
-pub(crate) fn root_cause(error: &dyn Error) -> String {
+pub(crate) fn root_cause(error: &dyn StdError) -> String {
     let mut cause = error;
     while let Some(source) = cause.source() {
         cause = source;
@@ -66,25 +93,7 @@ pub(crate) fn root_cause(error: &dyn Error) -> String {
 }
 
 pub(crate) fn shortened(text: &str) -> String {
-    match text.char_indices().nth(MAX_MESSAGE_CHARS) {
-        None => text.to_owned(),
-        Some((end, _)) => format!("{}…", &text[..end]),
-    }
-}
-
-impl fmt::Display for ApiError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Unauthorized(reason) | Self::Forbidden(reason) | Self::Unavailable(reason) => {
-                f.write_str(reason)
-            }
-            Self::NotFound => f.write_str("not found"),
-            Self::Conflict => f.write_str("another client changed it"),
-            Self::Expired => f.write_str("the resource version is too old"),
-            Self::Throttled => f.write_str("too many requests"),
-            Self::TimedOut => f.write_str("no response in time"),
-        }
-    }
+    truncated(text, MAX_MESSAGE_CHARS)
 }
 
 #[cfg(test)]
@@ -99,7 +108,14 @@ mod tests {
             (404, ApiError::NotFound),
             (409, ApiError::Conflict),
             (410, ApiError::Expired),
-            (429, ApiError::Throttled),
+            (429, ApiError::Throttled(None)),
+            (
+                422,
+                ApiError::Invalid {
+                    status: 422,
+                    reason: "why".into(),
+                },
+            ),
             (500, ApiError::Unavailable("status 500: why".into())),
             (503, ApiError::Unavailable("status 503: why".into())),
         ] {

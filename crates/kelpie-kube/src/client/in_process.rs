@@ -25,12 +25,10 @@ impl InProcess {
         endpoint: Endpoint,
         name: &str,
     ) -> Result<Self, http::header::InvalidHeaderValue> {
+        let bearer = format!("Bearer {name}");
         let headers = [
             (HOST, HeaderValue::from_str(&endpoint.authority())?),
-            (
-                AUTHORIZATION,
-                HeaderValue::from_str(&format!("Bearer {name}"))?,
-            ),
+            (AUTHORIZATION, HeaderValue::from_str(&bearer)?),
             (USER_AGENT, HeaderValue::from_str(name)?),
         ];
         Ok(Self {

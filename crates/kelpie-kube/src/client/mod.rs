@@ -25,16 +25,17 @@ use kube::Client;
 use thiserror::Error;
 use tokio::time::timeout;
 
+pub use error::ApiError;
 pub use metrics::ClientMetrics;
 
-pub(crate) use error::{ApiError, root_cause, shortened};
-pub(crate) use suppress_logs::{SuppressLogs, suppress_logs};
+pub(crate) use error::{root_cause, shortened};
+pub(crate) use suppress_logs::{suppress_logs, suppress_logs_of};
 
 use crate::actuator::{Actuators, BatchReader};
 use crate::events::EventRecorder;
 use crate::objects::ObjectClient;
-use crate::rbac::{self, AccessReview, Permission};
-use crate::resources::{DeleteError, PodFacts, SliceFacts, endpoint_slice, pod};
+use crate::rbac::{self, PolicyRule};
+use crate::resources::{PodFacts, SliceFacts, endpoint_slice};
 use crate::system_clock::SystemClock;
 use crate::watch::{self, OptionalEvent, Selection, WatchEvent, WatchedResource};
 use in_process::InProcess;
@@ -78,25 +79,24 @@ pub enum ClientError {
     #[error("cannot create a client for the {role}: {reason}")]
     #[expect(missing_docs, reason = "the message shows each field")]
     Setup { role: &'static str, reason: String },
-    /// 401 or 403: the credentials are not accepted, or a permission is missing.
-    #[error("cannot {verb} the {role}'s API server: {reason}; check the credentials and RBAC")]
-    #[expect(missing_docs, reason = "the message shows each field")]
-    Denied {
-        role: &'static str,
-        verb: &'static str,
-        reason: String,
-    },
-    /// Any other failure. A later attempt may succeed.
+    /// A request failed.
     #[error(
-        "cannot {verb} the {role}'s API server: {reason}; check the API server and the connection \
-         to it"
+        "cannot {verb} the {role}'s API server: {cause}; check {}",
+        remedy(cause)
     )]
     #[expect(missing_docs, reason = "the message shows each field")]
-    Unavailable {
+    Request {
         role: &'static str,
         verb: &'static str,
-        reason: String,
+        cause: ApiError,
     },
+}
+
+fn remedy(cause: &ApiError) -> &'static str {
+    match cause.denied() {
+        Some(_) => "the credentials and RBAC",
+        None => "the API server and the connection to it",
+    }
 }
 
 /// A client for a trusted API server. Clones share their connections and limits.
@@ -108,7 +108,6 @@ pub struct ClusterClient {
     counter: ResponseCounter,
     network: Network,
     clock: SystemClock,
-    /// The cluster's name in messages.
     role: &'static str,
 }
 
@@ -232,17 +231,6 @@ impl ClusterClient {
         watch::watch(&self.fencing, selection, watch::SHORT_WATCH_SECONDS)
     }
 
-    /// Deletes a pod if it still has this uid and resource version, with the fencing client.
-    pub async fn delete_pod(
-        &self,
-        namespace: &str,
-        name: &str,
-        uid: &str,
-        version: &str,
-    ) -> Result<(), DeleteError> {
-        pod::delete(&self.fencing, namespace, name, uid, version).await
-    }
-
     /// Returns the actuators for fencing. Their calls do not queue behind routine requests.
     pub fn actuators(&self) -> &Actuators {
         &self.actuators
@@ -264,37 +252,26 @@ impl ClusterClient {
     /// Returns a recorder for Events of `component` and `instance`, which uses the routine client.
     /// [`EventRecorder::run`] sends them.
     pub fn events(&self, component: &str, instance: &str) -> EventRecorder {
-        EventRecorder::new(
-            self.routine.clone(),
-            self.clock.clone(),
-            component,
-            instance,
-        )
+        let client = self.routine.clone();
+        EventRecorder::new(client, self.clock.clone(), component, instance)
     }
 
     /// Returns a recorder that uses the fencing client, for Events that a caller waits for.
     pub fn priority_events(&self, component: &str, instance: &str) -> EventRecorder {
-        EventRecorder::new(
-            self.fencing.clone(),
-            self.clock.clone(),
-            component,
-            instance,
-        )
+        let client = self.fencing.clone();
+        EventRecorder::new(client, self.clock.clone(), component, instance)
     }
 
-    /// Reviews for each permission whether this client has it.
-    pub async fn can_i(
-        &self,
-        permissions: &[Permission],
-    ) -> Result<Vec<(Permission, AccessReview)>, ClientError> {
-        let mut reviews = Vec::with_capacity(permissions.len());
-        for permission in permissions {
-            let verb = "review permissions on";
-            let review = rbac::review_access(&self.routine, permission);
-            let review = self.request(verb, review).await?;
-            reviews.push((permission.clone(), review));
+    /// Reviews the verbs of a rule one by one, and returns those that this client may not use.
+    pub async fn denied(&self, rule: &PolicyRule) -> Result<Vec<PolicyRule>, ClientError> {
+        let mut denied = Vec::new();
+        for rule in rule.for_each_verb() {
+            let review = rbac::review_access(&self.routine, &rule);
+            if !self.request("review permissions on", review).await? {
+                denied.push(rule);
+            }
         }
-        Ok(reviews)
+        Ok(denied)
     }
 
     /// Returns the API server's version, such as `v1.36.4`.
@@ -320,21 +297,22 @@ impl ClusterClient {
         verb: &'static str,
         call: impl Future<Output = Result<T, kube::Error>>,
     ) -> Result<T, ClientError> {
-        let error = match timeout(REQUEST_TIMEOUT, suppress_logs(call)).await {
-            Ok(Ok(response)) => return Ok(response),
-            Ok(Err(error)) => ApiError::from(&error),
-            Err(_) => ApiError::TimedOut,
-        };
-        let role = self.role;
-        Err(match error {
-            ApiError::Unauthorized(reason) | ApiError::Forbidden(reason) => {
-                ClientError::Denied { role, verb, reason }
-            }
-            other => ClientError::Unavailable {
-                role,
-                verb,
-                reason: other.to_string(),
-            },
+        let response = call_within(REQUEST_TIMEOUT, call).await;
+        response.map_err(|cause| ClientError::Request {
+            role: self.role,
+            verb,
+            cause,
         })
+    }
+}
+
+/// Makes a call with a time limit and without the library's logs.
+pub(crate) async fn call_within<T>(
+    limit: Duration,
+    call: impl Future<Output = Result<T, kube::Error>>,
+) -> Result<T, ApiError> {
+    match timeout(limit, suppress_logs(call)).await {
+        Ok(response) => response.map_err(|error| ApiError::from(&error)),
+        Err(_) => Err(ApiError::TimedOut),
     }
 }

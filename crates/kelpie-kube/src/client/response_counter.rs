@@ -1,75 +1,47 @@
 //! Counts responses, for the metrics.
 
 use std::collections::BTreeMap;
-use std::pin::Pin;
-use std::sync::{Arc, Mutex, PoisonError};
-use std::task::{Context, Poll};
+use std::sync::Arc;
 
-use http::{Response, StatusCode};
-use tower::{Layer, Service};
+use futures_util::FutureExt;
+use futures_util::future::BoxFuture;
+use http::Response;
+use parking_lot::Mutex;
+use tower::util::MapFutureLayer;
 
-/// A layer that counts responses by HTTP status, over all clients that share it. Status 0 counts
-/// requests without a response.
+/// Counts responses by HTTP status, over all clients that share it. Status 0 counts requests
+/// without a response.
 #[derive(Debug, Clone, Default)]
 pub(super) struct ResponseCounter(Arc<Mutex<BTreeMap<u16, u64>>>);
 
 impl ResponseCounter {
     pub(super) fn read(&self) -> BTreeMap<u16, u64> {
-        self.lock().clone()
+        self.0.lock().clone()
     }
 
-    fn count(&self, status: u16) {
-        *self.lock().entry(status).or_default() += 1;
-    }
-
-    fn lock(&self) -> std::sync::MutexGuard<'_, BTreeMap<u16, u64>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-impl<S> Layer<S> for ResponseCounter {
-    type Service = CountedService<S>;
-
-    fn layer(&self, inner: S) -> CountedService<S> {
-        CountedService {
-            inner,
-            counter: self.clone(),
-        }
-    }
-}
-
-/// A service whose responses are counted.
-#[derive(Debug)]
-pub(super) struct CountedService<S> {
-    inner: S,
-    counter: ResponseCounter,
-}
-
-impl<S, R, B> Service<R> for CountedService<S>
-where
-    S: Service<R, Response = Response<B>>,
-    S::Future: Send + 'static,
-{
-    type Response = S::Response;
-    type Error = S::Error;
-    type Future = Pin<Box<dyn Future<Output = Result<S::Response, S::Error>> + Send>>;
-
-    fn poll_ready(&mut self, context: &mut Context<'_>) -> Poll<Result<(), S::Error>> {
-        self.inner.poll_ready(context)
-    }
-
-    fn call(&mut self, request: R) -> Self::Future {
-        let call = self.inner.call(request);
-        let mut count = CountOnDrop {
-            status: 0,
-            counter: self.counter.clone(),
-        };
-        Box::pin(async move {
-            let response = call.await;
-            if let Ok(response) = &response {
-                count.set_status(response.status());
+    /// Returns a layer that counts the responses of a service.
+    pub(super) fn layer<F, B, E>(
+        &self,
+    ) -> MapFutureLayer<
+        impl FnMut(F) -> BoxFuture<'static, Result<Response<B>, E>> + Clone + use<F, B, E>,
+    >
+    where
+        F: Future<Output = Result<Response<B>, E>> + Send + 'static,
+    {
+        let counter = self.clone();
+        MapFutureLayer::new(move |call: F| {
+            let mut count = CountOnDrop {
+                status: 0,
+                counter: counter.clone(),
+            };
+            async move {
+                let response = call.await;
+                if let Ok(response) = &response {
+                    count.set_status(response.status().as_u16());
+                }
+                response
             }
-            response
+            .boxed()
         })
     }
 }
@@ -81,13 +53,14 @@ struct CountOnDrop {
 }
 
 impl CountOnDrop {
-    fn set_status(&mut self, status: StatusCode) {
-        self.status = status.as_u16();
+    /// Sets the status. An assignment to the field would move only the field into the future.
+    fn set_status(&mut self, status: u16) {
+        self.status = status;
     }
 }
 
 impl Drop for CountOnDrop {
     fn drop(&mut self) {
-        self.counter.count(self.status);
+        *self.counter.0.lock().entry(self.status).or_default() += 1;
     }
 }

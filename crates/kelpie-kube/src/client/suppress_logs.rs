@@ -4,10 +4,7 @@
 //! cannot decode. Callers report failures themselves: once, with a remedy, and never with the
 //! contents of a Secret.
 
-use std::pin::Pin;
-use std::task::{Context, Poll};
-
-use futures_util::Stream;
+use futures_util::{Stream, stream};
 use tracing::dispatcher::{self, Dispatch};
 use tracing::instrument::WithSubscriber;
 
@@ -16,26 +13,10 @@ pub(crate) async fn suppress_logs<F: Future>(call: F) -> F::Output {
     call.with_subscriber(Dispatch::none()).await
 }
 
-/// A stream that is polled without the library's logs.
-pub(crate) struct SuppressLogs<S> {
-    stream: Pin<Box<S>>,
-    dispatch: Dispatch,
-}
-
-impl<S> SuppressLogs<S> {
-    pub(crate) fn new(stream: S) -> Self {
-        Self {
-            stream: Box::pin(stream),
-            dispatch: Dispatch::none(),
-        }
-    }
-}
-
-impl<S: Stream> Stream for SuppressLogs<S> {
-    type Item = S::Item;
-
-    fn poll_next(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<S::Item>> {
-        let this = &mut *self;
-        dispatcher::with_default(&this.dispatch, || this.stream.as_mut().poll_next(context))
-    }
+/// Polls a stream without the library's logs.
+pub(crate) fn suppress_logs_of<S: Stream>(events: S) -> impl Stream<Item = S::Item> {
+    let (mut events, none) = (Box::pin(events), Dispatch::none());
+    stream::poll_fn(move |context| {
+        dispatcher::with_default(&none, || events.as_mut().poll_next(context))
+    })
 }

@@ -1,30 +1,28 @@
 //! Kubernetes Events about a component's actions. They are best effort and never delay its work.
 
-mod dropped;
 mod publisher;
 mod queue;
 mod refusals;
 
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use kube::Client;
+use parking_lot::Mutex;
 use tokio::sync::{Notify, oneshot};
 use tokio::time::{Instant, timeout};
 use tokio_util::sync::CancellationToken;
 
 use crate::system_clock::SystemClock;
-pub use dropped::DroppedEvents;
 
 use publisher::EventPublisher;
-use queue::{EventQueue, PushOutcome};
+use queue::EventQueue;
 
 /// The time for sending the rest of the queue at shutdown.
 const SHUTDOWN_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// An Event to be recorded.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct NewEvent {
     /// The object that the Event is about.
     pub about: ObjectRef,
@@ -84,16 +82,17 @@ struct RecorderState {
     instance: String,
     queue: Mutex<EventQueue>,
     pushed: Notify,
-    dropped: AtomicU64,
-    refused: AtomicU64,
-    failed: AtomicU64,
-    refusal_logged: AtomicBool,
 }
 
-impl RecorderState {
-    fn queue(&self) -> MutexGuard<'_, EventQueue> {
-        self.queue.lock().unwrap_or_else(PoisonError::into_inner)
-    }
+/// The number of Events that were not recorded, by cause.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct DroppedEvents {
+    /// Events that were refused for lack of permission.
+    pub refused: u64,
+    /// Events that were dropped because the queue was full.
+    pub dropped: u64,
+    /// Events that failed for another reason.
+    pub failed: u64,
 }
 
 impl EventRecorder {
@@ -105,10 +104,6 @@ impl EventRecorder {
             instance: instance.to_owned(),
             queue: Mutex::default(),
             pushed: Notify::new(),
-            dropped: AtomicU64::new(0),
-            refused: AtomicU64::new(0),
-            failed: AtomicU64::new(0),
-            refusal_logged: AtomicBool::new(false),
         }))
     }
 
@@ -130,28 +125,13 @@ impl EventRecorder {
     }
 
     fn enqueue(&self, event: QueuedEvent) {
-        let outcome = self.0.queue().push(event, Instant::now());
-        match outcome {
-            PushOutcome::Queued => 0,
-            PushOutcome::Refused => self.0.refused.fetch_add(1, Ordering::Relaxed),
-            PushOutcome::QueuedAndDropped => self.0.dropped.fetch_add(1, Ordering::Relaxed),
-        };
+        self.0.queue.lock().push(event, Instant::now());
         self.0.pushed.notify_one();
     }
 
-    /// Returns the number of Events that were dropped because the queue was full.
-    pub fn dropped(&self) -> u64 {
-        self.0.dropped.load(Ordering::Relaxed)
-    }
-
-    /// Returns the number of Events that were refused for lack of permission.
-    pub fn refused(&self) -> u64 {
-        self.0.refused.load(Ordering::Relaxed)
-    }
-
-    /// Returns the number of Events that failed for another reason.
-    pub fn failed(&self) -> u64 {
-        self.0.failed.load(Ordering::Relaxed)
+    /// Returns the number of Events that were not recorded since the recorder was created.
+    pub fn dropped(&self) -> DroppedEvents {
+        self.0.queue.lock().dropped
     }
 
     /// Sends queued Events until the token is cancelled, then the rest of the queue for at most a

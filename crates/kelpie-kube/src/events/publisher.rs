@@ -2,7 +2,6 @@
 
 use std::collections::HashMap;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use jiff::Timestamp;
@@ -14,7 +13,7 @@ use tokio::time::Instant;
 use tracing::{debug, warn};
 
 use super::queue::event_namespace;
-use super::{EventType, NewEvent, ObjectRef, QueuedEvent, RecorderState};
+use super::{EventType, NewEvent, QueuedEvent, RecorderState};
 use crate::client::ApiError;
 use crate::client::suppress_logs;
 
@@ -32,17 +31,8 @@ pub(super) struct EventPublisher {
     state: Arc<RecorderState>,
     /// The Event that is being sent. It is kept here so that a cancelled call does not lose it.
     current: Option<QueuedEvent>,
-    published: HashMap<EventKey, PublishedEvent>,
-}
-
-/// Events with equal keys are aggregated.
-#[derive(Debug, Clone, PartialEq, Eq, Hash)]
-struct EventKey {
-    about: ObjectRef,
-    kind: EventType,
-    reason: &'static str,
-    action: &'static str,
-    message: String,
+    /// By [`aggregation_key`].
+    published: HashMap<NewEvent, PublishedEvent>,
 }
 
 /// An Event on the API server.
@@ -50,7 +40,6 @@ struct PublishedEvent {
     /// The name that the API server generated.
     name: String,
     count: u64,
-    /// The end of the aggregation window.
     until: Instant,
 }
 
@@ -67,7 +56,7 @@ impl EventPublisher {
     pub(super) async fn publish_all(&mut self, wait: bool) {
         loop {
             if self.current.is_none() {
-                self.current = self.state.queue().pop();
+                self.current = self.state.queue.lock().pop();
             }
             let event = self.current.as_ref().map(|queued| queued.event.clone());
             match event {
@@ -86,12 +75,14 @@ impl EventPublisher {
         self.published.retain(|_, published| published.until > now);
         let namespace = event_namespace(&event.about);
         match self.create_or_count(event, namespace, now).await {
-            Ok(()) => self.state.queue().record_accepted(namespace),
+            Ok(()) => {
+                let mut queue = self.state.queue.lock();
+                queue.refusals.record_accepted(namespace);
+            }
             Err(error) => self.report(event, namespace, &error),
         }
     }
 
-    /// Increments the count of an equal Event, or creates the Event.
     async fn create_or_count(
         &mut self,
         event: &NewEvent,
@@ -99,7 +90,7 @@ impl EventPublisher {
         now: Instant,
     ) -> Result<(), ApiError> {
         let request = Request::new(format!("/api/v1/namespaces/{namespace}/events"));
-        let key = EventKey::new(event);
+        let key = aggregation_key(event);
         if let Some(published) = self.published.get_mut(&key) {
             let patch = json!({
                 "count": published.count + 1,
@@ -140,14 +131,13 @@ impl EventPublisher {
         // A missing permission stays missing for long. Credentials that are not accepted (401) may
         // be accepted again at once, for example after a rotation.
         let ApiError::Forbidden(reason) = error else {
-            self.state.failed.fetch_add(1, Ordering::Relaxed);
+            self.state.queue.lock().dropped.failed += 1;
             debug!(namespace, reason = event.reason, %error, "cannot record an Event");
             return;
         };
-        let others = self.state.queue().record_refused(namespace, Instant::now());
-        let refused = 1 + others as u64;
-        self.state.refused.fetch_add(refused, Ordering::Relaxed);
-        if !self.state.refusal_logged.swap(true, Ordering::Relaxed) {
+        let now = Instant::now();
+        let is_first = self.state.queue.lock().record_refused(namespace, now);
+        if is_first {
             warn!(
                 namespace,
                 reason,
@@ -212,20 +202,13 @@ impl RecorderState {
     }
 }
 
-impl EventKey {
-    fn new(event: &NewEvent) -> Self {
-        Self {
-            about: event.about.clone(),
-            kind: event.kind,
-            reason: event.reason,
-            action: event.action,
-            // Equal Events may have different counts and times in their messages.
-            message: event
-                .message
-                .chars()
-                .filter(|c| !c.is_ascii_digit())
-                .collect(),
-        }
+/// Returns the key by which equal Events are aggregated. They may have different counts and times
+/// in their messages.
+fn aggregation_key(event: &NewEvent) -> NewEvent {
+    let letters = event.message.chars().filter(|c| !c.is_ascii_digit());
+    NewEvent {
+        message: letters.collect(),
+        ..event.clone()
     }
 }
 
@@ -235,15 +218,12 @@ fn seconds(at: Timestamp) -> String {
 }
 
 fn shortened(message: &str) -> &str {
-    let mut end = message.len().min(MAX_MESSAGE_BYTES);
-    while !message.is_char_boundary(end) {
-        end -= 1;
-    }
-    &message[..end]
+    &message[..message.floor_char_boundary(MAX_MESSAGE_BYTES)]
 }
 
 #[cfg(test)]
 mod tests {
+    use super::super::ObjectRef;
     use super::*;
 
     fn event(message: &str) -> NewEvent {
@@ -259,20 +239,20 @@ mod tests {
     #[test]
     fn events_with_other_numbers_are_equal() {
         assert_eq!(
-            EventKey::new(&event("3 of 4 nodes")),
-            EventKey::new(&event("12 of 40 nodes"))
+            aggregation_key(&event("3 of 4 nodes")),
+            aggregation_key(&event("12 of 40 nodes"))
         );
         assert_ne!(
-            EventKey::new(&event("3 of 4 nodes")),
-            EventKey::new(&event("3 of 4 leases"))
+            aggregation_key(&event("3 of 4 nodes")),
+            aggregation_key(&event("3 of 4 leases"))
         );
         let warning = NewEvent {
             kind: EventType::Warning,
             ..event("3 of 4 nodes")
         };
         assert_ne!(
-            EventKey::new(&event("3 of 4 nodes")),
-            EventKey::new(&warning)
+            aggregation_key(&event("3 of 4 nodes")),
+            aggregation_key(&warning)
         );
     }
 

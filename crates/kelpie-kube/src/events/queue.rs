@@ -5,7 +5,7 @@ use std::collections::VecDeque;
 use tokio::time::Instant;
 
 use super::refusals::EventRefusals;
-use super::{ObjectRef, QueuedEvent};
+use super::{DroppedEvents, ObjectRef, QueuedEvent};
 
 /// The maximum length of the queue. An outage of a whole seed creates several Events per cluster.
 const MAX_LENGTH: usize = 4096;
@@ -16,63 +16,45 @@ const CLUSTER_SCOPED_NAMESPACE: &str = "default";
 #[derive(Debug, Default)]
 pub(super) struct EventQueue {
     events: VecDeque<QueuedEvent>,
-    refusals: EventRefusals,
-}
-
-/// The result of pushing an Event.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum PushOutcome {
-    /// The Event was queued.
-    Queued,
-    /// The Event was not queued, because the API server would refuse it.
-    Refused,
-    /// The Event was queued, and another was dropped because the queue was full.
-    QueuedAndDropped,
+    pub(super) refusals: EventRefusals,
+    pub(super) dropped: DroppedEvents,
 }
 
 impl EventQueue {
     /// Adds an Event. If the queue is full, it drops the first Event whose namespace is not known
     /// to accept Events, otherwise the oldest.
-    pub(super) fn push(&mut self, queued: QueuedEvent, now: Instant) -> PushOutcome {
+    pub(super) fn push(&mut self, queued: QueuedEvent, now: Instant) {
         let namespace = event_namespace(&queued.event.about);
         if self.refusals.is_refused(namespace, now) {
-            return PushOutcome::Refused;
+            self.dropped.refused += 1;
+            return;
         }
-        let is_full = self.events.len() >= MAX_LENGTH;
-        if is_full {
+        if self.events.len() >= MAX_LENGTH {
             let refusals = &self.refusals;
             let may_be_refused =
                 |other: &QueuedEvent| !refusals.is_accepted(event_namespace(&other.event.about));
             let index = self.events.iter().position(may_be_refused);
             self.events.remove(index.unwrap_or(0));
+            self.dropped.dropped += 1;
         }
         self.events.push_back(queued);
-        if is_full {
-            PushOutcome::QueuedAndDropped
-        } else {
-            PushOutcome::Queued
-        }
     }
 
-    /// Removes the oldest Event.
     pub(super) fn pop(&mut self) -> Option<QueuedEvent> {
         self.events.pop_front()
     }
 
-    /// Records that the API server accepted an Event in this namespace.
-    pub(super) fn record_accepted(&mut self, namespace: &str) {
-        self.refusals.record_accepted(namespace);
-    }
-
-    /// Records that the API server refused an Event in this namespace. Returns the number of queued
-    /// Events that are dropped with it.
-    pub(super) fn record_refused(&mut self, namespace: &str, now: Instant) -> usize {
+    /// Records that the API server refused an Event in this namespace, and drops the queued Events
+    /// that it would refuse too. Returns whether it is the first refusal.
+    pub(super) fn record_refused(&mut self, namespace: &str, now: Instant) -> bool {
         self.refusals.record_refused(namespace, now);
         let before = self.events.len();
         let refusals = &self.refusals;
         self.events
             .retain(|queued| !refusals.is_refused(event_namespace(&queued.event.about), now));
-        before - self.events.len()
+        let is_first = self.dropped.refused == 0;
+        self.dropped.refused += 1 + (before - self.events.len()) as u64;
+        is_first
     }
 }
 
@@ -116,38 +98,33 @@ mod tests {
             queue.push(queued(&format!("shoot-{number}"), "shoot"), now);
             queue.push(queued("garden", "garden"), now);
         }
-        queue.record_accepted("garden");
-        assert_eq!(queue.record_refused("shoot-0", now), 1);
-        assert_eq!(queue.record_refused("shoot-1", now), 1);
-        assert_eq!(
-            queue.record_refused("shoot-2", now),
-            2,
-            "and the untried one"
-        );
+        queue.refusals.record_accepted("garden");
+        let mut refuse = |namespace| {
+            let is_first = queue.record_refused(namespace, now);
+            (is_first, queue.dropped.refused)
+        };
+        assert_eq!(refuse("shoot-0"), (true, 2), "itself and the queued one");
+        assert_eq!(refuse("shoot-1"), (false, 4));
+        assert_eq!(refuse("shoot-2"), (false, 7), "and the untried one");
         assert_eq!(messages(&queue), ["garden"; 4]);
-        assert_eq!(
-            queue.push(queued("shoot-9", "shoot"), now),
-            PushOutcome::Refused
-        );
-        assert_eq!(
-            queue.push(queued("garden", "garden"), now),
-            PushOutcome::Queued
-        );
+        queue.push(queued("shoot-9", "shoot"), now);
+        queue.push(queued("garden", "garden"), now);
+        assert_eq!(messages(&queue), ["garden"; 5]);
+        assert_eq!((queue.dropped.refused, queue.dropped.dropped), (8, 0));
     }
 
     #[test]
     fn full_queue_drops_doubtful_events_first() {
         let (mut queue, now) = (EventQueue::default(), Instant::now());
-        queue.record_accepted("garden");
+        queue.refusals.record_accepted("garden");
         queue.push(queued("garden", "oldest"), now);
         queue.push(queued("shoot", "doubtful"), now);
         for _ in 2..MAX_LENGTH {
             queue.push(queued("garden", "new"), now);
         }
-        assert_eq!(
-            queue.push(queued("garden", "new"), now),
-            PushOutcome::QueuedAndDropped
-        );
+        assert_eq!(queue.dropped, DroppedEvents::default());
+        queue.push(queued("garden", "new"), now);
+        assert_eq!((queue.dropped.refused, queue.dropped.dropped), (0, 1));
         assert_eq!(queue.events.len(), MAX_LENGTH);
         assert_eq!(messages(&queue)[..2], ["oldest", "new"]);
         queue.push(queued("garden", "new"), now);

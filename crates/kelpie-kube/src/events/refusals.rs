@@ -14,17 +14,14 @@ const MAX_REMEMBERED: usize = 8192;
 /// the others.
 const REFUSE_ALL_AFTER: usize = 3;
 
-/// Remembers the namespaces in which the API server refused or accepted Events.
 #[derive(Debug, Default)]
 pub(super) struct EventRefusals {
     /// Namespaces that refused an Event, with the time until which none is sent there.
     refused_until: HashMap<String, Instant>,
-    /// Namespaces that accepted an Event.
     accepted: HashSet<String>,
 }
 
 impl EventRefusals {
-    /// Records that an Event was refused in this namespace.
     pub(super) fn record_refused(&mut self, namespace: &str, now: Instant) {
         self.accepted.remove(namespace);
         if self.refused_until.len() >= MAX_REMEMBERED {
@@ -36,7 +33,6 @@ impl EventRefusals {
         }
     }
 
-    /// Records that an Event was accepted in this namespace.
     pub(super) fn record_accepted(&mut self, namespace: &str) {
         if self.accepted.len() < MAX_REMEMBERED && !self.accepted.contains(namespace) {
             self.accepted.insert(namespace.to_owned());

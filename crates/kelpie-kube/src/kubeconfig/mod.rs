@@ -93,8 +93,8 @@ pub enum KubeconfigError {
 /// `Debug` shows only the server.
 #[derive(Clone)]
 pub struct TenantConfig {
-    endpoint: Endpoint,
-    authorization: Option<HeaderValue>,
+    pub(crate) endpoint: Endpoint,
+    pub(crate) authorization: Option<HeaderValue>,
 }
 
 impl TenantConfig {
@@ -125,14 +125,6 @@ impl TenantConfig {
     pub fn with_network(mut self, network: &Network) -> Self {
         self.endpoint = self.endpoint.with_network(network);
         self
-    }
-
-    pub(crate) fn endpoint(&self) -> &Endpoint {
-        &self.endpoint
-    }
-
-    pub(crate) fn authorization(&self) -> Option<&HeaderValue> {
-        self.authorization.as_ref()
     }
 }
 

@@ -11,17 +11,12 @@ const MAX_DEPTH: usize = 32;
 const MAX_NODES: usize = 20_000;
 const MAX_ALIASES: usize = 16;
 
-/// A kubeconfig as it is written.
 #[derive(Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub(super) struct RawKubeconfig {
-    #[serde(default)]
     current_context: Option<String>,
-    #[serde(default)]
     contexts: Option<Vec<NamedContext>>,
-    #[serde(default)]
     clusters: Option<Vec<NamedCluster>>,
-    #[serde(default)]
     users: Option<Vec<NamedUser>>,
 }
 
@@ -34,7 +29,6 @@ struct NamedContext {
 #[derive(Deserialize)]
 struct RawContext {
     cluster: String,
-    #[serde(default)]
     user: Option<String>,
 }
 
@@ -55,15 +49,10 @@ struct NamedUser {
 #[serde(rename_all = "kebab-case")]
 pub(super) struct RawCluster {
     pub(super) server: String,
-    #[serde(default)]
     pub(super) certificate_authority_data: Option<String>,
-    #[serde(default)]
     pub(super) tls_server_name: Option<String>,
-    #[serde(default)]
     certificate_authority: Option<String>,
-    #[serde(default)]
     insecure_skip_tls_verify: Option<bool>,
-    #[serde(default)]
     proxy_url: Option<String>,
 }
 
@@ -71,33 +60,21 @@ pub(super) struct RawCluster {
 #[derive(Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub(super) struct RawUser {
-    #[serde(default)]
     pub(super) token: Option<String>,
-    #[serde(default)]
     pub(super) client_certificate_data: Option<String>,
-    #[serde(default)]
     pub(super) client_key_data: Option<String>,
-    #[serde(default)]
     client_certificate: Option<String>,
-    #[serde(default)]
     client_key: Option<String>,
-    #[serde(default, rename = "tokenFile")]
+    #[serde(rename = "tokenFile")]
     token_file: Option<String>,
-    #[serde(default)]
     username: Option<String>,
-    #[serde(default)]
     password: Option<String>,
-    #[serde(default, rename = "as")]
+    #[serde(rename = "as")]
     impersonated: Option<String>,
-    #[serde(default)]
     as_uid: Option<String>,
-    #[serde(default)]
     as_groups: Option<Vec<IgnoredAny>>,
-    #[serde(default)]
     as_user_extra: Option<IgnoredAny>,
-    #[serde(default)]
     exec: Option<IgnoredAny>,
-    #[serde(default)]
     auth_provider: Option<IgnoredAny>,
 }
 
@@ -114,7 +91,6 @@ impl RawKubeconfig {
         })
     }
 
-    /// Returns the cluster and the user of the current context.
     pub(super) fn into_current(self) -> Result<(RawCluster, RawUser), KubeconfigError> {
         let current = non_empty(self.current_context.as_ref()).ok_or(KubeconfigError::NoContext)?;
         let contexts = self.contexts.unwrap_or_default();
@@ -130,7 +106,6 @@ impl RawKubeconfig {
     }
 }
 
-/// Returns the only element that matches.
 fn find_unique<T>(
     list: &'static str,
     elements: Vec<T>,
@@ -147,12 +122,17 @@ fn find_unique<T>(
 impl RawCluster {
     /// Returns a field that would weaken TLS, redirect the connection or read local files.
     pub(super) fn refused_field(&self) -> Option<&'static str> {
-        if self.insecure_skip_tls_verify == Some(true) {
-            return Some("insecure-skip-tls-verify");
-        }
-        first_non_empty([
-            ("certificate-authority", self.certificate_authority.as_ref()),
-            ("proxy-url", self.proxy_url.as_ref()),
+        let is_set = |text: Option<&String>| non_empty(text).is_some();
+        first_set([
+            (
+                "insecure-skip-tls-verify",
+                self.insecure_skip_tls_verify == Some(true),
+            ),
+            (
+                "certificate-authority",
+                is_set(self.certificate_authority.as_ref()),
+            ),
+            ("proxy-url", is_set(self.proxy_url.as_ref())),
         ])
     }
 }
@@ -160,30 +140,23 @@ impl RawCluster {
 impl RawUser {
     /// Returns a field that would run programs, read local files or impersonate another user.
     pub(super) fn refused_field(&self) -> Option<&'static str> {
-        if self.exec.is_some() {
-            return Some("exec");
-        }
-        if self.auth_provider.is_some() {
-            return Some("auth-provider");
-        }
-        if self
-            .as_groups
-            .as_ref()
-            .is_some_and(|groups| !groups.is_empty())
-        {
-            return Some("as-groups");
-        }
-        if self.as_user_extra.is_some() {
-            return Some("as-user-extra");
-        }
-        first_non_empty([
-            ("tokenFile", self.token_file.as_ref()),
-            ("client-certificate", self.client_certificate.as_ref()),
-            ("client-key", self.client_key.as_ref()),
-            ("as", self.impersonated.as_ref()),
-            ("as-uid", self.as_uid.as_ref()),
-            ("username", self.username.as_ref()),
-            ("password", self.password.as_ref()),
+        let is_set = |text: Option<&String>| non_empty(text).is_some();
+        let groups = self.as_groups.as_ref();
+        first_set([
+            ("exec", self.exec.is_some()),
+            ("auth-provider", self.auth_provider.is_some()),
+            ("as-groups", groups.is_some_and(|groups| !groups.is_empty())),
+            ("as-user-extra", self.as_user_extra.is_some()),
+            ("tokenFile", is_set(self.token_file.as_ref())),
+            (
+                "client-certificate",
+                is_set(self.client_certificate.as_ref()),
+            ),
+            ("client-key", is_set(self.client_key.as_ref())),
+            ("as", is_set(self.impersonated.as_ref())),
+            ("as-uid", is_set(self.as_uid.as_ref())),
+            ("username", is_set(self.username.as_ref())),
+            ("password", is_set(self.password.as_ref())),
         ])
     }
 }
@@ -193,13 +166,9 @@ pub(super) fn non_empty(text: Option<&String>) -> Option<&String> {
     text.filter(|text| !text.is_empty())
 }
 
-fn first_non_empty<const N: usize>(
-    fields: [(&'static str, Option<&String>); N],
-) -> Option<&'static str> {
-    let mut present = fields
-        .into_iter()
-        .filter(|(_, text)| non_empty(*text).is_some());
-    present.next().map(|(name, _)| name)
+fn first_set<const N: usize>(fields: [(&'static str, bool); N]) -> Option<&'static str> {
+    let mut set = fields.into_iter().filter(|(_, is_set)| *is_set);
+    set.next().map(|(name, _)| name)
 }
 
 fn options() -> Options {

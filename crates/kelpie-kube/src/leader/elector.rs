@@ -128,14 +128,18 @@ impl Elector {
                 self.may_take(&seen.record, now)
             }
         };
-        if !self.is_ours(seen.as_ref()) {
+        let identity = &self.settings.identity;
+        if seen
+            .as_ref()
+            .is_none_or(|seen| seen.record.holder != *identity)
+        {
             self.until = None;
         }
         self.knowledge = seen.map_or(LeaseKnowledge::Missing, LeaseKnowledge::Seen);
         self.next_at = if is_free {
             now
         } else {
-            self.next_read(now, jitter)
+            now + spread(self.settings.retry_period.min(READ_INTERVAL), jitter)
         };
     }
 
@@ -198,10 +202,6 @@ impl Elector {
         })
     }
 
-    fn is_ours(&self, seen: Option<&SeenLease>) -> bool {
-        seen.is_some_and(|seen| seen.record.holder == self.settings.identity)
-    }
-
     fn note(&mut self, record: &LeaseRecord, now: Instant) {
         if self.changed.as_ref().is_none_or(|(last, _)| last != record) {
             self.changed = Some((record.clone(), now));
@@ -238,11 +238,6 @@ impl Elector {
             acquired: own.map_or(Some(stamp), |own| own.acquired),
             renewed: Some(stamp),
         }
-    }
-
-    /// Returns the instant of the next read of a standby.
-    fn next_read(&self, now: Instant, jitter: f64) -> Instant {
-        now + spread(self.settings.retry_period.min(READ_INTERVAL), jitter)
     }
 }
 

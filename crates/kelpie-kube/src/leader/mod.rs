@@ -5,7 +5,6 @@
 
 mod election;
 mod elector;
-mod role;
 
 use std::mem;
 use std::time::Duration;
@@ -23,8 +22,7 @@ use crate::client::{ApiError, ClusterClient, suppress_logs};
 use crate::system_clock::SystemClock;
 use elector::{ElectionAction, Elector, LeaseRecord, SeenLease};
 
-pub use election::{Election, ElectionHandle};
-pub use role::ReplicaRole;
+pub use election::{Election, ElectionHandle, ReplicaRole};
 
 /// Longer than any process runs.
 const FOREVER: Duration = Duration::from_hours(100 * 365 * 24);
@@ -275,20 +273,15 @@ impl Candidate {
 
 /// Reads the record of a Lease.
 fn seen(lease: &Lease) -> SeenLease {
-    let spec = lease.spec.as_ref();
-    let seconds = spec.and_then(|spec| spec.lease_duration_seconds);
-    let seconds = seconds.and_then(|seconds| u64::try_from(seconds).ok());
-    let acquired = spec.and_then(|spec| spec.acquire_time.as_ref());
-    let renewed = spec.and_then(|spec| spec.renew_time.as_ref());
-    let holder = spec.and_then(|spec| spec.holder_identity.clone());
-    let transitions = spec.and_then(|spec| spec.lease_transitions);
+    let spec = lease.spec.clone().unwrap_or_default();
+    let seconds = spec.lease_duration_seconds.unwrap_or_default();
     SeenLease {
         record: LeaseRecord {
-            holder: holder.unwrap_or_default(),
-            duration: Duration::from_secs(seconds.unwrap_or_default()),
-            transitions: transitions.unwrap_or_default(),
-            acquired: acquired.map(|time| time.0),
-            renewed: renewed.map(|time| time.0),
+            holder: spec.holder_identity.unwrap_or_default(),
+            duration: Duration::from_secs(u64::try_from(seconds).unwrap_or_default()),
+            transitions: spec.lease_transitions.unwrap_or_default(),
+            acquired: spec.acquire_time.map(|time| time.0),
+            renewed: spec.renew_time.map(|time| time.0),
         },
         version: lease.metadata.resource_version.clone().unwrap_or_default(),
     }

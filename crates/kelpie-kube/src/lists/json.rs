@@ -54,7 +54,7 @@ enum JsonKey {
 /// The field of a list's metadata that is used.
 #[derive(Deserialize)]
 struct ListMetadataJson {
-    #[serde(rename = "continue", default)]
+    #[serde(rename = "continue")]
     next_page: Option<String>,
 }
 
@@ -264,10 +264,9 @@ pub(super) fn parse_item<'a, T: Deserialize<'a>>(bytes: &'a [u8]) -> Result<T, L
 
 /// Parses a time in the format of Kubernetes, RFC 3339.
 pub(super) fn parse_time(text: Option<&str>) -> Result<Option<kelpie_core::Time>, ListError> {
-    let Some(text) = text else {
-        return Ok(None);
+    let parse = |text: &str| match text.parse::<jiff::Timestamp>() {
+        Ok(time) => Ok(kelpie_core::Time::from_micros(time.as_microsecond())),
+        Err(_) => Err(malformed(format!("{} is not a time", quote(text)))),
     };
-    let parsed: Result<jiff::Timestamp, _> = text.parse();
-    let time = parsed.map_err(|_| malformed(format!("{} is not a time", quote(text))))?;
-    Ok(Some(kelpie_core::Time::from_micros(time.as_microsecond())))
+    text.map(parse).transpose()
 }

@@ -6,9 +6,8 @@ use kelpie_core::Time;
 use kelpie_core::prober::Lease;
 use serde::Deserialize;
 
-use super::name::parse_name;
-use super::protobuf::{ProtobufFields, ProtobufValue, int32, time};
-use super::{List, ListError, ListLimits, json, malformed};
+use super::protobuf::{ProtobufFields, ProtobufValue, bytes_field, int32, time};
+use super::{List, ListError, ListLimits, json, malformed, parse_name};
 
 /// The leases of a cluster in the order of the list. Each takes 16 bytes and its name, whatever the
 /// size of the object.
@@ -79,7 +78,7 @@ impl LeaseList {
 struct LeaseJson<'a> {
     #[serde(borrow)]
     metadata: LeaseMetadataJson<'a>,
-    #[serde(borrow, default)]
+    #[serde(borrow)]
     spec: Option<LeaseSpecJson<'a>>,
 }
 
@@ -92,9 +91,8 @@ struct LeaseMetadataJson<'a> {
 #[derive(Default, Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct LeaseSpecJson<'a> {
-    #[serde(default)]
     lease_duration_seconds: Option<i32>,
-    #[serde(borrow, default)]
+    #[serde(borrow)]
     renew_time: Option<JsonStr<'a>>,
 }
 
@@ -118,13 +116,7 @@ impl List for LeaseList {
         let (mut name, mut renew_time, mut duration): (&[u8], _, _) = (&[], None, None);
         for field in ProtobufFields(item) {
             match field? {
-                (1, ProtobufValue::Bytes(metadata)) => {
-                    for field in ProtobufFields(metadata) {
-                        if let (1, ProtobufValue::Bytes(found)) = field? {
-                            name = found;
-                        }
-                    }
-                }
+                (1, ProtobufValue::Bytes(metadata)) => name = bytes_field(metadata, 1)?,
                 (2, ProtobufValue::Bytes(spec)) => {
                     for field in ProtobufFields(spec) {
                         match field? {

@@ -7,7 +7,6 @@
 
 mod json;
 mod lease;
-mod name;
 mod node;
 mod protobuf;
 
@@ -25,6 +24,9 @@ pub(crate) const ACCEPT: &str = "application/vnd.kubernetes.protobuf, applicatio
 
 /// The maximum size of the list's metadata and of each key.
 const MAX_METADATA_BYTES: usize = 64 * 1024;
+
+/// The maximum length of a DNS subdomain, which the API server requires of names.
+const MAX_NAME_BYTES: usize = 253;
 
 /// The reason why a body is not a valid list.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -189,4 +191,25 @@ fn check_item_size<L: List>(size: usize) -> Result<(), ListError> {
 fn quote(text: &str) -> String {
     let short: String = text.chars().take(80).collect();
     format!("{short:?}")
+}
+
+/// Returns `bytes` as the name of an object. Names end up in logs, metrics and terminals, so those
+/// that no API server would accept are refused.
+fn parse_name(bytes: &[u8]) -> Result<&str, ListError> {
+    let is_allowed =
+        |byte: &u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || b"-.".contains(byte);
+    if bytes.is_empty() {
+        return Err(malformed("it has no name"));
+    }
+    if bytes.len() > MAX_NAME_BYTES {
+        let reason = format!("its name is longer than {MAX_NAME_BYTES} bytes");
+        return Err(malformed(reason));
+    }
+    match str::from_utf8(bytes) {
+        Ok(name) if bytes.iter().all(is_allowed) => Ok(name),
+        _ => {
+            let quoted = quote(&String::from_utf8_lossy(bytes));
+            Err(malformed(format!("{quoted} is not a valid name")))
+        }
+    }
 }

@@ -3,14 +3,12 @@
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 
-use kelpie_core::Time;
 use kelpie_core::prober::{Node, NodeCondition, NodeConventions};
 use serde::Deserialize;
 use serde::de::IgnoredAny;
 
-use super::name::parse_name;
-use super::protobuf::{ProtobufFields, ProtobufValue, time};
-use super::{List, ListError, ListLimits, json, malformed};
+use super::protobuf::{ProtobufFields, ProtobufValue, bytes_field, time};
+use super::{List, ListError, ListLimits, json, malformed, parse_name};
 
 /// The maximum number of kept conditions of a node. Kubelets and problem detectors write a dozen,
 /// of which few are kept. A list with more is refused: no decision is made on a part of a node.
@@ -60,11 +58,8 @@ impl List for NodeList {
                 (3, ProtobufValue::Bytes(status)) => {
                     for field in ProtobufFields(status) {
                         if let (4, ProtobufValue::Bytes(condition)) = field? {
-                            add_condition(
-                                &mut node,
-                                read_condition(condition)?,
-                                &self.conventions,
-                            )?;
+                            let condition = read_condition(condition)?;
+                            add_condition(&mut node, condition, &self.conventions)?;
                         }
                     }
                 }
@@ -95,22 +90,20 @@ impl List for NodeList {
         };
         let status = parsed.status.unwrap_or_default();
         for condition in status.conditions.unwrap_or_default() {
-            add_condition(
-                &mut node,
-                NodeCondition {
-                    kind: condition.kind,
-                    is_true: condition.status == "True",
-                    reason: condition.reason.unwrap_or_default(),
-                },
-                &self.conventions,
-            )?;
+            let condition = NodeCondition {
+                kind: condition.kind,
+                is_true: condition.status == "True",
+                reason: condition.reason.unwrap_or_default(),
+            };
+            add_condition(&mut node, condition, &self.conventions)?;
         }
         self.nodes.push(node);
         Ok(())
     }
 }
 
-/// Reads `{ name = 1, creationTimestamp = 8, labels = 11, annotations = 12 }`.
+/// Reads `{ name = 1, creationTimestamp = 8, labels = 11, annotations = 12 }`. The entries of the
+/// maps are `{ key = 1, value = 2 }`.
 fn read_metadata(
     message: &[u8],
     node: &mut Node,
@@ -119,36 +112,22 @@ fn read_metadata(
     for field in ProtobufFields(message) {
         match field? {
             (1, ProtobufValue::Bytes(found)) => parse_name(found)?.clone_into(&mut node.name),
-            (8, ProtobufValue::Bytes(found)) => {
-                node.created = time(found)?.unwrap_or(Time::default());
-            }
+            (8, ProtobufValue::Bytes(found)) => node.created = time(found)?.unwrap_or_default(),
             (11, ProtobufValue::Bytes(label)) => {
-                let (key, value) = read_map_entry(label)?;
+                let key = bytes_field(label, 1)?;
                 if key == conventions.pool_label.as_bytes() {
-                    node.pool = Some(String::from_utf8_lossy(value).into_owned());
+                    let pool = String::from_utf8_lossy(bytes_field(label, 2)?);
+                    node.pool = Some(pool.into_owned());
                 }
             }
             (12, ProtobufValue::Bytes(annotation)) => {
-                node.unmanaged |=
-                    read_map_entry(annotation)?.0 == conventions.unmanaged_annotation.as_bytes();
+                let key = bytes_field(annotation, 1)?;
+                node.unmanaged |= key == conventions.unmanaged_annotation.as_bytes();
             }
             _ => {}
         }
     }
     Ok(())
-}
-
-/// Reads the entry of a map, `{ key = 1, value = 2 }`.
-fn read_map_entry(message: &[u8]) -> Result<(&[u8], &[u8]), ListError> {
-    let (mut key, mut value): (&[u8], &[u8]) = (&[], &[]);
-    for field in ProtobufFields(message) {
-        match field? {
-            (1, ProtobufValue::Bytes(found)) => key = found,
-            (2, ProtobufValue::Bytes(found)) => value = found,
-            _ => {}
-        }
-    }
-    Ok((key, value))
 }
 
 /// Reads `{ type = 1, status = 2, reason = 5 }`.
@@ -194,7 +173,6 @@ fn add_condition(
 struct NodeJson<'a> {
     #[serde(borrow)]
     metadata: NodeMetadataJson<'a>,
-    #[serde(default)]
     status: Option<NodeStatusJson>,
 }
 
@@ -203,11 +181,9 @@ struct NodeJson<'a> {
 struct NodeMetadataJson<'a> {
     #[serde(borrow)]
     name: Cow<'a, str>,
-    #[serde(borrow, default)]
+    #[serde(borrow)]
     creation_timestamp: Option<Cow<'a, str>>,
-    #[serde(default)]
     labels: Option<BTreeMap<String, String>>,
-    #[serde(default)]
     #[expect(
         clippy::zero_sized_map_values,
         reason = "a map of which only the keys are used"
@@ -217,7 +193,6 @@ struct NodeMetadataJson<'a> {
 
 #[derive(Default, Deserialize)]
 struct NodeStatusJson {
-    #[serde(default)]
     conditions: Option<Vec<NodeConditionJson>>,
 }
 
@@ -226,6 +201,5 @@ struct NodeConditionJson {
     #[serde(rename = "type")]
     kind: String,
     status: String,
-    #[serde(default)]
     reason: Option<String>,
 }

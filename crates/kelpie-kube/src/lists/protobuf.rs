@@ -5,6 +5,8 @@
 
 use std::mem;
 
+use prost::encoding::decode_varint;
+
 use super::{
     ItemSink, List, ListError, MAX_METADATA_BYTES, check_item_size, check_kind, malformed,
 };
@@ -13,6 +15,9 @@ const MAGIC: &[u8] = b"k8s\0";
 
 /// The maximum size of `typeMeta`, the kind and version of the list.
 const MAX_TYPE_BYTES: u64 = 1_024;
+
+/// The length of the longest varint.
+const MAX_VARINT_BYTES: usize = 10;
 
 /// Finds the items in a body that arrives in chunks.
 #[derive(Debug, Default)]
@@ -26,7 +31,6 @@ pub(super) struct ProtobufScanner {
     list_seen: bool,
 }
 
-/// The position in the body.
 #[derive(Debug, Default, Clone, Copy)]
 enum ProtobufState {
     #[default]
@@ -118,7 +122,7 @@ impl ProtobufScanner {
                 let Some(content) = header.content(remaining) else {
                     return Ok(None);
                 };
-                check_kind::<L>(&text(content, 2)?)?;
+                check_kind::<L>(&String::from_utf8_lossy(bytes_field(content, 2)?))?;
                 self.kind_seen = true;
                 return Ok(Some(header.size + content.len()));
             }
@@ -171,7 +175,7 @@ impl ProtobufScanner {
         };
         if is_item {
             items.add(content, L::add_protobuf)?;
-        } else if !text(content, 3)?.is_empty() {
+        } else if !bytes_field(content, 3)?.is_empty() {
             return Err(ListError::Partial);
         }
         self.state = ProtobufState::List(left);
@@ -220,8 +224,8 @@ impl<'a> ProtobufFields<'a> {
     }
 }
 
-/// Returns the text of the field `number`. An absent field is empty.
-fn text(message: &[u8], number: u32) -> Result<String, ListError> {
+/// Returns the content of the field `number`. An absent field is empty.
+pub(super) fn bytes_field(message: &[u8], number: u32) -> Result<&[u8], ListError> {
     let mut found: &[u8] = &[];
     for field in ProtobufFields(message) {
         if let (at, ProtobufValue::Bytes(bytes)) = field?
@@ -230,7 +234,7 @@ fn text(message: &[u8], number: u32) -> Result<String, ListError> {
             found = bytes;
         }
     }
-    Ok(String::from_utf8_lossy(found).into_owned())
+    Ok(found)
 }
 
 /// The header of a field: its number, and its value or the length of its content.
@@ -305,17 +309,12 @@ impl FieldHeader {
 
 /// Returns a varint and its length. `None`: `bytes` ends within it.
 fn varint(bytes: &[u8]) -> Result<Option<(u64, usize)>, ListError> {
-    let mut value = 0;
-    for (index, byte) in bytes.iter().take(10).enumerate() {
-        value |= u64::from(byte & 0x7f) << (7 * index);
-        if byte & 0x80 == 0 {
-            return Ok(Some((value, index + 1)));
-        }
+    let mut rest = bytes;
+    match decode_varint(&mut rest) {
+        Ok(value) => Ok(Some((value, bytes.len() - rest.len()))),
+        Err(_) if bytes.len() < MAX_VARINT_BYTES => Ok(None),
+        Err(_) => Err(malformed("a number is too long")),
     }
-    if bytes.len() < 10 {
-        return Ok(None);
-    }
-    Err(malformed("a number is too long"))
 }
 
 /// Converts a varint to an `int32`. Protobuf sign-extends it to 64 bits, so the low bits are the

@@ -1,15 +1,15 @@
 //! Errors of requests for objects.
 
+use std::fmt;
 use std::time::Duration;
 
 use serde::Deserialize;
 use thiserror::Error;
 
-use crate::client::shortened;
+use crate::client::ApiError;
 
 /// A failed request for an object or a list.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
-#[error("cannot {verb} {what} on the {role}: {cause}")]
 pub struct ObjectError {
     /// The cluster's name in messages, such as `hub`.
     pub role: &'static str,
@@ -18,33 +18,29 @@ pub struct ObjectError {
     /// The object or objects, as [`ObjectPath`](super::ObjectPath) displays them.
     pub what: String,
     /// The reason, by remedy.
-    pub cause: ObjectErrorKind,
+    pub cause: ApiError,
 }
 
-/// The cause of an [`ObjectError`], by what can be done about it.
-#[derive(Debug, Clone, PartialEq, Eq, Error)]
-pub enum ObjectErrorKind {
-    /// 401: the credentials are invalid or have expired.
-    #[error("the credentials were rejected: {0}; renew them")]
-    Unauthorized(String),
-    /// 403: a permission is missing.
-    #[error("not allowed: {0}")]
-    Forbidden(String),
-    /// 404: the object, its namespace or its kind does not exist.
-    #[error("not found")]
-    NotFound,
-    /// 409: another client has changed the object. Read it again.
-    #[error("another client has changed it")]
-    Conflict,
-    /// 429: the API server is overloaded. Try again after this time.
-    #[error("the API server throttles requests")]
-    Throttled(Option<Duration>),
-    /// 400, 422 and other 4xx: the same request will never be accepted.
-    #[error("the API server rejected it as invalid: {0}")]
-    Invalid(String),
-    /// Any other failure. A later attempt may succeed.
-    #[error("{0}; check the API server and the connection to it")]
-    Unavailable(String),
+impl fmt::Display for ObjectError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (verb, what, cause) = (self.verb, &self.what, &self.cause);
+        write!(f, "cannot {verb} {what} on the {}: ", self.role)?;
+        match cause {
+            ApiError::Unauthorized(reason) => {
+                write!(f, "the credentials were rejected: {reason}; renew them")
+            }
+            ApiError::Forbidden(reason) => write!(f, "not allowed: {reason}"),
+            ApiError::NotFound => write!(f, "{cause}"),
+            ApiError::Conflict => f.write_str("another client has changed it"),
+            ApiError::Throttled(_) => f.write_str("the API server throttles requests"),
+            ApiError::Invalid { reason, .. } => {
+                write!(f, "the API server rejected it as invalid: {reason}")
+            }
+            ApiError::Expired | ApiError::TimedOut | ApiError::Unavailable(_) => {
+                write!(f, "{cause}; check the API server and the connection to it")
+            }
+        }
+    }
 }
 
 /// The field of Kubernetes' `Status` that is used.
@@ -53,22 +49,15 @@ struct StatusMessage {
     message: String,
 }
 
-impl ObjectErrorKind {
-    /// Classifies an error response. `retry_after` is in seconds.
-    pub(super) fn from_response(status: u16, retry_after: Option<u64>, body: &[u8]) -> Self {
-        let message = match serde_json::from_slice::<StatusMessage>(body) {
-            Ok(status) => shortened(&status.message),
-            Err(_) => shortened(String::from_utf8_lossy(body).trim()),
-        };
-        match status {
-            401 => Self::Unauthorized(message),
-            403 => Self::Forbidden(message),
-            404 => Self::NotFound,
-            409 => Self::Conflict,
-            429 => Self::Throttled(retry_after.map(Duration::from_secs)),
-            400..500 => Self::Invalid(message),
-            _ => Self::Unavailable(format!("status {status}: {message}")),
-        }
+/// Classifies an error response. `retry_after` is in seconds.
+pub(super) fn from_response(status: u16, retry_after: Option<u64>, body: &[u8]) -> ApiError {
+    let error = match serde_json::from_slice::<StatusMessage>(body) {
+        Ok(found) => ApiError::from_status(status, &found.message),
+        Err(_) => ApiError::from_status(status, String::from_utf8_lossy(body).trim()),
+    };
+    match error {
+        ApiError::Throttled(_) => ApiError::Throttled(retry_after.map(Duration::from_secs)),
+        error => error,
     }
 }
 
@@ -80,22 +69,23 @@ mod tests {
     fn every_status_maps_to_a_cause() {
         let body = br#"{"kind": "Status", "message": "why"}"#;
         let message = || "why".to_owned();
+        let invalid = |status| ApiError::Invalid {
+            status,
+            reason: message(),
+        };
         for (status, cause) in [
-            (401, ObjectErrorKind::Unauthorized(message())),
-            (403, ObjectErrorKind::Forbidden(message())),
-            (404, ObjectErrorKind::NotFound),
-            (409, ObjectErrorKind::Conflict),
-            (422, ObjectErrorKind::Invalid(message())),
-            (400, ObjectErrorKind::Invalid(message())),
-            (503, ObjectErrorKind::Unavailable("status 503: why".into())),
+            (401, ApiError::Unauthorized(message())),
+            (403, ApiError::Forbidden(message())),
+            (404, ApiError::NotFound),
+            (409, ApiError::Conflict),
+            (422, invalid(422)),
+            (400, invalid(400)),
+            (503, ApiError::Unavailable("status 503: why".into())),
         ] {
-            assert_eq!(ObjectErrorKind::from_response(status, None, body), cause);
+            assert_eq!(from_response(status, None, body), cause);
         }
-        let throttled = ObjectErrorKind::from_response(429, Some(7), b"too many");
-        assert_eq!(
-            throttled,
-            ObjectErrorKind::Throttled(Some(Duration::from_secs(7)))
-        );
+        let throttled = from_response(429, Some(7), b"too many");
+        assert_eq!(throttled, ApiError::Throttled(Some(Duration::from_secs(7))));
     }
 
     #[test]
@@ -104,7 +94,7 @@ mod tests {
             role: "hub",
             verb: "read",
             what: "Secret a in namespace b".into(),
-            cause: ObjectErrorKind::NotFound,
+            cause: ApiError::NotFound,
         };
         assert_eq!(
             error.to_string(),

@@ -2,7 +2,8 @@
 
 use std::fmt;
 
-use kube::core::ApiResource;
+use kube::Resource;
+use kube::core::{ApiResource, DynamicObject, GroupVersionKind};
 
 /// A kind of object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -59,13 +60,8 @@ impl ObjectKind {
     }
 
     pub(super) fn resource(self) -> ApiResource {
-        ApiResource {
-            group: self.group.to_owned(),
-            version: self.version.to_owned(),
-            api_version: self.api_version(),
-            kind: self.kind.to_owned(),
-            plural: self.plural.to_owned(),
-        }
+        let kind = GroupVersionKind::gvk(self.group, self.version, self.kind);
+        ApiResource::from_gvk_with_plural(&kind, self.plural)
     }
 }
 
@@ -92,18 +88,10 @@ pub struct ObjectPath<'a> {
 
 impl ObjectPath<'_> {
     pub(super) fn url_path(&self) -> String {
-        let Self {
-            kind,
-            namespace,
-            name,
-        } = self;
-        let mut path = kind.api_path();
-        if !namespace.is_empty() {
-            path.extend(["/namespaces/", namespace]);
-        }
-        path.extend(["/", kind.plural]);
-        if !name.is_empty() {
-            path.extend(["/", name]);
+        let namespace = Some(self.namespace).filter(|namespace| !namespace.is_empty());
+        let mut path = DynamicObject::url_path(&self.kind.resource(), namespace);
+        if !self.name.is_empty() {
+            path.extend(["/", self.name]);
         }
         path
     }

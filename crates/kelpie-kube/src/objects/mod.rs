@@ -5,29 +5,34 @@
 
 mod error;
 mod kind;
-mod watch;
 
 use std::time::Duration;
 
 use futures_util::Stream;
-use http::{Method, Request, header};
+use http::{Request, header, request};
 use http_body_util::{BodyExt, Limited};
-use kube::Client;
+use kelpie_net::percent_encode;
+use kube::api::DynamicObject;
 use kube::client::Body;
+use kube::runtime::watcher;
+use kube::{Api, Client};
 use serde_json::{Value, json};
 use tokio::time::timeout;
 
-pub use error::{ObjectError, ObjectErrorKind};
+pub use error::ObjectError;
 pub use kind::{ObjectKind, ObjectPath};
 
 use crate::client::{ApiError, root_cause, shortened, suppress_logs};
 use crate::system_clock::SystemClock;
-use crate::watch::WatchEvent;
+use crate::watch::{Selection, WATCH_SECONDS, WatchEvent, watch_api};
 
 /// The timeout of one request, including the wait in the rate limiter.
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(15);
 /// The maximum size of a response. The API server itself keeps no larger object.
 const MAX_RESPONSE_BYTES: usize = 16 << 20;
+
+/// The number of objects on a page of a watch's list.
+const PAGE: u32 = 100;
 
 const JSON: &str = "application/json";
 const APPLY: &str = "application/apply-patch+yaml";
@@ -49,14 +54,9 @@ impl ObjectClient {
         }
     }
 
-    /// Returns the cluster's name in messages, such as `hub`.
-    pub fn role(&self) -> &'static str {
-        self.role
-    }
-
     /// Reads an object. `None`: it does not exist.
     pub async fn get(&self, path: &ObjectPath<'_>) -> Result<Option<Value>, ObjectError> {
-        let object = self.request("read", path, Method::GET, "", JSON, None);
+        let object = self.request("read", path, Request::get(path.url_path()), JSON, None);
         none_if_not_found(object.await)
     }
 
@@ -68,10 +68,13 @@ impl ObjectClient {
         namespace: &str,
         label: Option<&str>,
     ) -> Result<Vec<Value>, ObjectError> {
-        let query = label.map(|label| format!("?labelSelector={}", percent_encode(label)));
         let path = kind.named(namespace, "");
-        let query = query.unwrap_or_default();
-        let list = self.request("list", &path, Method::GET, &query, JSON, None);
+        let mut url = path.url_path();
+        if let Some(label) = label {
+            url.push_str("?labelSelector=");
+            percent_encode(label, &mut url);
+        }
+        let list = self.request("list", &path, Request::get(url), JSON, None);
         let list = none_if_not_found(list.await)?;
         let items = list.map(|mut list| list["items"].take());
         Ok(match items {
@@ -86,7 +89,8 @@ impl ObjectClient {
         path: &ObjectPath<'_>,
         object: &Value,
     ) -> Result<Value, ObjectError> {
-        self.request("change", path, Method::PUT, "", JSON, Some(object))
+        let request = Request::put(path.url_path());
+        self.request("change", path, request, JSON, Some(object))
             .await
     }
 
@@ -96,8 +100,8 @@ impl ObjectClient {
         path: &ObjectPath<'_>,
         object: &Value,
     ) -> Result<Value, ObjectError> {
-        let verb = "write the status of";
-        self.request(verb, path, Method::PUT, "/status", JSON, Some(object))
+        let request = Request::put(format!("{}/status", path.url_path()));
+        self.request("write the status of", path, request, JSON, Some(object))
             .await
     }
 
@@ -110,8 +114,9 @@ impl ObjectClient {
         object: &Value,
         manager: &str,
     ) -> Result<Value, ObjectError> {
-        let query = format!("?fieldManager={manager}&force=true");
-        self.request("apply", path, Method::PATCH, &query, APPLY, Some(object))
+        let url = path.url_path();
+        let request = Request::patch(format!("{url}?fieldManager={manager}&force=true"));
+        self.request("apply", path, request, APPLY, Some(object))
             .await
     }
 
@@ -130,15 +135,16 @@ impl ObjectClient {
         if let Some(uid) = uid {
             options["preconditions"] = json!({ "uid": uid });
         }
-        let deleted = self.request("delete", path, Method::DELETE, "", JSON, Some(&options));
+        let request = Request::delete(path.url_path());
+        let deleted = self.request("delete", path, request, JSON, Some(&options));
         none_if_not_found(deleted.await).map(|object| object.is_some())
     }
 
     /// Returns whether the API server has this kind.
     pub async fn serves(&self, kind: ObjectKind) -> Result<bool, ObjectError> {
         let path = kind.named("", "");
-        let url_path = kind.api_path();
-        let found = self.request_at("look for", &path, Method::GET, url_path, JSON, None);
+        let request = Request::get(kind.api_path());
+        let found = self.request("look for", &path, request, JSON, None);
         let Some(found) = none_if_not_found(found.await)? else {
             return Ok(false);
         };
@@ -155,7 +161,24 @@ impl ObjectClient {
         namespace: &str,
         name: Option<&str>,
     ) -> impl Stream<Item = WatchEvent<Value>> + Send + use<> {
-        watch::watch(&self.client, kind, namespace, name)
+        let (client, resource) = (self.client.clone(), kind.resource());
+        let api: Api<DynamicObject> = if namespace.is_empty() {
+            Api::all_with(client, &resource)
+        } else {
+            Api::namespaced_with(client, namespace, &resource)
+        };
+        let config = watcher::Config::default()
+            .page_size(PAGE)
+            .timeout(WATCH_SECONDS);
+        let selection = Selection {
+            name,
+            ..Selection::default()
+        };
+        watch_api(api, config, selection, kind, |mut object| {
+            // They are large and unused.
+            object.metadata.managed_fields = None;
+            serde_json::to_value(object).unwrap_or_default()
+        })
     }
 
     /// Returns the time of the system clock, for timestamps in objects.
@@ -163,36 +186,20 @@ impl ObjectClient {
         self.clock.now()
     }
 
-    /// Sends a request to the path of an object, followed by `suffix`.
+    /// Sends a request. `verb` and `path` are the operation and its object in messages.
     async fn request(
         &self,
         verb: &'static str,
         path: &ObjectPath<'_>,
-        method: Method,
-        suffix: &str,
+        request: request::Builder,
         content_type: &str,
         body: Option<&Value>,
     ) -> Result<Value, ObjectError> {
-        let url_path = format!("{}{suffix}", path.url_path());
-        self.request_at(verb, path, method, url_path, content_type, body)
-            .await
-    }
-
-    /// Sends a request to any URL path. `path` is the object in messages.
-    async fn request_at(
-        &self,
-        verb: &'static str,
-        path: &ObjectPath<'_>,
-        method: Method,
-        url_path: String,
-        content_type: &str,
-        body: Option<&Value>,
-    ) -> Result<Value, ObjectError> {
-        let response = self.send(method, url_path, content_type, body);
+        let response = self.send(request, content_type, body);
         let cause = match timeout(REQUEST_TIMEOUT, suppress_logs(response)).await {
             Ok(Ok(object)) => return Ok(object),
             Ok(Err(cause)) => cause,
-            Err(_) => ObjectErrorKind::Unavailable(ApiError::TimedOut.to_string()),
+            Err(_) => ApiError::TimedOut,
         };
         Err(ObjectError {
             role: self.role,
@@ -204,42 +211,39 @@ impl ObjectClient {
 
     async fn send(
         &self,
-        method: Method,
-        url_path: String,
+        request: request::Builder,
         content_type: &str,
         body: Option<&Value>,
-    ) -> Result<Value, ObjectErrorKind> {
-        let unavailable = |error: &dyn std::error::Error| {
-            ObjectErrorKind::Unavailable(shortened(&root_cause(error)))
-        };
+    ) -> Result<Value, ApiError> {
+        let unavailable =
+            |error: &dyn std::error::Error| ApiError::Unavailable(shortened(&root_cause(error)));
         let bytes = body.map(serde_json::to_vec).transpose();
         let bytes = bytes
             .map_err(|error| unavailable(&error))?
             .unwrap_or_default();
-        let request = Request::builder()
-            .method(method)
-            .uri(url_path)
+        let request = request
             .header(header::CONTENT_TYPE, content_type)
             .header(header::ACCEPT, JSON)
             .body(Body::from(bytes))
-            .map_err(|error| ObjectErrorKind::Invalid(error.to_string()))?;
+            .map_err(|error| ApiError::Invalid {
+                status: 400,
+                reason: error.to_string(),
+            })?;
         let response = self.client.send(request).await;
         let response = response.map_err(|error| unavailable(&error))?;
         let (head, body) = response.into_parts();
         let body = Limited::new(body, MAX_RESPONSE_BYTES).collect().await;
-        let body =
-            body.map_err(|error| ObjectErrorKind::Unavailable(shortened(&error.to_string())))?;
+        let body = body.map_err(|error| ApiError::Unavailable(shortened(&error.to_string())))?;
         let body = body.to_bytes();
         if head.status.is_success() {
             // The decoder's error is not shown: it quotes the value, which may be secret.
-            return serde_json::from_slice(&body).map_err(|_| {
-                ObjectErrorKind::Unavailable("the response cannot be decoded".into())
-            });
+            return serde_json::from_slice(&body)
+                .map_err(|_| ApiError::Unavailable("the response cannot be decoded".into()));
         }
         let retry_after = head.headers.get(header::RETRY_AFTER);
         let retry_after = retry_after.and_then(|after| after.to_str().ok()?.parse().ok());
         let status = head.status.as_u16();
-        Err(ObjectErrorKind::from_response(status, retry_after, &body))
+        Err(error::from_response(status, retry_after, &body))
     }
 }
 
@@ -247,16 +251,7 @@ impl ObjectClient {
 fn none_if_not_found(result: Result<Value, ObjectError>) -> Result<Option<Value>, ObjectError> {
     match result {
         Ok(object) => Ok(Some(object)),
-        Err(error) if error.cause == ObjectErrorKind::NotFound => Ok(None),
+        Err(error) if error.cause == ApiError::NotFound => Ok(None),
         Err(error) => Err(error),
     }
-}
-
-/// Encodes a value for a query.
-fn percent_encode(text: &str) -> String {
-    let escape = |byte: u8| match byte {
-        b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'-' | b'.' | b'_' => (byte as char).to_string(),
-        _ => format!("%{byte:02X}"),
-    };
-    text.bytes().map(escape).collect()
 }

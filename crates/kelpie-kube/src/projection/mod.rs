@@ -2,7 +2,9 @@
 //!
 //! A [`FieldMask`] keeps the named fields and skips everything else, above all managedFields,
 //! without allocating it. It accepts values of any shape, so that one malformed object cannot end a
-//! list or a watch. The code that reads the kept fields reports their problems.
+//! list or a watch. The code that reads the kept fields reports their problems. Derived structs
+//! would do neither: serde stops at the first value of a wrong type, and goes on only after it has
+//! buffered the whole object.
 
 mod field;
 
@@ -13,24 +15,35 @@ use std::fmt;
 use serde::de::{DeserializeSeed, Deserializer, IgnoredAny, MapAccess, SeqAccess, Visitor};
 use serde_json::{Map, Value};
 
-/// The parts of a value to keep. For a list, the mask applies to every item.
+/// The path of a field, such as `["spec", "replicas"]`. In a list, it leads through every item.
+pub type FieldPath = &'static [&'static str];
+
+/// The metadata that every mask keeps: what a watch and a write need of an object.
+const METADATA: &[FieldPath] = &[
+    &["metadata", "name"],
+    &["metadata", "namespace"],
+    &["metadata", "resourceVersion"],
+];
+
+/// The paths of the fields to keep. Everything below them is kept too, and so is a value on the way
+/// that is neither an object nor a list.
 #[derive(Debug)]
-pub enum FieldMask {
-    /// Keeps the whole value.
-    All,
-    /// Keeps these fields of an object. A value that is not an object is kept as it is.
-    Fields(&'static [(&'static str, FieldMask)]),
-}
+pub struct FieldMask(Vec<FieldPath>);
 
 impl FieldMask {
-    fn field(&self, name: &str) -> Option<&Self> {
-        match self {
-            Self::All => Some(self),
-            Self::Fields(fields) => {
-                let field = fields.iter().find(|(field, _)| *field == name);
-                field.map(|(_, mask)| mask)
-            }
-        }
+    /// Creates a mask for an object, of which it also keeps name, namespace and resourceVersion.
+    pub fn new(paths: &[FieldPath]) -> Self {
+        Self([METADATA, paths].concat())
+    }
+
+    /// Returns the mask of a field. `None`: it is not kept.
+    fn field(&self, name: &str) -> Option<Self> {
+        let below = self.0.iter().filter_map(|path| match path {
+            [] => Some(*path),
+            [first, rest @ ..] => (*first == name).then_some(rest),
+        });
+        let below: Vec<_> = below.collect();
+        (!below.is_empty()).then_some(Self(below))
     }
 }
 
@@ -69,20 +82,8 @@ impl<'de> Visitor<'de> for &FieldMask {
         Ok(value.into())
     }
 
-    fn visit_string<E>(self, value: String) -> Result<Value, E> {
-        Ok(value.into())
-    }
-
     fn visit_unit<E>(self) -> Result<Value, E> {
         Ok(Value::Null)
-    }
-
-    fn visit_none<E>(self) -> Result<Value, E> {
-        Ok(Value::Null)
-    }
-
-    fn visit_some<D: Deserializer<'de>>(self, deserializer: D) -> Result<Value, D::Error> {
-        self.deserialize(deserializer)
     }
 
     fn visit_seq<A: SeqAccess<'de>>(self, mut items: A) -> Result<Value, A::Error> {
@@ -98,7 +99,7 @@ impl<'de> Visitor<'de> for &FieldMask {
         while let Some(name) = fields.next_key::<String>()? {
             match self.field(&name) {
                 Some(mask) => {
-                    let value = fields.next_value_seed(mask)?;
+                    let value = fields.next_value_seed(&mask)?;
                     kept.insert(name, value);
                 }
                 None => {
@@ -116,15 +117,10 @@ mod tests {
 
     use super::*;
 
-    const MASK: FieldMask = FieldMask::Fields(&[
-        ("metadata", FieldMask::Fields(&[("name", FieldMask::All)])),
-        ("list", FieldMask::Fields(&[("a", FieldMask::All)])),
-        ("all", FieldMask::All),
-    ]);
-
     fn project(text: &str) -> Value {
+        let mask = FieldMask::new(&[&["list", "a"], &["all"]]);
         let mut deserializer = Deserializer::from_str(text);
-        MASK.deserialize(&mut deserializer).unwrap()
+        mask.deserialize(&mut deserializer).unwrap()
     }
 
     #[test]

@@ -3,7 +3,9 @@
 use kelpie_core::weeder::EndpointSlice;
 use serde_json::Value;
 
-use crate::projection::FieldMask;
+use super::text;
+use crate::objects::ObjectKind;
+use crate::projection::FieldPath;
 use crate::watch::WatchedResource;
 
 /// The label with the name of the service to which a slice belongs.
@@ -26,37 +28,17 @@ pub(crate) fn labels(services: &[&str]) -> String {
 }
 
 impl WatchedResource for SliceFacts {
-    const GROUP: &'static str = "discovery.k8s.io";
-    const VERSION: &'static str = "v1";
-    const KIND: &'static str = "EndpointSlice";
-    const PLURAL: &'static str = "endpointslices";
-    const FIELDS: FieldMask = FieldMask::Fields(&[
-        (
-            "metadata",
-            FieldMask::Fields(&[
-                ("name", FieldMask::All),
-                ("namespace", FieldMask::All),
-                ("resourceVersion", FieldMask::All),
-                ("uid", FieldMask::All),
-                ("generation", FieldMask::All),
-                (
-                    "labels",
-                    FieldMask::Fields(&[(SERVICE_LABEL, FieldMask::All)]),
-                ),
-            ]),
-        ),
-        (
-            "endpoints",
-            FieldMask::Fields(&[(
-                "conditions",
-                FieldMask::Fields(&[("ready", FieldMask::All)]),
-            )]),
-        ),
-    ]);
+    const KIND: ObjectKind =
+        ObjectKind::new("discovery.k8s.io", "v1", "EndpointSlice", "endpointslices");
+    const FIELDS: &'static [FieldPath] = &[
+        &["metadata", "uid"],
+        &["metadata", "generation"],
+        &["metadata", "labels", SERVICE_LABEL],
+        &["endpoints", "conditions", "ready"],
+    ];
 
     fn read(namespace: &str, name: &str, object: &Value) -> Self {
         let metadata = &object["metadata"];
-        let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
         let endpoints = object["endpoints"]
             .as_array()
             .map_or(&[][..], Vec::as_slice);
@@ -102,7 +84,7 @@ mod tests {
             "endpoints": endpoints,
         });
         let projected: Projected<SliceFacts> = serde_json::from_str(&slice.to_string()).unwrap();
-        let facts = projected.into_facts();
+        let facts = projected.facts;
         assert_eq!((&*facts.namespace, &*facts.name), ("shoot", "etcd-abc"));
         facts.slice
     }

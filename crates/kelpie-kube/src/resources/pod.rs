@@ -1,17 +1,18 @@
 //! Pods, reduced to their controller and to containers in CrashLoopBackOff.
 
+use std::fmt;
 use std::time::Duration;
 
+use kelpie_core::truncated;
 use kelpie_core::weeder::{Crash, Owner, Pod};
+use kube::Api;
 use kube::api::{DeleteParams, Preconditions};
-use kube::{Api, Client};
 use serde_json::Value;
-use thiserror::Error;
-use tokio::time::timeout;
 
-use crate::client::ApiError;
-use crate::client::suppress_logs;
-use crate::projection::FieldMask;
+use super::text;
+use crate::client::{ApiError, ClusterClient, call_within};
+use crate::objects::ObjectKind;
+use crate::projection::FieldPath;
 use crate::watch::{Projected, WatchedResource};
 
 /// The timeout of a deletion. The caller tries again.
@@ -28,80 +29,45 @@ pub struct PodFacts {
     pub pod: Pod,
 }
 
-/// The reason why a pod was not deleted.
-#[derive(Debug, Clone, PartialEq, Eq, Error)]
-pub enum DeleteError {
-    /// The pod was replaced or has changed. The caller has to judge it again.
-    #[error("the pod has changed in the meantime")]
-    Changed,
-    /// The pod does not exist any more.
-    #[error("the pod is already gone")]
-    Gone,
-    /// 401 or 403: the credentials are not accepted, or a permission is missing.
-    #[error("may not delete pods: {reason}; check the credentials and grant delete on pods")]
-    #[expect(missing_docs, reason = "the message shows the field")]
-    Denied { reason: String },
-    /// Any other failure. A later attempt may succeed. After a timeout the pod may have been
-    /// deleted all the same.
-    #[error("the seed's API server did not delete the pod: {reason}")]
-    #[expect(missing_docs, reason = "the message shows the field")]
-    Unavailable { reason: String },
+/// The reason why a pod was not deleted. After a conflict, the caller has to judge the pod again.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct DeleteError(pub ApiError);
+
+impl fmt::Display for DeleteError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.0 {
+            ApiError::Conflict => f.write_str("the pod has changed in the meantime"),
+            ApiError::NotFound => f.write_str("the pod is already gone"),
+            ApiError::Unauthorized(reason) | ApiError::Forbidden(reason) => write!(
+                f,
+                "may not delete pods: {reason}; check the credentials and grant delete on pods"
+            ),
+            cause => write!(f, "the seed's API server did not delete the pod: {cause}"),
+        }
+    }
 }
 
-const CONTAINER: FieldMask = FieldMask::Fields(&[
-    ("name", FieldMask::All),
-    ("restartCount", FieldMask::All),
-    (
-        "state",
-        FieldMask::Fields(&[("waiting", FieldMask::Fields(&[("reason", FieldMask::All)]))]),
-    ),
-    (
-        "lastState",
-        FieldMask::Fields(&[(
-            "terminated",
-            FieldMask::Fields(&[
-                ("exitCode", FieldMask::All),
-                ("reason", FieldMask::All),
-                ("message", FieldMask::All),
-            ]),
-        )]),
-    ),
-]);
-
 impl WatchedResource for PodFacts {
-    const GROUP: &'static str = "";
-    const VERSION: &'static str = "v1";
-    const KIND: &'static str = "Pod";
-    const PLURAL: &'static str = "pods";
-    const FIELDS: FieldMask = FieldMask::Fields(&[
-        (
-            "metadata",
-            FieldMask::Fields(&[
-                ("name", FieldMask::All),
-                ("namespace", FieldMask::All),
-                ("resourceVersion", FieldMask::All),
-                ("uid", FieldMask::All),
-                ("deletionTimestamp", FieldMask::All),
-                (
-                    "ownerReferences",
-                    FieldMask::Fields(&[
-                        ("apiVersion", FieldMask::All),
-                        ("kind", FieldMask::All),
-                        ("name", FieldMask::All),
-                        ("uid", FieldMask::All),
-                        ("controller", FieldMask::All),
-                    ]),
-                ),
-            ]),
-        ),
-        (
+    const KIND: ObjectKind = ObjectKind::new("", "v1", "Pod", "pods");
+    const FIELDS: &'static [FieldPath] = &[
+        &["metadata", "uid"],
+        &["metadata", "deletionTimestamp"],
+        &["metadata", "ownerReferences"],
+        &["status", "containerStatuses", "name"],
+        &["status", "containerStatuses", "restartCount"],
+        &["status", "containerStatuses", "state", "waiting", "reason"],
+        &["status", "containerStatuses", "lastState", "terminated"],
+        &["status", "initContainerStatuses", "name"],
+        &["status", "initContainerStatuses", "restartCount"],
+        &[
             "status",
-            FieldMask::Fields(&[
-                ("containerStatuses", CONTAINER),
-                ("initContainerStatuses", CONTAINER),
-            ]),
-        ),
-    ]);
+            "initContainerStatuses",
+            "state",
+            "waiting",
+            "reason",
+        ],
+        &["status", "initContainerStatuses", "lastState", "terminated"],
+    ];
 
     fn read(namespace: &str, name: &str, object: &Value) -> Self {
         let (metadata, status) = (&object["metadata"], &object["status"]);
@@ -119,10 +85,6 @@ impl WatchedResource for PodFacts {
             },
         }
     }
-}
-
-fn text(value: &Value) -> String {
-    value.as_str().unwrap_or_default().to_owned()
 }
 
 /// Returns the controller among the owners. A Node does not count: it owns the mirror pods of
@@ -145,10 +107,8 @@ fn crash(containers: &Value, is_init: bool) -> Option<Crash> {
         .find(|container| container["state"]["waiting"]["reason"] == "CrashLoopBackOff")?;
     let last = &container["lastState"]["terminated"];
     let non_empty = |value: &Value| {
-        value
-            .as_str()
-            .filter(|text| !text.is_empty())
-            .map(shortened)
+        let text = value.as_str().filter(|text| !text.is_empty())?;
+        Some(truncated(text.trim(), MAX_MESSAGE_CHARS))
     };
     let restarts = container["restartCount"].as_u64().unwrap_or_default();
     Some(Crash {
@@ -161,42 +121,23 @@ fn crash(containers: &Value, is_init: bool) -> Option<Crash> {
     })
 }
 
-fn shortened(text: &str) -> String {
-    let text = text.trim();
-    match text.char_indices().nth(MAX_MESSAGE_CHARS) {
-        None => text.to_owned(),
-        Some((end, _)) => format!("{}…", &text[..end]),
+impl ClusterClient {
+    /// Deletes a pod if it still has this uid and resource version, with the fencing client.
+    pub async fn delete_pod(
+        &self,
+        namespace: &str,
+        name: &str,
+        uid: &str,
+        version: &str,
+    ) -> Result<(), DeleteError> {
+        let pods: Api<Projected<PodFacts>> = Api::namespaced(self.urgent(), namespace);
+        let params = DeleteParams::default().preconditions(Preconditions {
+            uid: Some(uid.to_owned()),
+            resource_version: Some(version.to_owned()),
+        });
+        let deleted = call_within(DELETE_TIMEOUT, pods.delete(name, &params)).await;
+        deleted.map(|_| ()).map_err(DeleteError)
     }
-}
-
-/// Deletes a pod if it still has this uid and resource version.
-pub(crate) async fn delete(
-    client: &Client,
-    namespace: &str,
-    name: &str,
-    uid: &str,
-    version: &str,
-) -> Result<(), DeleteError> {
-    let pods: Api<Projected<PodFacts>> = Api::namespaced(client.clone(), namespace);
-    let params = DeleteParams::default().preconditions(Preconditions {
-        uid: Some(uid.to_owned()),
-        resource_version: Some(version.to_owned()),
-    });
-    let error = match timeout(DELETE_TIMEOUT, suppress_logs(pods.delete(name, &params))).await {
-        Ok(Ok(_)) => return Ok(()),
-        Ok(Err(error)) => ApiError::from(&error),
-        Err(_) => ApiError::TimedOut,
-    };
-    Err(match error {
-        ApiError::Conflict => DeleteError::Changed,
-        ApiError::NotFound => DeleteError::Gone,
-        ApiError::Unauthorized(reason) | ApiError::Forbidden(reason) => {
-            DeleteError::Denied { reason }
-        }
-        other => DeleteError::Unavailable {
-            reason: other.to_string(),
-        },
-    })
 }
 
 #[cfg(test)]
@@ -218,7 +159,7 @@ mod tests {
             "status": status,
         });
         let projected: Projected<PodFacts> = serde_json::from_str(&pod.to_string()).unwrap();
-        let facts = projected.into_facts();
+        let facts = projected.facts;
         assert_eq!(facts.namespace, "shoot");
         facts.pod
     }

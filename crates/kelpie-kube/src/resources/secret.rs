@@ -5,7 +5,8 @@ use base64::prelude::BASE64_STANDARD;
 use secrecy::SecretSlice;
 use serde_json::Value;
 
-use crate::projection::FieldMask;
+use crate::objects::ObjectKind;
+use crate::projection::FieldPath;
 use crate::watch::WatchedResource;
 
 /// A kubeconfig has a few KB; anything larger than this is not one.
@@ -18,39 +19,19 @@ pub struct KubeconfigSecret {
     pub namespace: String,
     /// The name of the Secret.
     pub name: String,
-    /// The decoded value of the key `kubeconfig`. `None`: it cannot be used, see `problem`.
-    pub kubeconfig: Option<SecretSlice<u8>>,
-    /// The reason why the kubeconfig cannot be used.
-    pub problem: Option<&'static str>,
+    /// The decoded value of the key `kubeconfig`, or the reason why it cannot be used.
+    pub kubeconfig: Result<SecretSlice<u8>, &'static str>,
 }
 
 impl WatchedResource for KubeconfigSecret {
-    const GROUP: &'static str = "";
-    const VERSION: &'static str = "v1";
-    const KIND: &'static str = "Secret";
-    const PLURAL: &'static str = "secrets";
-    const FIELDS: FieldMask = FieldMask::Fields(&[
-        (
-            "metadata",
-            FieldMask::Fields(&[
-                ("name", FieldMask::All),
-                ("namespace", FieldMask::All),
-                ("resourceVersion", FieldMask::All),
-            ]),
-        ),
-        ("data", FieldMask::Fields(&[("kubeconfig", FieldMask::All)])),
-    ]);
+    const KIND: ObjectKind = ObjectKind::new("", "v1", "Secret", "secrets");
+    const FIELDS: &'static [FieldPath] = &[&["data", "kubeconfig"]];
 
     fn read(namespace: &str, name: &str, object: &Value) -> Self {
-        let (kubeconfig, problem) = match decode(&object["data"]["kubeconfig"]) {
-            Ok(kubeconfig) => (Some(kubeconfig), None),
-            Err(problem) => (None, Some(problem)),
-        };
         Self {
             namespace: namespace.to_owned(),
             name: name.to_owned(),
-            kubeconfig,
-            problem,
+            kubeconfig: decode(&object["data"]["kubeconfig"]),
         }
     }
 }
@@ -84,7 +65,6 @@ mod tests {
             secret.kubeconfig.as_ref().unwrap().expose_secret(),
             b"hello"
         );
-        assert_eq!(secret.problem, None);
         let shown = format!("{secret:?}");
         assert!(
             !shown.contains("hello") && !shown.contains("aGVsbG8"),
@@ -97,7 +77,7 @@ mod tests {
     fn unusable_kubeconfig_has_a_problem() {
         let longest = BASE64_STANDARD.encode(vec![0; MAX_BYTES]);
         let too_long = BASE64_STANDARD.encode(vec![0; MAX_BYTES + 3]);
-        assert!(read(&json!({ "kubeconfig": longest })).kubeconfig.is_some());
+        assert!(read(&json!({ "kubeconfig": longest })).kubeconfig.is_ok());
         for (data, reason) in [
             (json!(null), "no key"),
             (json!({}), "no key"),
@@ -105,9 +85,8 @@ mod tests {
             (json!({ "kubeconfig": "***" }), "not base64"),
             (json!({ "kubeconfig": too_long }), "larger than 1 MiB"),
         ] {
-            let secret = read(&data);
-            assert!(secret.kubeconfig.is_none());
-            assert!(secret.problem.unwrap().contains(reason), "{reason}");
+            let problem = read(&data).kubeconfig.unwrap_err();
+            assert!(problem.contains(reason), "{reason}");
         }
     }
 }

@@ -19,7 +19,6 @@ const HEDGE_DELAY: Duration = Duration::from_millis(300);
 /// The time for reading the rest of an unused response, to keep its connection.
 const DRAIN_TIMEOUT: Duration = Duration::from_millis(250);
 
-/// A connection and the instant at which it was opened.
 #[derive(Debug)]
 pub(super) struct TenantConnection {
     pub(super) http: HttpConnection,

@@ -44,20 +44,9 @@ pub enum TenantError {
     /// There was no complete response before the deadline.
     #[error("the API server did not respond in time")]
     TimedOut,
-    /// A limit on the response is exceeded.
-    #[error("the API server's response is too large: {what} is more than {limit}")]
-    TooLarge {
-        /// The limited quantity with its unit, such as "the number of items".
-        what: &'static str,
-        /// The limit that is exceeded.
-        limit: usize,
-    },
-    /// The response is malformed, or is not the requested list.
-    #[error("the API server's response cannot be decoded: {0}")]
-    Malformed(String),
-    /// The response is only a part of the list. No decision is made on a part of a list.
-    #[error("the API server sent only a part of the list")]
-    Partial,
+    /// The response is too large, malformed or only a part of the list.
+    #[error("{}", describe(.0))]
+    Decode(#[from] ListError),
 }
 
 impl TenantError {
@@ -101,22 +90,20 @@ impl TenantError {
 impl From<RequestError> for TenantError {
     fn from(error: RequestError) -> Self {
         match error {
-            RequestError::BodyTooLarge { limit } => Self::TooLarge {
+            RequestError::BodyTooLarge { limit } => Self::Decode(ListError::TooLarge {
                 what: "its size in bytes",
                 limit,
-            },
+            }),
             other => Self::Broken(other),
         }
     }
 }
 
-impl From<ListError> for TenantError {
-    fn from(error: ListError) -> Self {
-        match error {
-            ListError::TooLarge { what, limit } => Self::TooLarge { what, limit },
-            ListError::Malformed(reason) => Self::Malformed(reason),
-            ListError::Partial => Self::Partial,
-        }
+fn describe(error: &ListError) -> String {
+    match error {
+        ListError::TooLarge { .. } => format!("the API server's response is too large: {error}"),
+        ListError::Malformed(_) => format!("the API server's response cannot be decoded: {error}"),
+        ListError::Partial => "the API server sent only a part of the list".to_owned(),
     }
 }
 

@@ -86,7 +86,7 @@ impl Tenant {
         let agent = concat!("kelpie/", env!("CARGO_PKG_VERSION"));
         headers.insert(USER_AGENT, HeaderValue::from_static(agent));
         headers.insert(ACCEPT, HeaderValue::from_static(lists::ACCEPT));
-        if let Some(authorization) = config.authorization() {
+        if let Some(authorization) = &config.authorization {
             headers.insert(AUTHORIZATION, authorization.clone());
         }
         Self {
@@ -107,13 +107,10 @@ impl Tenant {
             Urgency::Routine => {
                 let version = self.send(VersionRequest, deadline).await.map(|_| ());
                 let leases = match &version {
-                    Ok(()) => Some(
-                        self.send(LeasesRequest, deadline)
-                            .await
-                            .map(TimedLeaseList::new),
-                    ),
+                    Ok(()) => Some(self.send(LeasesRequest, deadline).await),
                     Err(_) => None,
                 };
+                let leases = leases.map(|listed| listed.map(TimedLeaseList::new));
                 ProbeOutcome { version, leases }
             }
             Urgency::Urgent => self.probe_urgently(deadline).await,
@@ -176,15 +173,13 @@ impl Tenant {
     }
 
     fn take_idle(&mut self) -> Option<TenantConnection> {
-        let idle = self.idle.take()?;
-        let mut usable = Some(idle);
-        usable.take_if(|idle| !idle.http.is_usable());
-        usable
+        let mut idle = self.idle.take()?;
+        idle.http.is_usable().then_some(idle)
     }
 
     fn attempt(&self, deadline: Instant) -> Attempt<'_> {
         Attempt {
-            endpoint: self.config.endpoint(),
+            endpoint: &self.config.endpoint,
             headers: &self.headers,
             stats: &self.stats,
             deadline,

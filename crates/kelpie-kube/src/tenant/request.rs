@@ -13,9 +13,7 @@ pub(super) const MAX_UNUSED_BODY_BYTES: usize = 64 * 1024;
 
 /// A request and the decoding of its response.
 pub(super) trait TenantRequest: Copy + Send + Sync {
-    /// The URL path of the request.
     const PATH: &'static str;
-    /// The type of the decoded response.
     type Output: Send;
 
     /// Reads and decodes a successful response to its end.

@@ -1,6 +1,6 @@
 //! Counts of requests and responses, for the metrics.
 
-use std::sync::{Mutex, PoisonError};
+use parking_lot::Mutex;
 
 /// Counts of requests to a tenant's API server since the last
 /// [`Tenant::take_stats`](super::Tenant::take_stats).
@@ -23,11 +23,10 @@ pub(super) struct StatsRecorder(Mutex<RequestStats>);
 
 impl StatsRecorder {
     pub(super) fn update(&self, change: impl FnOnce(&mut RequestStats)) {
-        change(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner));
+        change(&mut self.0.lock());
     }
 
     pub(super) fn take(&mut self) -> RequestStats {
-        let stats = self.0.get_mut().unwrap_or_else(PoisonError::into_inner);
-        std::mem::take(stats)
+        std::mem::take(self.0.get_mut())
     }
 }

@@ -11,13 +11,12 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::runtime::watcher::{self, Event};
 use kube::runtime::{WatchStreamExt, watcher as watch_objects};
 use kube::{Api, Client, Resource};
-use serde::de::{Deserialize, DeserializeSeed, Deserializer};
+use serde::de::{Deserialize, DeserializeOwned, DeserializeSeed, Deserializer};
 use serde_json::Value;
-use thiserror::Error;
 
-use crate::client::ApiError;
-use crate::client::SuppressLogs;
-use crate::projection::FieldMask;
+use crate::client::{ApiError, suppress_logs_of};
+use crate::objects::ObjectKind;
+use crate::projection::{FieldMask, FieldPath};
 pub use optional::OptionalEvent;
 pub(crate) use optional::optional;
 
@@ -41,30 +40,37 @@ pub enum WatchEvent<T> {
     Error(WatchError),
 }
 
-/// The reason of a failed watch, which is retried in any case. `what` is the resource, such as
-/// `leases.coordination.k8s.io`.
-#[derive(Debug, Clone, PartialEq, Eq, Error)]
-pub enum WatchError {
-    /// 401 or 403: the credentials are not accepted, or a permission is missing.
-    #[error(
-        "may not list and watch {what}: {reason}; check the credentials and grant list and watch \
-         on it"
-    )]
-    #[expect(missing_docs, reason = "the message shows each field")]
-    Denied { what: String, reason: String },
-    /// The API server does not have the kind.
-    #[error("there is no {what} on this API server; install its custom resource definition")]
-    #[expect(missing_docs, reason = "the message shows the field")]
-    Absent { what: String },
-    /// The API server no longer has the events since the last one. This is normal; a new list
-    /// follows.
-    #[error("the watch on {what} is too far behind; listing again")]
-    #[expect(missing_docs, reason = "the message shows the field")]
-    Expired { what: String },
-    /// Any other failure. A later attempt may succeed.
-    #[error("cannot watch {what}: {reason}; check the API server and the connection to it")]
-    #[expect(missing_docs, reason = "the message shows each field")]
-    Unavailable { what: String, reason: String },
+/// The reason of a failed watch, which is retried in any case.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct WatchError {
+    /// The resource, such as `leases.coordination.k8s.io`.
+    pub what: String,
+    /// The reason, by remedy. A watch that has expired is normal; a new list follows.
+    pub cause: ApiError,
+}
+
+impl fmt::Display for WatchError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { what, cause } = self;
+        match cause {
+            ApiError::Unauthorized(reason) | ApiError::Forbidden(reason) => write!(
+                f,
+                "may not list and watch {what}: {reason}; check the credentials and grant list \
+                 and watch on it"
+            ),
+            ApiError::NotFound => write!(
+                f,
+                "there is no {what} on this API server; install its custom resource definition"
+            ),
+            ApiError::Expired => {
+                write!(f, "the watch on {what} is too far behind; listing again")
+            }
+            cause => write!(
+                f,
+                "cannot watch {what}: {cause}; check the API server and the connection to it"
+            ),
+        }
+    }
 }
 
 /// The API server ends a watch after this time, and the next one resumes it. An idle watch receives
@@ -75,16 +81,10 @@ pub(crate) const SHORT_WATCH_SECONDS: u32 = 25;
 
 /// A resource reduced to the fields that are used of it.
 pub trait WatchedResource: Clone + fmt::Debug + Send + Sync + 'static {
-    /// The API group; empty for the core group.
-    const GROUP: &'static str;
-    /// The version, such as `v1`.
-    const VERSION: &'static str;
-    /// The kind, such as `Pod`.
-    const KIND: &'static str;
-    /// The plural, such as `pods`.
-    const PLURAL: &'static str;
-    /// The fields that are used, with the name, namespace and resourceVersion of the metadata.
-    const FIELDS: FieldMask;
+    /// The kind of the objects.
+    const KIND: ObjectKind;
+    /// The fields that are used, besides the name, namespace and resourceVersion.
+    const FIELDS: &'static [FieldPath];
     /// The number of objects on a page of a list. A page should have a few MB at most.
     const PAGE: u32 = 500;
 
@@ -96,12 +96,12 @@ pub trait WatchedResource: Clone + fmt::Debug + Send + Sync + 'static {
 #[derive(Debug, Clone)]
 pub(crate) struct Projected<T> {
     metadata: ObjectMeta,
-    facts: T,
+    pub(crate) facts: T,
 }
 
 impl<'de, T: WatchedResource> Deserialize<'de> for Projected<T> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let object = T::FIELDS.deserialize(deserializer)?;
+        let object = FieldMask::new(T::FIELDS).deserialize(deserializer)?;
         let text = |field: &str| {
             let value = object.get("metadata")?.get(field)?.as_str()?;
             Some(value.to_owned())
@@ -127,19 +127,19 @@ impl<T: WatchedResource> Resource for Projected<T> {
     type Scope = NamespaceResourceScope;
 
     fn kind((): &()) -> Cow<'_, str> {
-        T::KIND.into()
+        T::KIND.kind.into()
     }
 
     fn group((): &()) -> Cow<'_, str> {
-        T::GROUP.into()
+        T::KIND.group.into()
     }
 
     fn version((): &()) -> Cow<'_, str> {
-        T::VERSION.into()
+        T::KIND.version.into()
     }
 
     fn plural((): &()) -> Cow<'_, str> {
-        T::PLURAL.into()
+        T::KIND.plural.into()
     }
 
     fn meta(&self) -> &ObjectMeta {
@@ -148,12 +148,6 @@ impl<T: WatchedResource> Resource for Projected<T> {
 
     fn meta_mut(&mut self) -> &mut ObjectMeta {
         &mut self.metadata
-    }
-}
-
-impl<T> Projected<T> {
-    pub(crate) fn into_facts(self) -> T {
-        self.facts
     }
 }
 
@@ -179,30 +173,32 @@ pub(crate) fn watch<T: WatchedResource>(
         Some(namespace) => Api::namespaced(client, namespace),
         None => Api::all(client),
     };
-    let mut config = watcher::Config::default()
+    let config = watcher::Config::default()
         .page_size(T::PAGE)
         .timeout(seconds);
+    watch_api(api, config, selection, T::KIND, |object| object.facts)
+}
+
+/// Watches the objects of an API, with backoff while that fails.
+pub(crate) fn watch_api<O, T: Send + 'static>(
+    api: Api<O>,
+    mut config: watcher::Config,
+    selection: Selection<'_>,
+    kind: ObjectKind,
+    facts: fn(O) -> T,
+) -> impl Stream<Item = WatchEvent<T>> + Send + use<O, T>
+where
+    O: Resource + Clone + DeserializeOwned + fmt::Debug + Send + 'static,
+{
     if let Some(name) = selection.name {
         config = config.fields(&format!("metadata.name={name}"));
     }
     if let Some(labels) = selection.labels {
         config = config.labels(labels);
     }
-    watch_events(
-        watch_objects(api, config),
-        resource_name::<T>(),
-        Projected::into_facts,
-    )
-}
-
-/// Converts the events of kube's watcher, and adds backoff while it fails.
-pub(crate) fn watch_events<O: Resource + Send + 'static, T: Send + 'static>(
-    events: impl Stream<Item = watcher::Result<Event<O>>> + Send + 'static,
-    what: String,
-    facts: fn(O) -> T,
-) -> impl Stream<Item = WatchEvent<T>> + Send {
+    let (events, what) = (watch_objects(api, config), kind.to_string());
     let mut init_pending = false;
-    let events = SuppressLogs::new(events)
+    let events = suppress_logs_of(events)
         .flat_map(move |event| stream::iter(convert(event, &mut init_pending, &what, facts)));
     // The backoff has to come after the conversion: kube's watcher sends `Init` before it has
     // listed anything, and every such event would reset the backoff.
@@ -240,17 +236,8 @@ fn convert<O: Resource, T>(
     init.into_iter().chain(converted)
 }
 
-/// Returns the name of a resource in messages.
-fn resource_name<T: WatchedResource>() -> String {
-    if T::GROUP.is_empty() {
-        T::PLURAL.to_owned()
-    } else {
-        format!("{}.{}", T::PLURAL, T::GROUP)
-    }
-}
-
 fn watch_error(error: &watcher::Error, what: &str) -> WatchError {
-    let error = match error {
+    let cause = match error {
         watcher::Error::InitialListFailed(error)
         | watcher::Error::WatchStartFailed(error)
         | watcher::Error::WatchFailed(error) => ApiError::from(error),
@@ -259,17 +246,9 @@ fn watch_error(error: &watcher::Error, what: &str) -> WatchError {
             ApiError::Unavailable("an object has no resourceVersion".into())
         }
     };
-    let what = what.to_owned();
-    match error {
-        ApiError::Unauthorized(reason) | ApiError::Forbidden(reason) => {
-            WatchError::Denied { what, reason }
-        }
-        ApiError::NotFound => WatchError::Absent { what },
-        ApiError::Expired => WatchError::Expired { what },
-        error => WatchError::Unavailable {
-            what,
-            reason: error.to_string(),
-        },
+    WatchError {
+        what: what.to_owned(),
+        cause,
     }
 }
 
@@ -283,11 +262,8 @@ mod tests {
     }
 
     impl WatchedResource for Widget {
-        const GROUP: &'static str = "example.com";
-        const VERSION: &'static str = "v1";
-        const KIND: &'static str = "Widget";
-        const PLURAL: &'static str = "widgets";
-        const FIELDS: FieldMask = FieldMask::Fields(&[("metadata", FieldMask::All)]);
+        const KIND: ObjectKind = ObjectKind::new("example.com", "v1", "Widget", "widgets");
+        const FIELDS: &'static [FieldPath] = &[];
 
         fn read(_namespace: &str, name: &str, _object: &Value) -> Self {
             Self {
@@ -310,8 +286,8 @@ mod tests {
     fn describe(events: Vec<watcher::Result<Event<Projected<Widget>>>>) -> Vec<String> {
         let mut init_pending = false;
         let events = events.into_iter().flat_map(|event| {
-            let what = resource_name::<Widget>();
-            convert(event, &mut init_pending, &what, Projected::into_facts)
+            let what = Widget::KIND.to_string();
+            convert(event, &mut init_pending, &what, |object| object.facts)
         });
         let describe = |event: Result<WatchEvent<Widget>, WatchError>| match event {
             Ok(WatchEvent::Init) => "init".to_owned(),

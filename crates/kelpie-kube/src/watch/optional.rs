@@ -5,7 +5,8 @@ use std::time::Duration;
 use futures_util::{Stream, StreamExt, stream};
 use tokio::time::Instant;
 
-use super::{WatchError, WatchEvent};
+use super::WatchEvent;
+use crate::client::ApiError;
 
 /// A kind that existed counts as absent only after it was not found for this long. An API server
 /// that starts, or reloads its definitions, denies kinds that it has.
@@ -48,7 +49,8 @@ impl KindPresence {
         now: Instant,
     ) -> impl Iterator<Item = OptionalEvent<T>> + use<T> {
         let before = *self;
-        let is_denied = matches!(event, WatchEvent::Error(WatchError::Absent { .. }));
+        let is_denied =
+            matches!(&event, WatchEvent::Error(error) if error.cause == ApiError::NotFound);
         *self = match (&event, before) {
             (_, Self::Present { denied }) if is_denied => match denied.unwrap_or(now) {
                 since if now >= since + ABSENCE_PROOF => Self::Absent,
@@ -77,15 +79,19 @@ impl KindPresence {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::watch::WatchError;
+
+    fn failed(cause: ApiError) -> WatchEvent<()> {
+        let what = "machines".into();
+        WatchEvent::Error(WatchError { what, cause })
+    }
 
     fn absent() -> WatchEvent<()> {
-        let what = "machines".into();
-        WatchEvent::Error(WatchError::Absent { what })
+        failed(ApiError::NotFound)
     }
 
     fn broken() -> WatchEvent<()> {
-        let what = "machines".into();
-        WatchEvent::Error(WatchError::Expired { what })
+        failed(ApiError::Expired)
     }
 
     /// The events that come out if these go in at these seconds.

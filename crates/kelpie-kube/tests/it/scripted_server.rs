@@ -90,7 +90,7 @@ impl ScriptedApiServer {
         let identity = Identity::from_pem(chain.as_bytes(), &secret).unwrap();
         let tcp = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let port = tcp.local_addr().unwrap().port();
-        let mut listener = TlsListener::new(tcp, TlsServer::new(&identity).unwrap());
+        let mut listener = TlsListener::new(tcp, TlsServer::new(&identity, None).unwrap());
         let accepted = Arc::new(AtomicUsize::new(0));
         let count = Arc::clone(&accepted);
         let mut running = JoinSet::new();

@@ -42,7 +42,7 @@ async fn get(port: u16, authority: &Authority) -> Result<u16, TlsFault> {
 #[tokio::test]
 async fn stalled_handshakes_do_not_block_others() {
     let authority = Authority::new();
-    let server = TlsServer::new(&authority.sign("127.0.0.1", false).identity()).unwrap();
+    let server = TlsServer::new(&authority.sign("127.0.0.1", false).identity(), None).unwrap();
     let (port, _serving) = listen(&server).await;
     let mut stalling = Vec::new();
     for number in 0..600 {
@@ -58,7 +58,7 @@ async fn stalled_handshakes_do_not_block_others() {
 #[tokio::test]
 async fn next_handshake_uses_replaced_certificate() {
     let (old, new) = (Authority::new(), Authority::new());
-    let server = TlsServer::new(&old.sign("127.0.0.1", false).identity()).unwrap();
+    let server = TlsServer::new(&old.sign("127.0.0.1", false).identity(), None).unwrap();
     let (port, _serving) = listen(&server).await;
     assert_eq!(get(port, &old).await, Ok(200));
     server.replace(&new.sign("127.0.0.1", false).identity());

@@ -51,7 +51,7 @@ impl CertificateAuthority {
     pub(super) fn server(&self) -> Result<TlsServer, LandscapeError> {
         let key = self.key.serialize_pem().into_bytes().into();
         let identity = Identity::from_pem(self.chain.as_bytes(), &key);
-        let server = identity.and_then(|identity| TlsServer::new(&identity));
+        let server = identity.and_then(|identity| TlsServer::new(&identity, None));
         server.map_err(|error| LandscapeError::Certificate(error.to_string()))
     }
 }

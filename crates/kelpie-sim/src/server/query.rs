@@ -3,6 +3,8 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use percent_encoding::percent_decode_str;
+
 /// The query parameters by name. The first of several values counts.
 #[derive(Clone, Debug, Default)]
 pub(super) struct QueryParams(BTreeMap<String, String>);
@@ -42,23 +44,8 @@ impl QueryParams {
 
 /// Decodes percent-encoding and plus signs. Invalid UTF-8 is replaced.
 pub(super) fn percent_decode(text: &str) -> String {
-    let mut bytes = Vec::with_capacity(text.len());
-    let mut rest = text.as_bytes().iter();
-    while let Some(byte) = rest.next() {
-        let hex = |digits: &[u8]| {
-            let digits = std::str::from_utf8(digits.get(..2)?).ok()?;
-            u8::from_str_radix(digits, 16).ok()
-        };
-        match (*byte, hex(rest.as_slice())) {
-            (b'%', Some(decoded)) => {
-                bytes.push(decoded);
-                rest.nth(1);
-            }
-            (b'+', _) => bytes.push(b' '),
-            _ => bytes.push(*byte),
-        }
-    }
-    String::from_utf8_lossy(&bytes).into_owned()
+    let text = text.replace('+', " ");
+    percent_decode_str(&text).decode_utf8_lossy().into_owned()
 }
 
 #[cfg(test)]

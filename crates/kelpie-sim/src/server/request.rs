@@ -124,6 +124,14 @@ impl FaultInjection {
         }
     }
 
+    /// Responds with an error, without processing the request.
+    pub fn reject(error: StatusError) -> Self {
+        Self {
+            action: InjectedAction::Reject(error),
+            ..Self::default()
+        }
+    }
+
     /// Holds the request until `until` is notified. It is processed then even if the client has
     /// disconnected.
     pub fn held(until: Arc<Notify>) -> Self {

@@ -2,6 +2,7 @@
 
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
+use prost::encoding::decode_varint;
 use serde_json::{Map, Value};
 
 use super::schema::{Field, Fields, ProtoType, TYPE_META};
@@ -169,16 +170,7 @@ fn map_entry(bytes: &[u8]) -> Option<(&str, &[u8])> {
 }
 
 fn varint(bytes: &mut &[u8]) -> Option<u64> {
-    let mut number = 0;
-    for shift in (0..64).step_by(7) {
-        let (byte, rest) = bytes.split_first()?;
-        *bytes = rest;
-        number |= u64::from(byte & 0x7f) << shift;
-        if byte & 0x80 == 0 {
-            return Some(number);
-        }
-    }
-    None
+    decode_varint(bytes).ok()
 }
 
 #[cfg(test)]

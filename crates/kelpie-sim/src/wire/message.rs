@@ -1,6 +1,7 @@
 //! Building protobuf messages.
 
 use kelpie_core::Time;
+use prost::encoding::encode_varint;
 use serde_json::Value;
 
 use crate::clock;
@@ -69,16 +70,8 @@ impl MessageBuilder {
         }
     }
 
-    fn varint(&mut self, mut number: u64) {
-        loop {
-            let [low, ..] = number.to_le_bytes();
-            number >>= 7;
-            if number == 0 {
-                self.0.push(low);
-                return;
-            }
-            self.0.push(low | 0x80);
-        }
+    fn varint(&mut self, number: u64) {
+        encode_varint(number, &mut self.0);
     }
 }
 

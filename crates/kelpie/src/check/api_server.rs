@@ -4,9 +4,9 @@ use std::pin::pin;
 use std::time::Duration;
 
 use futures_util::{Stream, StreamExt};
-use kelpie_kube::client::{ClientError, ClusterClient};
-use kelpie_kube::rbac::{AccessReview, PolicyRule};
-use kelpie_kube::watch::{WatchError, WatchEvent};
+use kelpie_kube::client::{ApiError, ClientError, ClusterClient};
+use kelpie_kube::rbac::PolicyRule;
+use kelpie_kube::watch::WatchEvent;
 use tokio::time::timeout;
 
 use super::table::{CheckRow, CheckTable};
@@ -53,8 +53,10 @@ pub(super) async fn check_permissions(
 fn client_failure(subject: &str, error: &ClientError) -> CheckRow {
     let remedy = match error {
         ClientError::Kubeconfig { .. } | ClientError::Setup { .. } => "fix the kubeconfig",
-        ClientError::Denied { role, .. } => &format!("use credentials that the {role} accepts"),
-        ClientError::Unavailable { role, .. } => {
+        ClientError::Request { role, cause, .. } if cause.denied().is_some() => {
+            &format!("use credentials that the {role} accepts")
+        }
+        ClientError::Request { role, .. } => {
             &format!("check the kubeconfig, and that the {role} is reachable from here")
         }
     };
@@ -67,21 +69,11 @@ async fn check_rule(
     rbac: &str,
 ) -> Result<CheckRow, ClientError> {
     const SUBJECT: &str = "permission";
-    let permissions: Vec<_> = rule.permissions().collect();
-    let mut denied = Vec::new();
-    for (permission, review) in cluster.can_i(&permissions).await? {
-        if review != AccessReview::Allowed {
-            denied.push(permission.to_string());
-        }
-    }
+    let denied = cluster.denied(rule).await?;
     if denied.is_empty() {
-        let verbs = rule.verbs.join(", ");
-        let first = permissions.first().map(ToString::to_string);
-        let first = first.unwrap_or_default();
-        // The first permission starts with the first verb.
-        let object = first.split_once(' ').map_or("", |(_, object)| object);
-        return Ok(CheckRow::ok(SUBJECT, format!("may {verbs} {object}")));
+        return Ok(CheckRow::ok(SUBJECT, format!("may {rule}")));
     }
+    let denied: Vec<_> = denied.iter().map(ToString::to_string).collect();
     let finding = format!("may not {}", denied.join(" or "));
     Ok(match rule.missing_if_denied {
         Some(missing) => CheckRow::warn(
@@ -122,9 +114,9 @@ pub(super) async fn list_all<T>(
     let failure = match timeout(LIST_TIMEOUT, listing).await {
         Ok(Ok(objects)) => return Some(objects),
         Ok(Err(error)) => {
-            let remedy = match &error {
-                WatchError::Denied { .. } => format!("apply {rbac}"),
-                WatchError::Absent { .. } => "check that this is a Gardener seed".to_owned(),
+            let remedy = match &error.cause {
+                cause if cause.denied().is_some() => format!("apply {rbac}"),
+                ApiError::NotFound => "check that this is a Gardener seed".to_owned(),
                 _ => "check the seed's API server".to_owned(),
             };
             CheckRow::fail(subject, error.to_string(), remedy)

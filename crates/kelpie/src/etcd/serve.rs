@@ -192,6 +192,6 @@ async fn load_and_watch(paths: TlsFilePaths) -> TlsServer {
 fn load(paths: TlsFilePaths) -> Result<(TlsFiles, TlsServer)> {
     let files = TlsFiles::load(paths)?;
     let identity = files.identity().context("no certificate")?;
-    let server = TlsServer::new(identity)?;
+    let server = TlsServer::new(identity, None)?;
     Ok((files, server))
 }

@@ -1,8 +1,8 @@
 //! Access reviews and errors of the client.
 
 use kelpie_e2e::{ControlPlane, Credentials};
-use kelpie_kube::client::ClientError;
-use kelpie_kube::rbac::{AccessReview, Permission};
+use kelpie_kube::client::{ApiError, ClientError};
+use kelpie_kube::rbac::PolicyRule;
 
 use super::connect;
 
@@ -18,41 +18,22 @@ async fn access_review_and_version() {
     let bind: Vec<&str> = bind.split(' ').collect();
     api.kubectl(&bind).await.unwrap();
     let api_client = connect(api, &api.user("otto", &[]).unwrap()).await;
-    let deployments = Permission {
-        verb: "get".into(),
-        group: "apps".into(),
-        resource: "deployments".into(),
-        namespace: Some("default".into()),
-        ..Permission::default()
+    let deployments = ("apps", "deployments");
+    let rule = PolicyRule::new(&["get", "patch"], deployments, "test");
+    let here = rule.clone().in_namespace(Some("default"));
+    let scale = here.clone().subresource("scale");
+
+    let denied = async |rule| {
+        let denied = api_client.denied(rule).await.unwrap().into_iter();
+        denied.map(|rule| rule.to_string()).collect::<Vec<_>>()
     };
-    let permissions = [
-        deployments.clone(),
-        Permission {
-            subresource: Some("scale".into()),
-            ..deployments.clone()
-        },
-        Permission {
-            verb: "patch".into(),
-            ..deployments.clone()
-        },
-        Permission {
-            namespace: None,
-            ..deployments
-        },
-    ];
 
-    let reviews = api_client.can_i(&permissions).await.unwrap();
-
-    let allowed: Vec<bool> = reviews
-        .iter()
-        .map(|(_, review)| *review == AccessReview::Allowed)
-        .collect();
-    assert_eq!(allowed, [true, true, false, false]);
-    let reviewed: Vec<Permission> = reviews
-        .into_iter()
-        .map(|(permission, _)| permission)
-        .collect();
-    assert_eq!(reviewed, permissions);
+    let expected = ["patch deployments.apps in namespace default"];
+    assert_eq!(denied(&here).await, expected);
+    let expected = ["patch deployments/scale.apps in namespace default"];
+    assert_eq!(denied(&scale).await, expected);
+    let expected = ["get deployments.apps", "patch deployments.apps"];
+    assert_eq!(denied(&rule).await, expected);
     assert!(api_client.version().await.unwrap().starts_with("v1."));
 }
 
@@ -61,14 +42,20 @@ async fn denied_differs_from_unavailable() {
     let mut control_plane = ControlPlane::start().await.unwrap();
     let unknown = Credentials::Token("not-a-token".into());
     let api_client = connect(&control_plane.api, &unknown).await;
-    let permission = [Permission::default()];
+    let rule = PolicyRule::new(&["get"], ("", "pods"), "test");
 
-    let error = api_client.can_i(&permission).await.unwrap_err();
-    assert!(matches!(error, ClientError::Denied { .. }), "{error}");
+    let error = api_client.denied(&rule).await.unwrap_err();
+    let ClientError::Request { cause, .. } = &error else {
+        panic!("{error}");
+    };
+    assert!(cause.denied().is_some(), "{error}");
 
     control_plane.api.kill();
     let error = api_client.version().await.unwrap_err();
-    assert!(matches!(error, ClientError::Unavailable { .. }), "{error}");
+    let ClientError::Request { cause, .. } = &error else {
+        panic!("{error}");
+    };
+    assert!(matches!(cause, ApiError::Unavailable(_)), "{error}");
     assert!(
         error.to_string().ends_with("the connection to it"),
         "{error}"

@@ -15,6 +15,7 @@ use kelpie_core::prober::{
 };
 use kelpie_e2e::{ControlPlane, KubeApiServer, poll};
 use kelpie_kube::actuator::{ActuatorError, ScaleClient};
+use kelpie_kube::client::ApiError;
 use tokio::time::Instant;
 
 use super::{TIMEOUT, apply, connect};
@@ -69,7 +70,7 @@ async fn stale_version_conflicts() {
             .scale("default", &target, &before.version, Setting(5))
             .await;
         let error = stale.unwrap_err();
-        assert!(matches!(error, ActuatorError::Conflict { .. }), "{error}");
+        assert_eq!(error.cause(), Some(&ApiError::Conflict), "{error}");
         assert_eq!(present(&targets, &target).await.setting.0, 0, "{kind}");
         let version = targets
             .scale("default", &target, &version, Setting(3))
@@ -311,7 +312,7 @@ async fn unknown_and_unscalable_kinds_are_errors() {
     api.kubectl(&wait).await.unwrap();
     let custom = target("example.org/v1", "Rig", "x");
     poll::until("the new kind", TIMEOUT, async || {
-        Ok(targets.resolve(&custom).await.ok())
+        Ok(targets.check_kind(&custom).await.ok())
     })
     .await
     .unwrap();
@@ -331,7 +332,7 @@ async fn unknown_and_unscalable_kinds_are_errors() {
         )
         .await;
     let error = written.unwrap_err();
-    assert!(matches!(error, ActuatorError::NotFound { .. }), "{error}");
+    assert_eq!(error.cause(), Some(&ApiError::NotFound), "{error}");
 }
 
 #[tokio::test]
@@ -350,7 +351,8 @@ async fn errors_name_object_and_remedy() {
         .clone();
 
     let error = unprivileged.read("default", &target).await.unwrap_err();
-    assert!(matches!(error, ActuatorError::Denied { .. }), "{error}");
+    let is_denied = error.cause().and_then(ApiError::denied).is_some();
+    assert!(is_denied, "{error}");
     let message = error.to_string();
     assert!(
         message.starts_with("may not read Deployment kcm in namespace default: "),
@@ -363,12 +365,12 @@ async fn errors_name_object_and_remedy() {
 
     let hurried = admin.with_limit(Duration::ZERO);
     let error = hurried.read("default", &target).await.unwrap_err();
-    assert!(matches!(error, ActuatorError::TimedOut { .. }), "{error}");
+    assert_eq!(error.cause(), Some(&ApiError::TimedOut), "{error}");
 
     control_plane.api.kill();
     let error = admin.read("default", &target).await.unwrap_err();
     assert!(
-        matches!(error, ActuatorError::Unavailable { .. }),
+        matches!(error.cause(), Some(ApiError::Unavailable(_))),
         "{error}"
     );
 }

@@ -1,16 +1,13 @@
 //! The actuator `scale`: replicas of any kind with a scale subresource.
 
 mod object;
-mod operation;
 mod resource;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use futures_util::future;
-use kelpie_core::prober::fence::{
-    Call, DropMarker, Observed, Reply, ResourceVersion, TargetObject, WriteRecord,
-};
+use kelpie_core::prober::fence::{Call, Observed, Reply, ResourceVersion, TargetObject};
 use kelpie_core::prober::{ResourceRef, Setting};
 use kube::Client;
 use kube::api::{GetParams, ListParams, Patch, PatchParams};
@@ -23,11 +20,9 @@ use super::ActuatorError;
 use super::annotations::{MARKER_ANNOTATION, REPLICAS_ANNOTATION};
 use crate::client::{ApiError, suppress_logs};
 use crate::rbac::PolicyRule;
-pub use resource::ScaleResource;
 
 use object::{ScaleObject, ScalePage};
-use operation::ScaleOperation;
-use resource::{KindError, ScaleResources};
+use resource::ScaleResources;
 
 /// The time limit of a call, unless the caller sets another one.
 const LIMIT: Duration = Duration::from_secs(30);
@@ -43,9 +38,38 @@ const MOST_PAGES: usize = 40;
 /// and without retries.
 #[derive(Clone)]
 pub struct ScaleClient {
-    client: Client,
+    pub(super) client: Client,
     kinds: ScaleResources,
     limit: Duration,
+}
+
+/// One operation on one object, for messages.
+#[derive(Clone, Copy)]
+struct ScaleOperation<'a> {
+    verb: &'static str,
+    namespace: &'a str,
+    target: &'a ResourceRef,
+    /// The time limit for the response.
+    limit: Duration,
+}
+
+impl ScaleOperation<'_> {
+    fn what(&self) -> String {
+        if self.namespace.is_empty() {
+            self.target.to_string()
+        } else {
+            format!("{} in namespace {}", self.target, self.namespace)
+        }
+    }
+
+    fn failed(&self, cause: ApiError) -> ActuatorError {
+        ActuatorError::Request {
+            verb: self.verb,
+            what: self.what(),
+            limit: self.limit,
+            cause,
+        }
+    }
 }
 
 impl ScaleClient {
@@ -54,14 +78,6 @@ impl ScaleClient {
             client,
             kinds: ScaleResources::default(),
             limit: LIMIT,
-        }
-    }
-
-    /// Returns the same client on another connection. Discovered kinds are shared.
-    pub(crate) fn with_client(&self, client: Client) -> Self {
-        Self {
-            client,
-            ..self.clone()
         }
     }
 
@@ -74,10 +90,27 @@ impl ScaleClient {
         }
     }
 
-    /// Discovers the resource of a kind. The result is remembered.
-    pub async fn resolve(&self, resource: &ResourceRef) -> Result<ScaleResource, ActuatorError> {
-        let operation = ScaleOperation::new("find the kind of", "", resource);
-        self.bounded(operation, self.kind(operation)).await
+    fn operation<'a>(
+        &self,
+        verb: &'static str,
+        namespace: &'a str,
+        target: &'a ResourceRef,
+    ) -> ScaleOperation<'a> {
+        ScaleOperation {
+            verb,
+            namespace,
+            target,
+            limit: self.limit,
+        }
+    }
+
+    /// Checks that a kind exists and can be scaled. The result is remembered.
+    pub async fn check_kind(&self, resource: &ResourceRef) -> Result<(), ActuatorError> {
+        let operation = self.operation("find the kind of", "", resource);
+        let kind = self
+            .bounded(operation, self.kinds.find(&self.client, operation))
+            .await;
+        kind.map(|_| ())
     }
 
     /// Reads a target with its replicas and annotations.
@@ -86,41 +119,12 @@ impl ScaleClient {
         namespace: &str,
         target: &ResourceRef,
     ) -> Result<Observed, ActuatorError> {
-        let operation = ScaleOperation::new("read", namespace, target);
+        let operation = self.operation("read", namespace, target);
         match self.bounded(operation, self.read_object(operation)).await {
             Ok(present) => Ok(Observed::Present(present)),
-            Err(ActuatorError::NotFound { .. }) => Ok(Observed::Missing),
+            Err(error) if error.cause() == Some(&ApiError::NotFound) => Ok(Observed::Missing),
             Err(error) => Err(error),
         }
-    }
-
-    /// Records the present replicas and sets the marker, in one patch that rests on the version
-    /// read.
-    pub async fn write_record(
-        &self,
-        namespace: &str,
-        target: &ResourceRef,
-        record: &WriteRecord,
-    ) -> Result<ResourceVersion, ActuatorError> {
-        let annotations = json!({
-            REPLICAS_ANNOTATION: record.setting().to_string(),
-            MARKER_ANNOTATION: "",
-        });
-        let operation = ScaleOperation::new("record the fence on", namespace, target);
-        self.annotate(operation, record.version(), &annotations)
-            .await
-    }
-
-    /// Drops the marker, in one patch that rests on the version that the restore made.
-    pub async fn drop_marker(
-        &self,
-        namespace: &str,
-        target: &ResourceRef,
-        drop: &DropMarker,
-    ) -> Result<ResourceVersion, ActuatorError> {
-        let annotations = json!({ MARKER_ANNOTATION: null });
-        let operation = ScaleOperation::new("drop the marker of", namespace, target);
-        self.annotate(operation, drop.version(), &annotations).await
     }
 
     /// Sets the replicas through the scale subresource. The write rests on `version`.
@@ -135,12 +139,12 @@ impl ScaleClient {
             "metadata": { "resourceVersion": version.as_str() },
             "spec": { "replicas": replicas },
         });
-        let operation = ScaleOperation::new("scale", namespace, target);
-        self.bounded(operation, self.patch(operation, Some("scale"), &patch))
-            .await
+        let operation = self.operation("scale", namespace, target);
+        self.patch(operation, Some("scale"), &patch).await
     }
 
-    /// Performs a call of a fencing flow.
+    /// Performs a call of a fencing flow. A record, with its marker, is one patch that rests on the
+    /// version read; the marker is dropped by one patch that rests on the version of the restore.
     pub async fn perform(
         &self,
         namespace: &str,
@@ -149,7 +153,15 @@ impl ScaleClient {
     ) -> Result<Reply, ActuatorError> {
         let written = match call {
             Call::Read => return self.read(namespace, target).await.map(Reply::Read),
-            Call::WriteRecord(record) => self.write_record(namespace, target, record).await,
+            Call::WriteRecord(record) => {
+                let annotations = json!({
+                    REPLICAS_ANNOTATION: record.setting().to_string(),
+                    MARKER_ANNOTATION: "",
+                });
+                let operation = self.operation("record the fence on", namespace, target);
+                self.annotate(operation, record.version(), &annotations)
+                    .await
+            }
             Call::Fence(write) => {
                 let (version, replicas) = (write.version(), write.setting());
                 self.scale(namespace, target, version, replicas).await
@@ -158,11 +170,15 @@ impl ScaleClient {
                 let (version, replicas) = (write.version(), write.setting());
                 self.scale(namespace, target, version, replicas).await
             }
-            Call::DropMarker(drop) => self.drop_marker(namespace, target, drop).await,
+            Call::DropMarker(drop) => {
+                let annotations = json!({ MARKER_ANNOTATION: null });
+                let operation = self.operation("drop the marker of", namespace, target);
+                self.annotate(operation, drop.version(), &annotations).await
+            }
         };
         match written {
             Ok(version) => Ok(Reply::Written(version)),
-            Err(ActuatorError::Conflict { .. }) => Ok(Reply::Conflict),
+            Err(error) if error.cause() == Some(&ApiError::Conflict) => Ok(Reply::Conflict),
             Err(error) => Err(error),
         }
     }
@@ -176,8 +192,7 @@ impl ScaleClient {
         let patch = json!({
             "metadata": { "resourceVersion": version.as_str(), "annotations": annotations },
         });
-        self.bounded(operation, self.patch(operation, None, &patch))
-            .await
+        self.patch(operation, None, &patch).await
     }
 
     async fn patch(
@@ -186,24 +201,27 @@ impl ScaleClient {
         subresource: Option<&str>,
         patch: &Value,
     ) -> Result<ResourceVersion, ActuatorError> {
-        let kind = self.kind(operation).await?;
-        let request = Request::new(kind.path(operation.namespace));
-        let (name, how) = (&operation.target.name, PatchParams::default());
-        let patch = Patch::Merge(patch);
-        let request = match subresource {
-            None => request.patch(name, &how, &patch),
-            Some(subresource) => request.patch_subresource(subresource, name, &how, &patch),
+        let patching = async {
+            let kind = self.kinds.find(&self.client, operation).await?;
+            let request = Request::new(kind.path(Some(operation.namespace)));
+            let (name, how) = (&operation.target.name, PatchParams::default());
+            let patch = Patch::Merge(patch);
+            let request = match subresource {
+                None => request.patch(name, &how, &patch),
+                Some(subresource) => request.patch_subresource(subresource, name, &how, &patch),
+            };
+            let answer = self.send(operation, request).await?;
+            Ok(answer.version())
         };
-        let answer = self.send(operation, request).await?;
-        Ok(answer.version())
+        self.bounded(operation, patching).await
     }
 
     async fn read_object(
         &self,
         operation: ScaleOperation<'_>,
     ) -> Result<TargetObject, ActuatorError> {
-        let kind = self.kind(operation).await?;
-        let request = Request::new(kind.path(operation.namespace));
+        let kind = self.kinds.find(&self.client, operation).await?;
+        let request = Request::new(kind.path(Some(operation.namespace)));
         let (name, how) = (&operation.target.name, GetParams::default());
         if kind.has_plain_counts {
             let object = self.send(operation, request.get(name, &how)).await?;
@@ -222,22 +240,7 @@ impl ScaleClient {
             }
         }
         let reason = "it keeps changing".into();
-        Err(operation.failed(ApiError::Unavailable(reason), self.limit))
-    }
-
-    async fn kind(&self, operation: ScaleOperation<'_>) -> Result<ScaleResource, ActuatorError> {
-        let found = self.kinds.find(&self.client, operation.target).await;
-        found.map_err(|error| match error {
-            KindError::Unknown => ActuatorError::UnknownKind {
-                what: operation.what(),
-                kind: operation.target.kind.clone(),
-                api_version: operation.target.api_version.clone(),
-            },
-            KindError::NotScalable => ActuatorError::NotScalable {
-                what: operation.what(),
-            },
-            KindError::Api(error) => operation.failed(error, self.limit),
-        })
+        Err(operation.failed(ApiError::Unavailable(reason)))
     }
 
     /// Lists the targets of this name by namespace; `None` if a list of their kind does not show
@@ -246,12 +249,12 @@ impl ScaleClient {
         &self,
         target: &ResourceRef,
     ) -> Result<Option<BTreeMap<String, TargetObject>>, ActuatorError> {
-        let operation = ScaleOperation::new("list all", "", target);
-        let kind = self.kind(operation).await?;
+        let operation = self.operation("list all", "", target);
+        let kind = self.kinds.find(&self.client, operation).await?;
         if !kind.has_plain_counts {
             return Ok(None);
         }
-        let request = Request::new(kind.path_of_all());
+        let request = Request::new(kind.path(None));
         let name = format!("metadata.name={}", target.name);
         let mut how = ListParams::default().fields(&name).limit(PAGE);
         let mut found = BTreeMap::new();
@@ -259,13 +262,13 @@ impl ScaleClient {
             let page: ScalePage = self.request(operation, request.list(&how)).await?;
             let objects = page.items.iter();
             found.extend(objects.map(|object| (object.namespace().to_owned(), object.to_target())));
-            match page.rest() {
-                Some(rest) => how = how.continue_token(rest),
-                None => return Ok(Some(found)),
+            match page.metadata.continue_ {
+                Some(rest) if !rest.is_empty() => how = how.continue_token(&rest),
+                _ => return Ok(Some(found)),
             }
         }
         let reason = format!("there are more than {MOST_PAGES} pages of them");
-        Err(operation.failed(ApiError::Unavailable(reason), self.limit))
+        Err(operation.failed(ApiError::Unavailable(reason)))
     }
 
     async fn send(
@@ -277,7 +280,7 @@ impl ScaleClient {
         // A write with an empty version would overwrite changes by others.
         if object.version().as_str().is_empty() {
             let reason = "a response without resourceVersion".into();
-            return Err(operation.failed(ApiError::Unavailable(reason), self.limit));
+            return Err(operation.failed(ApiError::Unavailable(reason)));
         }
         Ok(object)
     }
@@ -287,7 +290,7 @@ impl ScaleClient {
         operation: ScaleOperation<'_>,
         request: Result<http::Request<Vec<u8>>, kube::core::request::Error>,
     ) -> Result<T, ActuatorError> {
-        let failed = |error| operation.failed(error, self.limit);
+        let failed = |error| operation.failed(error);
         let request = request.map_err(|error| failed(ApiError::Unavailable(error.to_string())))?;
         let answer = suppress_logs(self.client.request(request)).await;
         answer.map_err(|error| {
@@ -304,12 +307,11 @@ impl ScaleClient {
         operation: ScaleOperation<'_>,
         call: impl Future<Output = Result<T, ActuatorError>>,
     ) -> Result<T, ActuatorError> {
-        let done = timeout(self.limit, call).await;
-        done.unwrap_or_else(|_| Err(operation.failed(ApiError::TimedOut, self.limit)))
+        let done = timeout(operation.limit, call).await;
+        done.unwrap_or_else(|_| Err(operation.failed(ApiError::TimedOut)))
     }
 }
 
-/// Returns the permissions that scaling these resources needs.
 pub(super) fn policy_rules<'a>(
     resources: impl IntoIterator<Item = &'a ResourceRef>,
     namespace: Option<&str>,

@@ -1,5 +1,6 @@
 //! A target's object or its scale, reduced to the fields that are used.
 
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ListMeta;
 use kelpie_core::prober::Setting;
 use kelpie_core::prober::fence::{ResourceVersion, TargetObject};
 use serde::Deserialize;
@@ -9,64 +10,32 @@ use serde_json::Value;
 use crate::actuator::annotations::{
     IGNORE_ANNOTATION, MARKER_ANNOTATION, REPLICAS_ANNOTATION, target_object,
 };
-use crate::projection::FieldMask;
+use crate::projection::{FieldMask, FieldPath};
 
-/// The fields of an object or of its scale.
 #[derive(Debug)]
 pub(super) struct ScaleObject(Value);
 
-const KEEP: FieldMask = FieldMask::Fields(&[
-    (
-        "metadata",
-        FieldMask::Fields(&[
-            ("namespace", FieldMask::All),
-            ("uid", FieldMask::All),
-            ("resourceVersion", FieldMask::All),
-            (
-                "annotations",
-                FieldMask::Fields(&[
-                    (REPLICAS_ANNOTATION, FieldMask::All),
-                    (MARKER_ANNOTATION, FieldMask::All),
-                    (IGNORE_ANNOTATION, FieldMask::All),
-                ]),
-            ),
-        ]),
-    ),
-    ("spec", FieldMask::Fields(&[("replicas", FieldMask::All)])),
-    (
-        "status",
-        FieldMask::Fields(&[
-            ("replicas", FieldMask::All),
-            ("readyReplicas", FieldMask::All),
-        ]),
-    ),
-]);
+const FIELDS: &[FieldPath] = &[
+    &["metadata", "uid"],
+    &["metadata", "annotations", REPLICAS_ANNOTATION],
+    &["metadata", "annotations", MARKER_ANNOTATION],
+    &["metadata", "annotations", IGNORE_ANNOTATION],
+    &["spec", "replicas"],
+    &["status", "replicas"],
+    &["status", "readyReplicas"],
+];
 
 impl<'de> Deserialize<'de> for ScaleObject {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        KEEP.deserialize(deserializer).map(Self)
+        FieldMask::new(FIELDS).deserialize(deserializer).map(Self)
     }
 }
 
-/// One page of a list of objects.
 #[derive(Debug, Deserialize)]
 pub(super) struct ScalePage {
     #[serde(default)]
-    metadata: PageMeta,
+    pub(super) metadata: ListMeta,
     pub(super) items: Vec<ScaleObject>,
-}
-
-#[derive(Debug, Default, Deserialize)]
-struct PageMeta {
-    #[serde(default, rename = "continue")]
-    rest: String,
-}
-
-impl ScalePage {
-    /// Returns the continue token of the next page.
-    pub(super) fn rest(&self) -> Option<&str> {
-        Some(self.metadata.rest.as_str()).filter(|rest| !rest.is_empty())
-    }
 }
 
 impl ScaleObject {
@@ -95,7 +64,6 @@ impl ScaleObject {
         self.to_target_with(replicas.unwrap_or(Setting(1)), ready.unwrap_or(Setting(0)))
     }
 
-    /// Converts an object with these replicas.
     pub(super) fn to_target_with(&self, replicas: Setting, ready: Setting) -> TargetObject {
         let metadata = &self.0["metadata"];
         let annotation = |name: &str| metadata["annotations"][name].as_str();

@@ -1,16 +1,19 @@
 //! Kinds that can be scaled, and their paths.
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 use kelpie_core::prober::ResourceRef;
 use kube::Client;
+use parking_lot::Mutex;
 
+use super::ScaleOperation;
+use crate::actuator::ActuatorError;
 use crate::client::{ApiError, suppress_logs};
 
 /// A kind with a scale subresource.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct ScaleResource {
+#[derive(Debug, Clone)]
+pub(super) struct ScaleResource {
     api_version: String,
     plural: String,
     /// `spec.replicas` and `status.readyReplicas` are known to be the counts.
@@ -26,40 +29,17 @@ impl ScaleResource {
         }
     }
 
-    /// Returns the path of the objects in a namespace.
-    pub(super) fn path(&self, namespace: &str) -> String {
-        format!("{}/namespaces/{namespace}/{}", self.root(), self.plural)
-    }
-
-    /// Returns the path of the objects in all namespaces.
-    pub(super) fn path_of_all(&self) -> String {
-        format!("{}/{}", self.root(), self.plural)
-    }
-
-    fn root(&self) -> String {
+    /// Returns the path of the objects in a namespace, or in all namespaces.
+    pub(super) fn path(&self, namespace: Option<&str>) -> String {
         let root = if self.api_version.contains('/') {
             "apis"
         } else {
             "api"
         };
-        format!("/{root}/{}", self.api_version)
+        let namespace = namespace.map(|namespace| format!("namespaces/{namespace}/"));
+        let namespace = namespace.unwrap_or_default();
+        format!("/{root}/{}/{namespace}{}", self.api_version, self.plural)
     }
-
-    /// Returns the plural, such as `deployments`.
-    pub fn plural(&self) -> &str {
-        &self.plural
-    }
-}
-
-/// The reason why a kind cannot be a target.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum KindError {
-    /// The kind does not exist.
-    Unknown,
-    /// The kind has no scale subresource, or is cluster-scoped.
-    NotScalable,
-    /// The API server could not be asked for its kinds.
-    Api(ApiError),
 }
 
 /// The kinds that were discovered so far. A failed discovery is repeated.
@@ -71,28 +51,25 @@ impl ScaleResources {
     pub(super) async fn find(
         &self,
         client: &Client,
-        resource: &ResourceRef,
-    ) -> Result<ScaleResource, KindError> {
+        operation: ScaleOperation<'_>,
+    ) -> Result<ScaleResource, ActuatorError> {
+        let resource = operation.target;
         if let Some(kind) = well_known(resource) {
             return Ok(kind);
         }
         let key = (resource.api_version.clone(), resource.kind.clone());
-        if let Some(kind) = self.lock().get(&key) {
+        if let Some(kind) = self.0.lock().get(&key) {
             return Ok(kind.clone());
         }
-        let kind = discover(client, resource).await?;
-        self.lock().insert(key, kind.clone());
+        let kind = discover(client, operation).await?;
+        self.0.lock().insert(key, kind.clone());
         Ok(kind)
     }
 
     /// Discovers the kind again next time: it may be gone, or have another plural now.
     pub(super) fn forget(&self, resource: &ResourceRef) {
         let key = (resource.api_version.clone(), resource.kind.clone());
-        self.lock().remove(&key);
-    }
-
-    fn lock(&self) -> std::sync::MutexGuard<'_, HashMap<(String, String), ScaleResource>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.lock().remove(&key);
     }
 }
 
@@ -106,24 +83,35 @@ fn well_known(resource: &ResourceRef) -> Option<ScaleResource> {
     Some(ScaleResource::new(&resource.api_version, plural, true))
 }
 
-async fn discover(client: &Client, resource: &ResourceRef) -> Result<ScaleResource, KindError> {
-    let version = &resource.api_version;
-    let list = if version.contains('/') {
-        suppress_logs(client.list_api_group_resources(version)).await
+async fn discover(
+    client: &Client,
+    operation: ScaleOperation<'_>,
+) -> Result<ScaleResource, ActuatorError> {
+    let ResourceRef {
+        api_version, kind, ..
+    } = operation.target;
+    let unknown = || ActuatorError::UnknownKind {
+        what: operation.what(),
+        kind: kind.clone(),
+        api_version: api_version.clone(),
+    };
+    let list = if api_version.contains('/') {
+        suppress_logs(client.list_api_group_resources(api_version)).await
     } else {
-        suppress_logs(client.list_core_api_resources(version)).await
+        suppress_logs(client.list_core_api_resources(api_version)).await
     };
     let list = list.map_err(|error| match ApiError::from(&error) {
-        ApiError::NotFound => KindError::Unknown,
-        error => KindError::Api(error),
+        ApiError::NotFound => unknown(),
+        error => operation.failed(error),
     })?;
-    let found = list.resources.iter();
-    let mut found = found.filter(|found| found.kind == resource.kind && !found.name.contains('/'));
-    let found = found.next().ok_or(KindError::Unknown)?;
+    let mut found = list.resources.iter();
+    let found = found.find(|found| found.kind == *kind && !found.name.contains('/'));
+    let found = found.ok_or_else(unknown)?;
     let scale = format!("{}/scale", found.name);
     let has_scale = list.resources.iter().any(|other| other.name == scale);
     if !has_scale || !found.namespaced {
-        return Err(KindError::NotScalable);
+        let what = operation.what();
+        return Err(ActuatorError::NotScalable { what });
     }
-    Ok(ScaleResource::new(version, &found.name, false))
+    Ok(ScaleResource::new(api_version, &found.name, false))
 }

@@ -1,6 +1,7 @@
 //! Gardener's Cluster resource.
 
-use kelpie_kube::projection::FieldMask;
+use kelpie_kube::objects::ObjectKind;
+use kelpie_kube::projection::FieldPath;
 use kelpie_kube::watch::WatchedResource;
 use serde_json::Value;
 
@@ -13,20 +14,13 @@ use crate::source::{ClusterObject, ClusterSpec};
 pub(super) struct Cluster(pub(super) ClusterObject);
 
 impl WatchedResource for Cluster {
-    const GROUP: &'static str = "extensions.gardener.cloud";
-    const VERSION: &'static str = "v1alpha1";
-    const KIND: &'static str = "Cluster";
-    const PLURAL: &'static str = "clusters";
-    const FIELDS: FieldMask = FieldMask::Fields(&[
-        (
-            "metadata",
-            FieldMask::Fields(&[
-                ("name", FieldMask::All),
-                ("resourceVersion", FieldMask::All),
-            ]),
-        ),
-        ("spec", FieldMask::Fields(&[("shoot", shoot::FIELDS)])),
-    ]);
+    const KIND: ObjectKind = ObjectKind::new(
+        "extensions.gardener.cloud",
+        "v1alpha1",
+        "Cluster",
+        "clusters",
+    );
+    const FIELDS: &'static [FieldPath] = shoot::FIELDS;
     /// A Cluster embeds the Shoot, the Seed and the `CloudProfile`: some 100 KB.
     const PAGE: u32 = 50;
 

@@ -3,7 +3,8 @@
 use std::sync::Arc;
 
 use kelpie_core::prober::MachinePhase;
-use kelpie_kube::projection::FieldMask;
+use kelpie_kube::objects::ObjectKind;
+use kelpie_kube::projection::FieldPath;
 use kelpie_kube::watch::WatchedResource;
 use serde_json::Value;
 
@@ -14,28 +15,12 @@ use crate::source::ClusterMachine;
 pub(super) struct Machine(pub(super) ClusterMachine);
 
 impl WatchedResource for Machine {
-    const GROUP: &'static str = "machine.sapcloud.io";
-    const VERSION: &'static str = "v1alpha1";
-    const KIND: &'static str = "Machine";
-    const PLURAL: &'static str = "machines";
-    const FIELDS: FieldMask = FieldMask::Fields(&[
-        (
-            "metadata",
-            FieldMask::Fields(&[
-                ("name", FieldMask::All),
-                ("namespace", FieldMask::All),
-                ("resourceVersion", FieldMask::All),
-                ("labels", FieldMask::Fields(&[("node", FieldMask::All)])),
-            ]),
-        ),
-        (
-            "status",
-            FieldMask::Fields(&[(
-                "currentStatus",
-                FieldMask::Fields(&[("phase", FieldMask::All)]),
-            )]),
-        ),
-    ]);
+    const KIND: ObjectKind =
+        ObjectKind::new("machine.sapcloud.io", "v1alpha1", "Machine", "machines");
+    const FIELDS: &'static [FieldPath] = &[
+        &["metadata", "labels", "node"],
+        &["status", "currentStatus", "phase"],
+    ];
 
     fn read(namespace: &str, name: &str, object: &Value) -> Self {
         let node = object["metadata"]["labels"]["node"].as_str();

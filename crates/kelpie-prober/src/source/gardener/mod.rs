@@ -85,9 +85,7 @@ impl ClusterSource for GardenerSource {
             },
             other => map_apply(other, |secret: KubeconfigSecret| ClusterKubeconfig {
                 cluster: secret.namespace,
-                text: secret
-                    .kubeconfig
-                    .ok_or(secret.problem.unwrap_or("it is empty")),
+                text: secret.kubeconfig,
             }),
         });
         Some(events.boxed())

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use kelpie_config::GoDuration;
 use kelpie_core::prober::PoolConditions;
-use kelpie_kube::projection::{Field, FieldMask};
+use kelpie_kube::projection::{Field, FieldPath};
 use serde_json::Value;
 
 /// The fields of a Shoot that are used.
@@ -43,51 +43,32 @@ pub(super) struct Operation {
     pub(super) has_succeeded: bool,
 }
 
-pub(super) const FIELDS: FieldMask = FieldMask::Fields(&[
-    (
-        "metadata",
-        FieldMask::Fields(&[("deletionTimestamp", FieldMask::All)]),
-    ),
-    (
+/// The fields of a Cluster that are used, all of them of its Shoot.
+pub(super) const FIELDS: &[FieldPath] = &[
+    &["spec", "shoot", "metadata", "deletionTimestamp"],
+    &["spec", "shoot", "spec", "hibernation", "enabled"],
+    &[
         "spec",
-        FieldMask::Fields(&[
-            (
-                "hibernation",
-                FieldMask::Fields(&[("enabled", FieldMask::All)]),
-            ),
-            (
-                "kubernetes",
-                FieldMask::Fields(&[(
-                    "kubeControllerManager",
-                    FieldMask::Fields(&[("nodeMonitorGracePeriod", FieldMask::All)]),
-                )]),
-            ),
-            (
-                "provider",
-                FieldMask::Fields(&[(
-                    "workers",
-                    FieldMask::Fields(&[
-                        ("name", FieldMask::All),
-                        (
-                            "machineControllerManager",
-                            FieldMask::Fields(&[("nodeConditions", FieldMask::All)]),
-                        ),
-                    ]),
-                )]),
-            ),
-        ]),
-    ),
-    (
-        "status",
-        FieldMask::Fields(&[
-            ("hibernated", FieldMask::All),
-            (
-                "lastOperation",
-                FieldMask::Fields(&[("type", FieldMask::All), ("state", FieldMask::All)]),
-            ),
-        ]),
-    ),
-]);
+        "shoot",
+        "spec",
+        "kubernetes",
+        "kubeControllerManager",
+        "nodeMonitorGracePeriod",
+    ],
+    &["spec", "shoot", "spec", "provider", "workers", "name"],
+    &[
+        "spec",
+        "shoot",
+        "spec",
+        "provider",
+        "workers",
+        "machineControllerManager",
+        "nodeConditions",
+    ],
+    &["spec", "shoot", "status", "hibernated"],
+    &["spec", "shoot", "status", "lastOperation", "type"],
+    &["spec", "shoot", "status", "lastOperation", "state"],
+];
 
 pub(super) fn read(shoot: &Value) -> Result<Shoot, String> {
     if shoot.is_null() {
@@ -155,6 +136,7 @@ fn read_grace(grace: &Field<'_>) -> Result<Duration, String> {
 
 #[cfg(test)]
 mod tests {
+    use kelpie_kube::projection::FieldMask;
     use serde::de::DeserializeSeed;
     use serde_json::json;
 
@@ -162,9 +144,10 @@ mod tests {
 
     /// Reads a Shoot as it comes over the wire.
     fn read_wire(shoot: &Value) -> Result<Shoot, String> {
-        let text = shoot.to_string();
+        let text = json!({ "spec": { "shoot": shoot } }).to_string();
         let mut wire = serde_json::Deserializer::from_str(&text);
-        read(&FIELDS.deserialize(&mut wire).unwrap())
+        let cluster = FieldMask::new(FIELDS).deserialize(&mut wire).unwrap();
+        read(&cluster["spec"]["shoot"])
     }
 
     #[test]

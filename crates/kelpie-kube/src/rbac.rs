@@ -1,11 +1,13 @@
 //! The permissions that a component needs, with reasons. RBAC manifests and self-checks are
 //! generated from them.
 
-mod access_review;
+use std::{fmt, slice};
 
-pub use access_review::{AccessReview, Permission};
-
-pub(crate) use access_review::review_access;
+use k8s_openapi::api::authorization::v1::{
+    ResourceAttributes, SelfSubjectAccessReview, SelfSubjectAccessReviewSpec,
+};
+use kube::api::PostParams;
+use kube::{Api, Client};
 
 use crate::leader::ElectionSettings;
 
@@ -83,15 +85,11 @@ impl PolicyRule {
         self
     }
 
-    /// Returns one permission for each verb, for access reviews.
-    pub fn permissions(&self) -> impl Iterator<Item = Permission> {
-        self.verbs.iter().map(|verb| Permission {
-            verb: (*verb).to_owned(),
-            group: self.group.clone(),
-            resource: self.resource.clone(),
-            subresource: self.subresource.map(str::to_owned),
-            namespace: self.namespace.clone(),
-            name: self.name.clone(),
+    /// Returns one rule for each verb.
+    pub fn for_each_verb(&self) -> impl Iterator<Item = Self> {
+        self.verbs.iter().map(|verb| Self {
+            verbs: slice::from_ref(verb),
+            ..self.clone()
         })
     }
 
@@ -105,4 +103,45 @@ impl PolicyRule {
         let renewing = lease(&["get", "update"], "becoming and staying the leader");
         [creating, renewing.named(Some(election.name.as_str()))]
     }
+}
+
+impl fmt::Display for PolicyRule {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} {}", self.verbs.join(", "), self.resource)?;
+        if let Some(subresource) = self.subresource {
+            write!(f, "/{subresource}")?;
+        }
+        if !self.group.is_empty() {
+            write!(f, ".{}", self.group)?;
+        }
+        if let Some(name) = &self.name {
+            write!(f, " named {name}")?;
+        }
+        match &self.namespace {
+            Some(namespace) => write!(f, " in namespace {namespace}"),
+            None => Ok(()),
+        }
+    }
+}
+
+/// Creates a `SelfSubjectAccessReview` for the first verb of a rule. Returns whether it is allowed.
+pub(crate) async fn review_access(client: &Client, rule: &PolicyRule) -> Result<bool, kube::Error> {
+    let review = SelfSubjectAccessReview {
+        spec: SelfSubjectAccessReviewSpec {
+            resource_attributes: Some(ResourceAttributes {
+                verb: rule.verbs.first().map(ToString::to_string),
+                group: Some(rule.group.clone()),
+                resource: Some(rule.resource.clone()),
+                subresource: rule.subresource.map(str::to_owned),
+                namespace: rule.namespace.clone(),
+                name: rule.name.clone(),
+                ..ResourceAttributes::default()
+            }),
+            ..SelfSubjectAccessReviewSpec::default()
+        },
+        ..SelfSubjectAccessReview::default()
+    };
+    let api: Api<SelfSubjectAccessReview> = Api::all(client.clone());
+    let review = api.create(&PostParams::default(), &review).await?;
+    Ok(review.status.is_some_and(|status| status.allowed))
 }
