@@ -64,6 +64,10 @@ struct AttemptLabel {
     direction: String,
 }
 
+fn code_label(code: &str) -> OneLabel {
+    [("code", code.to_owned())]
+}
+
 impl ClusterLabel {
     fn with_verdict(&self, verdict: &'static str) -> VerdictLabel {
         let cluster = Arc::clone(&self.cluster);
@@ -87,6 +91,8 @@ pub(crate) struct ProberMetrics {
     pub(crate) watch_failures: Counter,
     pub(crate) probe_restarts: Counter,
     requests: Family<OneLabel, Counter>,
+    /// The counter of successful requests. A healthy round looks up nothing else.
+    ok_responses: Counter,
     throttled: Counter,
     connections: Counter,
     bytes: Counter,
@@ -118,7 +124,7 @@ impl ProberMetrics {
     /// Registers all metrics. Ages are computed with `clock`.
     pub(crate) fn new(registry: &mut Registry, clock: AnchoredClock) -> Arc<Self> {
         let mut set = MetricSet::new(registry, PREFIX);
-        let metrics = Self {
+        let mut metrics = Self {
             active_probes: set.add("active_probes", "Clusters with a running probe"),
             leader: set.add(
                 "leader",
@@ -142,6 +148,7 @@ impl ProberMetrics {
                 "Requests to the API servers of the clusters, by HTTP status code; error: no \
                  response",
             ),
+            ok_responses: Counter::default(),
             throttled: set.add(
                 "throttled",
                 "Requests that the API servers of the clusters rejected with HTTP 429 (throttled)",
@@ -178,7 +185,7 @@ impl ProberMetrics {
             clusters: ClusterFamilies::new(&mut set, clock),
             clock,
         };
-        metrics.count_requests("200", 0);
+        metrics.ok_responses = metrics.requests.get_or_create_owned(&code_label("200"));
         for direction in DIRECTIONS {
             metrics.count_operations(direction, 0);
         }
@@ -196,6 +203,10 @@ impl ProberMetrics {
     /// Counts the requests of a round to a cluster's API server.
     pub(crate) fn requests(&self, stats: &RequestStats) {
         for status in &stats.statuses {
+            if *status == 200 {
+                self.ok_responses.inc();
+                continue;
+            }
             self.count_requests(&status.to_string(), 1);
             if *status == 429 {
                 self.throttled.inc();
@@ -209,7 +220,7 @@ impl ProberMetrics {
     }
 
     fn count_requests(&self, code: &str, number: u64) {
-        let label = [("code", code.to_owned())];
+        let label = code_label(code);
         self.requests.get_or_create(&label).inc_by(number);
     }
 

@@ -42,7 +42,7 @@ pub(crate) struct ClusterRegistry {
     /// Hashes kubeconfigs with random keys: the fingerprints are useless outside of this process.
     hasher: RandomState,
     machines: MachineStore,
-    /// Whether the seed has the kind Machine; `None` before this is known.
+    /// True if the seed has the kind Machine; `None` before this is known.
     has_machine_kind: Option<bool>,
     running: BTreeSet<String>,
     /// True once everything was listed. No probe starts before.
