@@ -1,6 +1,7 @@
 //! The prober's decisions: whether a cluster's API server is cut off from the kubelets, and the
 //! fence that follows from it.
 
+mod delays;
 pub mod fence;
 mod leases;
 mod nodes;
@@ -9,6 +10,7 @@ mod settings;
 mod target;
 mod verdict;
 
+pub use delays::{Delays, RecentWorst};
 pub use leases::{
     AcceptedList, Lease, LeaseCounts, LeaseRole, LeaseStatus, LeaseTracker, ListSpan, TripCause,
 };
