@@ -36,7 +36,8 @@
 //! for now in [0, 10, 20, 30, 40, 50, 60] {
 //!     let renew_time = Some(at(now.min(30)));
 //!     let leases = ["a", "b"].map(|name| Lease { name, renew_time, duration_seconds: Some(40) });
-//!     let listed = evaluator.observe_leases(ListSpan { start: at(now), end: at(now) }, leases);
+//!     let span = ListSpan { start: at(now), end: at(now) };
+//!     let listed = evaluator.observe_leases(span, None, None, leases);
 //!     if evaluator.nodes_due(&listed, fencing.fence()) {
 //!         let conventions = NodeConventions::default();
 //!         let nodes = NodeSet::new(&nodes, None, &BTreeMap::new(), &conventions);
@@ -52,6 +53,7 @@
 //!         fence: fencing.fence(),
 //!         stands_by: false,
 //!         released: fencing.released_at(),
+//!         delays: Delays::default(),
 //!         jitter: 0.0,
 //!     });
 //!     fencing.apply(&decision); // Then make the calls that `fencing.poll` returns.

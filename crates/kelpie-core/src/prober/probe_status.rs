@@ -40,6 +40,14 @@ pub enum ProbeHealth {
 }
 
 impl ProbeStatus {
+    /// Creates the status of a probe that is proven healthy.
+    pub(crate) fn healthy(thresholds: Thresholds) -> Self {
+        Self {
+            success_count: thresholds.success,
+            error_count: 0,
+        }
+    }
+
     /// Counts a result. A transient one changes nothing.
     pub fn record(&mut self, result: ProbeResult, thresholds: Thresholds) {
         match result {

@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use kelpie_core::prober::{
-    AcceptedList, Decision, Evaluator, FenceState, Lease, LeaseStatus, ListResult, ListSpan, Node,
-    NodeConventions, NodeSet, Observation, ProbeResult, ProbeSettings,
+    AcceptedList, Decision, Delays, Evaluator, FenceState, Lease, LeaseStatus, ListResult,
+    ListSpan, Node, NodeConventions, NodeSet, Observation, ProbeResult, ProbeSettings,
 };
 use kelpie_core::{Fraction, Time};
 
@@ -56,6 +56,7 @@ pub fn observation(start: Time, lists: ListResult) -> Observation {
         fence: FenceState::None,
         stands_by: false,
         released: None,
+        delays: Delays::default(),
         jitter: 0.0,
     }
 }
@@ -80,6 +81,7 @@ impl EvaluatorFixture {
                 start: now,
                 end: now,
             },
+            None,
             lease_list(leases),
         );
         if self.evaluator.nodes_due(&listed, self.fence) {

@@ -53,7 +53,7 @@ fn list_as_planned(
             start: Time::from_micros(start),
             end: Time::from_micros(end),
         };
-        tracker.observe_leases(span, grace, [lease]);
+        tracker.observe_leases(span, None, grace, [lease]);
         check(span, read_at, tracker.leases(grace).next().unwrap())?;
         now = end;
     }
@@ -211,9 +211,9 @@ fn unchanged_time_starts_at_list_end() {
         start: at(start),
         end: at(end),
     };
-    tracker.observe_leases(span(0.0, 0.1), G, [lease(one_hour_behind(-5.0))]);
-    tracker.observe_leases(span(10.0, 32.0), G, [lease(one_hour_behind(31.0))]);
-    tracker.observe_leases(span(33.0, 33.1), G, [lease(one_hour_behind(31.0))]);
+    tracker.observe_leases(span(0.0, 0.1), None, G, [lease(one_hour_behind(-5.0))]);
+    tracker.observe_leases(span(10.0, 32.0), None, G, [lease(one_hour_behind(31.0))]);
+    tracker.observe_leases(span(33.0, 33.1), None, G, [lease(one_hour_behind(31.0))]);
     let lease_status = tracker.leases(G).next().unwrap();
     assert!(lease_status.expires_at > at(33.0), "{lease_status:?}");
 }
@@ -232,8 +232,8 @@ fn stalled_list_leaves_kubelets_time_to_renew() {
         start: at(start),
         end: at(end),
     };
-    tracker.observe_leases(span(0.0, 6.0), G, [lease()]);
-    tracker.observe_leases(span(10.0, 40.0), G, [lease()]);
+    tracker.observe_leases(span(0.0, 6.0), None, G, [lease()]);
+    tracker.observe_leases(span(10.0, 40.0), None, G, [lease()]);
     let lease_status = tracker.leases(G).next().unwrap();
     assert_eq!(lease_status.expires_at, at(55.0));
 }
@@ -328,6 +328,7 @@ fn renew_period_is_clamped() {
                     start: at(0.0),
                     end: at(0.0),
                 },
+                None,
                 G,
                 [lease],
             );
@@ -405,6 +406,7 @@ fn never_renewed_lease_counts_after_grace() {
                 start: at(now),
                 end: at(now),
             },
+            None,
             [lease],
         );
         fixture.evaluator.observe_nodes(node_set(&node), at(now));
@@ -444,9 +446,9 @@ fn duplicate_names_are_order_independent() {
             end: at(now),
         };
         if !first {
-            tracker.observe_leases(span(0.0), G, [lease(-1.0)]);
+            tracker.observe_leases(span(0.0), None, G, [lease(-1.0)]);
         }
-        tracker.observe_leases(span(10.0), G, values.map(lease));
+        tracker.observe_leases(span(10.0), None, G, values.map(lease));
         format!("{:?}", tracker.leases(G).collect::<Vec<_>>())
     };
     for first in [true, false] {

@@ -27,5 +27,6 @@ mod leases;
 mod properties;
 mod race;
 mod schedule;
+mod second_fault;
 mod verdict;
 mod weeder;

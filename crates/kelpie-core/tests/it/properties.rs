@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use kelpie_core::Time;
 use kelpie_core::prober::{
-    Decision, FenceState, LeaseRole, LeaseStatus, ListResult, ListSpan, Observation, ProbeResult,
-    ProbeSettings, Rule, Thresholds, Throttle, Verdict, WakeReason,
+    Decision, Delays, FenceState, LeaseRole, LeaseStatus, ListResult, ListSpan, Observation,
+    ProbeResult, ProbeSettings, Rule, Thresholds, Throttle, Verdict, WakeReason,
 };
 use proptest::prelude::*;
 
@@ -120,9 +120,11 @@ fn run_rounds(
             _ if round.api_server != ProbeResult::Success => ListResult::NotAsked,
             0 => ListResult::Failed,
             _ => {
-                let listed = fixture
-                    .evaluator
-                    .observe_leases(ListSpan { start, end }, lease_list(&leases));
+                let listed = fixture.evaluator.observe_leases(
+                    ListSpan { start, end },
+                    None,
+                    lease_list(&leases),
+                );
                 if fixture.evaluator.nodes_due(&listed, round.fence) {
                     let names = leases.iter().map(|(name, _)| name.clone());
                     fixture
@@ -146,6 +148,7 @@ fn run_rounds(
             released: round
                 .released
                 .map(|ago| start.before(Duration::from_secs(ago))),
+            delays: Delays::default(),
             jitter: round.jitter,
         };
         let decision = fixture.evaluator.decide(&observation);
@@ -215,14 +218,19 @@ proptest! {
             let wake = decision.next_wake;
             prop_assert!(wake.at >= round.end, "in the past: {decision}");
             let apart = wake.at.since(round.start);
-            let least = if wake.reason == WakeReason::Trip { 100 } else { 1_000 };
+            let least = match wake.reason {
+                WakeReason::Trip => 100,
+                WakeReason::Pressed => 300,
+                _ => 1_000,
+            };
             prop_assert!(apart >= Duration::from_millis(least), "a busy loop: {decision}");
             let soonest = round.end.max(round.start.after(Duration::from_millis(100)));
             if let Some(trip) = decision.reasons.trips_at {
                 prop_assert!(wake.at <= trip.max(soonest), "after T: {decision}");
             }
             // T is right: nothing trips before the next round.
-            let is_judged = matches!(decision.reasons.rule, Rule::LeasesRenewed);
+            let is_judged = matches!(decision.reasons.rule, Rule::LeasesRenewed)
+                && decision.reasons.leases.is_some();
             if is_judged && round.throttled.is_none() && round.external.is_none() {
                 let trip = trip_instant_by_search(fixture, &settings, round);
                 if let Some(trip) = trip {

@@ -34,7 +34,7 @@ fn fence_at_failure_fraction_not_below() {
 
 #[test]
 fn unhealthy_api_server_holds() {
-    let (mut fixture, _) = after_silence(settings(), 10);
+    let (mut fixture, _) = after_silence(settings(), 5);
     for result in [
         ProbeResult::Failure,
         ProbeResult::Failure,
@@ -53,11 +53,12 @@ fn unhealthy_api_server_holds() {
 
 #[test]
 fn unhealthy_external_path_fences_without_list() {
-    let mut fixture = EvaluatorFixture::new(settings(), at(0.0));
+    let mut fixture = EvaluatorFixture::new(settings(), at(-1.0));
     let round = |now: f64, lists| Observation {
         external: Some(ProbeResult::Failure),
         ..observation(at(now), lists)
     };
+    prove_external_path(&mut fixture, -1.0);
     for now in [0.0, 1.0] {
         let lists = ListResult::Read(fixture.list(at(now), &leases(10, 0, now)));
         assert_eq!(
@@ -71,31 +72,67 @@ fn unhealthy_external_path_fences_without_list() {
     assert_eq!(decision.verdict, Verdict::Fence);
 }
 
+/// Lets the external probe succeed once.
+fn prove_external_path(fixture: &mut EvaluatorFixture, now: f64) {
+    let lists = ListResult::Read(fixture.list(at(now), &leases(10, 0, now)));
+    fixture.evaluator.decide(&Observation {
+        external: Some(ProbeResult::Success),
+        ..observation(at(now), lists)
+    });
+}
+
 #[test]
 fn undecided_external_path_holds() {
-    let mut fixture = EvaluatorFixture::new(settings(), at(0.0));
-    for now in [0.0, 10.0, 20.0] {
+    let mut fixture = EvaluatorFixture::new(settings(), at(-10.0));
+    prove_external_path(&mut fixture, -10.0);
+    for (now, external, expected) in [
+        (0.0, ProbeResult::Failure, Verdict::Hold),
+        (10.0, ProbeResult::Transient, Verdict::Hold),
+        (20.0, ProbeResult::Success, Verdict::Release),
+    ] {
         let lists = ListResult::Read(fixture.list(at(now), &leases(10, 0, now)));
-        let external = if now > 15.0 {
-            ProbeResult::Success
-        } else {
-            ProbeResult::Transient
-        };
         let round = Observation {
             external: Some(external),
             ..observation(at(now), lists)
         };
         let verdict = fixture.evaluator.decide(&round).verdict;
-        assert_eq!(
-            verdict,
-            if now > 15.0 {
-                Verdict::Release
-            } else {
-                Verdict::Hold
-            },
-            "{now}"
-        );
+        assert_eq!(verdict, expected, "{now}");
     }
+}
+
+#[test]
+fn external_path_without_success_decides_nothing() {
+    let mut fixture = EvaluatorFixture::new(settings(), at(0.0));
+    let failing = |fixture: &mut EvaluatorFixture, now: f64, silent| {
+        let lists = ListResult::Read(fixture.list(at(now), &leases(10, silent, now)));
+        fixture.evaluator.decide(&Observation {
+            external: Some(ProbeResult::Failure),
+            ..observation(at(now), lists)
+        })
+    };
+    failing(&mut fixture, 0.0, 0);
+    for now in [10.0, 20.0, 30.0, 40.0] {
+        let decision = failing(&mut fixture, now, 0);
+        assert_eq!(decision.reasons.rule, Rule::LeasesRenewed, "{now}");
+    }
+}
+
+#[test]
+fn both_probes_decide_where_leases_are_denied() {
+    let mut fixture = EvaluatorFixture::new(settings(), at(0.0));
+    let mut round = |now: f64, external| {
+        let round = Observation {
+            external: Some(external),
+            ..observation(at(now), ListResult::Denied)
+        };
+        fixture.evaluator.decide(&round).reasons.rule
+    };
+    assert_eq!(round(0.0, ProbeResult::Success), Rule::BothProbesHealthy);
+    for now in [10.0, 20.0] {
+        assert_eq!(round(now, ProbeResult::Failure), Rule::ListFailed, "{now}");
+    }
+    assert_eq!(round(30.0, ProbeResult::Failure), Rule::ExternalUnhealthy);
+    assert_eq!(round(40.0, ProbeResult::Success), Rule::BothProbesHealthy);
 }
 
 #[test]
@@ -124,11 +161,7 @@ fn failed_lists_keep_fence_for_half_grace() {
             .decide(&observation(at(now), ListResult::Failed))
     };
     assert_eq!(fail(31.0).verdict, Verdict::Fence);
-    assert_eq!(
-        fail(31.0).next_wake.at,
-        at(32.0),
-        "every second until it is fenced"
-    );
+    assert_eq!(fail(31.0).next_wake.at, at(31.3), "soon until it is fenced");
     assert_eq!(
         fail(41.0).parallel_from,
         Some(at(41.0)),
@@ -278,7 +311,7 @@ fn leases_are_judged_at_list_start() {
 }
 
 #[test]
-fn list_without_due_nodes_is_unusable() {
+fn list_counts_although_nodes_are_due() {
     let mut fixture = EvaluatorFixture::new(settings(), at(0.0));
     fixture.round(at(0.0), &leases(3, 0, 0.0));
     let many = leases(30, 0, 10.0);
@@ -286,11 +319,15 @@ fn list_without_due_nodes_is_unusable() {
         start: at(10.0),
         end: at(10.0),
     };
-    let listed = fixture.evaluator.observe_leases(span, lease_list(&many));
+    let listed = fixture
+        .evaluator
+        .observe_leases(span, None, lease_list(&many));
     let decision = fixture
         .evaluator
         .decide(&observation(at(10.0), ListResult::Read(listed)));
-    assert_eq!(decision.reasons.rule, Rule::ListFailed);
+    assert_eq!(decision.reasons.rule, Rule::LeasesRenewed);
+    let counts = decision.reasons.leases.unwrap();
+    assert_eq!(counts.candidates, 30, "a lease without a known node counts");
 }
 
 #[test]
@@ -304,7 +341,7 @@ fn changed_machines_update_roles() {
         };
         fixture
             .evaluator
-            .observe_leases(span, lease_list(&leases(4, 0, now)))
+            .observe_leases(span, None, lease_list(&leases(4, 0, now)))
     };
     list(&mut fixture, 10.0);
     let machines: Machines = [(name(0), MachinePhase::Alive)].into_iter().collect();
@@ -330,16 +367,19 @@ fn changed_machines_update_roles() {
 
 #[test]
 fn external_fence_keeps_level_order() {
-    let mut fixture = EvaluatorFixture::new(settings(), at(0.0));
+    let mut fixture = EvaluatorFixture::new(settings(), at(-1.0));
     let mut decide = |now: f64| {
-        let external = Some(ProbeResult::Failure);
-        let lists = ListResult::Failed;
+        let external = if now < 0.0 {
+            ProbeResult::Success
+        } else {
+            ProbeResult::Failure
+        };
         fixture.evaluator.decide(&Observation {
-            external,
-            ..observation(at(now), lists)
+            external: Some(external),
+            ..observation(at(now), ListResult::Failed)
         })
     };
-    let decision = [0.0, 1.0, 2.0].map(&mut decide)[2];
+    let decision = [-1.0, 0.0, 1.0, 2.0].map(&mut decide)[3];
     assert_eq!(
         (decision.verdict, decision.parallel_from),
         (Verdict::Fence, None)
@@ -378,7 +418,9 @@ fn extreme_values_do_not_panic() {
                         start: now,
                         end: now,
                     };
-                    let listed = fixture.evaluator.observe_leases(span, names.map(lease));
+                    let listed = fixture
+                        .evaluator
+                        .observe_leases(span, None, names.map(lease));
                     fixture
                         .evaluator
                         .observe_nodes(node_set(&nodes(names.map(String::from))), now);
@@ -506,7 +548,7 @@ fn last_call_fences_before_first_deadline() {
         Some(at(27.1)),
         "3 s before the deadline"
     );
-    assert_eq!(decision.next_wake.at, at(27.1));
+    assert_eq!(decision.next_wake.at, at(22.1), "the deadline is near");
     let decision = fixture.round(at(27.1), &renewed(-9.9, 0.0));
     assert_eq!(
         decision.reasons.rule,

@@ -12,7 +12,7 @@ use fastrand::Rng;
 use kelpie_core::Time;
 use kelpie_core::prober::fence::{Fencing, Step};
 use kelpie_core::prober::{
-    Evaluator, Lease, ListResult, ListSpan, Node, NodeConventions, NodeSet, Observation,
+    Delays, Evaluator, Lease, ListResult, ListSpan, Node, NodeConventions, NodeSet, Observation,
     ProbeResult, ProbeSettings, Rule, TripCause, Verdict,
 };
 
@@ -231,6 +231,7 @@ impl<'s> RaceSimulation<'s> {
             fence: self.fencing.fence(),
             stands_by: false,
             released: self.fencing.released_at(),
+            delays: Delays::default(),
             jitter: self.rng.f64(),
         });
         if self.scenario.policy == Policy::FixedPoll {
@@ -302,7 +303,7 @@ impl<'s> RaceSimulation<'s> {
             });
         let listed = self
             .evaluator
-            .observe_leases(ListSpan { start, end }, leases);
+            .observe_leases(ListSpan { start, end }, None, leases);
         if self.evaluator.nodes_due(&listed, self.fencing.fence()) {
             let members: Vec<_> = self
                 .nodes

@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 
 use kelpie_core::Time;
 use kelpie_core::prober::{
-    Decision, Evaluator, FenceState, Lease, ListResult, ListSpan, Node, NodeConventions, NodeSet,
-    Observation, ProbeResult, ProbeSettings,
+    Decision, Delays, Evaluator, FenceState, Lease, ListResult, ListSpan, Node, NodeConventions,
+    NodeSet, Observation, ProbeResult, ProbeSettings,
 };
 
 pub const SECOND: i64 = 1_000_000;
@@ -43,7 +43,7 @@ impl Rounds {
         });
         let listed = self
             .evaluator
-            .observe_leases(ListSpan { start, end: start }, leases);
+            .observe_leases(ListSpan { start, end: start }, None, leases);
         self.evaluator.decide(&Observation {
             start,
             end: start,
@@ -54,6 +54,7 @@ impl Rounds {
             fence: FenceState::None,
             stands_by: false,
             released: None,
+            delays: Delays::default(),
             jitter: 0.5,
         })
     }

@@ -1,5 +1,7 @@
 //! The leases of a cluster counted at one instant, and the instant at which they would trip.
 
+use std::time::Duration;
+
 use serde::{Deserialize, Serialize};
 
 use super::lease::Heartbeat;
@@ -51,6 +53,9 @@ pub(crate) struct CountContext {
     pub(crate) released: Time,
     /// The trip instant matters only up to this instant.
     pub(crate) horizon: Time,
+    /// The time before the deadline from which silent candidates suffice to trip; zero if they
+    /// never do.
+    pub(crate) reserve: Duration,
 }
 
 /// The cause of a trip of the lease probe.
@@ -74,6 +79,7 @@ impl LeaseCounts {
             tripped,
             released,
             horizon,
+            ..
         } = *context;
         let nodes_fresh_until = tracker.nodes_read_at().plus(limits.quarter());
         let mut counts = Self {
@@ -87,7 +93,7 @@ impl LeaseCounts {
         let (mut not_renewed, mut nodes_not_renewed) = (0, 0);
         for entry in tracker.entries() {
             let heartbeat = &entry.heartbeat;
-            if !matches!(entry.role, LeaseRole::Candidate | LeaseRole::Excluded) {
+            if entry.role == LeaseRole::Orphan {
                 continue;
             }
             let renewed = tripped.is_some_and(|trip| heartbeat.renewed_since(trip, now, limits));
@@ -112,7 +118,7 @@ impl LeaseCounts {
                 continue;
             }
             let expires_at = heartbeat.expires_at(limits);
-            let silent_at = heartbeat.silent_at(limits);
+            let silent_at = heartbeat.silent_at(limits, &tracker.outages);
             counts.expired += u32::from(expires_at <= now);
             counts.silent += u32::from(silent_at <= now);
             counts.due_by_horizon += u32::from(expires_at.min(silent_at) <= horizon);
@@ -128,21 +134,34 @@ impl LeaseCounts {
         counts
     }
 
-    /// Returns the cause if the counts trip the lease probe now.
-    pub(crate) fn trips(&self, now: Time, settings: &ProbeSettings) -> Option<TripCause> {
+    /// Returns the cause if the counts trip the lease probe at `now`, which may be later than the
+    /// list.
+    pub(crate) fn trips(
+        &self,
+        now: Time,
+        reserve: Duration,
+        settings: &ProbeSettings,
+    ) -> Option<TripCause> {
         if settings
             .failure_fraction
             .is_reached(self.expired, self.candidates)
         {
             return Some(TripCause::Expired);
         }
-        let is_close = |deadline: Time| deadline <= now.after(settings.fence_reserve);
-        let last_call = !settings.fence_reserve.is_zero()
-            && self.deadline.is_some_and(is_close)
-            && settings
-                .failure_fraction
-                .is_reached(self.silent, self.candidates);
+        let last_call_at = self.last_call_at(reserve, settings);
+        let last_call = last_call_at.is_some_and(|at| at <= now);
         last_call.then_some(TripCause::LastCall)
+    }
+
+    /// Returns the instant from which the silence of this list trips the probe, because the
+    /// deadline is close. `None` if too few candidates are silent.
+    pub(crate) fn last_call_at(&self, reserve: Duration, settings: &ProbeSettings) -> Option<Time> {
+        let is_silent = settings
+            .failure_fraction
+            .is_reached(self.silent, self.candidates);
+        self.deadline
+            .filter(|_| is_silent && !reserve.is_zero())
+            .map(|deadline| deadline.before(reserve))
     }
 
     /// Returns T, the earliest instant after now at which the counts would trip if no lease were
@@ -166,7 +185,8 @@ impl LeaseCounts {
             *nth
         };
         let expired_at = quorum_at(&|heartbeat| heartbeat.expires_at(limits));
-        let silent_at = quorum_at(&|heartbeat| heartbeat.silent_at(limits));
+        let outages = &tracker.outages;
+        let silent_at = quorum_at(&|heartbeat| heartbeat.silent_at(limits, outages));
         // Last call applies once enough candidates are silent and a deadline still ahead is close.
         let last_call_at = candidates(tracker, limits, context.now)
             .map(|heartbeat| {
@@ -176,13 +196,55 @@ impl LeaseCounts {
                     .plus(limits.grace())
             })
             .filter(|deadline| *deadline > silent_at.max(context.now))
-            .map(|deadline| deadline.before(settings.fence_reserve).max(silent_at))
+            .map(|deadline| deadline.before(context.reserve).max(silent_at))
             .min()
-            .filter(|_| !settings.fence_reserve.is_zero());
+            .filter(|_| !context.reserve.is_zero());
         tracker.scratch = scratch;
         let trip = last_call_at.map_or(expired_at, |last_call| last_call.min(expired_at));
         (trip <= context.horizon).then_some(trip)
     }
+}
+
+/// Returns the first deadline of the current silence: that of the oldest renewal among the
+/// candidates that fell silent together. A node that died long before has no part in it.
+pub(crate) fn first_deadline(
+    tracker: &mut LeaseTracker,
+    limits: &GraceLimits,
+    context: &CountContext,
+    settings: &ProbeSettings,
+) -> Option<Time> {
+    let mut scratch = std::mem::take(&mut tracker.scratch);
+    scratch.clear();
+    scratch.extend(candidates(tracker, limits, context.now).map(Heartbeat::renewal));
+    let count = u32::try_from(scratch.len()).unwrap_or(u32::MAX);
+    let quorum = settings.failure_fraction.quorum(count) as usize;
+    let first = quorum.checked_sub(1).and_then(|last| {
+        let (_, together, _) = scratch.select_nth_unstable(last);
+        // Kubelets renew at different instants of their period.
+        let earliest = together.plus(-limits.half());
+        scratch
+            .iter()
+            .copied()
+            .filter(|renewal| *renewal >= earliest)
+            .min()
+    });
+    tracker.scratch = scratch;
+    first.map(|renewal| renewal.max(context.released).plus(limits.grace()))
+}
+
+/// Returns whether enough candidates are late with a renewal at `now`, as of the last list.
+pub(crate) fn is_quorum_late(
+    tracker: &LeaseTracker,
+    limits: &GraceLimits,
+    now: Time,
+    settings: &ProbeSettings,
+) -> bool {
+    let (mut all, mut late) = (0, 0);
+    for heartbeat in candidates(tracker, limits, now) {
+        all += 1;
+        late += u32::from(heartbeat.late_at(limits) < now);
+    }
+    settings.failure_fraction.is_reached(late, all)
 }
 
 fn candidates<'a>(
@@ -191,7 +253,7 @@ fn candidates<'a>(
     now: Time,
 ) -> impl Iterator<Item = &'a Heartbeat> {
     let counts = move |entry: &&TrackedLease| {
-        entry.role == LeaseRole::Candidate
+        matches!(entry.role, LeaseRole::Candidate | LeaseRole::Unknown)
             && !is_too_young(&entry.heartbeat, entry.created, now, limits)
     };
     tracker

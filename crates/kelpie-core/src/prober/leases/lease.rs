@@ -5,6 +5,7 @@
 
 use super::limits::GraceLimits;
 use super::node_clock::{NodeClock, RenewalWindow};
+use super::outages::Outages;
 use crate::Time;
 
 const SECOND: i64 = 1_000_000;
@@ -42,6 +43,8 @@ pub(crate) struct ListContext {
     pub(crate) end: Time,
     /// This is the first list, or the last one is too old. No earlier value proves anything.
     pub(crate) is_fresh_start: bool,
+    /// The version of the list proves that it is current. Otherwise only the values tell.
+    pub(crate) is_versioned: bool,
 }
 
 /// The state of one lease over successive lists.
@@ -49,6 +52,8 @@ pub(crate) struct ListContext {
 pub(crate) struct Heartbeat {
     /// `renewTime` as last listed; [`Time::MIN`] if it is absent.
     value: Time,
+    /// The value before that. If it comes back, the list is stale.
+    former: Time,
     /// The instant at which the value was written, on the prober's timeline; [`Time::MIN`] if the
     /// lease was never renewed.
     renewal: Time,
@@ -73,6 +78,7 @@ impl Heartbeat {
     ) -> Self {
         let mut heartbeat = Self {
             value: value.unwrap_or(Time::MIN),
+            former: Time::MIN,
             renewal: Time::MIN,
             unchanged_since: list.end,
             proven: !list.is_fresh_start,
@@ -93,12 +99,14 @@ impl Heartbeat {
     ) -> bool {
         self.seconds = duration_seconds.unwrap_or(DEFAULT_DURATION_SECONDS);
         let value = value.unwrap_or(Time::MIN);
-        let changed = value != self.value;
+        let is_stale = value == self.former && value != Time::MIN && !list.is_versioned;
+        let changed = value != self.value && !is_stale;
         if changed || list.is_fresh_start {
             self.unchanged_since = list.end;
             self.proven = !list.is_fresh_start;
         }
         if changed {
+            self.former = self.value;
             self.value = value;
             self.date(list);
         }
@@ -156,10 +164,17 @@ impl Heartbeat {
             .max(self.conclusive_at(limits))
     }
 
-    /// Returns the instant from which the node counts as silent unless it renews its lease.
-    pub(crate) fn silent_at(&self, limits: &GraceLimits) -> Time {
+    /// Returns the instant from which the node counts as silent unless it renews its lease. The
+    /// time of outages since its renewal does not count.
+    pub(crate) fn silent_at(&self, limits: &GraceLimits, outages: &Outages) -> Time {
         let patience = limits.half().max(2 * self.period(limits));
+        let patience = patience.saturating_add(outages.since(self.renewal));
         self.renewal.plus(patience).max(self.conclusive_at(limits))
+    }
+
+    /// Returns the instant from which the node is late with its next renewal.
+    pub(crate) fn late_at(&self, limits: &GraceLimits) -> Time {
+        self.renewal.plus(self.period(limits))
     }
 
     /// Returns whether the value was watched too briefly to prove anything, after a first list or a

@@ -4,12 +4,14 @@
 mod counts;
 mod lease;
 mod limits;
+mod list_version;
 mod node_clock;
+mod outages;
 mod tracker;
 
 pub use counts::{LeaseCounts, TripCause};
 pub use lease::{Lease, ListSpan};
 pub use tracker::{AcceptedList, LeaseRole, LeaseStatus, LeaseTracker};
 
-pub(crate) use counts::CountContext;
+pub(crate) use counts::{CountContext, first_deadline, is_quorum_late};
 pub(crate) use limits::GraceLimits;

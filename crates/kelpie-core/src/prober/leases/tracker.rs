@@ -7,7 +7,9 @@ use serde::Serialize;
 
 use super::lease::{Heartbeat, Lease, ListContext, ListSpan};
 use super::limits::GraceLimits;
+use super::list_version::{Freshness, ListVersions};
 use super::node_clock::RenewalWindow;
+use super::outages::Outages;
 use crate::Time;
 use crate::prober::nodes::{Exclusion, Exclusions, Machines, NodeSet};
 
@@ -25,6 +27,8 @@ const ORPHAN_REFRESH_INTERVAL: Duration = Duration::from_mins(1);
 pub struct LeaseTracker {
     entries: Vec<TrackedLease>,
     last: Option<ListSpan>,
+    versions: ListVersions,
+    pub(crate) outages: Outages,
     /// The number of the current list. An entry with another number is not in the list.
     generation: u32,
     nodes: Option<NodeSet>,
@@ -50,7 +54,7 @@ pub(crate) struct TrackedLease {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub enum LeaseRole {
-    /// The nodes were not read since the lease appeared.
+    /// The nodes were not read since the lease appeared. It counts like that of a candidate.
     Unknown,
     /// The lease has no node.
     Orphan,
@@ -64,10 +68,12 @@ pub enum LeaseRole {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct AcceptedList {
     pub(crate) span: ListSpan,
-    /// The nodes have to be read before a decision is based on this list.
+    /// The nodes should be read again. A decision does not wait for it.
     pub(crate) nodes_due: bool,
     /// This is the first list, or the last one is too old. The leases prove nothing yet.
     pub(crate) is_fresh_start: bool,
+    /// The list is older than one seen before, so it was ignored.
+    pub(crate) is_stale: bool,
 }
 
 /// A lease as the prober judges it.
@@ -87,14 +93,35 @@ pub struct LeaseStatus<'a> {
 }
 
 impl LeaseTracker {
-    /// Takes in a list of the cluster's leases. `grace` is the cluster's current grace period.
+    /// Takes in a list of the cluster's leases. `version` is its `resourceVersion` where that is a
+    /// number, `grace` the cluster's current grace period. A stale list changes nothing.
     pub fn observe_leases<'a>(
         &mut self,
         span: ListSpan,
+        version: Option<u64>,
         grace: Duration,
         leases: impl IntoIterator<Item = Lease<'a>>,
     ) -> AcceptedList {
         let limits = GraceLimits::new(grace);
+        let is_overtaken = self.last.is_some_and(|last| span.start < last.start);
+        let freshness = if is_overtaken {
+            Freshness::Stale
+        } else {
+            self.outages.answered(span.start, grace);
+            self.versions.observe(version, span)
+        };
+        if freshness == Freshness::Stale {
+            return AcceptedList {
+                span,
+                nodes_due: false,
+                is_fresh_start: false,
+                is_stale: true,
+            };
+        }
+        if freshness == Freshness::Restored {
+            self.last = None;
+            self.entries.clear();
+        }
         let is_gap = |last: ListSpan| span.end > last.end.plus(limits.half());
         let list = ListContext {
             window: self.last.map(|last| RenewalWindow {
@@ -103,6 +130,7 @@ impl LeaseTracker {
             }),
             end: span.end,
             is_fresh_start: self.last.is_none_or(is_gap),
+            is_versioned: version.is_some(),
         };
         let newly_expired_after = self.nodes_read_at().plus(limits.quarter());
         let (mut newly_expired, mut orphan_renewed) = (false, false);
@@ -128,13 +156,8 @@ impl LeaseTracker {
             span,
             nodes_due: nodes_never_read || self.has_unknown || newly_expired || orphan_due,
             is_fresh_start: list.is_fresh_start,
+            is_stale: false,
         }
-    }
-
-    /// Returns whether the nodes were read as recently as a decision on this list needs.
-    pub(crate) fn has_nodes_for(&self, listed: &AcceptedList) -> bool {
-        let read_since = self.nodes_read_at >= Some(listed.span.start);
-        self.nodes.is_some() && (!listed.nodes_due || read_since)
     }
 
     /// Merges a list into the entries. Returns whether it has the same names as the last list.
@@ -284,7 +307,7 @@ impl LeaseTracker {
             role: entry.role,
             renewal: Some(entry.heartbeat.renewal()).filter(|_| entry.heartbeat.was_ever_renewed()),
             expires_at: entry.heartbeat.expires_at(&limits),
-            silent_at: entry.heartbeat.silent_at(&limits),
+            silent_at: entry.heartbeat.silent_at(&limits, &self.outages),
         })
     }
 
@@ -322,7 +345,7 @@ mod tests {
         let at = Time::from_micros(0);
         let span = ListSpan { start: at, end: at };
         let mut tracker = LeaseTracker::default();
-        tracker.observe_leases(span, Duration::from_secs(40), [lease]);
+        tracker.observe_leases(span, None, Duration::from_secs(40), [lease]);
         let nodes = NodeSet::new(
             [&node],
             Some(&machines),

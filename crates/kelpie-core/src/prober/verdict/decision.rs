@@ -27,6 +27,13 @@ pub struct Decision {
     /// The instant from which the levels of a fence no longer wait for each other, because the
     /// deadline would be missed otherwise.
     pub parallel_from: Option<Time>,
+    /// The first deadline of the current trip, against which its fence is measured. It may have
+    /// passed.
+    pub trip_deadline: Option<Time>,
+    /// A trip or a deadline is so near that requests to the cluster overlap and nothing pauses.
+    pub is_pressed: bool,
+    /// The instant at which to decide again if no request was answered before.
+    pub review_at: Option<Time>,
     /// The instant that was judged: the start of the lease list, or of the round without a list.
     pub at: Time,
 }

@@ -4,26 +4,32 @@ use std::time::Duration;
 
 use super::decision::{Decision, Reasons};
 use super::observation::{FenceState, ListResult, Observation};
-use super::rule::{LeaseFacts, RoundFacts, Rule, Verdict, select};
+use super::rule::{LeaseFacts, ListState, RoundFacts, Rule, Verdict, select};
 use super::schedule::{RoundPace, RoundTimes};
 use super::trip::TripState;
 use crate::Time;
 use crate::prober::ProbeSettings;
 use crate::prober::leases::{
     AcceptedList, CountContext, GraceLimits, Lease, LeaseCounts, LeaseTracker, ListSpan, TripCause,
+    first_deadline, is_quorum_late,
 };
 use crate::prober::nodes::{Machines, NodeSet};
 use crate::prober::probe_status::{ProbeHealth, ProbeResult, ProbeStatus};
 
 /// Nodes are read at least this often.
 const NODES_MAX_AGE: Duration = Duration::from_mins(10);
+/// While a fence stands, nodes are read this often, to notice that the cluster has changed.
+const FENCED_NODES_MAX_AGE: Duration = Duration::from_mins(1);
+/// A review that found nothing to do is repeated after this time.
+const REVIEW_INTERVAL: Duration = Duration::from_secs(1);
 
 /// Everything known about one cluster, and the decisions that follow from it.
 ///
-/// A round goes: probe the API server; if it answers, list the leases and
-/// [observe](Self::observe_leases) them; if [nodes are due](Self::nodes_due), list the nodes and
-/// [observe](Self::observe_nodes) them; then [decide](Self::decide). A new evaluator knows nothing.
-/// It lives on through a change of leader, so that a standby that takes over has no gap.
+/// A round goes: list the leases and [observe](Self::observe_leases) them, then
+/// [decide](Self::decide). If [nodes are due](Self::nodes_due), they are listed beside the round
+/// and [observed](Self::observe_nodes) when they arrive; only the first decision needs them. A new
+/// evaluator knows nothing. It lives on through a change of leader, so that a standby that takes
+/// over has no gap.
 #[derive(Debug)]
 pub struct Evaluator {
     settings: ProbeSettings,
@@ -31,19 +37,26 @@ pub struct Evaluator {
     started: Time,
     api_server: ProbeStatus,
     external: ProbeStatus,
+    /// The external probe has succeeded at least once. Before, its failures prove nothing.
+    external_proven: bool,
     lease_probe: ProbeStatus,
     tracker: LeaseTracker,
     trip: TripState,
+    /// The first deadline of the current trip.
+    trip_deadline: Option<Time>,
     last: LastList,
+    /// The rule of the last decision.
+    last_rule: Rule,
     list_failures: u32,
 }
 
 /// Conclusions from the last usable list, for rounds without one.
 #[derive(Debug, Default)]
 struct LastList {
+    start: Time,
     end: Time,
     rule: Option<Rule>,
-    deadline: Option<Time>,
+    counts: LeaseCounts,
     trips_at: Option<Time>,
 }
 
@@ -56,10 +69,13 @@ impl Evaluator {
             started: now,
             api_server: ProbeStatus::default(),
             external: ProbeStatus::default(),
+            external_proven: false,
             lease_probe: ProbeStatus::default(),
             tracker: LeaseTracker::default(),
             trip: TripState::Never,
+            trip_deadline: None,
             last: LastList::default(),
+            last_rule: Rule::Undecided { fence_found: None },
             list_failures: 0,
         }
     }
@@ -69,13 +85,15 @@ impl Evaluator {
         self.grace = own.unwrap_or(self.settings.grace);
     }
 
-    /// Takes in a list of leases.
+    /// Takes in a list of leases. `version` is its `resourceVersion` where that is a number.
     pub fn observe_leases<'a>(
         &mut self,
         span: ListSpan,
+        version: Option<u64>,
         leases: impl IntoIterator<Item = Lease<'a>>,
     ) -> AcceptedList {
-        let listed = self.tracker.observe_leases(span, self.grace, leases);
+        let tracker = &mut self.tracker;
+        let listed = tracker.observe_leases(span, version, self.grace, leases);
         // Nothing is known about the nodes during the gap, so a fence that was begun is neither
         // extended nor lifted before leases prove something again.
         if let (true, TripState::Tripped { since, .. }) = (listed.is_fresh_start, self.trip) {
@@ -84,12 +102,22 @@ impl Evaluator {
         listed
     }
 
-    /// Returns whether the nodes have to be read in this round, after the leases.
+    /// Returns whether the nodes should be read, after this list.
     pub fn nodes_due(&self, listed: &AcceptedList, fence: FenceState) -> bool {
-        listed.nodes_due
-            || matches!(fence, FenceState::Partial | FenceState::Full)
-            || self.is_tripped()
-            || listed.span.start.since(self.tracker.nodes_read_at()) >= NODES_MAX_AGE
+        let is_fenced =
+            matches!(fence, FenceState::Partial | FenceState::Full) || self.is_tripped();
+        let max_age = if is_fenced {
+            FENCED_NODES_MAX_AGE
+        } else {
+            NODES_MAX_AGE
+        };
+        let age = listed.span.start.since(self.tracker.nodes_read_at());
+        (listed.nodes_due && !is_fenced) || age >= max_age
+    }
+
+    /// Returns whether the nodes were never read. Without them, leases prove nothing.
+    pub fn lacks_nodes(&self) -> bool {
+        self.tracker.nodes().is_none()
     }
 
     /// Takes in a list of nodes. `read_at` is the instant of the request.
@@ -109,20 +137,12 @@ impl Evaluator {
 
     /// Decides on the observation of a round.
     pub fn decide(&mut self, seen: &Observation) -> Decision {
-        let thresholds = self.settings.api_thresholds;
-        let was_unhealthy = self.api_server.health(thresholds) == ProbeHealth::Unhealthy;
-        self.api_server.record(seen.api_server, thresholds);
-        if let Some(result) = seen.external {
-            self.external.record(result, thresholds);
-        }
-        let turned_unhealthy =
-            !was_unhealthy && self.api_server.health(thresholds) == ProbeHealth::Unhealthy;
-
+        let turned_unhealthy = self.count_probes(seen);
         let listed = match seen.lists {
-            ListResult::Read(listed) if self.tracker.has_nodes_for(&listed) => Some(listed),
+            ListResult::Read(listed) if !listed.is_stale && !self.lacks_nodes() => Some(listed),
             _ => None,
         };
-        let now = listed.map_or(seen.start, |listed| listed.span.start);
+        let now = listed.map_or(seen.end, |listed| listed.span.start);
         self.adopt(seen.fence, now);
         let times = RoundTimes {
             start: seen.start,
@@ -136,15 +156,25 @@ impl Evaluator {
             tripped: self.trip.since(),
             released: seen.released.unwrap_or(Time::MIN),
             horizon: horizon.at,
+            reserve: seen.delays.reserve(self.settings.fence_reserve),
         };
         let counts = listed.map(|_| LeaseCounts::count(&self.tracker, &limits, &context));
-        let rule = self.rule(seen, now, counts.as_ref());
-        let trips_at = self.trip_instant(rule, counts.as_ref(), &limits, &context);
+        let was_tripped = self.is_tripped();
+        let rule = self.rule(seen, &context, counts.as_ref());
+        if !self.is_tripped() {
+            self.trip_deadline = None;
+        } else if !was_tripped {
+            self.trip_deadline =
+                first_deadline(&mut self.tracker, &limits, &context, &self.settings);
+        }
+        let trips_at = self.trip_instant(rule, counts.as_ref(), seen.end, &limits, &context);
         self.remember(seen, listed, rule, counts.as_ref(), trips_at);
 
-        let deadline = self.last.deadline.filter(|deadline| *deadline > now);
-        let pace = self.pace(seen, rule, turned_unhealthy, counts.as_ref());
-        let next_trip = trips_at.or_else(|| self.remembered_trip(rule, seen.end));
+        let deadline = self.last.counts.deadline.filter(|deadline| *deadline > now);
+        let is_pressed = self.is_pressed(seen, rule, &limits);
+        let pace = self.pace(seen, rule, turned_unhealthy, is_pressed, counts.as_ref());
+        let remembered_trip = self.last.trips_at.filter(|trip| *trip > seen.end);
+        let next_trip = trips_at.or(remembered_trip);
         Decision {
             verdict: rule.verdict(),
             reasons: Reasons {
@@ -157,32 +187,112 @@ impl Evaluator {
                 recovery_fraction: self.settings.recovery_fraction,
                 trips_at,
             },
-            next_wake: times.next_wake(pace, next_trip, horizon, self.evidence_ends()),
+            next_wake: times.next_wake(pace, next_trip, horizon, self.overdue_from()),
             deadline,
-            parallel_from: self.parallel_from(rule, deadline, now),
+            parallel_from: self.parallel_from(rule, deadline, &context),
+            trip_deadline: self.trip_deadline,
+            is_pressed,
+            review_at: self.review_at(seen, context.reserve),
             at: now,
         }
     }
 
-    /// Selects the rule that applies, and updates the trip where the rule says so.
-    fn rule(&mut self, seen: &Observation, now: Time, leases: Option<&LeaseCounts>) -> Rule {
+    /// Counts the results of the API-server probe and of the external probe. Returns whether the
+    /// API server has just turned unhealthy.
+    fn count_probes(&mut self, seen: &Observation) -> bool {
         let thresholds = self.settings.api_thresholds;
-        let is_fresh = now <= self.last.end.after(self.grace / 2);
+        let was_unhealthy = self.api_server.health(thresholds) == ProbeHealth::Unhealthy;
+        match seen.lists {
+            // A list that was answered proves the API server, whatever the threshold.
+            ListResult::Read(_) => self.api_server = ProbeStatus::healthy(thresholds),
+            ListResult::Refused => {
+                self.tracker.outages.refused(seen.start);
+                self.api_server.record(seen.api_server, thresholds);
+            }
+            ListResult::Failed | ListResult::Denied => {
+                self.tracker.outages.answered(seen.start, self.grace);
+                self.api_server.record(seen.api_server, thresholds);
+            }
+            ListResult::NotAsked => self.api_server.record(seen.api_server, thresholds),
+        }
+        if let Some(result) = seen.external {
+            self.external_proven |= result == ProbeResult::Success;
+            self.external.record(result, thresholds);
+        }
+        !was_unhealthy && self.api_server.health(thresholds) == ProbeHealth::Unhealthy
+    }
+
+    /// Selects the rule that applies, and updates the trip where the rule says so.
+    fn rule(
+        &mut self,
+        seen: &Observation,
+        context: &CountContext,
+        leases: Option<&LeaseCounts>,
+    ) -> Rule {
+        let thresholds = self.settings.api_thresholds;
+        let external = seen.external.filter(|_| self.external_proven);
+        let standing_trip = leases.is_none().then(|| self.standing_trip(seen, context));
         let facts = RoundFacts {
             start: seen.start,
             judging_from: self.started.after(self.settings.initial_delay),
             api_server: self.api_server.health(thresholds),
-            external: seen.external.map(|_| self.external.health(thresholds)),
+            external: external.map(|_| self.external.health(thresholds)),
             leases,
+            list: self.list_state(seen),
             has_nodes: self.tracker.nodes().is_some_and(|nodes| !nodes.is_empty()),
-            standing_trip: self.last.rule.filter(|rule| is_fresh && rule.is_trip()),
+            standing_trip: standing_trip.flatten(),
             is_unfenced: seen.fence == FenceState::None,
         };
-        let rule = select(&facts, |counts| self.judge_leases(counts, now));
+        let rule = select(&facts, |counts| {
+            self.judge_leases(counts, seen.end, context)
+        });
         if rule.properties().ends_trip {
             self.trip = TripState::Over;
         }
+        self.last_rule = rule;
         rule
+    }
+
+    fn list_state(&self, seen: &Observation) -> ListState {
+        let was_never_read = self.last.rule.is_none();
+        match seen.lists {
+            ListResult::Read(listed) if listed.is_stale => ListState::Stale,
+            ListResult::Read(_) => ListState::Read,
+            ListResult::Denied if was_never_read => ListState::AlwaysDenied,
+            ListResult::Failed | ListResult::Refused | ListResult::Denied => ListState::Failed,
+            ListResult::NotAsked => match seen.api_server {
+                ProbeResult::Failure => ListState::Failed,
+                ProbeResult::Success | ProbeResult::Transient => ListState::Unasked(self.last_rule),
+            },
+        }
+    }
+
+    /// Returns the trip that the last list calls for in a round without one. It goes on while its
+    /// evidence is fresh. It begins when the deadline is close and the last list showed enough
+    /// silent nodes.
+    fn standing_trip(&mut self, seen: &Observation, context: &CountContext) -> Option<Rule> {
+        let last_rule = self.last.rule.filter(|_| self.has_evidence(seen.end))?;
+        if last_rule.is_trip() {
+            return Some(last_rule);
+        }
+        let counts = self.last.counts;
+        let may_trip = last_rule.properties().may_trip
+            && counts.candidates >= self.settings.min_candidates
+            && seen.start >= self.started.after(self.settings.initial_delay);
+        let last_call_at = counts.last_call_at(context.reserve, &self.settings);
+        if !may_trip || last_call_at.is_none_or(|at| at > seen.end) {
+            return None;
+        }
+        let thresholds = self.settings.lease_thresholds;
+        self.lease_probe.record(ProbeResult::Failure, thresholds);
+        if self.lease_probe.health(thresholds) != ProbeHealth::Unhealthy {
+            return None;
+        }
+        let (since, cause) = (seen.end, TripCause::LastCall);
+        self.trip = TripState::Tripped { since, cause };
+        let rule = Rule::Tripped { since, cause };
+        self.last.rule = Some(rule);
+        Some(rule)
     }
 
     /// Returns T, where leases were judged and do not trip already.
@@ -190,13 +300,14 @@ impl Evaluator {
         &mut self,
         rule: Rule,
         counts: Option<&LeaseCounts>,
+        now: Time,
         limits: &GraceLimits,
         context: &CountContext,
     ) -> Option<Time> {
         let counts = counts.filter(|counts| {
             rule.properties().may_trip
                 && !self.is_tripped()
-                && counts.trips(context.now, &self.settings).is_none()
+                && counts.trips(now, context.reserve, &self.settings).is_none()
         })?;
         counts.trip_instant(&mut self.tracker, limits, context, &self.settings)
     }
@@ -213,9 +324,10 @@ impl Evaluator {
         if let (Some(listed), Some(counts)) = (listed, counts) {
             self.list_failures = 0;
             self.last = LastList {
+                start: listed.span.start,
                 end: listed.span.end,
                 rule: Some(rule),
-                deadline: counts.deadline,
+                counts: *counts,
                 trips_at,
             };
         } else if !matches!(seen.lists, ListResult::NotAsked) {
@@ -223,29 +335,20 @@ impl Evaluator {
         }
     }
 
-    /// Returns T as of the last list, in a round without one.
-    fn remembered_trip(&self, rule: Rule, now: Time) -> Option<Time> {
-        let is_blind = rule.properties().is_blind;
-        self.last.trips_at.filter(|trip| is_blind && *trip > now)
-    }
-
-    /// Returns the instant by which a list has to succeed. After a longer gap the evidence of the
-    /// last list is lost, and nothing can be fenced for one and a half renewals.
-    fn evidence_ends(&self) -> Option<Time> {
-        self.last.rule?;
-        Some(self.last.end.after(self.grace.saturating_mul(9) / 20))
-    }
-
     /// Returns the instant from which the levels of a fence no longer wait for each other.
-    fn parallel_from(&self, rule: Rule, deadline: Option<Time>, now: Time) -> Option<Time> {
-        let reserve = self.settings.fence_reserve;
-        if reserve.is_zero() || rule.verdict() != Verdict::Fence {
+    fn parallel_from(
+        &self,
+        rule: Rule,
+        deadline: Option<Time>,
+        context: &CountContext,
+    ) -> Option<Time> {
+        if context.reserve.is_zero() || rule.verdict() != Verdict::Fence {
             return None;
         }
         // A trip without a deadline ahead has missed it.
-        let is_missed = rule.is_trip().then_some(now);
+        let is_missed = rule.is_trip().then_some(context.now);
         deadline
-            .map(|deadline| deadline.before(reserve))
+            .map(|deadline| deadline.before(context.reserve))
             .or(is_missed)
     }
 
@@ -265,18 +368,27 @@ impl Evaluator {
     }
 
     /// Judges the leases of this round, and updates the trip and the lease probe.
-    fn judge_leases(&mut self, counts: &LeaseCounts, now: Time) -> LeaseFacts {
-        let (result, cause) = self.lease_result(counts, now);
+    fn judge_leases(
+        &mut self,
+        counts: &LeaseCounts,
+        now: Time,
+        context: &CountContext,
+    ) -> LeaseFacts {
+        let (result, cause) = self.lease_result(counts, now, context.reserve);
         let thresholds = self.settings.lease_thresholds;
-        if counts.candidates > 0 {
+        // A list that is judged again, because nodes have arrived, is not a second result.
+        let is_new = self.last.rule.is_none() || context.now != self.last.start;
+        if counts.candidates > 0 && is_new {
             self.lease_probe.record(result, thresholds);
         }
         let health = self.lease_probe.health(thresholds);
         if let Some(cause) = cause
             && health == ProbeHealth::Unhealthy
+            && counts.candidates >= self.settings.min_candidates
             && !self.is_tripped()
         {
-            self.trip = TripState::Tripped { since: now, cause };
+            let since = context.now;
+            self.trip = TripState::Tripped { since, cause };
         }
         LeaseFacts {
             candidates: counts.candidates,
@@ -294,8 +406,9 @@ impl Evaluator {
         &mut self,
         counts: &LeaseCounts,
         now: Time,
+        reserve: Duration,
     ) -> (ProbeResult, Option<TripCause>) {
-        let cause = counts.trips(now, &self.settings);
+        let cause = counts.trips(now, reserve, &self.settings);
         if counts.candidates > 0 && cause.is_some() {
             return (ProbeResult::Failure, cause);
         }
@@ -334,6 +447,7 @@ impl Evaluator {
         seen: &Observation,
         rule: Rule,
         turned_unhealthy: bool,
+        is_pressed: bool,
         counts: Option<&LeaseCounts>,
     ) -> RoundPace {
         let is_fencing =
@@ -342,9 +456,12 @@ impl Evaluator {
         if is_urgent && counts.is_some() {
             return RoundPace::Urgent;
         }
+        if is_pressed {
+            let has_failed = counts.is_none();
+            return RoundPace::Pressed { has_failed };
+        }
         if let Some(by) = seen.throttled {
-            let is_pressed = self.is_pressed(seen.end);
-            return RoundPace::Throttled { by, is_pressed };
+            return RoundPace::Throttled { by };
         }
         if turned_unhealthy {
             return RoundPace::Pause {
@@ -365,12 +482,9 @@ impl Evaluator {
             return RoundPace::Urgent;
         }
         if rule.properties().retries_list && !matches!(seen.lists, ListResult::NotAsked) {
-            let failures = if self.is_pressed(seen.end) {
-                1
-            } else {
-                self.list_failures
+            return RoundPace::ListFailed {
+                failures: self.list_failures,
             };
-            return RoundPace::ListFailed { failures };
         }
         RoundPace::Steady {
             first_expiry: counts
@@ -380,11 +494,56 @@ impl Evaluator {
         }
     }
 
-    /// Returns whether a trip or a deadline is so near, as of the last list, that failed lists are
-    /// repeated every second.
-    fn is_pressed(&self, now: Time) -> bool {
-        let is_near = |deadline: Time| deadline <= now.after(self.grace / 2);
-        let is_known = now <= self.last.end.after(self.grace);
-        is_known && (self.last.trips_at.is_some() || self.last.deadline.is_some_and(is_near))
+    /// Returns whether the last list is fresh enough to act on.
+    fn has_evidence(&self, now: Time) -> bool {
+        self.last.rule.is_some() && now <= self.last.end.after(self.grace / 2)
+    }
+
+    /// Returns the instant from which a trip or a deadline is near, as of the last list.
+    fn near_from(&self) -> Option<Time> {
+        let trip = self.last.trips_at.unwrap_or(Time::MAX);
+        let nearest = self.last.counts.deadline.unwrap_or(Time::MAX).min(trip);
+        (nearest < Time::MAX).then(|| nearest.before(self.grace.saturating_mul(3) / 8))
+    }
+
+    /// Returns the instant from which a list is overdue. After half a grace period without one, the
+    /// evidence of the last list is lost, and nothing can be fenced for one and a half renewals.
+    fn overdue_from(&self) -> Option<Time> {
+        self.last.rule?;
+        Some(self.last.end.after(self.grace.saturating_mul(7) / 20))
+    }
+
+    /// Returns whether requests overlap and nothing pauses: a trip or a deadline is near and enough
+    /// candidates are late, or the last list is nearly too old to prove anything. Never true in a
+    /// healthy cluster.
+    fn is_pressed(&self, seen: &Observation, rule: Rule, limits: &GraceLimits) -> bool {
+        let now = seen.end;
+        let is_judging = rule.properties().judging_from.is_none();
+        if !is_judging || !self.has_evidence(now) || seen.fence == FenceState::Full {
+            return false;
+        }
+        let is_overdue = self.overdue_from().is_some_and(|from| from <= now);
+        let is_ahead = self.last.counts.deadline.is_some_and(|at| at > now)
+            || self.last.trips_at.is_some_and(|at| at > now);
+        is_overdue
+            || (is_ahead
+                && self.near_from().is_some_and(|from| from <= now)
+                && is_quorum_late(&self.tracker, limits, now, &self.settings))
+    }
+
+    /// Returns the instant of the next review: at the last call of the last list, or as soon as the
+    /// cluster may be pressed.
+    fn review_at(&self, seen: &Observation, reserve: Duration) -> Option<Time> {
+        let now = seen.end;
+        if !self.has_evidence(now) {
+            return None;
+        }
+        let last_call = self.last.counts.last_call_at(reserve, &self.settings);
+        let last_call = last_call.filter(|_| !self.is_tripped());
+        let instants = [last_call, self.near_from(), self.overdue_from()];
+        let next = instants.into_iter().flatten().filter(|at| *at > now).min();
+        let is_near = self.near_from().is_some_and(|from| from <= now);
+        let again = is_near.then(|| now.after(REVIEW_INTERVAL));
+        next.into_iter().chain(again).min()
     }
 }

@@ -3,6 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::Time;
+use crate::prober::delays::Delays;
 use crate::prober::leases::AcceptedList;
 use crate::prober::probe_status::ProbeResult;
 use crate::prober::verdict::Throttle;
@@ -21,25 +22,29 @@ pub enum FenceState {
     Full,
 }
 
-/// The result of listing the leases, and the nodes where those were due.
+/// The result of listing the leases.
 #[derive(Clone, Copy, Debug)]
 pub enum ListResult {
-    /// Nothing was listed, because the API server did not answer the probe.
+    /// No list was answered. The last one is judged again, because time has passed.
     NotAsked,
-    /// One of the lists failed.
+    /// The list failed, which says nothing about the kubelets.
     Failed,
-    /// All lists were read.
+    /// The connection was refused, so no kubelet can have renewed its lease.
+    Refused,
+    /// The credentials do not allow to list leases.
+    Denied,
+    /// The list was read.
     Read(AcceptedList),
 }
 
 /// The observation of one round.
 #[derive(Clone, Copy, Debug)]
 pub struct Observation {
-    /// The start of the round.
+    /// The start of the round: of the request that was answered last.
     pub start: Time,
-    /// The instant of its last response.
+    /// The instant of the decision.
     pub end: Time,
-    /// The result of the API-server probe.
+    /// The result of the API-server probe. A list that was read is a success, whatever this says.
     pub api_server: ProbeResult,
     /// The result of the external probe; `None` if it is not configured.
     pub external: Option<ProbeResult>,
@@ -54,6 +59,8 @@ pub struct Observation {
     /// The instant of the last acknowledged release. kube-controller-manager started then, without
     /// a memory of earlier renewals.
     pub released: Option<Time>,
+    /// The measured delays that a fence has to allow for.
+    pub delays: Delays,
     /// A random number in [0, 1] that spreads the rounds of many clusters.
     pub jitter: f64,
 }

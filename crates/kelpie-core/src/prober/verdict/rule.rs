@@ -38,8 +38,13 @@ pub enum Rule {
     ApiServerNotHealthy,
     /// The API server cannot be reached over the external path, the one that kubelets use.
     ExternalUnhealthy,
-    /// Leases or nodes could not be listed.
+    /// The leases could not be listed.
     ListFailed,
+    /// The list of leases is older than an earlier one.
+    StaleList,
+    /// The leases may not be listed. The API-server probe and the external probe decide alone, and
+    /// both are healthy.
+    BothProbesHealthy,
     /// The cluster has no nodes.
     NoNodes,
     /// Every node is excluded, so no lease counts.
@@ -95,8 +100,6 @@ pub struct RuleProperties {
     pub trip: TripPhase,
     /// The leases of this round were judged and may still trip, so that the trip instant matters.
     pub may_trip: bool,
-    /// Nothing was learned about the leases: what the last list said still holds.
-    pub is_blind: bool,
     /// The lease probe failed, whether or not a fence follows.
     pub lease_probe_failed: bool,
     /// The next round comes after a second even if no fence is being made.
@@ -131,13 +134,26 @@ pub(super) struct RoundFacts<'a> {
     pub(super) api_server: ProbeHealth,
     /// `None` where no external probe is configured.
     pub(super) external: Option<ProbeHealth>,
-    /// `None` if the lists of this round cannot be used.
+    /// `None` if this round has no list, or none that can be used.
     pub(super) leases: Option<&'a LeaseCounts>,
+    pub(super) list: ListState,
     pub(super) has_nodes: bool,
-    /// The trip of the last usable list, while that is fresh enough to act on.
+    /// The trip that the last usable list calls for, while that is fresh enough to act on.
     pub(super) standing_trip: Option<Rule>,
     /// No target is fenced.
     pub(super) is_unfenced: bool,
+}
+
+/// The state of the lease list in one round.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum ListState {
+    Read,
+    Failed,
+    Stale,
+    /// The leases could never be listed, because the credentials do not allow it.
+    AlwaysDenied,
+    /// Nothing was asked since the last decision, whose rule this is.
+    Unasked(Rule),
 }
 
 /// The facts that the leases of one round gave.
@@ -164,16 +180,27 @@ pub(super) fn select(
             until: round.judging_from,
         };
     }
-    if round.api_server != ProbeHealth::Healthy {
+    // The deadline does not wait for the next list. A fence that was begun on fresh evidence goes
+    // on, and one that is due begins: while the API server is away, no kubelet renews, and
+    // kube-controller-manager acts the moment it is back.
+    if let (None, Some(trip)) = (round.leases, round.standing_trip) {
+        return trip;
+    }
+    if let ListState::Unasked(rule) = round.list {
+        return rule;
+    }
+    if round.leases.is_none() && round.api_server != ProbeHealth::Healthy {
         return Rule::ApiServerNotHealthy;
     }
     if round.external == Some(ProbeHealth::Unhealthy) {
         return Rule::ExternalUnhealthy;
     }
     let Some(leases) = round.leases else {
-        // A failed list starts nothing, but the deadline does not wait for the next list: a fence
-        // that was begun on fresh evidence goes on.
-        return round.standing_trip.unwrap_or(Rule::ListFailed);
+        return match (round.list, round.external) {
+            (ListState::Stale, _) => Rule::StaleList,
+            (ListState::AlwaysDenied, Some(ProbeHealth::Healthy)) => Rule::BothProbesHealthy,
+            _ => Rule::ListFailed,
+        };
     };
     if !round.has_nodes {
         return Rule::NoNodes;
@@ -214,7 +241,6 @@ impl Rule {
             verdict: Verdict::Hold,
             trip: TripPhase::None,
             may_trip: false,
-            is_blind: false,
             lease_probe_failed: false,
             is_urgent: false,
             ends_trip: false,
@@ -230,7 +256,6 @@ impl Rule {
             ..hold
         };
         let blind = RuleProperties {
-            is_blind: true,
             trip: TripPhase::Unchanged,
             ..hold
         };
@@ -240,10 +265,11 @@ impl Rule {
                 ..hold
             },
             Self::ApiServerNotHealthy => blind,
-            Self::ListFailed => RuleProperties {
+            Self::ListFailed | Self::StaleList => RuleProperties {
                 retries_list: true,
                 ..blind
             },
+            Self::BothProbesHealthy => release,
             Self::ExternalUnhealthy => RuleProperties {
                 trip: TripPhase::Open,
                 ..fence
@@ -312,7 +338,13 @@ impl fmt::Display for Rule {
             Self::ExternalUnhealthy => {
                 f.write_str("the API server cannot be reached over the external path")
             }
-            Self::ListFailed => f.write_str("leases or nodes could not be listed"),
+            Self::ListFailed => f.write_str("the leases could not be listed"),
+            Self::StaleList => {
+                f.write_str("the API server returned a stale list of leases, which proves nothing")
+            }
+            Self::BothProbesHealthy => {
+                f.write_str("leases may not be listed, and the API server is healthy on both paths")
+            }
             Self::NoNodes => f.write_str("the cluster has no nodes"),
             Self::NoCandidates { renewed: true } => {
                 f.write_str("no node can be judged, so this cluster is not protected")

@@ -11,6 +11,12 @@ use crate::prober::ProbeSettings;
 /// Rounds start at least this far apart. While a fence is being made they come at this pace.
 const SECOND: Duration = Duration::from_secs(1);
 
+/// Leases are listed this often while a trip or a deadline is near.
+const PRESSED_INTERVAL: Duration = Duration::from_secs(2);
+
+/// A failed list is repeated this soon while a trip or a deadline is near.
+const PRESSED_RETRY: Duration = Duration::from_millis(300);
+
 /// A round at the trip instant may follow sooner than a second, but never in a busy loop: the
 /// tenant's API server controls the content of the leases.
 const TRIP_SPACING: Duration = Duration::from_millis(100);
@@ -47,6 +53,8 @@ pub enum WakeReason {
     Pause,
     /// The API server answered with 429.
     Throttled,
+    /// A trip or a deadline is near.
+    Pressed,
     /// A fence is being made, or failures are being counted.
     Urgent,
 }
@@ -61,10 +69,12 @@ pub struct Throttle {
 /// The result of a round as far as the start of the next one depends on it.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum RoundPace {
+    /// A trip or a deadline is near.
+    Pressed {
+        has_failed: bool,
+    },
     Throttled {
         by: Throttle,
-        /// A trip or a deadline is near.
-        is_pressed: bool,
     },
     /// A probe failed, but has not reached its threshold yet.
     Recheck,
@@ -109,17 +119,17 @@ impl RoundTimes {
     }
 
     /// Returns the start of the next round. It never comes after the trip instant, nor after
-    /// `evidence_ends`, the instant at which the evidence of the last list is lost.
+    /// `overdue_from`, from which the evidence of the last list is at risk.
     pub(crate) fn next_wake(
         &self,
         pace: RoundPace,
         trip: Option<Time>,
         horizon: Wake,
-        evidence_ends: Option<Time>,
+        overdue_from: Option<Time>,
     ) -> Wake {
         let next = self.by_pace(pace, horizon);
         let soonest = self.end.max(self.start.after(TRIP_SPACING));
-        let freshness = evidence_ends.filter(|at| *at > self.end).map(|at| {
+        let freshness = overdue_from.filter(|at| *at > self.end).map(|at| {
             self.not_too_soon(Wake {
                 at,
                 reason: WakeReason::Freshness,
@@ -136,10 +146,16 @@ impl RoundTimes {
     fn by_pace(&self, pace: RoundPace, horizon: Wake) -> Wake {
         let wake = |at, reason| Wake { at, reason };
         match pace {
-            RoundPace::Throttled { by, is_pressed } => {
+            RoundPace::Pressed { has_failed: true } => {
+                wake(self.end.after(PRESSED_RETRY), WakeReason::Pressed)
+            }
+            RoundPace::Pressed { has_failed: false } => self.not_too_soon(wake(
+                self.start.after(PRESSED_INTERVAL),
+                WakeReason::Pressed,
+            )),
+            RoundPace::Throttled { by } => {
                 let asked = by.retry_after.unwrap_or(MAX_RETRY_AFTER);
-                let most = if is_pressed { SECOND } else { MAX_RETRY_AFTER };
-                let wait = asked.clamp(SECOND, most);
+                let wait = asked.clamp(SECOND, MAX_RETRY_AFTER);
                 self.not_too_soon(wake(self.end.after(wait), WakeReason::Throttled))
             }
             RoundPace::Recheck => wake(self.end.after(SECOND), WakeReason::Recheck),
@@ -190,6 +206,7 @@ impl fmt::Display for WakeReason {
             Self::Recheck => "a failed probe is repeated",
             Self::Pause => "the pause after an API-server failure ends",
             Self::Throttled => "the API server asked for a pause",
+            Self::Pressed => "a trip or a deadline is near",
             Self::Urgent => "a fence is being made",
         })
     }
