@@ -22,7 +22,7 @@ use bodies::{JSON, LeaseFixture, PROTOBUF, json_leases, nodes, protobuf_leases};
 use kelpie_core::prober::NodeConventions;
 use kelpie_kube::lists::{Decoder, LeaseList, NodeList};
 use kelpie_kube::projection::FieldMask;
-use kelpie_kube::tenant::{Tenant, Urgency};
+use kelpie_kube::tenant::Tenant;
 use scripted_server::{ScriptedApiServer, deadline};
 use serde::de::DeserializeSeed;
 use serde_json::json;
@@ -40,13 +40,15 @@ fn tenant_memory_is_bounded() {
     idle_tenant_takes_less_than_60_kb();
 }
 
-fn futures_are_small(tenant: &mut Tenant) {
+fn futures_are_small(tenant: &Tenant) {
     // The task of a cluster reserves this memory for its whole life.
-    let probe = size_of_val(&tenant.probe(Urgency::Urgent, deadline()));
+    let leases = size_of_val(&tenant.leases(deadline()));
     let nodes = size_of_val(&tenant.nodes(NodeConventions::default(), deadline()));
-    println!("future of a probe: {probe} B, of a node list: {nodes} B");
-    assert!(probe < 2_048, "{probe}");
-    assert!(nodes < 1_024, "{nodes}");
+    let version = size_of_val(&tenant.version(deadline()));
+    println!("futures: leases {leases} B, nodes {nodes} B, version {version} B");
+    for size in [leases, nodes, version] {
+        assert!(size < 1_024, "{size}");
+    }
 }
 
 fn decoding_takes_result_and_one_item() {
@@ -156,7 +158,7 @@ fn idle_tenant_takes_less_than_60_kb() {
         let server =
             ScriptedApiServer::start(async |mut connection| connection.serve(body).await).await;
         let mut tenants = vec![probed_tenant(&server).await];
-        futures_are_small(&mut tenants[0]);
+        futures_are_small(&tenants[0]);
         let before = dhat::HeapStats::get().curr_bytes;
         for _ in 0..TENANTS {
             tenants.push(probed_tenant(&server).await);
@@ -173,10 +175,11 @@ fn idle_tenant_takes_less_than_60_kb() {
 
 /// Returns a tenant after two rounds.
 async fn probed_tenant(server: &ScriptedApiServer) -> Tenant {
-    let mut tenant = server.tenant();
+    let tenant = server.tenant();
     for _ in 0..2 {
-        let outcome = tenant.probe(Urgency::Routine, deadline()).await;
-        assert_eq!(outcome.leases.unwrap().unwrap().leases.len(), 500);
+        tenant.version(deadline()).await.unwrap();
+        let listed = tenant.leases(deadline()).await.unwrap();
+        assert_eq!(listed.leases.len(), 500);
     }
     tenant.take_stats();
     tenant

@@ -1,28 +1,22 @@
 //! Opens a stream to an endpoint.
 
 use std::io;
-use std::net::{IpAddr, SocketAddr};
+use std::net::SocketAddr;
 use std::time::Duration;
 
-use tokio::net::{TcpStream, lookup_host};
+use tokio::net::TcpStream;
 use tokio::task::JoinSet;
-use tokio::time::{sleep, timeout};
+use tokio::time::sleep;
 use tokio_rustls::TlsConnector;
 
 use crate::endpoint::Endpoint;
 use crate::read_ahead::ReadAhead;
+use crate::resolve::{ResolveError, resolve};
 use crate::stream::{Stream, StreamKind};
 use crate::tls_fault::TlsFault;
 
-/// The number of addresses that are tried for one host name.
-const MAX_ADDRESSES: usize = 8;
-
 /// An attempt that has not succeeded after this delay gets the next address started beside it.
 const ATTEMPT_DELAY: Duration = Duration::from_millis(250);
-
-/// Limits the lookup of a host name. It is shorter than any caller's timeout for a server, so that
-/// a hanging resolver is not mistaken for a hanging server.
-const RESOLVE_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// An error that prevented a connection. `at` is the server as `host:port`, `source` the error of
 /// the resolver or of the network, `fault` the reason that TLS failed.
@@ -31,7 +25,11 @@ const RESOLVE_TIMEOUT: Duration = Duration::from_secs(2);
 pub enum ConnectError {
     /// The host name has no address, or the resolver did not answer.
     #[error("{at}: cannot resolve the host name: {source}")]
-    Resolve { at: String, source: io::Error },
+    Resolve { at: String, source: ResolveError },
+    /// This host lacks what a connection needs: a file descriptor, a port, memory, a route or the
+    /// permission of its firewall. The server did not see the attempt.
+    #[error("{at}: this host cannot open a connection: {source}")]
+    Local { at: String, source: io::Error },
     /// No process listens on the port.
     #[error("{at}: connection refused")]
     Refused { at: String },
@@ -48,20 +46,19 @@ pub enum ConnectError {
 ///
 /// Only the lookup of the name is limited, to two seconds. Drop the future to give up earlier.
 pub async fn connect(endpoint: &Endpoint) -> Result<Stream, ConnectError> {
-    let failed = |source: io::Error| {
-        let at = endpoint.authority();
-        if source.kind() == io::ErrorKind::ConnectionRefused {
-            ConnectError::Refused { at }
-        } else {
-            ConnectError::Unreachable { at, source }
-        }
-    };
-    if let Some(dial) = &endpoint.network.0 {
-        let stream = dial(&endpoint.host, endpoint.port).await.map_err(failed)?;
+    let at = || endpoint.authority();
+    let unresolved = |source| ConnectError::Resolve { at: at(), source };
+    let addresses = resolve(endpoint).await.map_err(unresolved)?;
+    if let Some(dial) = &endpoint.network.dial {
+        let stream = dial(&endpoint.host, endpoint.port).await;
+        let stream = stream.map_err(|source| match ResolveError::in_io_error(&source) {
+            Some(source) => unresolved(source),
+            None => DialFailure::from(source).at(at()),
+        })?;
         return Ok(Stream::new(StreamKind::InProcess(stream)));
     }
-    let addresses = resolve(endpoint).await?;
-    let tcp = connect_any(addresses).await.map_err(failed)?;
+    let tcp = connect_any(addresses).await;
+    let tcp = tcp.map_err(|failure| failure.at(at()))?;
     let Some((tls, name)) = &endpoint.tls else {
         return Ok(Stream::new(StreamKind::Tcp(tcp)));
     };
@@ -69,43 +66,78 @@ pub async fn connect(endpoint: &Endpoint) -> Result<Stream, ConnectError> {
     // Boxed because a task reserves space for everything it awaits, and a handshake is large.
     let handshake = Box::pin(TlsConnector::from(tls.config()).connect(name.clone(), tcp));
     let stream = handshake.await.map_err(|error| ConnectError::Tls {
-        at: endpoint.authority(),
+        at: at(),
         fault: TlsFault::from_handshake(&error),
     })?;
     Ok(Stream::new(StreamKind::Tls(Box::new(stream))))
 }
 
-async fn resolve(endpoint: &Endpoint) -> Result<Vec<SocketAddr>, ConnectError> {
-    if let Ok(ip) = endpoint.host.parse::<IpAddr>() {
-        return Ok(vec![SocketAddr::new(ip, endpoint.port)]);
-    }
-    let failed = |source| ConnectError::Resolve {
-        at: endpoint.authority(),
-        source,
-    };
-    let lookup = lookup_host((&*endpoint.host, endpoint.port));
-    let found = resolve_within(RESOLVE_TIMEOUT, lookup).await;
-    let addresses: Vec<_> = found.map_err(failed)?.take(MAX_ADDRESSES).collect();
-    if addresses.is_empty() {
-        return Err(failed(io::Error::from(io::ErrorKind::NotFound)));
-    }
-    Ok(addresses)
+/// The error of one or several dialed addresses.
+#[derive(Debug)]
+struct DialFailure {
+    error: io::Error,
+    /// True if no attempt left this host.
+    is_local: bool,
 }
 
-async fn resolve_within<T>(
-    limit: Duration,
-    lookup: impl Future<Output = io::Result<T>>,
-) -> io::Result<T> {
-    timeout(limit, lookup).await.unwrap_or_else(|_| {
-        let text = format!("the resolver did not answer within {limit:?}");
-        Err(io::Error::new(io::ErrorKind::TimedOut, text))
-    })
+impl From<io::Error> for DialFailure {
+    fn from(error: io::Error) -> Self {
+        Self {
+            is_local: is_local(&error),
+            error,
+        }
+    }
+}
+
+impl DialFailure {
+    /// Combines the failures of two addresses. The first error is kept, but any other error is
+    /// preferred to a refused connection: a refusal is evidence about the server only if all of its
+    /// addresses could be tried.
+    fn combine(first: Option<Self>, next: io::Error) -> Self {
+        let next = Self::from(next);
+        let Some(first) = first else { return next };
+        let is_local = first.is_local && next.is_local;
+        let error = if first.error.kind() == io::ErrorKind::ConnectionRefused {
+            next.error
+        } else {
+            first.error
+        };
+        Self { error, is_local }
+    }
+
+    fn at(self, at: String) -> ConnectError {
+        let Self { error, is_local } = self;
+        if is_local {
+            ConnectError::Local { at, source: error }
+        } else if error.kind() == io::ErrorKind::ConnectionRefused {
+            ConnectError::Refused { at }
+        } else {
+            ConnectError::Unreachable { at, source: error }
+        }
+    }
+}
+
+/// Returns true if an error is caused by this host alone.
+fn is_local(error: &io::Error) -> bool {
+    use io::ErrorKind;
+    /// EMFILE and ENFILE are the same on all systems; ENOBUFS is that of Linux.
+    const ENFILE_EMFILE_ENOBUFS: [i32; 3] = [23, 24, 105];
+    matches!(
+        error.kind(),
+        ErrorKind::AddrNotAvailable
+            | ErrorKind::NetworkDown
+            | ErrorKind::NetworkUnreachable
+            | ErrorKind::OutOfMemory
+            | ErrorKind::PermissionDenied
+    ) || error
+        .raw_os_error()
+        .is_some_and(|code| ENFILE_EMFILE_ENOBUFS.contains(&code))
 }
 
 /// Returns the first connection that one of `addresses` accepts. An address is tried when the one
 /// before it failed or is slow. If none accepts, the most informative error is returned.
-async fn connect_any(addresses: Vec<SocketAddr>) -> io::Result<TcpStream> {
-    let mut fault = None;
+async fn connect_any(addresses: Vec<SocketAddr>) -> Result<TcpStream, DialFailure> {
+    let mut failure = None;
     let mut attempts = JoinSet::new();
     let mut waiting = addresses.into_iter();
     loop {
@@ -114,7 +146,7 @@ async fn connect_any(addresses: Vec<SocketAddr>) -> io::Result<TcpStream> {
             // spawns none.
             if waiting.len() == 0 && attempts.is_empty() {
                 let last = dial(address).await;
-                return last.map_err(|error| more_informative(fault, error));
+                return last.map_err(|error| DialFailure::combine(failure, error));
             }
             attempts.spawn(dial(address));
         }
@@ -126,23 +158,20 @@ async fn connect_any(addresses: Vec<SocketAddr>) -> io::Result<TcpStream> {
             }
         };
         tokio::select! {
-            done = attempts.join_next() => match done {
-                Some(Ok(Ok(stream))) => return Ok(stream),
-                Some(Ok(Err(error))) => fault = Some(more_informative(fault, error)),
-                Some(Err(error)) => fault = Some(more_informative(fault, io::Error::other(error))),
-                None => return Err(fault.unwrap_or_else(|| io::ErrorKind::NotFound.into())),
-            },
+            done = attempts.join_next() => {
+                let error = match done {
+                    Some(Ok(Ok(stream))) => return Ok(stream),
+                    Some(Ok(Err(error))) => error,
+                    Some(Err(error)) => io::Error::other(error),
+                    None => {
+                        let none = || io::Error::from(io::ErrorKind::NotFound).into();
+                        return Err(failure.unwrap_or_else(none));
+                    }
+                };
+                failure = Some(DialFailure::combine(failure, error));
+            }
             () = slow => {}
         }
-    }
-}
-
-/// Keeps the first error, but prefers any other error to a refused connection. A refusal is
-/// evidence about the server only if all of its addresses could be tried.
-fn more_informative(first: Option<io::Error>, next: io::Error) -> io::Error {
-    match first {
-        Some(first) if first.kind() != io::ErrorKind::ConnectionRefused => first,
-        _ => next,
     }
 }
 
@@ -170,19 +199,9 @@ mod tests {
             .await
             .unwrap();
         assert_eq!(stream.peer_addr().unwrap(), accepting);
-        let error = connect_any(vec![refusing, refusing]).await.unwrap_err();
-        assert_eq!(error.kind(), io::ErrorKind::ConnectionRefused);
-    }
-
-    #[tokio::test]
-    async fn hanging_resolver_times_out() {
-        let hanging = std::future::pending::<io::Result<()>>();
-        let error = resolve_within(Duration::from_millis(10), hanging).await;
-        let error = error.unwrap_err();
-        assert_eq!(error.kind(), io::ErrorKind::TimedOut);
-        assert!(error.to_string().contains("resolver"), "{error}");
-        let found = resolve_within(RESOLVE_TIMEOUT, async { Ok(7) }).await;
-        assert_eq!(found.unwrap(), 7);
+        let failure = connect_any(vec![refusing, refusing]).await.unwrap_err();
+        let error = failure.at("a:1".into());
+        assert!(matches!(error, ConnectError::Refused { .. }), "{error:?}");
     }
 
     #[tokio::test]
@@ -190,15 +209,40 @@ mod tests {
         let refusing = SocketAddr::from(([127, 0, 0, 1], 1));
         // The kernel has no TCP route to the broadcast address.
         let unreachable = SocketAddr::from(([255, 255, 255, 255], 1));
-        let alone = connect_any(vec![unreachable]).await.unwrap_err().kind();
+        let failure = connect_any(vec![unreachable]).await.unwrap_err();
+        let alone = failure.error.kind();
         assert_ne!(alone, io::ErrorKind::ConnectionRefused);
+        assert!(failure.is_local, "{failure:?}");
         for addresses in [
             vec![refusing, unreachable],
             vec![unreachable, refusing],
             vec![refusing, unreachable, refusing],
         ] {
-            let error = connect_any(addresses.clone()).await.unwrap_err();
-            assert_eq!(error.kind(), alone, "{addresses:?}");
+            let failure = connect_any(addresses.clone()).await.unwrap_err();
+            assert_eq!(failure.error.kind(), alone, "{addresses:?}");
+            // A server refused, so it is not this host alone.
+            assert!(!failure.is_local, "{addresses:?}");
+        }
+    }
+
+    #[test]
+    fn own_faults_are_told_from_those_of_the_server() {
+        for (code, is_own) in [
+            (1, true),    // EPERM
+            (12, true),   // ENOMEM
+            (23, true),   // ENFILE
+            (24, true),   // EMFILE
+            (99, true),   // EADDRNOTAVAIL
+            (100, true),  // ENETDOWN
+            (101, true),  // ENETUNREACH
+            (105, true),  // ENOBUFS
+            (104, false), // ECONNRESET
+            (110, false), // ETIMEDOUT
+            (111, false), // ECONNREFUSED
+            (113, false), // EHOSTUNREACH
+        ] {
+            let error = io::Error::from_raw_os_error(code);
+            assert_eq!(is_local(&error), is_own, "{error}");
         }
     }
 }

@@ -1,12 +1,14 @@
 //! The address of a server and the settings to connect to it.
 
 use std::fmt;
+use std::sync::Arc;
 
 use http::uri::Scheme;
 use http::{HeaderValue, Uri};
 use rustls::pki_types::ServerName;
 
 use crate::network::Network;
+use crate::resolve::AddressCache;
 use crate::tls::TlsClient;
 
 /// The length limit of a server's URL. No real address is longer.
@@ -41,6 +43,8 @@ pub struct Endpoint {
     pub(crate) base_path: Box<str>,
     pub(crate) host_header: HeaderValue,
     pub(crate) network: Network,
+    /// `None` if no addresses are kept.
+    pub(crate) addresses: Option<Arc<AddressCache>>,
 }
 
 impl Endpoint {
@@ -103,6 +107,7 @@ impl Endpoint {
             base_path: uri.path().trim_end_matches('/').into(),
             host_header: header.map_err(|_| Malformed("is not a URL"))?,
             network: Network::default(),
+            addresses: None,
         })
     }
 
@@ -118,6 +123,14 @@ impl Endpoint {
     #[must_use]
     pub fn with_network(mut self, network: &Network) -> Self {
         self.network = network.clone();
+        self
+    }
+
+    /// Keeps the last addresses of the host name, at most eight, and uses them while the resolver
+    /// does not answer or does not know the name. Clones of the result share them.
+    #[must_use]
+    pub fn with_address_cache(mut self) -> Self {
+        self.addresses = Some(Arc::default());
         self
     }
 

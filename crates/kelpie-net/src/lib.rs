@@ -8,6 +8,7 @@
 //! - A [`Response`] borrows its connection until it is read, so that no response is mistaken for
 //!   that of another request.
 //! - A [`Network`] other than TCP keeps all streams inside the process.
+//! - An endpoint with an [address cache](Endpoint::with_address_cache) outlives an outage of DNS.
 //!
 //! Nothing in this crate retries, pools, follows redirects or decompresses. Apart from name
 //! resolution there are no time limits either: the caller sets the deadline and may drop any
@@ -27,6 +28,7 @@ mod network;
 mod percent_encoding;
 mod read_ahead;
 mod request;
+mod resolve;
 mod response;
 mod server;
 mod session_store;
@@ -43,9 +45,10 @@ pub use exchange::send_request;
 pub use hyper::body::Incoming;
 pub use identity::{Identity, TlsConfigError};
 pub use listener::{TlsListener, TlsServer, client_certificate};
-pub use network::{DialFuture, Network};
+pub use network::{DialFuture, Network, ResolveFuture};
 pub use percent_encoding::percent_encode;
 pub use request::RequestError;
+pub use resolve::ResolveError;
 pub use response::Response;
 pub use server::{BodyAborted, ResponseBody, serve_connection};
 pub use stream::{HyperStream, ServerStream, Stream, TlsFaultRecorder};

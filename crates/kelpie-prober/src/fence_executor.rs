@@ -14,13 +14,12 @@ use kelpie_kube::AnchoredClock;
 use kelpie_kube::actuator::{ActuatorError, Actuators, BatchReader};
 use kelpie_kube::client::ClusterClient;
 use kelpie_kube::leader::Leadership;
-use kelpie_kube::tenant::Urgency;
 use kelpie_runtime::watch::Receiver;
 use tokio::time::{Instant, sleep_until, timeout};
 use tokio_util::sync::CancellationToken;
 
 use crate::deadline_queue::{DeadlineQueue, Priority};
-use crate::observer::RoundContext;
+use crate::observer::{RoundContext, Urgency};
 use crate::reporter::ProbeReporter;
 use crate::subsystem::Subsystem;
 

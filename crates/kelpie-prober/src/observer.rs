@@ -10,9 +10,7 @@ use kelpie_core::prober::{
     PoolConditions, ProbeResult, Throttle,
 };
 use kelpie_kube::AnchoredClock;
-use kelpie_kube::tenant::{
-    ConnectionReuse, ProbeOutcome, RequestStats, Tenant, TenantError, TimedLeaseList, Urgency,
-};
+use kelpie_kube::tenant::{ConnectionReuse, RequestStats, Tenant, TenantError, TimedLeaseList};
 use kelpie_net::Network;
 use tokio::task::JoinError;
 use tokio::time::{Instant, timeout};
@@ -48,6 +46,23 @@ struct TenantPath {
     kubeconfig: Option<Arc<LazyKubeconfig>>,
     /// The client, or the reason why the kubeconfig cannot be used.
     tenant: Result<Tenant, String>,
+}
+
+/// The urgency of a round.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Urgency {
+    /// The requests are sent one after the other.
+    Routine,
+    /// The round may find that the cluster trips. Both requests are sent at the same time.
+    Urgent,
+}
+
+/// The results of the requests over the internal path.
+#[derive(Debug)]
+struct ProbeOutcome {
+    version: Result<(), TenantError>,
+    /// `None`: the leases were not requested, because the request for the version failed.
+    leases: Option<Result<TimedLeaseList, TenantError>>,
 }
 
 /// The state of the fence at the start of a round, and the urgency of the round.
@@ -192,7 +207,7 @@ impl Observer {
         if !self.nodes_outdated && !evaluator.nodes_due(&listed, fence) {
             return ListResult::Read(listed);
         }
-        let Ok(tenant) = &mut self.internal.tenant else {
+        let Ok(tenant) = &self.internal.tenant else {
             return ListResult::Failed;
         };
         let read_at = self.clock.now();
@@ -223,18 +238,28 @@ impl TenantPath {
             .map(|access| Tenant::new(access.with_network(&self.network), self.connection_reuse));
     }
 
-    async fn probe(&mut self, urgency: Urgency, deadline: Instant) -> Result<ProbeOutcome, String> {
-        let tenant = self.tenant.as_mut().map_err(|problem| problem.clone())?;
-        Ok(tenant.probe(urgency, deadline).await)
+    async fn probe(&self, urgency: Urgency, deadline: Instant) -> Result<ProbeOutcome, String> {
+        let tenant = self.tenant.as_ref().map_err(Clone::clone)?;
+        if urgency == Urgency::Urgent {
+            let (version, leases) = tokio::join!(tenant.version(deadline), tenant.leases(deadline));
+            let leases = Some(leases);
+            return Ok(ProbeOutcome { version, leases });
+        }
+        let version = tenant.version(deadline).await;
+        let leases = match &version {
+            Ok(()) => Some(tenant.leases(deadline).await),
+            Err(_) => None,
+        };
+        Ok(ProbeOutcome { version, leases })
     }
 
-    async fn version(&mut self, deadline: Instant) -> Result<Result<(), TenantError>, String> {
-        let tenant = self.tenant.as_mut().map_err(|problem| problem.clone())?;
+    async fn version(&self, deadline: Instant) -> Result<Result<(), TenantError>, String> {
+        let tenant = self.tenant.as_ref().map_err(Clone::clone)?;
         Ok(tenant.version(deadline).await)
     }
 
-    fn take_stats(&mut self) -> RequestStats {
-        let tenant = self.tenant.as_mut().ok();
+    fn take_stats(&self) -> RequestStats {
+        let tenant = self.tenant.as_ref().ok();
         tenant.map(Tenant::take_stats).unwrap_or_default()
     }
 }
@@ -256,7 +281,7 @@ type ExternalResponse = (TenantPath, Result<Result<(), TenantError>, String>);
 impl ExternalProbe {
     /// Starts a request, unless one is in flight.
     fn start(&mut self, deadline: Instant) {
-        let Some(mut path) = self.path.take() else {
+        let Some(path) = self.path.take() else {
             return;
         };
         let request = async move {

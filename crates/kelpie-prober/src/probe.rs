@@ -6,13 +6,12 @@ use std::time::Duration;
 use kelpie_core::Time;
 use kelpie_core::prober::{Decision, Evaluator, Verdict, Wake, WakeReason};
 use kelpie_kube::AnchoredClock;
-use kelpie_kube::tenant::Urgency;
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
 use crate::fence_executor::FenceExecutor;
 use crate::inputs::ProbeInputs;
-use crate::observer::Observer;
+use crate::observer::{Observer, Urgency};
 
 /// The first rounds of all clusters are spread over this time, to avoid a stampede at the start.
 const SPREAD: Duration = Duration::from_secs(1);

@@ -150,6 +150,7 @@ pub(crate) fn from_connect_error(error: &ConnectError) -> EtcdError {
             ..
         } => EtcdError::ConnectionLost(error.to_string()),
         ConnectError::Resolve { .. }
+        | ConnectError::Local { .. }
         | ConnectError::Unreachable { .. }
         | ConnectError::Tls { .. } => EtcdError::Misconfigured(error.to_string()),
     }

@@ -3,10 +3,14 @@
 //! A scanner that knows only strings and nesting finds the end of each item, and serde decodes the
 //! item. The scanner has no stack: nesting is a number.
 
+use std::borrow::Cow;
+
 use serde::Deserialize;
+use serde::de::IgnoredAny;
 
 use super::{
-    ItemSink, List, ListError, MAX_METADATA_BYTES, check_item_size, check_kind, malformed, quote,
+    ItemSink, List, ListError, MAX_METADATA_BYTES, check_item_size, check_kind, malformed,
+    parse_version, quote,
 };
 
 /// Finds the items in a body that arrives in chunks.
@@ -20,6 +24,7 @@ pub(super) struct JsonScanner {
     key: JsonKey,
     items_seen: bool,
     kind: Option<String>,
+    resource_version: Option<u64>,
 }
 
 /// The position in the outermost object.
@@ -51,11 +56,30 @@ enum JsonKey {
     Other,
 }
 
-/// The field of a list's metadata that is used.
+/// The fields of a list's metadata that are used.
 #[derive(Deserialize)]
-struct ListMetadataJson {
+struct ListMetadataJson<'a> {
     #[serde(rename = "continue")]
     next_page: Option<String>,
+    #[serde(borrow, rename = "resourceVersion")]
+    resource_version: Option<VersionJson<'a>>,
+}
+
+/// A `resourceVersion`, which is text. Any other value is ignored.
+#[derive(Deserialize)]
+#[serde(untagged)]
+enum VersionJson<'a> {
+    Text(#[serde(borrow)] Cow<'a, str>),
+    Other(IgnoredAny),
+}
+
+impl ListMetadataJson<'_> {
+    fn resource_version(&self) -> Option<u64> {
+        match self.resource_version.as_ref()? {
+            VersionJson::Text(text) => parse_version(text.as_bytes()),
+            VersionJson::Other(_) => None,
+        }
+    }
 }
 
 impl JsonScanner {
@@ -82,6 +106,10 @@ impl JsonScanner {
             }
         }
         Ok(())
+    }
+
+    pub(super) fn resource_version(&self) -> Option<u64> {
+        self.resource_version
     }
 
     pub(super) fn finish<L: List>(self) -> Result<(), ListError> {
@@ -193,10 +221,14 @@ impl JsonScanner {
                 self.kind = Some(kind.map_err(|_| malformed("the list's kind is not a string"))?);
             }
             JsonKey::Metadata => {
-                let metadata = serde_json::from_slice::<Option<ListMetadataJson>>(&self.captured);
+                let metadata =
+                    serde_json::from_slice::<Option<ListMetadataJson<'_>>>(&self.captured);
                 let metadata = metadata.map_err(|_| malformed("the list's metadata is invalid"))?;
-                let next = metadata.and_then(|metadata| metadata.next_page);
-                if next.is_some_and(|next| !next.is_empty()) {
+                let Some(metadata) = metadata else {
+                    return Ok(());
+                };
+                self.resource_version = metadata.resource_version();
+                if metadata.next_page.is_some_and(|next| !next.is_empty()) {
                     return Err(ListError::Partial);
                 }
             }

@@ -2,8 +2,8 @@
 //!
 //! A [`Decoder`] takes a body in chunks and passes each item to a [`List`], which keeps the fields
 //! that are used. So a response takes the memory of one item and of the compact result, never of
-//! the whole body. `protobuf` and `json` find the items; `lease` and `node` decode one. An
-//! incomplete list is an error: no decision is made on a part of a list.
+//! the whole body. `protobuf` and `json` find the items and the version of the list; `lease` and
+//! `node` decode one item. An incomplete list is an error: no decision is made on a part of a list.
 
 mod json;
 mod lease;
@@ -152,6 +152,15 @@ impl<L: List> Decoder<L> {
         }
     }
 
+    /// Returns the `resourceVersion` of the list, if it has been read and is a decimal number. API
+    /// servers promise only that it is text, so another version is no error.
+    pub fn resource_version(&self) -> Option<u64> {
+        match &self.scanner {
+            Scanner::Protobuf(scanner) => scanner.resource_version(),
+            Scanner::Json(scanner) => scanner.resource_version(),
+        }
+    }
+
     /// Returns the list. Fails if the body was incomplete.
     pub fn finish(self) -> Result<L, ListError> {
         match self.scanner {
@@ -185,6 +194,15 @@ fn check_item_size<L: List>(size: usize) -> Result<(), ListError> {
         what: "the size of one item in bytes",
         limit: L::LIMITS.item,
     })
+}
+
+/// Parses a `resourceVersion`. `None`: it is not a decimal number of 64 bits.
+fn parse_version(text: &[u8]) -> Option<u64> {
+    // A number may have a sign for `parse`.
+    if !text.first()?.is_ascii_digit() {
+        return None;
+    }
+    str::from_utf8(text).ok()?.parse().ok()
 }
 
 /// Quotes untrusted text for a message: escaped and cut to 80 characters.

@@ -1,7 +1,7 @@
 //! The protobuf encoding of Kubernetes: an envelope around a list.
 //!
 //! `k8s\0`, then `Unknown { typeMeta = 1, raw = 2, contentEncoding = 3 }`; in `raw` the list
-//! `{ metadata = 1, items = 2 }`.
+//! `{ metadata = 1 { resourceVersion = 2, continue = 3 }, items = 2 }`.
 
 use std::mem;
 
@@ -9,6 +9,7 @@ use prost::encoding::decode_varint;
 
 use super::{
     ItemSink, List, ListError, MAX_METADATA_BYTES, check_item_size, check_kind, malformed,
+    parse_version,
 };
 
 const MAGIC: &[u8] = b"k8s\0";
@@ -29,6 +30,7 @@ pub(super) struct ProtobufScanner {
     skip: u64,
     kind_seen: bool,
     list_seen: bool,
+    resource_version: Option<u64>,
 }
 
 #[derive(Debug, Default, Clone, Copy)]
@@ -57,6 +59,10 @@ impl ProtobufScanner {
         }
         self.rest = rest;
         Ok(())
+    }
+
+    pub(super) fn resource_version(&self) -> Option<u64> {
+        self.resource_version
     }
 
     pub(super) fn finish(self) -> Result<(), ListError> {
@@ -177,6 +183,8 @@ impl ProtobufScanner {
             items.add(content, L::add_protobuf)?;
         } else if !bytes_field(content, 3)?.is_empty() {
             return Err(ListError::Partial);
+        } else {
+            self.resource_version = parse_version(bytes_field(content, 2)?);
         }
         self.state = ProtobufState::List(left);
         Ok(Some(header.size + content.len()))

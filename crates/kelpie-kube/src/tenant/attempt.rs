@@ -1,20 +1,22 @@
-//! One request over one connection, or hedged over two.
+//! One request: over a new connection, or over a kept one that a new one may overtake.
 
+use std::pin::pin;
 use std::time::Duration;
 
 use http::{HeaderMap, header};
 use kelpie_net::{Endpoint, HttpConnection, Response};
+use parking_lot::Mutex;
 use tokio::time::{Instant, sleep_until, timeout, timeout_at};
 
 use super::error::TenantError;
 use super::request::{MAX_UNUSED_BODY_BYTES, TenantRequest};
 use super::stats::StatsRecorder;
 
-/// The timeout on a connection of an earlier round, which may have died unnoticed.
-const REUSED_TIMEOUT: Duration = Duration::from_secs(2);
+/// The timeout on a kept connection, which may have died unnoticed.
+const KEPT_TIMEOUT: Duration = Duration::from_secs(2);
 
-/// The time without a response after which an urgent request is sent again over a new connection.
-const HEDGE_DELAY: Duration = Duration::from_millis(300);
+/// The time without a byte on a kept connection after which a new connection is raced.
+const RACE_DELAY: Duration = Duration::from_millis(300);
 
 /// The time for reading the rest of an unused response, to keep its connection.
 const DRAIN_TIMEOUT: Duration = Duration::from_millis(250);
@@ -35,97 +37,86 @@ pub(super) struct TenantResponse<T> {
 }
 
 impl<T> TenantResponse<T> {
-    /// Returns whether the response is an error that says something about the API server's health.
-    fn is_failure(&self) -> bool {
+    /// Returns whether the response is an error that may be due to the connection: behind a load
+    /// balancer, a connection is tied to one server, which may be the one that is ill.
+    pub(super) fn is_failure(&self) -> bool {
         self.result
             .as_ref()
             .is_err_and(|error| !error.is_transient())
     }
 }
 
-/// The context of an attempt, which hedged requests share.
+/// The context of a request.
 #[derive(Clone, Copy)]
 pub(super) struct Attempt<'a> {
     pub(super) endpoint: &'a Endpoint,
     pub(super) headers: &'a HeaderMap,
     pub(super) stats: &'a StatsRecorder,
     pub(super) deadline: Instant,
-    /// The start of the round. A connection that was opened since then is as good as a new one.
-    pub(super) round_start: Instant,
 }
 
 impl Attempt<'_> {
-    /// Sends a request over the idle connection, if there is one. If that fails, sends it over a
-    /// new connection at once, whose failure is the result.
+    /// Sends a request over the kept connection. If that fails, sends it over a new one at once,
+    /// whose failure is the result. A request that [races](TenantRequest::RACES) is also sent over
+    /// a new connection when the kept one has been silent for [`RACE_DELAY`]. Then the first
+    /// success wins.
     pub(super) async fn send<R: TenantRequest>(
         self,
         request: R,
-        idle: Option<TenantConnection>,
+        kept: TenantConnection,
     ) -> Result<TenantResponse<R::Output>, TenantError> {
-        let Some(idle) = idle else {
-            return self.send_on_new(request).await;
+        let last_byte = Mutex::new(Instant::now());
+        let mut kept = pin!(self.send_on_kept(request, kept, &last_byte));
+        let is_racing = tokio::select! {
+            biased;
+            response = &mut kept => match response {
+                Some(response) => return Ok(response),
+                None => false,
+            },
+            () = silence(&last_byte), if R::RACES => true,
         };
-        let is_old = idle.opened < self.round_start;
-        match self.send_on_idle(request, idle).await {
-            // Behind a load balancer, an old connection may be tied to the one unhealthy server.
-            Ok(response) if is_old && response.is_failure() => self.send_on_new(request).await,
-            Ok(response) => Ok(response),
-            Err(_) => self.send_on_new(request).await,
+        let mut new = pin!(self.send_on_new(request));
+        if !is_racing {
+            return new.await;
         }
-    }
-
-    /// Sends a request as [`send`](Self::send) does. Without a response after [`HEDGE_DELAY`],
-    /// sends it over a new connection too, and the first response wins.
-    pub(super) async fn send_hedged<R: TenantRequest>(
-        self,
-        request: R,
-        idle: Option<TenantConnection>,
-    ) -> Result<TenantResponse<R::Output>, TenantError> {
-        let hedge_at = Instant::now() + HEDGE_DELAY;
-        let first = self.send(request, idle);
-        let second = async {
-            sleep_until(hedge_at).await;
-            self.send_on_new(request).await
-        };
-        tokio::pin!(first, second);
         tokio::select! {
             biased;
-            result = &mut first => match result {
-                Err(_) if Instant::now() >= hedge_at => second.await,
-                // A failure counts too: it is that of a new connection, and no other is in flight.
-                result => result,
+            response = &mut kept => match response {
+                Some(response) => Ok(response),
+                None => new.await,
             },
-            result = &mut second => match result {
-                Ok(response) => Ok(response),
-                Err(_) => first.await,
+            result = &mut new => match result {
+                Ok(response) if !response.is_failure() => Ok(response),
+                failed => kept.await.map_or(failed, Ok),
             },
         }
     }
 
-    /// Sends a request over the idle connection. An error proves nothing about the API server.
-    async fn send_on_idle<R: TenantRequest>(
-        self,
+    /// Sends a request over a kept connection. `None`: it failed, which proves nothing about the
+    /// API server.
+    async fn send_on_kept<R: TenantRequest>(
+        mut self,
         request: R,
-        idle: TenantConnection,
-    ) -> Result<TenantResponse<R::Output>, TenantError> {
-        let mut attempt = self;
-        if idle.opened < self.round_start {
-            attempt.deadline = self.deadline.min(Instant::now() + REUSED_TIMEOUT);
-        }
-        attempt
-            .before_deadline(attempt.send_on(request, idle))
-            .await
+        connection: TenantConnection,
+        last_byte: &Mutex<Instant>,
+    ) -> Option<TenantResponse<R::Output>> {
+        self.deadline = self.deadline.min(Instant::now() + KEPT_TIMEOUT);
+        let sent = self.send_on(request, connection, last_byte);
+        let response = self.before_deadline(sent).await.ok()?;
+        (!response.is_failure()).then_some(response)
     }
 
-    async fn send_on_new<R: TenantRequest>(
+    /// Sends a request over a new connection.
+    pub(super) async fn send_on_new<R: TenantRequest>(
         self,
         request: R,
     ) -> Result<TenantResponse<R::Output>, TenantError> {
+        let last_byte = Mutex::new(Instant::now());
         self.before_deadline(async {
             let http = HttpConnection::open(self.endpoint).await?;
             self.stats.update(|stats| stats.connections += 1);
             let opened = Instant::now();
-            self.send_on(request, TenantConnection { http, opened })
+            self.send_on(request, TenantConnection { http, opened }, &last_byte)
                 .await
         })
         .await
@@ -150,14 +141,21 @@ impl Attempt<'_> {
         self,
         request: R,
         mut connection: TenantConnection,
+        last_byte: &Mutex<Instant>,
     ) -> Result<TenantResponse<R::Output>, TenantError> {
         let start = Instant::now();
-        let response = connection.http.get(R::PATH, self.headers).await?;
+        let response = connection.http.get(R::PATH, self.headers).await;
+        let response = response.map_err(TenantError::before_response)?;
         let status = response.status.as_u16();
         self.stats.update(|stats| stats.statuses.push(status));
+        let received = |bytes: usize| {
+            self.stats.update(|stats| stats.bytes += bytes as u64);
+            *last_byte.lock() = Instant::now();
+        };
+        received(0);
         let retry_after = response.header(&header::RETRY_AFTER);
         let result = match TenantError::from_status(status, retry_after) {
-            None => request.decode(response, self.stats).await,
+            None => request.decode(response, received).await,
             Some(error) => {
                 drain(response).await;
                 Err(error)
@@ -171,6 +169,17 @@ impl Attempt<'_> {
                 connection: connection.http.is_usable().then_some(connection),
             }),
         }
+    }
+}
+
+/// Waits until no byte has arrived for [`RACE_DELAY`].
+async fn silence(last_byte: &Mutex<Instant>) {
+    loop {
+        let end = *last_byte.lock() + RACE_DELAY;
+        if Instant::now() >= end {
+            return;
+        }
+        sleep_until(end).await;
     }
 }
 

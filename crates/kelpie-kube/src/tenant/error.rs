@@ -1,13 +1,14 @@
 //! Errors of requests to a tenant's API server.
 
+use std::io;
 use std::time::Duration;
 
-use kelpie_net::{ConnectError, RequestError};
+use kelpie_net::{ConnectError, RequestError, ResolveError, TlsFault};
 
 use crate::lists::ListError;
 
-/// An error of a request to a tenant's API server. It is either
-/// [transient](TenantError::is_transient) or a failure of the API server.
+/// An error of a request to a tenant's API server. [`TenantError::failure`] tells what it says about
+/// the API server.
 #[derive(Debug, thiserror::Error)]
 pub enum TenantError {
     /// 429: the API server is overloaded.
@@ -38,8 +39,11 @@ pub enum TenantError {
     /// The connection cannot be opened.
     #[error("{0}")]
     Connect(#[from] ConnectError),
-    /// The connection broke, or the response is not valid HTTP.
+    /// The server closed or reset the connection before it sent a response.
     #[error("the API server sent no response: {0}")]
+    NoResponse(RequestError),
+    /// The response is not valid HTTP, or the connection broke within it.
+    #[error("the API server's response is broken: {0}")]
     Broken(RequestError),
     /// There was no complete response before the deadline.
     #[error("the API server did not respond in time")]
@@ -50,10 +54,40 @@ pub enum TenantError {
 }
 
 impl TenantError {
-    /// Returns whether the error says nothing about the health of the API server: 429, 401 and 403.
-    /// Such an error counts neither as a success nor as a failure; the last known state is kept.
+    /// Returns what the error says about the API server.
+    pub fn failure(&self) -> FailureKind {
+        match self {
+            Self::Throttled { .. } => FailureKind::Transient,
+            _ if self.is_denied() => FailureKind::Transient,
+            Self::Connect(error) => connect_failure(error),
+            Self::NoResponse(_) => FailureKind::Down,
+            Self::Denied { .. }
+            | Self::Redirected { .. }
+            | Self::Status(_)
+            | Self::Broken(_)
+            | Self::TimedOut
+            | Self::Decode(_) => FailureKind::Unclear,
+        }
+    }
+
+    /// Returns whether the error says nothing about the health of the API server. Such an error
+    /// counts neither as a success nor as a failure; the last known state is kept.
     pub fn is_transient(&self) -> bool {
-        matches!(self, Self::Throttled { .. } | Self::Denied { .. })
+        self.failure() == FailureKind::Transient
+    }
+
+    /// Returns whether the credentials were refused: 401 and 403, and a client certificate that TLS
+    /// rejects. New credentials may help.
+    pub fn is_denied(&self) -> bool {
+        matches!(
+            self,
+            Self::Denied { .. }
+                | Self::Connect(ConnectError::Tls {
+                    fault: TlsFault::ClientCertRejected(_),
+                    ..
+                })
+                | Self::Broken(RequestError::Tls(TlsFault::ClientCertRejected(_)))
+        )
     }
 
     /// Returns the HTTP status, if the API server responded with an error.
@@ -70,7 +104,18 @@ impl TenantError {
     /// Returns whether the connection failed. A failed connection of an earlier round proves
     /// nothing about the API server.
     pub(crate) fn is_transport(&self) -> bool {
-        matches!(self, Self::Connect(_) | Self::Broken(_) | Self::TimedOut)
+        matches!(
+            self,
+            Self::Connect(_) | Self::NoResponse(_) | Self::Broken(_) | Self::TimedOut
+        )
+    }
+
+    /// Converts the error of a request whose response has not begun.
+    pub(crate) fn before_response(error: RequestError) -> Self {
+        match error {
+            RequestError::Broken(_) | RequestError::Unusable => Self::NoResponse(error),
+            other => Self::from(other),
+        }
     }
 
     /// Returns the error for an HTTP status. `None`: the status is a success.
@@ -84,6 +129,47 @@ impl TenantError {
             300..=399 => Self::Redirected { status },
             _ => Self::Status(status),
         })
+    }
+}
+
+/// The statement of a failed request about the API server.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum FailureKind {
+    /// It says nothing: the API server throttles or refuses the credentials, or the fault is our
+    /// own, such as DNS that does not answer, or no file descriptor, port, memory or route.
+    Transient,
+    /// No client can reach an API server at this address: connections are refused, or cut before a
+    /// response.
+    Down,
+    /// The API server may work for other clients: it is slow, or responds with errors or nonsense.
+    Unclear,
+}
+
+fn connect_failure(error: &ConnectError) -> FailureKind {
+    match error {
+        ConnectError::Local { .. }
+        | ConnectError::Resolve {
+            source: ResolveError::Unavailable(_),
+            ..
+        } => FailureKind::Transient,
+        ConnectError::Refused { .. }
+        | ConnectError::Tls {
+            fault: TlsFault::Closed,
+            ..
+        } => FailureKind::Down,
+        ConnectError::Unreachable { source, .. }
+            if source.kind() == io::ErrorKind::ConnectionReset =>
+        {
+            FailureKind::Down
+        }
+        // A name that never existed is a mistake in the kubeconfig. If it once had an address,
+        // that address is used.
+        ConnectError::Resolve {
+            source: ResolveError::NotFound,
+            ..
+        }
+        | ConnectError::Unreachable { .. }
+        | ConnectError::Tls { .. } => FailureKind::Unclear,
     }
 }
 

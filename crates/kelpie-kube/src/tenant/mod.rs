@@ -1,9 +1,19 @@
 //! The client for a tenant's API server, which uses as few connections as possible.
 //!
-//! An idle connection saves the handshake, which costs ten times the request. It may have died
-//! unnoticed, so its failure never counts: the request is sent again at once over a new connection,
-//! and the result of that counts. There is no other retry. `request` has the requests, `attempt`
-//! sends one, and [`Tenant`] chooses the connection.
+//! A list of leases is one request. It goes over the connection that the last list left idle: a
+//! handshake costs ten times the request. An idle connection may have died unnoticed, so its
+//! failure never counts: the request is sent again at once over a new connection, and the result of
+//! that counts. A kept connection that is silent for 300 ms is raced by a new one. There is no
+//! other retry.
+//!
+//! Requests may overlap. One of them gets the idle connection, the others open their own, and the
+//! connection of the newest list is kept. A future can be dropped at any time, which closes its
+//! connection. `/version` always tests a new connection.
+//!
+//! [`TenantError::failure`] tells what a failure says about the API server. Name resolution fails
+//! only while no address is known: the last addresses are kept.
+//!
+//! `request` has the requests, `attempt` sends one, and [`Tenant`] chooses the connection.
 
 mod attempt;
 mod error;
@@ -15,10 +25,12 @@ use std::time::Duration;
 use http::header::{ACCEPT, AUTHORIZATION, USER_AGENT};
 use http::{HeaderMap, HeaderValue};
 use kelpie_core::prober::{Node, NodeConventions};
+use kelpie_net::Endpoint;
+use parking_lot::Mutex;
 use tokio::time::Instant;
 
-use attempt::{Attempt, TenantConnection, TenantResponse};
-pub use error::TenantError;
+use attempt::{Attempt, TenantConnection};
+pub use error::{FailureKind, TenantError};
 use request::{LeasesRequest, NodesRequest, TenantRequest, VersionRequest};
 pub use stats::RequestStats;
 use stats::StatsRecorder;
@@ -29,15 +41,22 @@ use crate::lists::{self, LeaseList};
 /// The maximum age of a connection. A new one tests name resolution and the network path too.
 const MAX_CONNECTION_AGE: Duration = Duration::from_mins(5);
 
-/// A client for a tenant's API server. It keeps one connection between rounds.
+/// A client for a tenant's API server. It keeps one connection between requests.
 #[derive(Debug)]
 pub struct Tenant {
-    config: TenantConfig,
+    endpoint: Endpoint,
     headers: HeaderMap,
-    idle: Option<TenantConnection>,
+    idle: Mutex<Option<IdleConnection>>,
     reuse: ConnectionReuse,
-    round_start: Instant,
     stats: StatsRecorder,
+}
+
+/// A connection that waits for the next request.
+#[derive(Debug)]
+struct IdleConnection {
+    connection: TenantConnection,
+    /// The start of its last request.
+    used: Instant,
 }
 
 /// The reuse of connections between rounds.
@@ -45,38 +64,28 @@ pub struct Tenant {
 pub enum ConnectionReuse {
     /// A connection is reused for up to five minutes.
     Keep,
-    /// Each round opens a new connection.
+    /// Each list of leases opens a new connection. A list of nodes may use that of the leases.
     FreshEachRound,
 }
 
-/// The urgency of a round.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Urgency {
-    /// The requests are sent one after the other.
-    Routine,
-    /// The round may find that the cluster trips. Both requests are sent at the same time, and each
-    /// is sent again over a new connection if there is no response after 300 ms.
-    Urgent,
-}
-
-/// The result of [`Tenant::probe`].
-#[derive(Debug)]
-pub struct ProbeOutcome {
-    /// `Ok` if the API server responded to `/version`.
-    pub version: Result<(), TenantError>,
-    /// The leases. `None`: they were not requested, because the request for the version failed.
-    pub leases: Option<Result<TimedLeaseList, TenantError>>,
-}
-
-/// The leases and the time of their list.
+/// The leases, the version and the time of their list.
 #[derive(Debug)]
 pub struct TimedLeaseList {
     /// The leases as listed.
     pub leases: LeaseList,
+    /// The `resourceVersion` of the list. `None`: it is not a decimal number.
+    pub version: Option<u64>,
     /// The instant right before the successful request was sent.
     pub start: Instant,
     /// The instant right after its response was read.
     pub end: Instant,
+}
+
+impl TimedLeaseList {
+    /// Returns the time that the list took. Opening a connection is not part of it.
+    pub fn latency(&self) -> Duration {
+        self.end - self.start
+    }
 }
 
 impl Tenant {
@@ -86,123 +95,109 @@ impl Tenant {
         let agent = concat!("kelpie/", env!("CARGO_PKG_VERSION"));
         headers.insert(USER_AGENT, HeaderValue::from_static(agent));
         headers.insert(ACCEPT, HeaderValue::from_static(lists::ACCEPT));
-        if let Some(authorization) = &config.authorization {
-            headers.insert(AUTHORIZATION, authorization.clone());
+        if let Some(authorization) = config.authorization {
+            headers.insert(AUTHORIZATION, authorization);
         }
         Self {
-            config,
+            endpoint: config.endpoint.with_address_cache(),
             headers,
-            idle: None,
+            idle: Mutex::default(),
             reuse,
-            round_start: Instant::now(),
             stats: StatsRecorder::default(),
         }
     }
 
-    /// Starts a round: requests `/version`, and the leases if that succeeds. Ends before
-    /// `deadline`.
-    pub async fn probe(&mut self, urgency: Urgency, deadline: Instant) -> ProbeOutcome {
-        self.start_round();
-        match urgency {
-            Urgency::Routine => {
-                let version = self.send(VersionRequest, deadline).await.map(|_| ());
-                let leases = match &version {
-                    Ok(()) => Some(self.send(LeasesRequest, deadline).await),
-                    Err(_) => None,
-                };
-                let leases = leases.map(|listed| listed.map(TimedLeaseList::new));
-                ProbeOutcome { version, leases }
-            }
-            Urgency::Urgent => self.probe_urgently(deadline).await,
-        }
+    /// Lists the leases. Ends before `deadline`.
+    pub async fn leases(&self, deadline: Instant) -> Result<TimedLeaseList, TenantError> {
+        let idle = match self.reuse {
+            ConnectionReuse::Keep => self.take_idle(),
+            ConnectionReuse::FreshEachRound => None,
+        };
+        let listed = self.send(LeasesRequest, idle, deadline).await?;
+        let ((leases, version), (start, end)) = listed;
+        Ok(TimedLeaseList {
+            leases,
+            version,
+            start,
+            end,
+        })
     }
 
-    /// Starts a round that only requests `/version`.
-    pub async fn version(&mut self, deadline: Instant) -> Result<(), TenantError> {
-        self.start_round();
-        self.send(VersionRequest, deadline).await.map(|_| ())
-    }
-
-    /// Lists the nodes, within the current round.
+    /// Lists the nodes. Ends before `deadline`.
     pub async fn nodes(
-        &mut self,
+        &self,
         conventions: NodeConventions,
         deadline: Instant,
     ) -> Result<Vec<Node>, TenantError> {
-        let (list, _) = self.send(NodesRequest(conventions), deadline).await?;
-        Ok(list.nodes)
+        let idle = self.take_idle();
+        let (nodes, _) = self.send(NodesRequest(conventions), idle, deadline).await?;
+        Ok(nodes)
+    }
+
+    /// Requests `/version` over a new connection, which is closed afterwards. Ends before
+    /// `deadline`.
+    pub async fn version(&self, deadline: Instant) -> Result<(), TenantError> {
+        let sent = Box::pin(self.attempt(deadline).send_on_new(VersionRequest));
+        sent.await?.result
     }
 
     /// Returns the statistics since the last call, and resets them.
-    pub fn take_stats(&mut self) -> RequestStats {
+    pub fn take_stats(&self) -> RequestStats {
         self.stats.take()
     }
 
-    fn start_round(&mut self) {
-        self.round_start = Instant::now();
-        let reuse = self.reuse;
-        self.idle.take_if(|idle| {
-            reuse == ConnectionReuse::FreshEachRound || idle.opened.elapsed() >= MAX_CONNECTION_AGE
-        });
-    }
-
-    async fn probe_urgently(&mut self, deadline: Instant) -> ProbeOutcome {
-        // The idle connection is for the leases, whose response is larger.
-        let idle = self.take_idle();
-        let attempt = self.attempt(deadline);
-        let (version, leases) = tokio::join!(
-            Box::pin(attempt.send_hedged(VersionRequest, None)),
-            Box::pin(attempt.send_hedged(LeasesRequest, idle)),
-        );
-        ProbeOutcome {
-            version: self.keep_connection(version).map(|_| ()),
-            leases: Some(self.keep_connection(leases).map(TimedLeaseList::new)),
-        }
-    }
-
+    /// Sends a request, and keeps the connection of its response for the next one.
     async fn send<R: TenantRequest>(
-        &mut self,
+        &self,
         request: R,
+        idle: Option<TenantConnection>,
         deadline: Instant,
-    ) -> TimedResult<R::Output> {
-        let idle = self.take_idle();
+    ) -> Result<(R::Output, (Instant, Instant)), TenantError> {
+        let attempt = self.attempt(deadline);
         // Boxed because a task reserves memory for everything that it ever awaits, and an attempt
         // is large.
-        let response = Box::pin(self.attempt(deadline).send(request, idle)).await;
-        self.keep_connection(response)
-    }
-
-    fn take_idle(&mut self) -> Option<TenantConnection> {
-        let mut idle = self.idle.take()?;
-        idle.http.is_usable().then_some(idle)
+        let response = match idle {
+            Some(idle) => Box::pin(attempt.send(request, idle)).await?,
+            None => Box::pin(attempt.send_on_new(request)).await?,
+        };
+        let is_failure = response.is_failure();
+        if let Some(connection) = response.connection
+            && !is_failure
+        {
+            self.keep(IdleConnection {
+                connection,
+                used: response.span.0,
+            });
+        }
+        Ok((response.result?, response.span))
     }
 
     fn attempt(&self, deadline: Instant) -> Attempt<'_> {
         Attempt {
-            endpoint: &self.config.endpoint,
+            endpoint: &self.endpoint,
             headers: &self.headers,
             stats: &self.stats,
             deadline,
-            round_start: self.round_start,
         }
     }
 
-    /// Keeps the connection of a response for the next request, and returns the result.
-    fn keep_connection<T>(
-        &mut self,
-        response: Result<TenantResponse<T>, TenantError>,
-    ) -> TimedResult<T> {
-        let response = response?;
-        self.idle = response.connection.or(self.idle.take());
-        Ok((response.result?, response.span))
+    /// Takes the idle connection, if it is still good.
+    fn take_idle(&self) -> Option<TenantConnection> {
+        let mut connection = self.idle.lock().take()?.connection;
+        let is_good =
+            connection.opened.elapsed() < MAX_CONNECTION_AGE && connection.http.is_usable();
+        is_good.then_some(connection)
     }
-}
 
-/// A result with the instants right before its request and right after its response.
-type TimedResult<T> = Result<(T, (Instant, Instant)), TenantError>;
-
-impl TimedLeaseList {
-    fn new((leases, (start, end)): (LeaseList, (Instant, Instant))) -> Self {
-        Self { leases, start, end }
+    /// Keeps the connection, unless a newer request has left one.
+    fn keep(&self, connection: IdleConnection) {
+        let mut idle = self.idle.lock();
+        let closed = match &*idle {
+            Some(newer) if newer.used > connection.used => Some(connection),
+            _ => idle.replace(connection),
+        };
+        drop(idle);
+        // Closed without the lock.
+        drop(closed);
     }
 }

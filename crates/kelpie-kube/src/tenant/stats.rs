@@ -9,7 +9,7 @@ pub struct RequestStats {
     /// The status of each response, in order.
     pub statuses: Vec<u16>,
     /// Requests without a response: the connection was refused or broke, or the deadline passed. A
-    /// hedged request that lost against the other one is not counted.
+    /// request that lost a race against another one is not counted.
     pub unanswered: u32,
     /// The number of opened connections.
     pub connections: u32,
@@ -26,7 +26,7 @@ impl StatsRecorder {
         change(&mut self.0.lock());
     }
 
-    pub(super) fn take(&mut self) -> RequestStats {
-        std::mem::take(self.0.get_mut())
+    pub(super) fn take(&self) -> RequestStats {
+        std::mem::take(&mut self.0.lock())
     }
 }

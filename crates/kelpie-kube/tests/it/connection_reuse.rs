@@ -1,75 +1,157 @@
-//! Rounds against servers whose connections die, stall or are slow.
+//! Requests to servers whose connections die, stall or are slow.
 
-use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use kelpie_kube::tenant::{ConnectionReuse, RequestStats, TenantError, Urgency};
-use tokio::sync::Semaphore;
-use tokio::time::Instant;
+use kelpie_kube::tenant::{ConnectionReuse, FailureKind, RequestStats, Tenant, TenantError};
+use tokio::time::{Instant, sleep};
 
-use crate::bodies::{JSON, LeaseFixture, PROTOBUF, json_leases, protobuf_leases};
-use crate::scripted_server::{ScriptedApiServer, after, deadline};
+use crate::bodies::{
+    CONVENTIONS, JSON, LeaseFixture, PROTOBUF, json_leases, nodes, protobuf_leases,
+};
+use crate::scripted_server::{ScriptedApiServer, ServerConnection, after, deadline, tenant_at};
+
+const FAILURE: &[u8] = b"HTTP/1.1 500 Ill\r\nContent-Length: 0\r\n\r\n";
 
 fn one_lease() -> String {
     json_leases(&[LeaseFixture::named("a")])
 }
 
+fn millis(count: u64) -> Duration {
+    Duration::from_millis(count)
+}
+
+/// Starts a server that responds with one lease.
+fn healthy_server() -> ScriptedApiServer {
+    ScriptedApiServer::in_process(async |mut connection| connection.serve(&one_lease()).await)
+}
+
+/// Starts a server and a tenant with a kept connection to it. After the first list, `kept` runs on
+/// the kept connection and `later` on all others.
+async fn kept_connection<F, L>(
+    kept: impl Fn(ServerConnection) -> F + Copy + Send + Sync + 'static,
+    later: impl Fn(ServerConnection) -> L + Copy + Send + Sync + 'static,
+) -> (ScriptedApiServer, Tenant)
+where
+    F: Future<Output = ()> + Send + 'static,
+    L: Future<Output = ()> + Send + 'static,
+{
+    let server = ScriptedApiServer::in_process(move |mut connection| async move {
+        if connection.number > 0 {
+            return later(connection).await;
+        }
+        connection.request().await;
+        connection.respond(JSON, one_lease().as_bytes()).await;
+        kept(connection).await;
+    });
+    let tenant = server.tenant();
+    tenant.leases(deadline()).await.unwrap();
+    tenant.take_stats();
+    (server, tenant)
+}
+
+async fn healthy(mut connection: ServerConnection) {
+    connection.serve(&one_lease()).await;
+}
+
+async fn stalled(mut connection: ServerConnection) {
+    connection.stall().await;
+}
+
+/// Closes the connection after the next request.
+async fn dying(mut connection: ServerConnection) {
+    connection.request().await;
+}
+
+/// Responds to the next request with one lease after `delay`.
+async fn slow(mut connection: ServerConnection, delay: Duration) {
+    connection.request().await;
+    sleep(delay).await;
+    connection.respond(JSON, one_lease().as_bytes()).await;
+    connection.stall().await;
+}
+
+/// Lists the leases, and returns the result and the time that it took.
+async fn timed(tenant: &Tenant) -> (Result<usize, TenantError>, Duration) {
+    let start = Instant::now();
+    let listed = tenant.leases(deadline()).await;
+    (listed.map(|listed| listed.leases.len()), start.elapsed())
+}
+
 #[tokio::test]
-async fn rounds_share_one_connection() {
+async fn lists_share_one_connection() {
     let server =
         ScriptedApiServer::start(async |mut connection| connection.serve(&one_lease()).await).await;
-    let mut tenant = server.tenant();
+    let tenant = server.tenant();
     for _ in 0..5 {
-        let outcome = tenant.probe(Urgency::Routine, deadline()).await;
-        outcome.version.unwrap();
-        let listed = outcome.leases.unwrap().unwrap();
-        assert_eq!(listed.leases.len(), 1);
-        assert!(listed.start <= listed.end);
-        tenant.version(deadline()).await.unwrap();
+        let listed = tenant.leases(deadline()).await.unwrap();
+        assert_eq!((listed.leases.len(), listed.version), (1, Some(7)));
+        assert_eq!(listed.latency(), listed.end - listed.start);
     }
     assert_eq!(server.accepted(), 1);
-    let bytes = 5 * (one_lease().len() as u64 + 2) + 5 * 2;
     let expected = RequestStats {
-        statuses: vec![200; 15],
+        statuses: vec![200; 5],
         unanswered: 0,
         connections: 1,
-        bytes,
+        bytes: 5 * one_lease().len() as u64,
     };
     assert_eq!(tenant.take_stats(), expected);
     assert_eq!(tenant.take_stats(), RequestStats::default());
 }
 
-#[tokio::test]
-async fn fresh_each_round_opens_new_connections() {
-    let server =
-        ScriptedApiServer::start(async |mut connection| connection.serve(&one_lease()).await).await;
-    let mut tenant = server.tenant_with(ConnectionReuse::FreshEachRound);
-    for round in 1..4 {
-        let outcome = tenant.probe(Urgency::Routine, deadline()).await;
-        assert!(outcome.leases.unwrap().is_ok());
-        assert_eq!(server.accepted(), round);
+#[tokio::test(start_paused = true)]
+async fn nodes_use_connection_of_leases() {
+    let [(_, body), _] = nodes(2, &[]);
+    let body: &'static [u8] = body.leak();
+    let server = ScriptedApiServer::in_process(move |mut connection| async move {
+        while let Some(path) = connection.request().await {
+            let leases = one_lease();
+            let is_nodes = path == "/api/v1/nodes";
+            let body = if is_nodes { body } else { leases.as_bytes() };
+            connection.respond(JSON, body).await;
+        }
+    });
+    for (reuse, connections) in [
+        (ConnectionReuse::Keep, 1),
+        (ConnectionReuse::FreshEachRound, 3),
+    ] {
+        let tenant = server.tenant_with(reuse);
+        for _ in 0..3 {
+            tenant.leases(deadline()).await.unwrap();
+            assert_eq!(
+                tenant.nodes(CONVENTIONS, deadline()).await.unwrap().len(),
+                2
+            );
+        }
+        assert_eq!(tenant.take_stats().connections, connections, "{reuse:?}");
     }
 }
 
-#[tokio::test]
-async fn connection_is_renewed_after_five_minutes() {
-    let server =
-        ScriptedApiServer::start(async |mut connection| connection.serve(&one_lease()).await).await;
-    let mut tenant = server.tenant();
-    for (wait, expected) in [(0, 1), (299, 1), (2, 2), (10, 2)] {
-        // The clock is paused only here: with real sockets a paused clock would run ahead of them.
-        tokio::time::pause();
-        tokio::time::advance(Duration::from_secs(wait)).await;
-        tokio::time::resume();
+#[tokio::test(start_paused = true)]
+async fn version_opens_connection_of_its_own() {
+    let server = healthy_server();
+    let tenant = server.tenant();
+    for round in 1..4 {
+        tenant.leases(deadline()).await.unwrap();
         tenant.version(deadline()).await.unwrap();
+        // One for all lists, and one for each version.
+        assert_eq!(server.accepted(), 1 + round);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn connection_is_renewed_after_five_minutes() {
+    let server = healthy_server();
+    let tenant = server.tenant();
+    for (wait, expected) in [(0, 1), (299, 1), (2, 2), (10, 2)] {
+        sleep(Duration::from_secs(wait)).await;
+        tenant.leases(deadline()).await.unwrap();
         assert_eq!(server.accepted(), expected, "after {wait} s more");
     }
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn requests_have_expected_headers() {
-    let server = ScriptedApiServer::start(async |mut connection| {
+    let server = ScriptedApiServer::in_process(async |mut connection| {
         while let Some(head) = connection.head().await {
             let head = head.to_lowercase();
             let expected = "accept: application/vnd.kubernetes.protobuf, application/json\r\n";
@@ -82,14 +164,14 @@ async fn requests_have_expected_headers() {
             );
             connection.respond(PROTOBUF, &protobuf_leases(&[])).await;
         }
-    })
-    .await;
-    let outcome = server.tenant().probe(Urgency::Routine, deadline()).await;
-    assert!(outcome.leases.unwrap().unwrap().leases.is_empty());
+    });
+    let listed = server.tenant().leases(deadline()).await.unwrap();
+    assert!(listed.leases.is_empty());
+    assert_eq!(listed.version, Some(7));
 }
 
 #[tokio::test]
-async fn dead_connection_is_replaced_within_round() {
+async fn dead_connection_is_replaced_at_once() {
     // Each connection serves two requests and breaks within the third response.
     let server = ScriptedApiServer::start(async |mut connection| {
         for _ in 0..2 {
@@ -102,253 +184,275 @@ async fn dead_connection_is_replaced_within_round() {
         connection.send(b"HTTP/1.1 200 OK\r\nContent-Le").await;
     })
     .await;
-    let mut tenant = server.tenant();
-    for round in 1..5 {
-        let outcome = tenant.probe(Urgency::Routine, deadline()).await;
-        outcome.version.unwrap();
-        assert!(outcome.leases.unwrap().is_ok());
-        assert_eq!(server.accepted(), round);
+    let tenant = server.tenant();
+    for list in 0..7 {
+        tenant.leases(deadline()).await.unwrap();
+        assert_eq!(server.accepted(), 1 + list / 2);
     }
     assert_eq!(tenant.take_stats().unanswered, 3);
 }
 
-#[tokio::test]
-async fn stalled_connection_costs_two_seconds() {
-    // The first connection serves one request and then stalls.
-    let server = ScriptedApiServer::start(async |mut connection| {
-        if connection.number == 0 {
-            connection.request().await;
-            connection.respond(JSON, b"{}").await;
-            return connection.stall().await;
-        }
-        connection.serve(&one_lease()).await;
-    })
-    .await;
-    let mut tenant = server.tenant();
-    tenant.version(deadline()).await.unwrap();
-    let start = Instant::now();
-    let outcome = tenant.probe(Urgency::Routine, deadline()).await;
-    let took = start.elapsed();
-    outcome.version.unwrap();
-    assert!(outcome.leases.unwrap().is_ok());
-    assert!(
-        took >= Duration::from_secs(2) && took < Duration::from_secs(10),
-        "{took:?}"
-    );
+#[tokio::test(start_paused = true)]
+async fn failure_on_kept_connection_is_repeated() {
+    let failing = async |mut connection: ServerConnection| {
+        while connection.request().await.is_some() && connection.send(FAILURE).await {}
+    };
+    let (server, tenant) = kept_connection(failing, healthy).await;
+    let (listed, took) = timed(&tenant).await;
+    assert_eq!(listed.unwrap(), 1);
+    assert_eq!(took, Duration::ZERO);
+    assert_eq!(tenant.take_stats().statuses, [500, 200]);
+    // The connection that failed is not used again.
+    assert_eq!(timed(&tenant).await.0.unwrap(), 1);
+    assert_eq!(tenant.take_stats().statuses, [200]);
     assert_eq!(server.accepted(), 2);
 }
 
-#[tokio::test]
-async fn failure_on_old_connection_is_retried() {
-    for urgency in [Urgency::Routine, Urgency::Urgent] {
-        // The first connection serves one request, and responds with 500 after that.
-        let server = ScriptedApiServer::start(async |mut connection| {
-            if connection.number == 0 {
-                connection.request().await;
-                connection.respond(JSON, b"{}").await;
-                let failure = b"HTTP/1.1 500 Ill\r\nContent-Length: 0\r\n\r\n";
-                while connection.request().await.is_some() && connection.send(failure).await {}
-                return;
-            }
-            connection.serve(&one_lease()).await;
-        })
-        .await;
-        let mut tenant = server.tenant();
-        tenant.version(deadline()).await.unwrap();
-        let outcome = tenant.probe(urgency, deadline()).await;
-        outcome.version.unwrap();
-        assert!(outcome.leases.unwrap().is_ok(), "{urgency:?}");
-        assert!(tenant.take_stats().statuses.contains(&500), "{urgency:?}");
-    }
-}
-
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn failure_on_new_connection_is_final() {
-    let server = ScriptedApiServer::start(async |mut connection| {
-        connection.request().await;
-    })
-    .await;
-    let mut tenant = server.tenant();
-    let outcome = tenant.probe(Urgency::Routine, deadline()).await;
-    assert!(matches!(outcome.version, Err(TenantError::Broken(_))));
-    assert!(outcome.leases.is_none());
+    let server = ScriptedApiServer::in_process(dying);
+    let tenant = server.tenant();
+    let error = tenant.leases(deadline()).await.unwrap_err();
+    assert!(matches!(error, TenantError::NoResponse(_)), "{error:?}");
+    assert_eq!(error.failure(), FailureKind::Down);
     assert_eq!(server.accepted(), 1);
     assert_eq!(tenant.take_stats().unanswered, 1);
 }
 
-#[tokio::test]
-async fn stopped_server_is_a_failure() {
-    let server =
-        ScriptedApiServer::start(async |mut connection| connection.serve(&one_lease()).await).await;
-    let mut tenant = server.tenant();
-    tenant.version(deadline()).await.unwrap();
-    drop(server);
-    let error = tenant.version(deadline()).await.unwrap_err();
-    assert!(matches!(error, TenantError::Connect(_)), "{error:?}");
-    assert!(error.to_string().ends_with("connection refused"), "{error}");
-    assert!(!error.is_transient());
+#[tokio::test(start_paused = true)]
+async fn both_connections_failing_is_final() {
+    let (server, tenant) = kept_connection(dying, dying).await;
+    let error = tenant.leases(deadline()).await.unwrap_err();
+    assert!(matches!(error, TenantError::NoResponse(_)), "{error:?}");
+    assert_eq!(server.accepted(), 2);
+    assert_eq!(tenant.take_stats().unanswered, 2);
 }
 
 #[tokio::test]
+async fn stopped_server_is_down() {
+    let server =
+        ScriptedApiServer::start(async |mut connection| connection.serve(&one_lease()).await).await;
+    let tenant = server.tenant();
+    tenant.leases(deadline()).await.unwrap();
+    drop(server);
+    for _ in 0..2 {
+        let error = tenant.leases(deadline()).await.unwrap_err();
+        assert!(error.to_string().ends_with("connection refused"), "{error}");
+        assert_eq!(error.failure(), FailureKind::Down);
+    }
+}
+
+#[tokio::test]
+async fn cut_handshake_is_down() {
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    let cutting = tokio::spawn(async move { while listener.accept().await.is_ok() {} });
+    let tenant = tenant_at(&format!("https://{address}"));
+    let error = tenant.leases(deadline()).await.unwrap_err();
+    assert_eq!(error.failure(), FailureKind::Down, "{error}");
+    cutting.abort();
+}
+
+#[tokio::test(start_paused = true)]
 async fn only_failures_open_new_connections() {
-    for (status, more, is_transient, text) in [
-        ("401", "", true, "unknown or have expired"),
-        ("403", "", true, "lack the permission"),
+    use FailureKind::{Transient, Unclear};
+    for (status, more, failure, text) in [
+        ("401", "", Transient, "unknown or have expired"),
+        ("403", "", Transient, "lack the permission"),
         (
             "429",
             "Retry-After: 7\r\n",
-            true,
+            Transient,
             "throttles requests (429); retry after 7 s",
         ),
         (
             "429",
             "Retry-After: soon\r\n",
-            true,
+            Transient,
             "throttles requests (429)",
         ),
-        ("500", "", false, "status 500"),
-        ("503", "Retry-After: 7\r\n", false, "status 503"),
-        ("404", "", false, "status 404"),
+        ("500", "", Unclear, "status 500"),
+        ("503", "Retry-After: 7\r\n", Unclear, "status 503"),
+        ("404", "", Unclear, "status 404"),
         (
             "302",
             "Location: https://elsewhere/\r\n",
-            false,
+            Unclear,
             "redirects (302)",
         ),
     ] {
-        let server = ScriptedApiServer::start(move |mut connection| async move {
+        let server = ScriptedApiServer::in_process(move |mut connection| async move {
             let response = format!("HTTP/1.1 {status} X\r\n{more}Content-Length: 3\r\n\r\nno\n");
             while connection.request().await.is_some() && connection.send(response.as_bytes()).await
             {
             }
-        })
-        .await;
-        let mut tenant = server.tenant();
+        });
+        let tenant = server.tenant();
         for _ in 0..2 {
-            let outcome = tenant.probe(Urgency::Routine, deadline()).await;
-            let error = outcome.version.unwrap_err();
-            assert_eq!(error.is_transient(), is_transient, "{status}");
+            let error = tenant.leases(deadline()).await.unwrap_err();
+            assert_eq!(error.failure(), failure, "{status}");
+            assert_eq!(error.is_denied(), ["401", "403"].contains(&status));
             assert_eq!(error.status().unwrap().to_string(), status);
             assert!(error.to_string().contains(text), "{error}");
-            assert!(outcome.leases.is_none());
         }
         // The redirect (302) was not followed either.
-        let connections = if is_transient { 1 } else { 2 };
+        let connections = if failure == Transient { 1 } else { 2 };
         assert_eq!(server.accepted(), connections, "{status}");
+        assert_eq!(tenant.take_stats().statuses.len(), 2, "{status}");
     }
 }
 
-#[tokio::test]
-async fn urgent_requests_are_concurrent() {
-    // No response is sent before both requests have arrived.
-    let arrived = Arc::new(Semaphore::new(0));
-    let server = ScriptedApiServer::start(move |mut connection| {
-        let arrived = Arc::clone(&arrived);
-        async move {
-            let path = connection.request().await.unwrap();
-            arrived.add_permits(1);
-            arrived.acquire_many(2).await.unwrap().forget();
-            arrived.add_permits(2);
-            let body = if path == "/version" {
-                "{}".into()
-            } else {
-                one_lease()
-            };
-            connection.respond(JSON, body.as_bytes()).await;
-            connection.serve(&one_lease()).await;
-        }
-    })
-    .await;
-    let mut tenant = server.tenant();
-    let outcome = tenant.probe(Urgency::Urgent, deadline()).await;
-    outcome.version.unwrap();
-    outcome.leases.unwrap().unwrap();
-    let accepted = server.accepted();
-    assert!(accepted >= 2);
-    // One of the connections is kept.
-    tenant.version(deadline()).await.unwrap();
-    assert_eq!(server.accepted(), accepted);
-}
-
-#[tokio::test]
-async fn hedged_request_overtakes_stalled_connection() {
-    // The first connection serves one request and then stalls. The second one, for the version,
-    // sends nothing at all.
-    let server = ScriptedApiServer::start(async |mut connection| {
-        if connection.number == 0 {
-            connection.request().await;
-            connection.respond(JSON, b"{}").await;
-        }
-        if connection.number < 2 {
-            return connection.stall().await;
-        }
-        connection.serve(&one_lease()).await;
-    })
-    .await;
-    let mut tenant = server.tenant();
-    tenant.version(deadline()).await.unwrap();
-    let start = Instant::now();
-    let outcome = tenant.probe(Urgency::Urgent, deadline()).await;
-    let took = start.elapsed();
-    outcome.version.unwrap();
-    let listed = outcome.leases.unwrap().unwrap();
-    assert!(
-        took >= Duration::from_millis(300) && took < Duration::from_secs(10),
-        "{took:?}"
-    );
-    // The start of the list is that of the successful request.
-    assert!(listed.start >= start + Duration::from_millis(300));
-}
-
-#[tokio::test]
-async fn failed_request_waits_for_hedged_one() {
-    // The stalled connection breaks while the response to the hedged request is still due.
-    let lists = Arc::new(AtomicUsize::new(0));
-    let server = ScriptedApiServer::start(move |mut connection| {
-        let lists = Arc::clone(&lists);
-        async move {
-            let path = connection.request().await.unwrap();
-            if path == "/version" {
-                connection.respond(JSON, b"{}").await;
-                return;
-            }
-            if lists.fetch_add(1, Ordering::SeqCst) == 0 {
-                tokio::time::sleep(Duration::from_millis(500)).await;
-                return;
-            }
-            tokio::time::sleep(Duration::from_millis(400)).await;
+#[tokio::test(start_paused = true)]
+async fn overlapping_lists_keep_one_connection() {
+    // The first connection is the slower one, so its list ends last.
+    let server = ScriptedApiServer::in_process(|mut connection| async move {
+        let delay = [900, 500, 100].get(connection.number).copied();
+        while connection.request().await.is_some() {
+            sleep(millis(delay.unwrap_or_default())).await;
             connection.respond(JSON, one_lease().as_bytes()).await;
-            connection.stall().await;
         }
-    })
-    .await;
-    let outcome = server.tenant().probe(Urgency::Urgent, deadline()).await;
-    assert_eq!(outcome.leases.unwrap().unwrap().leases.len(), 1);
-}
-
-#[tokio::test]
-async fn failure_before_hedging_is_final() {
-    let server = ScriptedApiServer::start(async |mut connection| {
-        connection.request().await;
-    })
-    .await;
+    });
+    let tenant = server.tenant();
     let start = Instant::now();
-    let outcome = server.tenant().probe(Urgency::Urgent, deadline()).await;
-    assert!(matches!(outcome.version, Err(TenantError::Broken(_))));
-    assert!(matches!(outcome.leases, Some(Err(TenantError::Broken(_)))));
-    // On a busy machine this may take longer, and the requests may have been hedged.
-    if start.elapsed() < Duration::from_millis(300) {
-        assert_eq!(server.accepted(), 2);
+    let list = async |after| {
+        sleep(millis(after)).await;
+        let listed = tenant.leases(deadline()).await.unwrap();
+        listed.end - start
+    };
+    let ends = tokio::join!(list(0), list(1), list(2));
+    assert_eq!(ends, (millis(900), millis(501), millis(102)));
+    assert_eq!(server.accepted(), 3);
+    // The connection of the newest list is kept, and it is the fast one.
+    let (listed, took) = timed(&tenant).await;
+    assert_eq!(listed.unwrap(), 1);
+    assert_eq!(took, millis(100));
+    assert_eq!(server.accepted(), 3);
+}
+
+#[tokio::test(start_paused = true)]
+async fn new_connection_overtakes_silent_one() {
+    let (server, tenant) = kept_connection(stalled, healthy).await;
+    let start = Instant::now();
+    let listed = tenant.leases(deadline()).await.unwrap();
+    assert_eq!(start.elapsed(), millis(300));
+    // The times are those of the successful request.
+    assert_eq!(listed.start, start + millis(300));
+    assert_eq!(listed.latency(), Duration::ZERO);
+    tenant.leases(deadline()).await.unwrap();
+    assert_eq!(server.accepted(), 2);
+}
+
+#[tokio::test(start_paused = true)]
+async fn arriving_body_is_not_overtaken() {
+    let trickling = async |mut connection: ServerConnection| {
+        connection.request().await;
+        let body = one_lease();
+        let length = body.len();
+        let head = format!("Content-Type: {JSON}\r\nContent-Length: {length}\r\n\r\n");
+        connection
+            .send(format!("HTTP/1.1 200 OK\r\n{head}").as_bytes())
+            .await;
+        for part in body.as_bytes().chunks(length.div_ceil(5)) {
+            sleep(millis(250)).await;
+            connection.send(part).await;
+        }
+        connection.stall().await;
+    };
+    let (server, tenant) = kept_connection(trickling, healthy).await;
+    let (listed, took) = timed(&tenant).await;
+    assert_eq!(listed.unwrap(), 1);
+    assert_eq!(took, millis(5 * 250));
+    assert_eq!(server.accepted(), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn stopped_body_is_overtaken() {
+    let stopping = async |mut connection: ServerConnection| {
+        connection.request().await;
+        connection.send(b"HTTP/1.1 200 OK\r\n").await;
+        connection
+            .send(b"Content-Type: application/json\r\nContent-Length: 99\r\n\r\n{")
+            .await;
+        connection.stall().await;
+    };
+    let (_server, tenant) = kept_connection(stopping, healthy).await;
+    let (listed, took) = timed(&tenant).await;
+    assert_eq!(listed.unwrap(), 1);
+    assert_eq!(took, millis(300));
+}
+
+#[tokio::test(start_paused = true)]
+async fn slow_new_connection_is_not_raced() {
+    let server = ScriptedApiServer::in_process(|connection| slow(connection, millis(3_000)));
+    let (listed, took) = timed(&server.tenant()).await;
+    assert_eq!(listed.unwrap(), 1);
+    assert_eq!(took, millis(3_000));
+    assert_eq!(server.accepted(), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn race_survives_failure_of_either_connection() {
+    let slow_then_dying = async |mut connection: ServerConnection| {
+        connection.request().await;
+        sleep(millis(500)).await;
+    };
+    // The kept connection dies while the new one is still due.
+    let (_server, tenant) =
+        kept_connection(slow_then_dying, |connection| slow(connection, millis(400))).await;
+    let (listed, took) = timed(&tenant).await;
+    assert_eq!((listed.unwrap(), took), (1, millis(700)));
+
+    // The new connection fails, and the kept one was only slow.
+    let failing = async |mut connection: ServerConnection| {
+        connection.request().await;
+        connection.send(FAILURE).await;
+    };
+    let (_server, tenant) =
+        kept_connection(|connection| slow(connection, millis(600)), failing).await;
+    let (listed, took) = timed(&tenant).await;
+    assert_eq!((listed.unwrap(), took), (1, millis(600)));
+    let (_server, tenant) =
+        kept_connection(|connection| slow(connection, millis(600)), dying).await;
+    let (listed, took) = timed(&tenant).await;
+    assert_eq!((listed.unwrap(), took), (1, millis(600)));
+
+    // Both fail, and the failure of the new connection counts.
+    let (_server, tenant) = kept_connection(stalled, failing).await;
+    let (listed, took) = timed(&tenant).await;
+    assert_eq!(listed.unwrap_err().status(), Some(500));
+    assert_eq!(took, millis(2_000));
+}
+
+#[tokio::test(start_paused = true)]
+async fn node_list_on_stalled_connection_costs_two_seconds() {
+    let (server, tenant) = kept_connection(stalled, stalled).await;
+    let start = Instant::now();
+    let error = tenant.nodes(CONVENTIONS, after(5_000)).await.unwrap_err();
+    assert!(matches!(error, TenantError::TimedOut), "{error:?}");
+    assert_eq!(start.elapsed(), millis(5_000));
+    assert_eq!(server.accepted(), 2);
+    assert_eq!(tenant.take_stats().unanswered, 2);
+}
+
+#[tokio::test(start_paused = true)]
+async fn deadline_applies_to_all_attempts() {
+    let (_server, tenant) = kept_connection(stalled, stalled).await;
+    for limit in [400, 400, 3_000] {
+        let start = Instant::now();
+        let error = tenant.leases(after(limit)).await.unwrap_err();
+        assert!(matches!(error, TenantError::TimedOut), "{error:?}");
+        assert_eq!(error.failure(), FailureKind::Unclear);
+        assert_eq!(start.elapsed(), millis(limit));
     }
 }
 
-#[tokio::test]
-async fn deadline_applies_to_whole_round() {
-    let server = ScriptedApiServer::start(async |mut connection| connection.stall().await).await;
-    for urgency in [Urgency::Routine, Urgency::Urgent] {
-        let start = Instant::now();
-        let outcome = server.tenant().probe(urgency, after(400)).await;
-        assert!(matches!(outcome.version, Err(TenantError::TimedOut)));
-        assert!(start.elapsed() < Duration::from_secs(5));
-    }
+#[tokio::test(start_paused = true)]
+async fn dropped_request_closes_its_connection() {
+    let server = ScriptedApiServer::in_process(|connection| slow(connection, millis(500)));
+    let tenant = server.tenant();
+    let listing = tokio::time::timeout(millis(100), tenant.leases(deadline()));
+    assert!(listing.await.is_err());
+    let (listed, took) = timed(&tenant).await;
+    assert_eq!((listed.unwrap(), took), (1, millis(500)));
+    assert_eq!(server.accepted(), 2);
 }

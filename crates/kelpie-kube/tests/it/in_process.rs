@@ -1,14 +1,16 @@
 //! API servers in the same process, in virtual time.
 
 use std::io;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use kelpie_core::Time;
 use kelpie_kube::SystemClock;
 use kelpie_kube::client::ClusterClient;
 use kelpie_kube::kubeconfig::TenantConfig;
-use kelpie_kube::tenant::{ConnectionReuse, Tenant, Urgency};
-use kelpie_net::Network;
+use kelpie_kube::tenant::{ConnectionReuse, FailureKind, Tenant};
+use kelpie_net::{Network, ResolveError};
 use tokio::io::{AsyncReadExt, AsyncWriteExt, DuplexStream, duplex};
 use tokio::time::{Instant, sleep};
 
@@ -63,19 +65,91 @@ async fn serve(mut stream: DuplexStream) {
     }
 }
 
-#[tokio::test(start_paused = true)]
-async fn tenant_client_works_in_virtual_time() {
+fn tenant(network: &Network) -> Tenant {
     let authority = authority().pem();
     let yaml = KubeconfigBuilder::with_token("https://api.inside", &authority).yaml();
     let config = TenantConfig::from_kubeconfig(yaml.as_bytes()).unwrap();
-    let mut tenant = Tenant::new(config.with_network(&network()), ConnectionReuse::Keep);
+    Tenant::new(config.with_network(network), ConnectionReuse::Keep)
+}
+
+fn deadline() -> Instant {
+    Instant::now() + Duration::from_secs(5)
+}
+
+#[tokio::test(start_paused = true)]
+async fn tenant_client_works_in_virtual_time() {
+    let tenant = tenant(&network());
     let start = Instant::now();
-    let outcome = tenant
-        .probe(Urgency::Routine, start + Duration::from_secs(5))
-        .await;
+    tenant.version(deadline()).await.unwrap();
+    let listed = tenant.leases(deadline()).await.unwrap();
     assert_eq!(start.elapsed(), 2 * LATENCY);
-    assert!(outcome.version.is_ok());
-    assert_eq!(outcome.leases.unwrap().unwrap().leases.iter().count(), 1);
+    assert_eq!(listed.latency(), LATENCY);
+    assert_eq!(listed.leases.iter().count(), 1);
+    assert_eq!(listed.version, None);
+}
+
+#[tokio::test(start_paused = true)]
+async fn known_address_outlives_name_service() {
+    let is_broken = Arc::new(AtomicBool::new(true));
+    let broken = Arc::clone(&is_broken);
+    let network = network().with_resolver(move |_| {
+        let is_broken = broken.load(Ordering::SeqCst);
+        Box::pin(async move {
+            if is_broken {
+                sleep(Duration::from_secs(9)).await;
+                return Err(ResolveError::Unavailable("no answer".into()));
+            }
+            Ok(())
+        })
+    });
+    let tenant = tenant(&network);
+    let error = tenant.leases(deadline()).await.unwrap_err();
+    assert_eq!(error.failure(), FailureKind::Transient, "{error}");
+    sleep(Duration::from_secs(10)).await;
+
+    is_broken.store(false, Ordering::SeqCst);
+    tenant.leases(deadline()).await.unwrap();
+    is_broken.store(true, Ordering::SeqCst);
+    let start = Instant::now();
+    for _ in 0..3 {
+        tenant.version(deadline()).await.unwrap();
+    }
+    // Only the first connection waits for the name service.
+    assert_eq!(start.elapsed(), 3 * LATENCY + Duration::from_millis(250));
+}
+
+#[tokio::test(start_paused = true)]
+async fn connector_errors_are_classified() {
+    use FailureKind::{Down, Transient, Unclear};
+    let unavailable = ResolveError::Unavailable("no answer".into());
+    let cases: [(fn() -> io::Error, _); 6] = [
+        (|| io::ErrorKind::ConnectionRefused.into(), Down),
+        (|| io::ErrorKind::ConnectionReset.into(), Down),
+        (|| io::ErrorKind::TimedOut.into(), Unclear),
+        (|| ResolveError::NotFound.into(), Unclear),
+        (|| io::Error::from_raw_os_error(24), Transient),
+        (|| io::ErrorKind::NetworkUnreachable.into(), Transient),
+    ];
+    let failure = async |network| {
+        let error = tenant(&network).leases(deadline()).await.unwrap_err();
+        (error.failure(), error.is_transient(), error.to_string())
+    };
+    for (error, expected) in cases {
+        let network = Network::in_process(move |_, _| Box::pin(async move { Err(error()) }));
+        let (found, is_transient, text) = failure(network).await;
+        assert_eq!(found, expected, "{text}");
+        assert_eq!(is_transient, expected == Transient, "{text}");
+    }
+    let network = Network::in_process(move |_, _| {
+        let error = unavailable.clone();
+        Box::pin(async move { Err(error.into()) })
+    });
+    let (found, _, text) = failure(network).await;
+    assert_eq!(found, Transient);
+    assert_eq!(
+        text,
+        "api.inside:443: cannot resolve the host name: no answer"
+    );
 }
 
 #[tokio::test(start_paused = true)]

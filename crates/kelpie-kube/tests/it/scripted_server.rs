@@ -1,14 +1,16 @@
 //! API servers with a script per connection, which may misbehave.
 
+use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use kelpie_kube::kubeconfig::TenantConfig;
 use kelpie_kube::tenant::{ConnectionReuse, Tenant};
-use kelpie_net::{Identity, TlsListener, TlsServer};
+use kelpie_net::{Identity, Network, TlsListener, TlsServer};
+use parking_lot::Mutex;
 use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, IsCa, KeyPair};
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, duplex};
 use tokio::net::TcpListener;
 use tokio::task::JoinSet;
 use tokio::time::Instant;
@@ -17,10 +19,14 @@ use crate::kubeconfig_builder::KubeconfigBuilder;
 
 /// The server's side of a connection.
 pub(crate) struct ServerConnection {
-    stream: kelpie_net::ServerStream,
+    stream: Box<dyn ReadWriteStream>,
     /// The number of this connection, counted from 0.
     pub(crate) number: usize,
 }
+
+trait ReadWriteStream: AsyncRead + AsyncWrite + Send + Unpin {}
+
+impl<S: AsyncRead + AsyncWrite + Send + Unpin> ReadWriteStream for S {}
 
 impl ServerConnection {
     /// Reads the next request and returns its path. `None`: the client closed the connection.
@@ -73,10 +79,41 @@ impl ServerConnection {
 pub(crate) struct ScriptedApiServer {
     accepted: Arc<AtomicUsize>,
     pub(crate) kubeconfig: KubeconfigBuilder,
-    _running: JoinSet<()>,
+    network: Network,
+    _running: Arc<Mutex<JoinSet<()>>>,
 }
 
 impl ScriptedApiServer {
+    /// Starts a server without sockets, for tests in virtual time. Its certificates are not used.
+    pub(crate) fn in_process<F, S>(script: S) -> Self
+    where
+        S: Fn(ServerConnection) -> F + Send + Sync + 'static,
+        F: Future<Output = ()> + Send + 'static,
+    {
+        let accepted = Arc::new(AtomicUsize::new(0));
+        let count = Arc::clone(&accepted);
+        let running = Arc::new(Mutex::new(JoinSet::new()));
+        let connections = Arc::downgrade(&running);
+        let network = Network::in_process(move |_, _| {
+            let Some(connections) = connections.upgrade() else {
+                return Box::pin(async { Err(io::ErrorKind::ConnectionRefused.into()) });
+            };
+            let number = count.fetch_add(1, Ordering::SeqCst);
+            let (client, server) = duplex(64 * 1024);
+            let stream = Box::new(server);
+            let served = script(ServerConnection { stream, number });
+            connections.lock().spawn(served);
+            Box::pin(async { Ok(client) })
+        });
+        Self {
+            accepted,
+            kubeconfig: KubeconfigBuilder::with_token("https://api.inside", &authority().pem()),
+            network,
+            _running: running,
+        }
+    }
+
+    /// Starts a server with TLS on a port of its own.
     pub(crate) async fn start<F, S>(script: S) -> Self
     where
         S: Fn(ServerConnection) -> F + Send + Sync + 'static,
@@ -99,6 +136,7 @@ impl ScriptedApiServer {
             loop {
                 let (stream, _) = listener.accept().await;
                 let number = count.fetch_add(1, Ordering::SeqCst);
+                let stream = Box::new(stream);
                 connections.spawn(script(ServerConnection { stream, number }));
             }
         });
@@ -106,7 +144,8 @@ impl ScriptedApiServer {
         Self {
             accepted,
             kubeconfig: KubeconfigBuilder::with_token(&url, &authority.pem()),
-            _running: running,
+            network: Network::default(),
+            _running: Arc::new(Mutex::new(running)),
         }
     }
 
@@ -121,8 +160,15 @@ impl ScriptedApiServer {
 
     pub(crate) fn tenant_with(&self, reuse: ConnectionReuse) -> Tenant {
         let config = TenantConfig::from_kubeconfig(self.kubeconfig.yaml().as_bytes());
-        Tenant::new(config.unwrap(), reuse)
+        Tenant::new(config.unwrap().with_network(&self.network), reuse)
     }
+}
+
+/// Returns a tenant of a server that has no certificate of its authority.
+pub(crate) fn tenant_at(url: &str) -> Tenant {
+    let kubeconfig = KubeconfigBuilder::with_token(url, &authority().pem());
+    let config = TenantConfig::from_kubeconfig(kubeconfig.yaml().as_bytes());
+    Tenant::new(config.unwrap(), ConnectionReuse::Keep)
 }
 
 /// Creates a certificate authority.

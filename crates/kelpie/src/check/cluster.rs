@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use kelpie_config::ProberConfig;
 use kelpie_kube::kubeconfig::TenantConfig;
-use kelpie_kube::tenant::{ConnectionReuse, Tenant, TenantError, Urgency};
+use kelpie_kube::tenant::{ConnectionReuse, Tenant, TenantError};
 use kelpie_prober::source::{ClusterKubeconfig, cluster_source};
 use secrecy::ExposeSecret;
 use tokio::time::Instant;
@@ -32,7 +32,7 @@ pub(super) async fn check(
         key: "kubeConfigSecretName",
     };
     let mut rows = match open_tenant(&inventory.internal, cluster, secret, cluster) {
-        Ok(tenant) => vec![check_internal(config, cluster, tenant).await],
+        Ok(tenant) => vec![check_internal(config, cluster, &tenant).await],
         Err(row) => vec![row],
     };
     let external = config.external_kubeconfig_secret.as_ref();
@@ -43,7 +43,7 @@ pub(super) async fn check(
             key: "externalKubeConfigSecretName",
         };
         rows.push(match open_tenant(kubeconfigs, cluster, secret, &subject) {
-            Ok(tenant) => check_external(config, &subject, tenant).await,
+            Ok(tenant) => check_external(config, &subject, &tenant).await,
             Err(row) => row,
         });
     }
@@ -78,19 +78,14 @@ fn open_tenant(
     Ok(Tenant::new(access, ConnectionReuse::Keep))
 }
 
-async fn check_internal(config: &ProberConfig, cluster: &str, mut tenant: Tenant) -> CheckRow {
+async fn check_internal(config: &ProberConfig, cluster: &str, tenant: &Tenant) -> CheckRow {
     let deadline = Instant::now() + config.probe.probe_timeout;
-    let probed = tenant.probe(Urgency::Routine, deadline).await;
-    if let Err(error) = probed.version {
+    if let Err(error) = tenant.version(deadline).await {
         return request_failure(cluster, "GET /version", &error);
     }
-    let leases = match probed.leases {
-        Some(Ok(leases)) => leases.leases.len(),
-        Some(Err(error)) => return request_failure(cluster, "listing node leases", &error),
-        None => {
-            let remedy = "run the check again";
-            return CheckRow::fail(cluster, "node leases were not listed", remedy);
-        }
+    let leases = match tenant.leases(deadline).await {
+        Ok(listed) => listed.leases.len(),
+        Err(error) => return request_failure(cluster, "listing node leases", &error),
     };
     let conventions = cluster_source(config).node_conventions();
     let nodes = match tenant.nodes(conventions, deadline).await {
@@ -120,7 +115,7 @@ fn node_counts(cluster: &str, nodes: usize, leases: usize, required: u32) -> Che
     }
 }
 
-async fn check_external(config: &ProberConfig, subject: &str, mut tenant: Tenant) -> CheckRow {
+async fn check_external(config: &ProberConfig, subject: &str, tenant: &Tenant) -> CheckRow {
     let deadline = Instant::now() + config.probe.probe_timeout;
     match tenant.version(deadline).await {
         Ok(()) => CheckRow::ok(subject, "API server reachable"),
@@ -135,9 +130,12 @@ fn request_failure(subject: &str, request: &str, error: &TenantError) -> CheckRo
         Some(403) => "apply deploy/rbac/prober-shoot.yaml in the cluster",
         Some(429) => "the API server is overloaded; run the check again later",
         Some(_) => "check the pods of the API server in the control plane namespace",
+        None if error.is_transient() => {
+            "check the name resolution, the routes and the limits of this host"
+        }
         None => "check that the API server runs, and that network policies allow the connection",
     };
-    if error.is_transient() && error.status() == Some(429) {
+    if error.status() == Some(429) {
         return CheckRow::warn(subject, finding, remedy);
     }
     CheckRow::fail(subject, finding, remedy)
