@@ -19,7 +19,7 @@ use tokio::time::{Instant, sleep_until, timeout};
 use tokio_util::sync::CancellationToken;
 
 use crate::deadline_queue::{DeadlineQueue, Priority};
-use crate::observer::{RoundContext, Urgency};
+use crate::observer::RoundContext;
 use crate::reporter::ProbeReporter;
 use crate::subsystem::Subsystem;
 
@@ -132,12 +132,12 @@ impl FenceExecutor {
     }
 
     /// Returns the state of the fence at the start of a round.
-    pub(crate) fn round_context(&self, urgency: Urgency) -> RoundContext {
+    pub(crate) fn round_context(&self) -> RoundContext {
         RoundContext {
             fence: self.fencing.fence(),
             stands_by: !(self.acts && self.fencing.is_open()),
             released: self.fencing.released_at(),
-            urgency,
+            delays: kelpie_core::prober::Delays::default(),
         }
     }
 
@@ -192,7 +192,7 @@ impl FenceExecutor {
     }
 
     /// Returns whether calls of a fence are under way that a round would not change.
-    fn is_crowded(&self) -> bool {
+    pub(crate) fn is_crowded(&self) -> bool {
         let is_fencing = self.verdict == Some(Verdict::Fence);
         is_fencing && !self.is_pressed && !self.under_way.is_empty()
     }

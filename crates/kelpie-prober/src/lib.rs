@@ -7,6 +7,7 @@
 mod deadline_queue;
 mod fence_executor;
 mod inputs;
+mod look;
 mod manager;
 mod metrics;
 mod observer;

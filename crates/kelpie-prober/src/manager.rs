@@ -24,7 +24,7 @@ use crate::fence_executor::{FenceExecutor, SeedAccess};
 use crate::inputs::ProbeInputs;
 use crate::metrics::ProberMetrics;
 use crate::observer::Observer;
-use crate::probe::Probe;
+use crate::probe::{Probe, ProbeSchedule};
 use crate::registry::{ClusterRegistry, ProbeAction};
 use crate::reporter::{ClusterEventSink, ProbeReporter};
 use crate::source::{ClusterObject, ClusterSource, ProbePath};
@@ -288,7 +288,7 @@ impl ProbeContext {
         );
         Probe {
             clock: self.clock,
-            grace: settings.grace,
+            schedule: ProbeSchedule::new(self.clock.now()),
             evaluator: Evaluator::new(settings.clone(), self.clock.now()),
             observer: Observer::new(self),
             executor: FenceExecutor::new(

@@ -1,41 +1,49 @@
-//! The observer of a probe: makes the requests of one round and collects their results.
+//! The observer of a probe: makes its requests and prepares their results for the evaluator.
 
 use std::panic::resume_unwind;
 use std::sync::Arc;
 use std::time::Duration;
 
+use futures_util::future::{BoxFuture, pending};
 use kelpie_core::Time;
 use kelpie_core::prober::{
-    Evaluator, FenceState, ListResult, ListSpan, Machines, NodeConventions, NodeSet, Observation,
-    PoolConditions, ProbeResult, Throttle,
+    AcceptedList, Delays, Evaluator, FenceState, ListResult, ListSpan, Machines, Node,
+    NodeConventions, NodeSet, Observation, PoolConditions, ProbeResult, RecentWorst, Throttle,
 };
 use kelpie_kube::AnchoredClock;
-use kelpie_kube::tenant::{ConnectionReuse, RequestStats, Tenant, TenantError, TimedLeaseList};
+use kelpie_kube::tenant::{ConnectionReuse, RequestStats, Tenant, TenantError};
 use kelpie_net::Network;
 use tokio::task::JoinError;
 use tokio::time::{Instant, timeout};
 use tokio_util::task::AbortOnDropHandle;
 
 use crate::inputs::{LazyKubeconfig, ProbeInputs, same_arc};
+use crate::look::{LookResult, Looks};
 use crate::manager::ProbeContext;
 use crate::subsystem::Subsystem;
 
-/// The time that a routine round waits for the response over the external path.
+/// The time that a decision waits for the response over the external path.
 const EXTERNAL_WAIT: Duration = Duration::from_secs(1);
+/// A failed list of nodes is repeated after this time at the earliest. No decision waits for it.
+const NODES_RETRY: Duration = Duration::from_secs(5);
 
 /// Observes one cluster over its internal path and, if configured, its external path.
-#[derive(Debug)]
 pub(crate) struct Observer {
     clock: AnchoredClock,
     timeout: Duration,
     internal: TenantPath,
     /// `None` if no external probe is configured.
     external: Option<Box<ExternalProbe>>,
+    looks: Looks,
+    /// The list of nodes under way, beside the looks.
+    nodes: Option<BoxFuture<'static, NodesResult>>,
+    nodes_failed_at: Option<Time>,
     pools: Arc<PoolConditions>,
     conventions: NodeConventions,
     machines: Option<Arc<Machines>>,
     /// True if the conditions of the worker pools have changed since the nodes were last read.
     nodes_outdated: bool,
+    list_delay: RecentWorst,
 }
 
 /// A network path to the cluster's API server, with the client that uses it.
@@ -45,37 +53,20 @@ struct TenantPath {
     network: Network,
     kubeconfig: Option<Arc<LazyKubeconfig>>,
     /// The client, or the reason why the kubeconfig cannot be used.
-    tenant: Result<Tenant, String>,
+    tenant: Result<Arc<Tenant>, String>,
 }
 
-/// The urgency of a round.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Urgency {
-    /// The requests are sent one after the other.
-    Routine,
-    /// The round may find that the cluster trips. Both requests are sent at the same time.
-    Urgent,
-}
-
-/// The results of the requests over the internal path.
-#[derive(Debug)]
-struct ProbeOutcome {
-    version: Result<(), TenantError>,
-    /// `None`: the leases were not requested, because the request for the version failed.
-    leases: Option<Result<TimedLeaseList, TenantError>>,
-}
-
-/// The state of the fence at the start of a round, and the urgency of the round.
+/// The state of the fence and the measured delays at the instant of a decision.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct RoundContext {
     /// The targets' state, taken together.
     pub(crate) fence: FenceState,
-    /// True if this replica has nothing to fence: another one leads, or all targets are down.
+    /// True if this replica has nothing to fence.
     pub(crate) stands_by: bool,
     /// The time of the last restore by this replica.
     pub(crate) released: Option<Time>,
-    /// Urgent if the cluster may trip in this round.
-    pub(crate) urgency: Urgency,
+    /// The delays of the seed and of the prober itself.
+    pub(crate) delays: Delays,
 }
 
 /// The result of one round.
@@ -86,6 +77,18 @@ pub(crate) struct RoundResult {
     pub(crate) subsystems: Vec<(Subsystem, Option<String>)>,
     /// The requests over the internal and the external path.
     pub(crate) stats: [RequestStats; 2],
+}
+
+/// An answer to a request of the observer.
+pub(crate) enum Answer {
+    Look(LookResult),
+    Nodes(NodesResult),
+}
+
+/// The result of listing the nodes.
+pub(crate) struct NodesResult {
+    read_at: Time,
+    nodes: Result<Vec<Node>, TenantError>,
 }
 
 impl Observer {
@@ -106,10 +109,14 @@ impl Observer {
             timeout: context.config.probe.probe_timeout,
             internal: path(),
             external: has_external.then(|| Box::new(external())),
+            looks: Looks::default(),
+            nodes: None,
+            nodes_failed_at: None,
             pools: Arc::default(),
             conventions: context.source.node_conventions(),
             machines: None,
             nodes_outdated: false,
+            list_delay: RecentWorst::default(),
         }
     }
 
@@ -132,95 +139,205 @@ impl Observer {
         }
     }
 
-    /// Runs the requests of one round.
-    pub(crate) async fn observe(
-        &mut self,
-        evaluator: &mut Evaluator,
-        round: RoundContext,
-    ) -> RoundResult {
-        let start = self.clock.now();
-        let deadline = Instant::now() + self.timeout;
-        let mut recorder = RoundRecorder::default();
+    /// Starts a look at the leases. Returns the problem if there is no usable kubeconfig.
+    pub(crate) fn start_look(&mut self) -> Result<(), String> {
         if let Some(external) = &mut self.external {
-            external.start(deadline);
+            external.start(Instant::now() + self.timeout);
         }
-        let probed = self.internal.probe(round.urgency, deadline).await;
+        let tenant = self.internal.tenant.as_ref().map_err(Clone::clone)?;
+        self.looks.start(tenant, self.clock.now(), self.timeout);
+        Ok(())
+    }
+
+    /// Returns the looks under way.
+    pub(crate) fn looks(&self) -> &Looks {
+        &self.looks
+    }
+
+    /// Waits for the next answer. Never returns while no request is under way.
+    pub(crate) async fn next_answer(&mut self) -> Answer {
+        let nodes = async {
+            match &mut self.nodes {
+                Some(nodes) => nodes.await,
+                None => pending().await,
+            }
+        };
+        tokio::select! {
+            biased;
+            look = self.looks.next() => Answer::Look(look),
+            nodes = nodes => {
+                self.nodes = None;
+                Answer::Nodes(nodes)
+            }
+        }
+    }
+
+    /// Passes the result of a look to the evaluator, and starts to read the nodes if they are due.
+    pub(crate) async fn round(
+        &mut self,
+        look: LookResult,
+        evaluator: &mut Evaluator,
+        context: RoundContext,
+        is_pressed: bool,
+    ) -> RoundResult {
+        let mut recorder = RoundRecorder::default();
+        recorder.record(Subsystem::Kubeconfig, None);
+        let api_server = look.api_server();
+        let version = look
+            .version
+            .as_ref()
+            .and_then(|version| version.as_ref().err());
+        // A request that was throttled or refused says nothing about the API server.
+        if api_server != ProbeResult::Transient {
+            let list = look
+                .leases
+                .as_ref()
+                .err()
+                .filter(|_| look.version.is_none());
+            recorder.record_request(Subsystem::ApiServer, version.or(list));
+        }
+        recorder.record_request(Subsystem::Leases, look.leases.as_ref().err());
+        let (start, is_refused) = (look.start, look.is_refused());
+        let lists = match look.leases {
+            Ok(leases) => {
+                let span = ListSpan {
+                    start: self.clock.time(leases.start),
+                    end: self.clock.time(leases.end),
+                };
+                self.list_delay.record(span.end, leases.latency());
+                let items = leases.leases.iter();
+                let listed = evaluator.observe_leases(span, leases.version, items);
+                self.read_nodes_if_due(evaluator, &listed, context.fence);
+                ListResult::Read(listed)
+            }
+            Err(error) => {
+                let now = self.clock.now();
+                self.list_delay.record(now, now.since(start));
+                match error {
+                    _ if is_refused => ListResult::Refused,
+                    TenantError::Denied { status: 403 } => ListResult::Denied,
+                    _ => ListResult::Failed,
+                }
+            }
+        };
         let external = match &mut self.external {
-            Some(external) => Some(external.result(round.urgency, &mut recorder).await),
+            Some(external) => Some(external.result(is_pressed, &mut recorder).await),
             None => None,
         };
-        let (api_server, lists) = match probed {
-            Err(problem) => {
-                recorder.record(Subsystem::Kubeconfig, Some(problem));
-                // Without a kubeconfig nothing is known about the API server.
-                (ProbeResult::Transient, ListResult::NotAsked)
-            }
-            Ok(probed) => {
-                recorder.record(Subsystem::Kubeconfig, None);
-                let api_server = recorder.record_probe(Subsystem::ApiServer, &probed.version);
-                let lists = match probed.leases {
-                    None => ListResult::NotAsked,
-                    Some(leases) => {
-                        self.process_leases(evaluator, leases, round.fence, deadline, &mut recorder)
-                            .await
-                    }
-                };
-                (api_server, lists)
-            }
-        };
+        self.result(start, api_server, external, lists, recorder, context)
+    }
+
+    /// Returns the result of a round without a kubeconfig, about whose API server nothing is known.
+    pub(crate) fn round_without_access(
+        &self,
+        problem: String,
+        context: RoundContext,
+    ) -> RoundResult {
+        let mut recorder = RoundRecorder::default();
+        recorder.record(Subsystem::Kubeconfig, Some(problem));
+        let external = self.external.as_ref().map(|_| ProbeResult::Transient);
+        let (start, lists) = (self.clock.now(), ListResult::Failed);
+        self.result(
+            start,
+            ProbeResult::Transient,
+            external,
+            lists,
+            recorder,
+            context,
+        )
+    }
+
+    fn result(
+        &self,
+        start: Time,
+        api_server: ProbeResult,
+        external: Option<ProbeResult>,
+        lists: ListResult,
+        recorder: RoundRecorder,
+        context: RoundContext,
+    ) -> RoundResult {
         RoundResult {
             observation: Observation {
-                start,
-                end: self.clock.now(),
                 api_server,
                 external,
                 lists,
                 throttled: recorder.throttled,
-                fence: round.fence,
-                stands_by: round.stands_by,
-                released: round.released,
-                jitter: fastrand::f64(),
+                ..self.observation(start, context)
             },
             subsystems: recorder.subsystems,
             stats: [self.internal.take_stats(), recorder.external_stats],
         }
     }
 
-    /// Passes the leases to the evaluator, and reads the nodes if they are due.
-    async fn process_leases(
-        &mut self,
-        evaluator: &mut Evaluator,
-        leases: Result<TimedLeaseList, TenantError>,
-        fence: FenceState,
-        deadline: Instant,
-        recorder: &mut RoundRecorder,
-    ) -> ListResult {
-        recorder.record_request(Subsystem::Leases, leases.as_ref().err());
-        let Ok(leases) = leases else {
-            return ListResult::Failed;
-        };
-        let listing = ListSpan {
-            start: self.clock.time(leases.start),
-            end: self.clock.time(leases.end),
-        };
-        let listed = evaluator.observe_leases(listing, leases.leases.iter());
-        if !self.nodes_outdated && !evaluator.nodes_due(&listed, fence) {
-            return ListResult::Read(listed);
+    /// Returns the observation of an instant at which no request was answered.
+    pub(crate) fn observation(&self, start: Time, context: RoundContext) -> Observation {
+        let end = self.clock.now();
+        let list = self.list_delay.at(end).max(self.looks.longest_wait(end));
+        Observation {
+            start,
+            end,
+            api_server: ProbeResult::Transient,
+            external: self.external.as_ref().map(|_| ProbeResult::Transient),
+            lists: ListResult::NotAsked,
+            throttled: None,
+            fence: context.fence,
+            stands_by: context.stands_by,
+            released: context.released,
+            delays: Delays {
+                list,
+                ..context.delays
+            },
+            jitter: fastrand::f64(),
         }
+    }
+
+    /// Starts to read the nodes beside the looks, unless that is under way or has just failed.
+    fn read_nodes_if_due(
+        &mut self,
+        evaluator: &Evaluator,
+        listed: &AcceptedList,
+        fence: FenceState,
+    ) {
+        let now = self.clock.now();
+        let is_due = self.nodes_outdated || evaluator.nodes_due(listed, fence);
+        let failed_at = self.nodes_failed_at.filter(|_| !evaluator.lacks_nodes());
+        let may_retry = failed_at.is_none_or(|at| now >= at.after(NODES_RETRY));
         let Ok(tenant) = &self.internal.tenant else {
-            return ListResult::Failed;
+            return;
         };
-        let read_at = self.clock.now();
-        let read = tenant.nodes(self.conventions, deadline).await;
-        recorder.record_request(Subsystem::Nodes, read.as_ref().err());
-        let Ok(found) = read else {
-            return ListResult::Failed;
-        };
-        let machines = self.machines.as_deref();
-        let nodes = NodeSet::new(&found, machines, &self.pools, &self.conventions);
-        evaluator.observe_nodes(nodes, read_at);
-        self.nodes_outdated = false;
-        ListResult::Read(listed)
+        if !is_due || !may_retry || self.nodes.is_some() {
+            return;
+        }
+        let (tenant, conventions) = (Arc::clone(tenant), self.conventions);
+        let deadline = Instant::now() + self.timeout;
+        self.nodes = Some(Box::pin(async move {
+            NodesResult {
+                read_at: now,
+                nodes: tenant.nodes(conventions, deadline).await,
+            }
+        }));
+    }
+
+    /// Passes a list of nodes to the evaluator. Returns the problem if there is none.
+    pub(crate) fn observe_nodes(
+        &mut self,
+        result: NodesResult,
+        evaluator: &mut Evaluator,
+    ) -> Option<String> {
+        match result.nodes {
+            Ok(found) => {
+                let machines = self.machines.as_deref();
+                let nodes = NodeSet::new(&found, machines, &self.pools, &self.conventions);
+                evaluator.observe_nodes(nodes, result.read_at);
+                self.nodes_outdated = false;
+                self.nodes_failed_at = None;
+                None
+            }
+            Err(error) => {
+                self.nodes_failed_at = Some(self.clock.now());
+                Some(error.to_string())
+            }
+        }
     }
 }
 
@@ -235,22 +352,8 @@ impl TenantPath {
             |kubeconfig| kubeconfig.access(),
         );
         self.tenant = access
-            .map(|access| Tenant::new(access.with_network(&self.network), self.connection_reuse));
-    }
-
-    async fn probe(&self, urgency: Urgency, deadline: Instant) -> Result<ProbeOutcome, String> {
-        let tenant = self.tenant.as_ref().map_err(Clone::clone)?;
-        if urgency == Urgency::Urgent {
-            let (version, leases) = tokio::join!(tenant.version(deadline), tenant.leases(deadline));
-            let leases = Some(leases);
-            return Ok(ProbeOutcome { version, leases });
-        }
-        let version = tenant.version(deadline).await;
-        let leases = match &version {
-            Ok(()) => Some(tenant.leases(deadline).await),
-            Err(_) => None,
-        };
-        Ok(ProbeOutcome { version, leases })
+            .map(|access| Tenant::new(access.with_network(&self.network), self.connection_reuse))
+            .map(Arc::new);
     }
 
     async fn version(&self, deadline: Instant) -> Result<Result<(), TenantError>, String> {
@@ -260,7 +363,7 @@ impl TenantPath {
 
     fn take_stats(&self) -> RequestStats {
         let tenant = self.tenant.as_ref().ok();
-        tenant.map(Tenant::take_stats).unwrap_or_default()
+        tenant.map(|tenant| tenant.take_stats()).unwrap_or_default()
     }
 }
 
@@ -291,12 +394,13 @@ impl ExternalProbe {
         self.request = Some(AbortOnDropHandle::new(tokio::spawn(request)));
     }
 
-    /// Returns the result of the request if it arrives soon, and a transient failure otherwise. An
-    /// urgent round does not wait.
-    async fn result(&mut self, urgency: Urgency, recorder: &mut RoundRecorder) -> ProbeResult {
-        let wait = match urgency {
-            Urgency::Routine => EXTERNAL_WAIT,
-            Urgency::Urgent => Duration::ZERO,
+    /// Returns the result of the request if it arrives soon, and a transient failure otherwise. A
+    /// pressed cluster does not wait.
+    async fn result(&mut self, is_pressed: bool, recorder: &mut RoundRecorder) -> ProbeResult {
+        let wait = if is_pressed {
+            Duration::ZERO
+        } else {
+            EXTERNAL_WAIT
         };
         let Some(request) = &mut self.request else {
             return ProbeResult::Transient;

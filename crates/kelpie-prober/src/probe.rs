@@ -4,112 +4,255 @@ use std::pin::pin;
 use std::time::Duration;
 
 use kelpie_core::Time;
-use kelpie_core::prober::{Decision, Evaluator, Verdict, Wake, WakeReason};
+use kelpie_core::prober::{AcceptedList, Decision, Evaluator, ListResult, RecentWorst};
 use kelpie_kube::AnchoredClock;
 use tokio::sync::watch;
+use tokio::time::sleep_until;
 use tokio_util::sync::CancellationToken;
 
 use crate::fence_executor::FenceExecutor;
-use crate::inputs::ProbeInputs;
-use crate::observer::{Observer, Urgency};
+use crate::inputs::{ProbeInputs, same_arc};
+use crate::look::LookResult;
+use crate::observer::{Answer, NodesResult, Observer, RoundContext};
+use crate::subsystem::Subsystem;
 
-/// The first rounds of all clusters are spread over this time, to avoid a stampede at the start.
+/// The first looks of all clusters are spread over this time, to avoid a stampede at the start.
 const SPREAD: Duration = Duration::from_secs(1);
+/// Looks start this far apart while calls of the cluster's fence are under way. These take
+/// milliseconds, unless a whole seed is being fenced. Then more looks would take processor time
+/// that the fences need.
+const CROWDED: Duration = Duration::from_secs(3);
 
-/// Rounds are urgent in the last part of the grace period before the deadline: this fraction of it.
-/// A healthy cluster, which is probed every 10 s and renews every 10 s, never gets that close.
-const URGENT_FRACTION: f64 = 0.375;
-
-/// Observes its cluster, evaluates the observation and executes the decision, round after round.
+/// Observes its cluster, evaluates the observations and executes the decisions.
+///
+/// A look starts when the last decision asks for it, and its answer leads to the next decision.
+/// While a trip or a deadline is near, looks overlap, and decisions are reviewed as time goes by
+/// even if no look is answered.
 pub(crate) struct Probe {
     pub(crate) clock: AnchoredClock,
-    /// The grace period if the cluster has none of its own.
-    pub(crate) grace: Duration,
     pub(crate) evaluator: Evaluator,
     pub(crate) observer: Observer,
     pub(crate) executor: FenceExecutor,
     pub(crate) inputs: watch::Receiver<ProbeInputs>,
     /// Cancelled when the cluster is removed or the process shuts down.
     pub(crate) cancelled: CancellationToken,
+    pub(crate) schedule: ProbeSchedule,
+}
+
+/// The instants at which a probe acts without an answer.
+#[derive(Debug)]
+pub(crate) struct ProbeSchedule {
+    /// The start of the next look.
+    next_look: Time,
+    /// The instant for which that look is planned, after other looks and calls under way.
+    look_due: Time,
+    /// The instant at which the last decision is reviewed if no look was answered.
+    review_at: Option<Time>,
+    /// Looks may overlap.
+    is_pressed: bool,
+    /// The start of the last look, and the time for which it was planned.
+    last_look: (Time, Time),
+    /// The last list that was read.
+    last_list: Option<AcceptedList>,
+    /// The lateness of this probe's timers.
+    lateness: RecentWorst,
+}
+
+/// An event that a probe reacts to.
+enum ProbeEvent {
+    Answer(Answer),
+    LookDue,
+    ReviewDue,
+    /// The grace period or the credentials have changed.
+    InputsChanged,
+}
+
+impl ProbeSchedule {
+    pub(crate) fn new(now: Time) -> Self {
+        let next_look = now.after(SPREAD.mul_f64(fastrand::f64()));
+        Self {
+            next_look,
+            look_due: next_look,
+            review_at: None,
+            is_pressed: false,
+            last_look: (next_look, next_look),
+            last_list: None,
+            lateness: RecentWorst::default(),
+        }
+    }
+
+    /// Returns the instant of the next look. While one is under way, there is none unless the
+    /// cluster is pressed.
+    fn look_at(&self, observer: &Observer, is_crowded: bool) -> Time {
+        let looks = observer.looks();
+        let at = match (looks.is_empty(), self.is_pressed) {
+            (true, _) => self.next_look,
+            (false, true) => self.next_look.max(looks.next_overlap()),
+            (false, false) => Time::MAX,
+        };
+        if is_crowded {
+            at.max(self.last_look.0.after(CROWDED))
+        } else {
+            at
+        }
+    }
+
+    /// Plans what follows from a decision. A review does not put off a look that was planned.
+    fn plan(&mut self, decision: &Decision, is_review: bool) {
+        let next = decision.next_wake.at;
+        self.next_look = if is_review {
+            next.min(self.next_look)
+        } else {
+            next
+        };
+        self.review_at = decision.review_at;
+        self.is_pressed = decision.is_pressed;
+    }
 }
 
 impl Probe {
-    /// Runs rounds until the probe is cancelled, then finishes the calls in flight.
+    /// Looks and decides until the probe is cancelled, then finishes the calls in flight.
     pub(crate) async fn run(&mut self) {
         let cancelled = self.cancelled.clone();
-        let now = self.clock.now();
-        let mut wake = now.after(SPREAD.mul_f64(fastrand::f64()));
-        let mut urgency = Urgency::Routine;
-        // Each future is pinned here: one that is passed on by value takes its space in the task
-        // twice.
         loop {
-            let planned = {
-                let waiting = pin!(self.wait_until(wake));
-                cancelled.run_until_cancelled(waiting).await
-            };
-            let Some(planned) = planned else { break };
-            let next = {
-                let round = pin!(self.round(planned, urgency));
-                cancelled.run_until_cancelled(round).await
-            };
-            let Some(next) = next else { break };
-            (wake, urgency) = next;
+            // Pinned here: a future that is passed on by value takes its space in the task twice.
+            let step = pin!(self.step());
+            if cancelled.run_until_cancelled(step).await.is_none() {
+                break;
+            }
         }
         self.executor.drain().await;
     }
 
-    /// Executes fencing steps until the next round is due. A change of the grace period ends the
-    /// wait too, because the deadline may have moved closer. Returns the time for which the round
-    /// was planned.
-    async fn wait_until(&mut self, wake: Time) -> Time {
-        let instant = self.clock.instant(wake);
-        let grace = self.inputs.borrow_and_update().grace;
-        let inputs = &mut self.inputs;
-        let grace_changed = async move {
-            // An error means that the sender is gone: the probe is being cancelled.
-            let _ = inputs.wait_for(|inputs| inputs.grace != grace).await;
-        };
-        tokio::select! {
-            biased;
-            is_postponed = self.executor.work_until(instant) => {
-                if is_postponed { self.clock.now() } else { wake }
+    /// Waits for the next event, while fencing calls go on, and reacts to it.
+    async fn step(&mut self) {
+        match self.next_event().await {
+            ProbeEvent::Answer(Answer::Look(look)) => self.look_answered(look).await,
+            ProbeEvent::Answer(Answer::Nodes(nodes)) => self.nodes_answered(nodes),
+            ProbeEvent::ReviewDue => self.review(),
+            ProbeEvent::LookDue => {
+                let (now, planned) = (self.clock.now(), self.schedule.look_due);
+                self.schedule.lateness.record(now, now.since(planned));
+                self.start_look(planned);
             }
-            () = grace_changed => wake,
+            ProbeEvent::InputsChanged => {
+                let now = self.clock.now();
+                self.start_look(now);
+            }
         }
     }
 
-    /// Runs one round. Returns the time of the next round and its urgency.
-    async fn round(&mut self, planned: Time, urgency: Urgency) -> (Time, Urgency) {
+    async fn next_event(&mut self) -> ProbeEvent {
+        let look_at = self
+            .schedule
+            .look_at(&self.observer, self.executor.is_crowded());
+        self.schedule.look_due = look_at;
+        let look_at = self.clock.instant(look_at);
+        let review_at = self.schedule.review_at.unwrap_or(Time::MAX);
+        let review_at = self.clock.instant(review_at);
+        let known = self.inputs.borrow_and_update().clone();
+        let (inputs, observer) = (&mut self.inputs, &mut self.observer);
+        let inputs_changed = async move {
+            // An error means that the sender is gone: the probe is being cancelled.
+            let _ = inputs
+                .wait_for(|inputs| {
+                    inputs.grace != known.grace
+                        || !same_arc(inputs.internal.as_ref(), known.internal.as_ref())
+                })
+                .await;
+        };
+        // On the heap while it lasts: a probe must be small between looks.
+        let event = Box::pin(async move {
+            tokio::select! {
+                biased;
+                answer = observer.next_answer() => ProbeEvent::Answer(answer),
+                () = inputs_changed => ProbeEvent::InputsChanged,
+                () = sleep_until(look_at) => ProbeEvent::LookDue,
+                () = sleep_until(review_at) => ProbeEvent::ReviewDue,
+            }
+        });
+        self.executor.work_while(event).await
+    }
+
+    fn start_look(&mut self, planned: Time) {
+        self.apply_inputs();
+        let now = self.clock.now();
+        self.schedule.last_look = (now, planned);
+        if let Err(problem) = self.observer.start_look() {
+            let context = self.context();
+            let result = self.observer.round_without_access(problem, context);
+            let decision = self.evaluator.decide(&result.observation);
+            self.executor.reporter.round(planned, result, &decision);
+            self.apply(&decision, false);
+        }
+    }
+
+    fn apply_inputs(&mut self) {
         let inputs = self.inputs.borrow_and_update().clone();
         self.observer.apply_inputs(&inputs, &mut self.evaluator);
-        let round = self.executor.round_context(urgency);
-        // On the heap while it lasts: a probe must be small between rounds.
-        let observed = Box::pin(self.observer.observe(&mut self.evaluator, round));
-        let result = self.executor.work_while(observed).await;
+    }
+
+    fn context(&self) -> RoundContext {
+        let now = self.clock.now();
+        let mut context = self.executor.round_context();
+        context.delays.wake = self.schedule.lateness.at(now);
+        context
+    }
+
+    async fn look_answered(&mut self, look: LookResult) {
+        self.apply_inputs();
+        let (context, is_pressed) = (self.context(), self.schedule.is_pressed);
+        let planned = self.schedule.last_look.1;
+        let result = {
+            let evaluator = &mut self.evaluator;
+            let round = self.observer.round(look, evaluator, context, is_pressed);
+            let round = pin!(round);
+            self.executor.work_while(round).await
+        };
+        if let ListResult::Read(listed) = result.observation.lists {
+            self.schedule.last_list = Some(listed);
+            if self.evaluator.lacks_nodes() {
+                // Nothing can be judged before the first list of nodes, which is under way.
+                self.schedule.next_look = Time::MAX;
+                return;
+            }
+        }
         let decision = self.evaluator.decide(&result.observation);
         self.executor.reporter.round(planned, result, &decision);
-        self.executor.apply(&decision);
-        let grace = inputs.grace.unwrap_or(self.grace);
-        (decision.next_wake.at, urgency_of(&decision, grace))
+        self.apply(&decision, false);
     }
-}
 
-/// Returns the urgency of the next round. An urgent round does not wait for one response before it
-/// sends the next request.
-///
-/// A round is urgent if the cluster would trip then, or if the deadline is so close that the
-/// cluster may trip before a slow response arrives. While the cluster is being fenced, a response
-/// decides only about the end of the fence, so no round is urgent.
-fn urgency_of(decision: &Decision, grace: Duration) -> Urgency {
-    let Wake { at, reason } = decision.next_wake;
-    let near = grace.mul_f64(URGENT_FRACTION);
-    let is_near = decision
-        .deadline
-        .is_some_and(|deadline| deadline.since(at) < near);
-    let is_fenced = decision.verdict == Verdict::Fence;
-    if !is_fenced && (is_near || reason == WakeReason::Trip) {
-        Urgency::Urgent
-    } else {
-        Urgency::Routine
+    /// Judges the last list again, with the nodes that have arrived.
+    fn nodes_answered(&mut self, nodes: NodesResult) {
+        self.apply_inputs();
+        let problem = self.observer.observe_nodes(nodes, &mut self.evaluator);
+        let lists = match self.schedule.last_list {
+            Some(listed) if problem.is_none() => ListResult::Read(listed),
+            _ if self.evaluator.lacks_nodes() => ListResult::Failed,
+            _ => ListResult::NotAsked,
+        };
+        self.executor.reporter.problem(Subsystem::Nodes, problem);
+        let mut observation = self.observation();
+        observation.lists = lists;
+        let decision = self.evaluator.decide(&observation);
+        let is_first = self.schedule.next_look == Time::MAX;
+        self.apply(&decision, !is_first);
+    }
+
+    fn review(&mut self) {
+        self.apply_inputs();
+        let observation = self.observation();
+        let decision = self.evaluator.decide(&observation);
+        self.apply(&decision, true);
+    }
+
+    fn observation(&self) -> kelpie_core::prober::Observation {
+        self.observer
+            .observation(self.schedule.last_look.0, self.context())
+    }
+
+    fn apply(&mut self, decision: &Decision, is_review: bool) {
+        self.schedule.plan(decision, is_review);
+        self.executor.apply(decision);
     }
 }
