@@ -158,12 +158,19 @@ impl SimServer {
             (_, None) => self.serve(&request, &route),
         };
         let response = result.unwrap_or_else(ServerResponse::from);
-        let is_delivered = injection.delivery == ResponseDelivery::Complete;
+        let is_cut = matches!(injection.delivery, ResponseDelivery::CutMidway { .. });
+        let is_delivered =
+            injection.delivery == ResponseDelivery::Complete || is_cut && response.code != 200;
         if let Some(log) = &self.hooks.log {
             log(info, if is_delivered { response.code } else { 0 });
         }
+        let now = self.store.clock().now();
         match injection.delivery {
-            ResponseDelivery::Complete => Some(response.into_response(self.store.clock().now())),
+            _ if is_delivered => Some(response.into_response(now)),
+            ResponseDelivery::Complete => None,
+            ResponseDelivery::CutMidway { resets } => {
+                Some(response.cut_midway(resets).await.into_response(now))
+            }
             ResponseDelivery::Reset => None,
             ResponseDelivery::Withheld => std::future::pending().await,
         }
