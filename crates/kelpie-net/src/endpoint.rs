@@ -1,6 +1,7 @@
 //! The address of a server and the settings to connect to it.
 
 use std::fmt;
+use std::net::IpAddr;
 use std::sync::Arc;
 
 use http::uri::Scheme;
@@ -130,7 +131,10 @@ impl Endpoint {
     /// does not answer or does not know the name. Clones of the result share them.
     #[must_use]
     pub fn with_address_cache(mut self) -> Self {
-        self.addresses = Some(Arc::default());
+        // An address needs no lookup.
+        if self.host.parse::<IpAddr>().is_err() {
+            self.addresses = Some(Arc::default());
+        }
         self
     }
 
