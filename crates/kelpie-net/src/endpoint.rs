@@ -138,6 +138,15 @@ impl Endpoint {
         self
     }
 
+    /// Shares the kept addresses of `other`, if both have the same host and port.
+    #[must_use]
+    pub fn with_addresses_of(mut self, other: &Self) -> Self {
+        if (&self.host, self.port) == (&other.host, other.port) {
+            self.addresses.clone_from(&other.addresses);
+        }
+        self
+    }
+
     /// Returns `host:port`, the form that is used in messages.
     pub fn authority(&self) -> String {
         if self.host.contains(':') {
