@@ -5,17 +5,23 @@ use kelpie_kube::lists::{Decoder, LeaseList, ListError};
 
 libfuzzer_sys::fuzz_target!(|bytes: &[u8]| {
     for content in ["application/vnd.kubernetes.protobuf", "application/json"] {
-        let whole = decoded(content, bytes, bytes.len());
-        assert_eq!(whole.is_ok(), decoded(content, bytes, 7).is_ok());
+        let whole = decoded(content, bytes, bytes.len()).ok();
+        assert_eq!(whole, decoded(content, bytes, 7).ok());
     }
 });
 
-fn decoded(content: &str, bytes: &[u8], chunk: usize) -> Result<LeaseList, ListError> {
+/// Returns the list and its version.
+fn decoded(
+    content: &str,
+    bytes: &[u8],
+    chunk: usize,
+) -> Result<(LeaseList, Option<u64>), ListError> {
     let mut decoder = Decoder::new(LeaseList::default(), Some(content))?;
     for chunk in bytes.chunks(chunk.max(1)) {
         decoder.push(chunk)?;
     }
-    let list: LeaseList = decoder.finish()?;
+    let version = decoder.resource_version();
+    let list = decoder.finish()?;
     assert_eq!(list.iter().count(), list.len());
-    Ok(list)
+    Ok((list, version))
 }

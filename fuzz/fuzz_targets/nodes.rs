@@ -5,15 +5,21 @@ use kelpie_kube::lists::{Decoder, NodeList, ListError};
 
 libfuzzer_sys::fuzz_target!(|bytes: &[u8]| {
     for content in ["application/vnd.kubernetes.protobuf", "application/json"] {
-        let whole = decoded(content, bytes, bytes.len());
-        assert_eq!(whole.is_ok(), decoded(content, bytes, 7).is_ok());
+        let whole = decoded(content, bytes, bytes.len()).ok();
+        assert_eq!(whole, decoded(content, bytes, 7).ok());
     }
 });
 
-fn decoded(content: &str, bytes: &[u8], chunk: usize) -> Result<NodeList, ListError> {
+/// Returns the list and its version.
+fn decoded(
+    content: &str,
+    bytes: &[u8],
+    chunk: usize,
+) -> Result<(NodeList, Option<u64>), ListError> {
     let mut decoder = Decoder::new(NodeList::default(), Some(content))?;
     for chunk in bytes.chunks(chunk.max(1)) {
         decoder.push(chunk)?;
     }
-    decoder.finish()
+    let version = decoder.resource_version();
+    Ok((decoder.finish()?, version))
 }

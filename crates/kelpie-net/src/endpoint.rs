@@ -1,6 +1,7 @@
 //! The address of a server and the settings to connect to it.
 
 use std::fmt;
+use std::net::IpAddr;
 use std::sync::Arc;
 
 use http::uri::Scheme;
@@ -130,7 +131,19 @@ impl Endpoint {
     /// does not answer or does not know the name. Clones of the result share them.
     #[must_use]
     pub fn with_address_cache(mut self) -> Self {
-        self.addresses = Some(Arc::default());
+        // An address needs no lookup.
+        if self.host.parse::<IpAddr>().is_err() {
+            self.addresses = Some(Arc::default());
+        }
+        self
+    }
+
+    /// Shares the kept addresses of `other`, if both have the same host and port.
+    #[must_use]
+    pub fn with_addresses_of(mut self, other: &Self) -> Self {
+        if (&self.host, self.port) == (&other.host, other.port) {
+            self.addresses.clone_from(&other.addresses);
+        }
         self
     }
 

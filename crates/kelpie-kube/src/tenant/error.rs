@@ -39,7 +39,7 @@ pub enum TenantError {
     /// The connection cannot be opened.
     #[error("{0}")]
     Connect(#[from] ConnectError),
-    /// The server closed or reset the connection before it sent a response.
+    /// The server ended the connection before it sent a response.
     #[error("the API server sent no response: {0}")]
     NoResponse(RequestError),
     /// The response is not valid HTTP, or the connection broke within it.
@@ -60,8 +60,9 @@ impl TenantError {
             Self::Throttled { .. } => FailureKind::Transient,
             _ if self.is_denied() => FailureKind::Transient,
             Self::Connect(error) => connect_failure(error),
-            Self::NoResponse(_) => FailureKind::Down,
-            Self::Denied { .. }
+            Self::NoResponse(RequestError::Broken(_)) => FailureKind::Down,
+            Self::NoResponse(_)
+            | Self::Denied { .. }
             | Self::Redirected { .. }
             | Self::Status(_)
             | Self::Broken(_)
@@ -86,7 +87,7 @@ impl TenantError {
                     fault: TlsFault::ClientCertRejected(_),
                     ..
                 })
-                | Self::Broken(RequestError::Tls(TlsFault::ClientCertRejected(_)))
+                | Self::NoResponse(RequestError::Tls(TlsFault::ClientCertRejected(_)))
         )
     }
 
@@ -113,7 +114,9 @@ impl TenantError {
     /// Converts the error of a request whose response has not begun.
     pub(crate) fn before_response(error: RequestError) -> Self {
         match error {
-            RequestError::Broken(_) | RequestError::Unusable => Self::NoResponse(error),
+            RequestError::Broken(_) | RequestError::Tls(_) | RequestError::Unusable => {
+                Self::NoResponse(error)
+            }
             other => Self::from(other),
         }
     }
@@ -209,5 +212,39 @@ fn denied_hint(status: u16) -> &'static str {
         "they are unknown or have expired"
     } else {
         "they lack the permission for this request"
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use kelpie_net::ClientCertRejection;
+
+    use super::*;
+
+    #[test]
+    fn rejected_certificate_is_denied() {
+        let rejected = TlsFault::ClientCertRejected(ClientCertRejection::Expired);
+        // TLS 1.2 rejects it within the handshake, TLS 1.3 after that.
+        let handshake = |fault| {
+            let at = "api:443".to_owned();
+            TenantError::from(ConnectError::Tls { at, fault })
+        };
+        let request = |fault| TenantError::before_response(RequestError::Tls(fault));
+        for error in [handshake(rejected.clone()), request(rejected)] {
+            assert!(error.is_denied() && error.is_transient(), "{error}");
+            assert!(error.to_string().ends_with("it has expired"), "{error}");
+        }
+        for error in [handshake(TlsFault::UnknownCa), request(TlsFault::NotTls)] {
+            assert!(!error.is_denied(), "{error}");
+            assert_eq!(error.failure(), FailureKind::Unclear, "{error}");
+        }
+    }
+
+    #[test]
+    fn lost_connection_is_down_only_before_response() {
+        let lost = || RequestError::Broken("reset".into());
+        let before = TenantError::before_response(lost());
+        assert_eq!(before.failure(), FailureKind::Down);
+        assert_eq!(TenantError::from(lost()).failure(), FailureKind::Unclear);
     }
 }

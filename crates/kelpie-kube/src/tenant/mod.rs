@@ -107,6 +107,14 @@ impl Tenant {
         }
     }
 
+    /// Uses the addresses that `old` knows, if both have the same server. New credentials must not
+    /// depend on DNS.
+    #[must_use]
+    pub fn with_addresses_of(mut self, old: &Self) -> Self {
+        self.endpoint = self.endpoint.with_addresses_of(&old.endpoint);
+        self
+    }
+
     /// Lists the leases. Ends before `deadline`.
     pub async fn leases(&self, deadline: Instant) -> Result<TimedLeaseList, TenantError> {
         let idle = match self.reuse {

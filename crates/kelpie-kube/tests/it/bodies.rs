@@ -110,6 +110,29 @@ pub(crate) fn json_list(items: &[String]) -> String {
     format!(r#"{start},"metadata":{{"resourceVersion":"7"}},"items":[{items}]}}"#)
 }
 
+/// Encodes a list of one lease with this `resourceVersion`, before or after the items.
+pub(crate) fn versioned_lists(version: &str) -> [(&'static str, Vec<u8>); 4] {
+    let lease = LeaseFixture::named("a");
+    let quoted = serde_json::Value::from(version);
+    let metadata = format!(r#""metadata":{{"resourceVersion":{quoted}}}"#);
+    let items = format!(r#""items":[{}]"#, lease.json());
+    let json = |first: &str, second: &str| {
+        let list = format!(r#"{{"kind":"LeaseList",{first},{second}}}"#);
+        (JSON, list.into_bytes())
+    };
+    let (meta, item) = (
+        bytes(1, &bytes(2, version.as_bytes())),
+        bytes(2, &lease.protobuf()),
+    );
+    let protobuf = |parts: [&[u8]; 2]| (PROTOBUF, envelope("LeaseList", &parts.concat()));
+    [
+        json(&metadata, &items),
+        json(&items, &metadata),
+        protobuf([&meta, &item]),
+        protobuf([&item, &meta]),
+    ]
+}
+
 pub(crate) fn json_leases(leases: &[LeaseFixture]) -> String {
     json_list(&leases.iter().map(LeaseFixture::json).collect::<Vec<_>>())
 }

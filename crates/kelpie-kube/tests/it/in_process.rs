@@ -116,6 +116,9 @@ async fn known_address_outlives_name_service() {
     }
     // Only the first connection waits for the name service.
     assert_eq!(start.elapsed(), 3 * LATENCY + Duration::from_millis(250));
+    let rotated = self::tenant(&network).with_addresses_of(&tenant);
+    rotated.leases(deadline()).await.unwrap();
+    assert_eq!(start.elapsed(), 4 * LATENCY + Duration::from_millis(250));
 }
 
 #[tokio::test(start_paused = true)]

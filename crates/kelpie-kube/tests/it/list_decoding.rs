@@ -8,18 +8,34 @@ use proptest::sample::Index;
 
 use crate::bodies::{
     JSON, LeaseFixture, PROTOBUF, REAL_LEASES, REAL_NODES, TestList, bytes, envelope, json_leases,
-    json_list, protobuf_leases, varint,
+    json_list, protobuf_leases, varint, versioned_lists,
 };
 
 /// Decodes `body` in chunks that end at `cuts`.
 fn decode<L: TestList>(content_type: &str, body: &[u8], cuts: &[usize]) -> Result<L, ListError> {
+    decode_versioned(content_type, body, cuts).map(|(list, _)| list)
+}
+
+/// Decodes `body` as [`decode`] does. Returns the version of the list too.
+fn decode_versioned<L: TestList>(
+    content_type: &str,
+    body: &[u8],
+    cuts: &[usize],
+) -> Result<(L, Option<u64>), ListError> {
     let mut decoder = Decoder::new(L::empty(), Some(content_type))?;
     let mut start = 0;
     for cut in cuts.iter().copied().chain([body.len()]) {
         decoder.push(&body[start..cut])?;
         start = cut;
     }
-    decoder.finish()
+    let version = decoder.resource_version();
+    Ok((decoder.finish()?, version))
+}
+
+/// Returns the version of a list.
+fn version(content_type: &str, body: &[u8]) -> Option<u64> {
+    let (_, version) = decode_versioned::<LeaseList>(content_type, body, &[]).unwrap();
+    version
 }
 
 fn leases(content_type: &str, body: &[u8]) -> Result<LeaseList, ListError> {
@@ -70,6 +86,60 @@ fn real_lists_are_equal_in_both_encodings() {
         ("InPlaceUpdate", true)
     );
     assert_eq!(update.reason, "ReadyForUpdate");
+}
+
+#[test]
+fn version_of_list_is_decoded() {
+    for (content_type, body) in REAL_LEASES {
+        assert_eq!(version(content_type, body), Some(205), "{content_type}");
+        for cut in 0..body.len() {
+            let listed = decode_versioned::<LeaseList>(content_type, body, &[cut]);
+            assert_eq!(listed.unwrap().1, Some(205), "{content_type} {cut}");
+        }
+    }
+    for (content_type, body) in REAL_NODES {
+        let (_, version) = decode_versioned::<NodeList>(content_type, body, &[]).unwrap();
+        assert!(version.is_some(), "{content_type}");
+    }
+}
+
+#[test]
+fn version_that_is_no_number_is_ignored() {
+    for (text, expected) in [
+        ("0", Some(0)),
+        ("18446744073709551615", Some(u64::MAX)),
+        ("18446744073709551616", None),
+        ("", None),
+        ("+7", None),
+        ("-7", None),
+        (" 7", None),
+        ("7 ", None),
+        ("0x7", None),
+        ("7.0", None),
+        ("1e3", None),
+        ("a", None),
+        ("\u{661}", None),
+    ] {
+        for (content_type, body) in versioned_lists(text) {
+            assert_eq!(
+                version(content_type, &body),
+                expected,
+                "{content_type} {text:?}"
+            );
+        }
+    }
+    for metadata in [
+        "null",
+        "{}",
+        r#"{"resourceVersion":null}"#,
+        r#"{"resourceVersion":7}"#,
+    ] {
+        let body = format!(r#"{{"kind":"LeaseList","metadata":{metadata},"items":[]}}"#);
+        assert_eq!(version(JSON, body.as_bytes()), None, "{metadata}");
+    }
+    assert_eq!(version(PROTOBUF, &envelope("LeaseList", b"")), None);
+    let number = envelope("LeaseList", &bytes(1, &varint(2, 7)));
+    assert_eq!(version(PROTOBUF, &number), None);
 }
 
 /// Counts the prefixes of `body` that decode to the complete list.
@@ -152,6 +222,25 @@ proptest! {
     }
 
     #[test]
+    fn version_is_that_of_list_in_any_chunks(
+        number in any::<u64>(),
+        text in "[0-9]{0,30}|\\PC{0,30}",
+        cuts in vec(any::<Index>(), 0..10),
+    ) {
+        let is_number = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
+        let parsed = text.parse().ok().filter(|_| is_number);
+        for (text, expected) in [(number.to_string(), Some(number)), (text, parsed)] {
+            for (content_type, body) in versioned_lists(&text) {
+                let mut cuts: Vec<_> = cuts.iter().map(|cut| cut.index(body.len())).collect();
+                cuts.sort_unstable();
+                let listed = decode_versioned::<LeaseList>(content_type, &body, &cuts);
+                let (list, version) = listed.unwrap();
+                prop_assert_eq!((list.len(), version), (1, expected));
+            }
+        }
+    }
+
+    #[test]
     fn arbitrary_bytes_never_panic(
         body in vec(any::<u8>(), 0..300),
         tame in "[\\[\\]{}\",:a-z\\\\0-9 ]{0,300}",
@@ -159,8 +248,9 @@ proptest! {
     ) {
         let enveloped = envelope("LeaseList", &body);
         let item = envelope("NodeList", &bytes(2, &body));
+        let metadata = envelope("LeaseList", &bytes(1, &body));
         let around = json_list(std::slice::from_ref(&tame));
-        for body in [&body[..], &enveloped, &item, tame.as_bytes(), around.as_bytes()] {
+        for body in [&body[..], &enveloped, &item, &metadata, tame.as_bytes(), around.as_bytes()] {
             let cuts = if body.is_empty() { vec![] } else { vec![cut.index(body.len())] };
             for content_type in [PROTOBUF, JSON] {
                 let _ = decode::<LeaseList>(content_type, body, &cuts);

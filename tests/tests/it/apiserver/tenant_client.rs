@@ -9,7 +9,7 @@ use kelpie_core::Time;
 use kelpie_e2e::{ControlPlane, Credentials, get_raw};
 use kelpie_kube::kubeconfig::TenantConfig;
 use kelpie_kube::lists::{Decoder, LeaseList, List, NodeList};
-use kelpie_kube::tenant::{ConnectionReuse, Tenant, TenantError, Urgency};
+use kelpie_kube::tenant::{ConnectionReuse, FailureKind, Tenant, TenantError};
 use kube::Client;
 use kube::api::{Api, ListParams, PostParams};
 use serde_json::{from_value, json};
@@ -110,13 +110,14 @@ async fn lists_match_those_of_kube_rs() {
     let client = control_plane.client().await.unwrap();
     write_leases(&client).await;
     write_nodes(&client).await;
-    let mut tenant = tenant(&control_plane.api.kubeconfig(&control_plane.api.admin()));
+    let tenant = tenant(&control_plane.api.kubeconfig(&control_plane.api.admin()));
 
-    for urgency in [Urgency::Routine, Urgency::Urgent] {
-        let probed = tenant.probe(urgency, deadline()).await;
-        probed.version.unwrap();
-        let listed = probed.leases.unwrap().unwrap();
+    tenant.version(deadline()).await.unwrap();
+    let mut versions = Vec::new();
+    for _ in 0..2 {
+        let listed = tenant.leases(deadline()).await.unwrap();
         assert!(listed.start < listed.end);
+        versions.push(listed.version.unwrap());
         let found = renewals(&listed.leases);
         assert_eq!(found.len(), 20);
         assert_eq!(found["node-07"], (None, Some(40)));
@@ -124,6 +125,7 @@ async fn lists_match_those_of_kube_rs() {
         let json = decoded(LeaseList::default(), &client, LEASES, "application/json").await;
         assert_eq!(listed.leases, json);
     }
+    assert!(versions.is_sorted(), "{versions:?}");
 
     let nodes = tenant.nodes(gardener_nodes(), deadline()).await.unwrap();
     let json = decoded(
@@ -160,19 +162,17 @@ async fn denied_credentials_and_rotation() {
     let api = &control_plane.api;
 
     let unknown = api.kubeconfig(&Credentials::Token("not-a-token".into()));
-    let mut unauthenticated = tenant(&unknown);
-    let probed = unauthenticated.probe(Urgency::Routine, deadline()).await;
-    assert!(matches!(
-        probed.version,
-        Err(TenantError::Denied { status: 401 })
-    ));
-    assert!(probed.leases.is_none());
+    let unauthenticated = tenant(&unknown);
+    let error = unauthenticated.version(deadline()).await.unwrap_err();
+    assert!(
+        matches!(error, TenantError::Denied { status: 401 }),
+        "{error}"
+    );
 
     // Every authenticated user may read the version, but not the leases.
-    let mut unprivileged = tenant(&api.kubeconfig(&api.unprivileged()));
-    let probed = unprivileged.probe(Urgency::Routine, deadline()).await;
-    probed.version.unwrap();
-    let error = probed.leases.unwrap().unwrap_err();
+    let unprivileged = tenant(&api.kubeconfig(&api.unprivileged()));
+    unprivileged.version(deadline()).await.unwrap();
+    let error = unprivileged.leases(deadline()).await.unwrap_err();
     assert!(
         matches!(error, TenantError::Denied { status: 403 }),
         "{error}"
@@ -188,40 +188,37 @@ async fn denied_credentials_and_rotation() {
     );
     let traffic = unprivileged.take_stats();
     assert_eq!(traffic.statuses, [200, 403, 403]);
-    assert_eq!(traffic.connections, 1);
+    // One for the version, and one for both lists.
+    assert_eq!(traffic.connections, 2);
 
     let rotated = api.kubeconfig(&api.admin());
-    let probed = tenant(&rotated).probe(Urgency::Routine, deadline()).await;
-    probed.leases.unwrap().unwrap();
+    tenant(&rotated).leases(deadline()).await.unwrap();
 
     let certified = api.user("kelpie", &["system:masters"]).unwrap();
-    let mut certified = tenant(&api.kubeconfig(&certified));
-    let probed = certified.probe(Urgency::Routine, deadline()).await;
-    probed.leases.unwrap().unwrap();
+    let certified = tenant(&api.kubeconfig(&certified));
+    certified.leases(deadline()).await.unwrap();
 }
 
 #[tokio::test]
 async fn restart_is_tolerated_outage_is_an_error() {
     let mut control_plane = ControlPlane::start().await.unwrap();
-    let mut tenant = tenant(&control_plane.api.kubeconfig(&control_plane.api.admin()));
-    tenant.version(deadline()).await.unwrap();
+    let tenant = tenant(&control_plane.api.kubeconfig(&control_plane.api.admin()));
+    tenant.leases(deadline()).await.unwrap();
 
     // The kept connection dies with the process, and a new one is refused.
     control_plane.api.kill();
-    let error = tenant.version(deadline()).await.unwrap_err();
-    assert!(matches!(error, TenantError::Connect(_)), "{error:?}");
+    let error = tenant.leases(deadline()).await.unwrap_err();
+    assert_eq!(error.failure(), FailureKind::Down, "{error:?}");
     assert!(error.to_string().ends_with("connection refused"), "{error}");
 
     control_plane.api.restart().await.unwrap();
-    let probed = tenant.probe(Urgency::Routine, deadline()).await;
-    probed.leases.unwrap().unwrap();
+    tenant.leases(deadline()).await.unwrap();
 
     // Now the server restarts between two rounds: only the connection is lost.
     control_plane.api.kill();
     control_plane.api.restart().await.unwrap();
-    for urgency in [Urgency::Routine, Urgency::Urgent] {
-        let probed = tenant.probe(urgency, deadline()).await;
-        probed.version.unwrap();
-        probed.leases.unwrap().unwrap();
+    for _ in 0..2 {
+        tenant.leases(deadline()).await.unwrap();
+        tenant.version(deadline()).await.unwrap();
     }
 }

@@ -14,7 +14,7 @@ use kelpie_kube::kubeconfig::TenantConfig;
 use kelpie_kube::leader::{ElectionSettings, Leadership, elect};
 use kelpie_kube::rbac::PolicyRule;
 use kelpie_kube::resources::KubeconfigSecret;
-use kelpie_kube::tenant::{ConnectionReuse, Tenant, Urgency};
+use kelpie_kube::tenant::{ConnectionReuse, Tenant};
 use kelpie_kube::watch::{Selection, WatchEvent};
 use kelpie_sim::ObjectSelector;
 use kelpie_sim::resource::{EVENTS, LEASES, SECRETS};
@@ -49,11 +49,11 @@ async fn tenant_client_probes() {
     for credentials in [Credentials::admin(), user] {
         let kubeconfig = simulated.kubeconfig(&credentials);
         let access = TenantConfig::from_kubeconfig(kubeconfig.as_bytes()).unwrap();
-        let mut tenant = Tenant::new(access, ConnectionReuse::Keep);
+        let tenant = Tenant::new(access, ConnectionReuse::Keep);
         let deadline = Instant::now() + TIMEOUT;
-        let probed = tenant.probe(Urgency::Routine, deadline).await;
-        probed.version.unwrap();
-        let listed = probed.leases.unwrap().unwrap();
+        tenant.version(deadline).await.unwrap();
+        let listed = tenant.leases(deadline).await.unwrap();
+        assert!(listed.version.is_some());
         let renewed: Vec<_> = listed.leases.iter().map(|lease| lease.renew_time).collect();
         let at = |second: i64| Some(Time::from_unix(1_800_000_000 + second, 0));
         assert_eq!(renewed, [at(0), at(1)]);
