@@ -18,19 +18,22 @@ use tokio::task::JoinError;
 use tokio::time::{Instant, timeout};
 use tokio_util::task::AbortOnDropHandle;
 
+use crate::credential_refresher::CredentialRefresher;
 use crate::inputs::{LazyKubeconfig, ProbeInputs, same_arc};
 use crate::manager::ProbeContext;
+use crate::source::ProbePath;
 use crate::subsystem::Subsystem;
 
 /// The time that a routine round waits for the response over the external path.
 const EXTERNAL_WAIT: Duration = Duration::from_secs(1);
 
 /// Observes one cluster over its internal path and, if configured, its external path.
-#[derive(Debug)]
 pub(crate) struct Observer {
     clock: AnchoredClock,
     timeout: Duration,
     internal: TenantPath,
+    /// Reads the kubeconfig of the internal path when its credentials are rejected.
+    refresher: CredentialRefresher,
     /// `None` if no external probe is configured.
     external: Option<Box<ExternalProbe>>,
     pools: Arc<PoolConditions>,
@@ -48,6 +51,10 @@ struct TenantPath {
     kubeconfig: Option<Arc<LazyKubeconfig>>,
     /// The client, or the reason why the kubeconfig cannot be used.
     tenant: Result<Tenant, String>,
+    /// The fingerprint of the kubeconfig that the client uses.
+    fingerprint: Option<u64>,
+    /// The reason why the client uses another kubeconfig than the newest.
+    problem: Option<String>,
 }
 
 /// The state of the fence at the start of a round, and the urgency of the round.
@@ -74,12 +81,14 @@ pub(crate) struct RoundResult {
 }
 
 impl Observer {
-    pub(crate) fn new(context: &ProbeContext) -> Self {
+    pub(crate) fn new(context: &ProbeContext, cluster: &Arc<str>) -> Self {
         let path = || TenantPath {
             connection_reuse: context.connection_reuse,
             network: context.network.clone(),
             kubeconfig: None,
             tenant: Err(NO_KUBECONFIG.to_owned()),
+            fingerprint: None,
+            problem: None,
         };
         let external = || ExternalProbe {
             path: Some(path()),
@@ -90,6 +99,9 @@ impl Observer {
             clock: context.clock,
             timeout: context.config.probe.probe_timeout,
             internal: path(),
+            refresher: context
+                .kubeconfig_reader
+                .refresher(cluster, ProbePath::Internal),
             external: has_external.then(|| Box::new(external())),
             pools: Arc::default(),
             conventions: context.source.node_conventions(),
@@ -134,6 +146,11 @@ impl Observer {
             Some(external) => Some(external.result(round.urgency, &mut recorder).await),
             None => None,
         };
+        let is_pressed = round.urgency == Urgency::Urgent;
+        match credentials_rejected(&probed) {
+            true => self.refresher.denied(self.clock.now(), is_pressed),
+            false => self.refresher.accepted(self.clock.now()),
+        }
         let (api_server, lists) = match probed {
             Err(problem) => {
                 recorder.record(Subsystem::Kubeconfig, Some(problem));
@@ -141,7 +158,7 @@ impl Observer {
                 (ProbeResult::Transient, ListResult::NotAsked)
             }
             Ok(probed) => {
-                recorder.record(Subsystem::Kubeconfig, None);
+                recorder.record(Subsystem::Kubeconfig, self.internal.problem.clone());
                 let api_server = recorder.record_probe(Subsystem::ApiServer, &probed.version);
                 let lists = match probed.leases {
                     None => ListResult::NotAsked,
@@ -209,18 +226,43 @@ impl Observer {
     }
 }
 
+/// Returns whether the cluster rejects the credentials, or there are none.
+fn credentials_rejected(probed: &Result<ProbeOutcome, String>) -> bool {
+    let Ok(probed) = probed else {
+        return true;
+    };
+    let leases = probed.leases.as_ref();
+    let leases = leases.and_then(|leases| leases.as_ref().err());
+    let errors = [probed.version.as_ref().err(), leases];
+    let mut statuses = errors.into_iter().flatten().filter_map(TenantError::status);
+    statuses.any(|status| matches!(status, 401 | 403))
+}
+
 impl TenantPath {
     fn set_kubeconfig(&mut self, kubeconfig: Option<&Arc<LazyKubeconfig>>) {
         if same_arc(self.kubeconfig.as_ref(), kubeconfig) {
             return;
         }
         self.kubeconfig = kubeconfig.cloned();
-        let access = kubeconfig.map_or_else(
+        let usable = kubeconfig.map_or_else(
             || Err(NO_KUBECONFIG.to_owned()),
-            |kubeconfig| kubeconfig.access(),
+            |kubeconfig| kubeconfig.access_or_previous(),
         );
-        self.tenant = access
-            .map(|access| Tenant::new(access.with_network(&self.network), self.connection_reuse));
+        match usable {
+            Ok(usable) => {
+                // The same credentials keep their connections, whatever happened to the Secret.
+                if self.fingerprint.replace(usable.fingerprint) != Some(usable.fingerprint) {
+                    let access = usable.access.with_network(&self.network);
+                    self.tenant = Ok(Tenant::new(access, self.connection_reuse));
+                }
+                self.problem = usable.problem;
+            }
+            Err(problem) => {
+                self.tenant = Err(problem);
+                self.fingerprint = None;
+                self.problem = None;
+            }
+        }
     }
 
     async fn probe(&mut self, urgency: Urgency, deadline: Instant) -> Result<ProbeOutcome, String> {
@@ -291,7 +333,7 @@ impl ExternalProbe {
         recorder.external_stats = path.take_stats();
         match result {
             Ok(result) => {
-                recorder.record(Subsystem::ExternalKubeconfig, None);
+                recorder.record(Subsystem::ExternalKubeconfig, path.problem.clone());
                 recorder.record_probe(Subsystem::External, &result)
             }
             Err(problem) => {
