@@ -131,10 +131,9 @@ impl LazyKubeconfig {
             KubeconfigState::Unparsed(_) => None,
         };
         match (is_usable, previous) {
-            (Some(true), _) => Some(self),
-            // Its predecessor worked, and it was never tried.
+            (Some(true), _) | (None, None) => Some(self),
+            // It does not work, or it was never tried and its predecessor did.
             (Some(false), previous) | (None, previous @ Some(_)) => previous,
-            (None, None) => Some(self),
         }
     }
 }

@@ -118,6 +118,7 @@ struct ClusterFamilies {
     expired: Family<ClusterLabel, FloatGauge>,
     candidates: Family<ClusterLabel, Gauge>,
     unprotected: Family<ClusterLabel, Gauge>,
+    external_undecided: Family<ClusterLabel, Gauge>,
     verdict: Family<VerdictLabel, Gauge>,
     fenced: Ages,
     last_judged: Ages,
@@ -277,6 +278,7 @@ impl ProberMetrics {
             expired: families.expired.get_or_create_owned(&label),
             candidates: families.candidates.get_or_create_owned(&label),
             unprotected: families.unprotected.get_or_create_owned(&label),
+            external_undecided: families.external_undecided.get_or_create_owned(&label),
             fenced: families.fenced.get_or_create_owned(&label),
             last_judged,
             last_margin: families.last_margin.get_or_create_owned(&label),
@@ -322,6 +324,11 @@ impl ClusterFamilies {
                 "unprotected",
                 "1 if the cluster has nodes, but every one of them is excluded: it is never fenced",
             ),
+            external_undecided: set.add(
+                "external_undecided",
+                "1 if the external path of the cluster is probed, but no probe has succeeded since \
+                 the start: it decides nothing",
+            ),
             verdict: set.add(
                 "verdict",
                 "1 for the current verdict on the cluster, 0 for the others",
@@ -355,6 +362,7 @@ pub(crate) struct ClusterMetrics {
     expired: FloatGauge,
     candidates: Gauge,
     unprotected: Gauge,
+    pub(crate) external_undecided: Gauge,
     /// The age of the cluster's fence.
     pub(crate) fenced: AgeGauge,
     last_judged: AgeGauge,
@@ -417,6 +425,7 @@ impl Drop for ClusterMetrics {
         families.expired.remove(label);
         families.candidates.remove(label);
         families.unprotected.remove(label);
+        families.external_undecided.remove(label);
         families.fenced.remove(label);
         families.last_judged.remove(label);
         families.last_margin.remove(label);
@@ -472,12 +481,12 @@ mod tests {
             let label = format!("cluster=\"{cluster}\"");
             text.lines().filter(|line| line.contains(&label)).count()
         };
-        assert_eq!(of(&with_both, "a"), 14);
-        assert_eq!(of(&with_both, "b"), 14);
+        assert_eq!(of(&with_both, "a"), 15);
+        assert_eq!(of(&with_both, "b"), 15);
         let [a, b] = clusters;
         drop(a);
         let with_b = text(&registry);
-        assert_eq!((of(&with_b, "a"), of(&with_b, "b")), (0, 14));
+        assert_eq!((of(&with_b, "a"), of(&with_b, "b")), (0, 15));
         drop(b);
         assert_eq!(text(&registry), before);
     }

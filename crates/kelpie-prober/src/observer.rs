@@ -147,9 +147,10 @@ impl Observer {
             None => None,
         };
         let is_pressed = round.urgency == Urgency::Urgent;
-        match credentials_rejected(&probed) {
-            true => self.refresher.denied(self.clock.now(), is_pressed),
-            false => self.refresher.accepted(self.clock.now()),
+        if credentials_rejected(&probed) {
+            self.refresher.denied(self.clock.now(), is_pressed);
+        } else {
+            self.refresher.accepted(self.clock.now());
         }
         let (api_server, lists) = match probed {
             Err(problem) => {

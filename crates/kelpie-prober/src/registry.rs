@@ -72,6 +72,11 @@ impl ClusterRegistry {
         }
     }
 
+    /// Returns whether probes are started: everything was listed, or is known to be absent.
+    pub(crate) fn has_synced(&self) -> bool {
+        self.has_synced
+    }
+
     /// Names the kinds that probes still wait for. Optional ones that cannot be listed are not
     /// waited for.
     pub(crate) fn pending_lists(&self) -> Vec<&'static str> {

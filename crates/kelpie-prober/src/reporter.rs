@@ -37,6 +37,8 @@ pub(crate) struct ProbeReporter {
     metrics: ClusterMetrics,
     /// `None` in a dry run, which writes nothing to the seed.
     events: Option<ClusterEventSink>,
+    /// True once a probe over the external path succeeded.
+    external_succeeded: bool,
     /// The verdict and the kind of rule that were logged last.
     last_logged: Option<(Verdict, mem::Discriminant<Rule>)>,
     /// The current problem of each subsystem that does not work.
@@ -113,6 +115,7 @@ impl ProbeReporter {
             state,
             metrics,
             events,
+            external_succeeded: false,
             last_logged: None,
             problems: LastErrors::default(),
             fenced_since: None,
@@ -143,6 +146,9 @@ impl ProbeReporter {
         if seen.external == Some(ProbeResult::Failure) {
             self.metrics.external_failures.inc();
         }
+        self.external_succeeded |= seen.external == Some(ProbeResult::Success);
+        let is_undecided = seen.external.is_some() && !self.external_succeeded;
+        self.metrics.external_undecided.set(is_undecided.into());
         if decision.reasons.lease_probe_failed() {
             self.metrics.lease_failures.inc();
         }

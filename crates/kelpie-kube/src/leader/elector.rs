@@ -200,6 +200,8 @@ impl Elector {
         self.free_since = is_free.then(|| self.free_since.unwrap_or(now));
         if !is_own {
             self.until = None;
+            // A stale read that shows one of them later must not revive the leadership.
+            self.writes.clear();
         }
         // A write without a response was successful if its record is found.
         let mut writes = self.writes.iter();

@@ -97,7 +97,7 @@ pub(crate) struct ElectionChannels {
     pub(crate) leadership: Sender<Leadership>,
     /// The latency of the last call; `None` before the first.
     pub(crate) latency: Sender<Option<CallLatency>>,
-    /// Whether this replica stands for election, or takes only a Lease that was free for 5 s.
+    /// False while this replica takes only a Lease that was free for 5 s.
     pub(crate) standing: Receiver<bool>,
 }
 

@@ -52,7 +52,7 @@ impl OptionalInput {
 pub(super) struct InputWatch {
     has_synced: bool,
     is_listing: bool,
-    /// Since when probes wait for the first list alone, or for a watch that fails.
+    /// The start of the wait for the first list: everything else was listed, or the watch failed.
     waiting_since: Option<Instant>,
     /// The last error since the watch is known to work.
     last_error: Option<Instant>,

@@ -36,8 +36,8 @@ pub trait ClusterSource: Send + Sync {
         path: ProbePath,
     ) -> Option<BoxStream<'static, WatchEvent<ClusterKubeconfig>>>;
 
-    /// Reads the kubeconfig of one cluster, without a cache and without a limit on requests. Returns
-    /// `None` if there is no Secret, or if the path is not probed.
+    /// Reads the kubeconfig of one cluster, without a cache and without a limit on requests.
+    /// Returns `None` if there is no Secret, or if the path is not probed.
     fn read_kubeconfig(
         &self,
         seed: &ClusterClient,

@@ -46,10 +46,12 @@ pub(super) async fn check(
             name,
             key: "externalKubeConfigSecretName",
         };
-        rows.push(match open_tenant(kubeconfigs, cluster, secret, &subject) {
+        let row = match open_tenant(kubeconfigs, cluster, secret, &subject) {
             Ok(tenant) => check_external(config, &subject, tenant).await,
             Err(row) => row,
-        });
+        };
+        // A path that never worked decides nothing: the cluster is protected without it.
+        rows.push(row.at_most_warn());
     }
     rows
 }
@@ -139,8 +141,7 @@ impl NodeCounts {
         );
         if nodes > 0 && candidates == 0 {
             let finding = format!("{finding}, and every node is excluded: it is not protected");
-            let remedy = "kelpie explain shows why each node is excluded; check the conditions of the \
-                      nodes";
+            let remedy = "check the conditions of the nodes; `kelpie explain` counts the reasons";
             CheckRow::warn(cluster, finding, remedy)
         } else if nodes < required as usize {
             let remedy = format!(

@@ -347,6 +347,17 @@ fn old_response_does_not_revise_a_newer_one() {
 }
 
 #[test]
+fn stale_read_does_not_revive_leadership() {
+    let now = Instant::now();
+    let mut elector = leader(now);
+    let after = |seconds| now + Duration::from_secs(seconds);
+    let lost = send_write(&mut elector, after(2), 102);
+    observe(&mut elector, Some(held("other", 5)), after(3), 0.0);
+    observe(&mut elector, Some(lost), after(4), 0.0);
+    assert_eq!(elector.leadership(after(4)), Leadership::Standby);
+}
+
+#[test]
 fn calls_overlap_within_the_limit() {
     let now = Instant::now();
     let mut elector = Elector::new(settings("me"), now);
@@ -471,6 +482,57 @@ impl Store {
         self.version += 1;
         Ok(self.seen())
     }
+}
+
+/// Returns the share of ten minutes in which one elector leads, if every call takes this long.
+fn share_of_leadership(latency: Duration) -> f64 {
+    const LENGTH: u64 = 600_000;
+    let begin = Instant::now();
+    let mut elector = Elector::new(settings("me"), begin);
+    let (mut store, mut calls) = (Store::default(), Vec::new());
+    let mut led = 0;
+    for millis in (0..LENGTH).step_by(10) {
+        let now = begin + ms(millis);
+        let stamp = Timestamp::from_millisecond(i64::try_from(millis).unwrap()).unwrap();
+        // A call has its effect when it is answered, or after its sender has given up.
+        while let Some((start, _)) = calls.first() {
+            let answered = *start + latency;
+            if now < answered {
+                break;
+            }
+            let (start, act) = calls.remove(0);
+            let given = store.make(&act);
+            if latency < elector.call_limit() {
+                answer(&mut elector, &act, given, (start, now), 0.0);
+            } else {
+                elector.failed(start, now, 0.0);
+            }
+        }
+        match elector.next(now, stamp) {
+            ElectionAction::Wait(_) => {}
+            act => {
+                elector.sent(&act, now);
+                calls.push((now, act));
+            }
+        }
+        led += u32::from(elector.leadership(now).may_act(now));
+    }
+    f64::from(led) / f64::from(u32::try_from(LENGTH / 10).unwrap())
+}
+
+#[test]
+fn slow_api_server_still_has_a_leader() {
+    for (latency, least) in [
+        (0.1, 0.99),
+        (3.0, 0.98),
+        (4.9, 0.97),
+        (6.0, 0.6),
+        (9.0, 0.1),
+    ] {
+        let share = share_of_leadership(Duration::from_secs_f64(latency));
+        assert!(share > least, "{latency} s: {share}");
+    }
+    assert!(share_of_leadership(Duration::from_secs(10)) < f64::EPSILON);
 }
 
 /// What becomes of one call.
