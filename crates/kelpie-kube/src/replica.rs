@@ -1,7 +1,7 @@
 //! One replica of a component: its part in the election, its Events and its state.
 
 use kelpie_core::Time;
-use kelpie_runtime::watch::Receiver;
+use kelpie_runtime::watch::{Receiver, Sender};
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::registry::Registry;
 use serde::{Deserialize, Serialize};
@@ -10,7 +10,7 @@ use tokio::time::Instant;
 use crate::AnchoredClock;
 use crate::client::{ClientMetrics, ClusterClient};
 use crate::events::EventRecorder;
-use crate::leader::{Election, ElectionHandle, Leadership, ReplicaRole};
+use crate::leader::{CallLatency, Election, ElectionHandle, Leadership, ReplicaRole};
 
 /// A replica of a component that does not run yet.
 pub struct Replica {
@@ -81,6 +81,18 @@ impl Replica {
     /// Returns whether the replica may act, as a channel.
     pub fn leadership(&self) -> Receiver<Leadership> {
         self.status.leadership.clone()
+    }
+
+    /// Returns the latency of the last call of the election, as a channel: a sample of the latency
+    /// of the API server. Without an election it stays `None`.
+    pub fn election_latency(&self) -> Receiver<Option<CallLatency>> {
+        self.election.latency()
+    }
+
+    /// Returns the channel that holds this replica back from the election. While its value is
+    /// false, the replica takes only a Lease that has been free for 5 s. It is true from the start.
+    pub fn standing(&self) -> Sender<bool> {
+        self.election.standing()
     }
 
     /// Returns the clock of the replica.

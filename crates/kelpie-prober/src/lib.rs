@@ -4,6 +4,7 @@
 //! `kelpie-core` decides, this crate does the IO. `docs/ARCHITECTURE.md` shows the path of a
 //! cluster through the modules.
 
+mod credential_refresher;
 mod deadline_queue;
 mod fence_executor;
 mod inputs;
@@ -11,6 +12,7 @@ mod look;
 mod manager;
 mod metrics;
 mod observer;
+mod open_files;
 mod permissions;
 mod probe;
 mod prober;
@@ -19,8 +21,10 @@ mod reporter;
 pub mod source;
 mod state_page;
 mod subsystem;
+mod warm_up;
 
 pub use metrics::register_metrics;
+pub use open_files::open_files_needed;
 pub use permissions::{seed_rules, shoot_rules};
 pub use prober::{Prober, ProberOptions};
 pub use state_page::{ClusterState, ClusterView, LastFlow, ProberState, TargetState, Unprobed};

@@ -47,6 +47,14 @@ impl LookResult {
         }
     }
 
+    /// Returns whether the cluster rejected the credentials.
+    pub(crate) fn is_denied(&self) -> bool {
+        let version = self.version.as_ref();
+        let version = version.and_then(|version| version.as_ref().err());
+        let mut errors = version.into_iter().chain(self.leases.as_ref().err());
+        errors.any(TenantError::is_denied)
+    }
+
     /// Returns whether the API server refused connections, so that no client can reach it.
     pub(crate) fn is_refused(&self) -> bool {
         let is_down = |error: &TenantError| error.failure() == FailureKind::Down;

@@ -1,10 +1,11 @@
 //! The probe manager: consumes the watches on the seed, and starts, updates and stops probes.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::{StreamExt, stream};
+use kelpie_core::Time;
 use kelpie_core::prober::{Evaluator, Target};
 use kelpie_health::{LoopHeartbeat, ReadyHandle};
 use kelpie_kube::AnchoredClock;
@@ -12,23 +13,26 @@ use kelpie_kube::client::ClusterClient;
 use kelpie_kube::tenant::ConnectionReuse;
 use kelpie_kube::watch::{OptionalEvent, WatchEvent};
 use kelpie_net::Network;
-use kelpie_runtime::{LastErrors, RESTART_DELAY, supervise};
-use tokio::sync::watch;
+use kelpie_runtime::{LastErrors, supervise};
+use tokio::sync::{mpsc, watch};
 use tokio::task::JoinHandle;
-use tokio::time::{MissedTickBehavior, interval};
+use tokio::time::{Instant, MissedTickBehavior, interval};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use tracing::{error, info, warn};
 
+use crate::credential_refresher::{KubeconfigReader, ReadKubeconfig};
 use crate::fence_executor::{FenceExecutor, SeedAccess};
 use crate::inputs::ProbeInputs;
 use crate::metrics::ProberMetrics;
 use crate::observer::Observer;
+use crate::open_files::open_files_needed;
 use crate::probe::{Probe, ProbeSchedule};
-use crate::registry::{ClusterRegistry, ProbeAction};
+use crate::registry::{ClusterRegistry, OptionalInput, ProbeAction};
 use crate::reporter::{ClusterEventSink, ProbeReporter};
-use crate::source::{ClusterObject, ClusterSource, ProbePath};
+use crate::source::{ClusterKubeconfig, ClusterObject, ClusterSource, ProbePath};
 use crate::state_page::StatePage;
+use crate::warm_up::{WarmUp, WarmUpHandle};
 
 /// The longest time between two heartbeats of the loop.
 const HEARTBEAT_INTERVAL: Duration = Duration::from_secs(5);
@@ -42,6 +46,10 @@ pub(crate) struct ProbeContext {
     pub(crate) connection_reuse: ConnectionReuse,
     pub(crate) network: Network,
     pub(crate) access: SeedAccess,
+    pub(crate) kubeconfig_reader: KubeconfigReader,
+    pub(crate) warm_up: WarmUp,
+    /// The limit on open files; `None` if it is not known.
+    pub(crate) open_files_limit: Option<u64>,
     pub(crate) metrics: Arc<ProberMetrics>,
     pub(crate) state_page: StatePage,
     /// `None` in a dry run, which writes nothing to the seed.
@@ -58,6 +66,12 @@ pub(crate) struct ProbeManager {
     ending: BTreeMap<String, JoinHandle<()>>,
     /// The current error of each failing watch. An error is logged once.
     watch_errors: LastErrors<&'static str>,
+    /// The optional inputs that probes do without, as reported.
+    unavailable: BTreeSet<OptionalInput>,
+    /// Kubeconfigs that probes read directly.
+    read_kubeconfigs: mpsc::UnboundedReceiver<ReadKubeconfig>,
+    /// True if there are too many clusters for the limit on open files, which is logged once.
+    lacks_files: bool,
     cancelled: CancellationToken,
     tracker: TaskTracker,
 }
@@ -72,6 +86,7 @@ impl ProbeManager {
     /// Creates a manager without probes. `cancelled` stops all of them, and `tracker` tracks them.
     pub(crate) fn new(
         context: ProbeContext,
+        read_kubeconfigs: mpsc::UnboundedReceiver<ReadKubeconfig>,
         cancelled: CancellationToken,
         tracker: TaskTracker,
     ) -> Self {
@@ -82,6 +97,9 @@ impl ProbeManager {
             probes: BTreeMap::new(),
             ending: BTreeMap::new(),
             watch_errors: LastErrors::default(),
+            unavailable: BTreeSet::new(),
+            read_kubeconfigs,
+            lacks_files: false,
             cancelled,
             tracker,
         }
@@ -110,7 +128,7 @@ impl ProbeManager {
                 // always ready, so none can starve the others.
                 biased;
                 () = cancelled.cancelled() => break,
-                _ = beat.tick() => Vec::new(),
+                _ = beat.tick() => self.registry.tick(Instant::now()),
                 Some(event) = clusters.next() => {
                     self.track_watch("Clusters", &event);
                     let changed = changed_cluster(&event);
@@ -123,19 +141,33 @@ impl ProbeManager {
                     self.registry.kubeconfig(ProbePath::Internal, event)
                 }
                 Some(event) = external.next() => {
-                    self.track_watch("external kubeconfig Secrets", &event);
-                    self.registry.kubeconfig(ProbePath::External, event)
+                    self.track_watch(OptionalInput::ExternalKubeconfigs.name(), &event);
+                    if let WatchEvent::Error(error) = &event {
+                        let input = OptionalInput::ExternalKubeconfigs;
+                        self.registry.watch_failed(input, &error.cause, Instant::now())
+                    } else {
+                        self.registry.kubeconfig(ProbePath::External, event)
+                    }
+                }
+                Some((path, kubeconfig)) = self.read_kubeconfigs.recv() => {
+                    self.kubeconfig_read(path, kubeconfig)
                 }
                 Some(event) = machines.next() => match event {
                     OptionalEvent::KindAbsent => self.registry.machine_kind(false),
                     OptionalEvent::KindPresent => self.registry.machine_kind(true),
                     OptionalEvent::Watch(event) => {
-                        self.track_watch("Machines", &event);
-                        self.registry.machine(event)
+                        self.track_watch(OptionalInput::Machines.name(), &event);
+                        if let WatchEvent::Error(error) = &event {
+                            let input = OptionalInput::Machines;
+                            self.registry.watch_failed(input, &error.cause, Instant::now())
+                        } else {
+                            self.registry.machine(event)
+                        }
                     }
                 },
             };
             heartbeat.beat();
+            self.report_unavailable();
             for action in actions {
                 self.perform(action);
             }
@@ -143,12 +175,52 @@ impl ProbeManager {
         }
     }
 
+    /// Processes a kubeconfig that a probe read directly.
+    fn kubeconfig_read(
+        &mut self,
+        path: ProbePath,
+        kubeconfig: ClusterKubeconfig,
+    ) -> Vec<ProbeAction> {
+        let cluster = kubeconfig.cluster.clone();
+        let actions = self.registry.kubeconfig_read(path, kubeconfig);
+        if !actions.is_empty() {
+            info!(
+                cluster,
+                "the cluster rejected its credentials; using new ones, read from the Secret"
+            );
+        }
+        actions
+    }
+
+    /// Logs optional inputs that probes begin or cease to do without.
+    fn report_unavailable(&mut self) {
+        for input in OptionalInput::ALL {
+            let is_unavailable = self.registry.is_unavailable(input);
+            let (name, consequence) = (input.name(), input.consequence());
+            if !is_unavailable {
+                if self.unavailable.remove(&input) {
+                    self.context.metrics.set_unavailable(input, false);
+                    info!("{name} are available");
+                }
+                continue;
+            }
+            if self.unavailable.insert(input) {
+                self.context.metrics.set_unavailable(input, true);
+                warn!("continuing without {name}: {consequence}");
+            }
+        }
+    }
+
+    /// This replica is ready when it judges its clusters.
     fn update_readiness(&self, ready: &ReadyHandle) {
-        let pending = self.registry.pending_lists();
-        if pending.is_empty() {
-            ready.ready();
+        if self.registry.has_synced() {
+            match self.context.warm_up.finish(self.context.clock.now()) {
+                Ok(()) => ready.ready(),
+                Err(reason) => ready.not_ready(format!("{reason}{}", self.missing_inputs())),
+            }
             return;
         }
+        let pending = self.registry.pending_lists();
         let pending = pending.join(", ");
         let errors: Vec<&str> = self.watch_errors.iter().map(|(_, error)| error).collect();
         let separator = if errors.is_empty() { "" } else { ": " };
@@ -156,6 +228,29 @@ impl ProbeManager {
         ready.not_ready(format!(
             "waiting for the first list of {pending}{separator}{errors}"
         ));
+    }
+
+    /// Names the optional inputs that probes do without, for the reason of readyz.
+    fn missing_inputs(&self) -> String {
+        let names: Vec<&str> = self.unavailable.iter().map(|input| input.name()).collect();
+        if names.is_empty() {
+            return String::new();
+        }
+        format!("; without {}", names.join(" and "))
+    }
+
+    /// Warns once if the limit on open files is too low for this many clusters.
+    fn check_open_files(&mut self) {
+        let (clusters, limit) = (self.probes.len(), self.context.open_files_limit);
+        let needed = open_files_needed(clusters);
+        let Some(limit) = limit.filter(|limit| *limit < needed && !self.lacks_files) else {
+            return;
+        };
+        self.lacks_files = true;
+        warn!(
+            limit,
+            needed, "the limit on open files is too low for {clusters} clusters; raise it"
+        );
     }
 
     /// Updates the state page and the metric of clusters without a probe. `changed` is the cluster
@@ -223,12 +318,18 @@ impl ProbeManager {
         let predecessor = self.ending.remove(&cluster);
         let context = Arc::clone(&self.context);
         let (name, token): (Arc<str>, _) = (cluster.as_str().into(), cancelled.clone());
+        let judging_from = context
+            .clock
+            .now()
+            .after(context.config.probe.initial_delay);
+        let warm_up = context.warm_up.start(&name, judging_from);
         let ended = self.tracker.spawn(async move {
             if let Some(predecessor) = predecessor {
                 // A predecessor that panicked has ended too.
                 let _ = predecessor.await;
             }
-            run_probe(&context, &name, &inputs, &token).await;
+            run_probe(&context, &name, &warm_up, &inputs, &token).await;
+            warm_up.end();
         });
         let running = RunningProbe {
             inputs: sender,
@@ -236,6 +337,7 @@ impl ProbeManager {
             ended,
         };
         self.probes.insert(cluster, running);
+        self.check_open_files();
     }
 }
 
@@ -250,31 +352,37 @@ fn changed_cluster(event: &WatchEvent<ClusterObject>) -> Option<String> {
 }
 
 /// Runs the probe of a cluster until it is cancelled. A probe that panics is restarted and does not
-/// affect the others.
+/// affect the others. It judges without a new initial delay: that was spent by its predecessor.
 async fn run_probe(
     context: &ProbeContext,
     cluster: &Arc<str>,
+    warm_up: &WarmUpHandle,
     inputs: &watch::Receiver<ProbeInputs>,
     cancelled: &CancellationToken,
 ) {
     context.metrics.active_probes.inc();
+    let started = context.clock.now();
     let start = || async {
-        let mut probe = context.probe(cluster, inputs.clone(), cancelled.clone());
+        let inputs = inputs.clone();
+        let mut probe = context.probe(cluster, started, warm_up, inputs, cancelled.clone());
         probe.run().await;
     };
-    let on_panic = || {
+    let on_panic = |delay| {
         context.metrics.probe_restarts.inc();
         let cluster = &**cluster;
-        error!(cluster, "probe panicked; restarting in {RESTART_DELAY:?}");
+        error!(cluster, "probe panicked; restarting in {delay:?}");
     };
     supervise(start, cancelled, on_panic).await;
     context.metrics.active_probes.dec();
 }
 
 impl ProbeContext {
+    /// Creates the probe of a cluster. The initial delay counts from `started`.
     fn probe(
         &self,
         cluster: &Arc<str>,
+        started: Time,
+        warm_up: &WarmUpHandle,
         inputs: watch::Receiver<ProbeInputs>,
         cancelled: CancellationToken,
     ) -> Probe {
@@ -285,12 +393,13 @@ impl ProbeContext {
             self.state_page.place(cluster),
             self.metrics.of_cluster(cluster),
             self.events.clone(),
-        );
+        )
+        .with_warm_up(warm_up.clone());
         Probe {
             clock: self.clock,
             schedule: ProbeSchedule::new(self.clock.now()),
-            evaluator: Evaluator::new(settings.clone(), self.clock.now()),
-            observer: Observer::new(self),
+            evaluator: Evaluator::new(settings.clone(), started),
+            observer: Observer::new(self, cluster),
             executor: FenceExecutor::new(
                 Arc::clone(cluster),
                 self.clock,
@@ -303,3 +412,6 @@ impl ProbeContext {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use kelpie_core::Time;
 use kelpie_core::prober::fence::Direction;
-use kelpie_core::prober::{Decision, Verdict};
+use kelpie_core::prober::{Decision, Rule, Verdict};
 use kelpie_kube::client::ClientMetrics;
 use kelpie_kube::events::DroppedEvents;
 use kelpie_kube::tenant::RequestStats;
@@ -21,6 +21,7 @@ use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::registry::Registry;
 
+use crate::registry::OptionalInput;
 use age_gauge::AgeGauge;
 
 /// The prefix of every metric's name.
@@ -90,6 +91,8 @@ pub(crate) struct ProberMetrics {
     pub(crate) unreadable_clusters: Gauge,
     pub(crate) watch_failures: Counter,
     pub(crate) probe_restarts: Counter,
+    unavailable_inputs: Family<OneLabel, Gauge>,
+    open_files_limit: Gauge,
     requests: Family<OneLabel, Counter>,
     /// The counter of successful requests. A healthy round looks up nothing else.
     ok_responses: Counter,
@@ -114,6 +117,8 @@ struct ClusterFamilies {
     scale_attempts: Family<AttemptLabel, Counter>,
     expired: Family<ClusterLabel, FloatGauge>,
     candidates: Family<ClusterLabel, Gauge>,
+    unprotected: Family<ClusterLabel, Gauge>,
+    external_undecided: Family<ClusterLabel, Gauge>,
     verdict: Family<VerdictLabel, Gauge>,
     fenced: Ages,
     last_judged: Ages,
@@ -142,6 +147,15 @@ impl ProberMetrics {
             probe_restarts: set.add(
                 "probe_restarts",
                 "Probes that panicked (a bug in Kelpie) and were restarted",
+            ),
+            unavailable_inputs: set.add(
+                "optional_input_unavailable",
+                "1 if an optional input cannot be listed, or its kind does not exist, and probes \
+                 do without it",
+            ),
+            open_files_limit: set.add(
+                "open_files_limit",
+                "Limit on open files of the process, of which each cluster needs 12; 0 if unknown",
             ),
             requests: set.add(
                 "requests",
@@ -189,7 +203,23 @@ impl ProberMetrics {
         for direction in DIRECTIONS {
             metrics.count_operations(direction, 0);
         }
+        for input in OptionalInput::ALL {
+            metrics.set_unavailable(input, false);
+        }
         Arc::new(metrics)
+    }
+
+    /// Records whether probes do without an optional input.
+    pub(crate) fn set_unavailable(&self, input: OptionalInput, is_unavailable: bool) {
+        let label = [("input", input.label().to_owned())];
+        let gauge = self.unavailable_inputs.get_or_create(&label);
+        gauge.set(is_unavailable.into());
+    }
+
+    /// Records the limit on open files.
+    pub(crate) fn set_open_files_limit(&self, limit: u64) {
+        let limit = i64::try_from(limit).unwrap_or(i64::MAX);
+        self.open_files_limit.set(limit);
     }
 
     /// Counts a round that was planned for one time, and ran from `start` to `end`.
@@ -247,6 +277,8 @@ impl ProberMetrics {
             lease_failures: families.lease_failures.get_or_create_owned(&label),
             expired: families.expired.get_or_create_owned(&label),
             candidates: families.candidates.get_or_create_owned(&label),
+            unprotected: families.unprotected.get_or_create_owned(&label),
+            external_undecided: families.external_undecided.get_or_create_owned(&label),
             fenced: families.fenced.get_or_create_owned(&label),
             last_judged,
             last_margin: families.last_margin.get_or_create_owned(&label),
@@ -288,6 +320,15 @@ impl ClusterFamilies {
                 "candidates",
                 "Candidate nodes of the cluster, whose leases are evaluated",
             ),
+            unprotected: set.add(
+                "unprotected",
+                "1 if the cluster has nodes, but every one of them is excluded: it is never fenced",
+            ),
+            external_undecided: set.add(
+                "external_undecided",
+                "1 if the external path of the cluster is probed, but no probe has succeeded since \
+                 the start: it decides nothing",
+            ),
             verdict: set.add(
                 "verdict",
                 "1 for the current verdict on the cluster, 0 for the others",
@@ -320,6 +361,8 @@ pub(crate) struct ClusterMetrics {
     pub(crate) lease_failures: Counter,
     expired: FloatGauge,
     candidates: Gauge,
+    unprotected: Gauge,
+    pub(crate) external_undecided: Gauge,
     /// The age of the cluster's fence.
     pub(crate) fenced: AgeGauge,
     last_judged: AgeGauge,
@@ -339,6 +382,8 @@ impl ClusterMetrics {
             return;
         };
         self.candidates.set(leases.candidates.into());
+        let is_unprotected = matches!(decision.reasons.rule, Rule::NoCandidates { .. });
+        self.unprotected.set(is_unprotected.into());
         let fraction = f64::from(leases.expired) / f64::from(leases.candidates.max(1));
         self.expired.set(fraction);
         self.last_judged.set(Some(decision.at));
@@ -379,6 +424,8 @@ impl Drop for ClusterMetrics {
         families.lease_failures.remove(label);
         families.expired.remove(label);
         families.candidates.remove(label);
+        families.unprotected.remove(label);
+        families.external_undecided.remove(label);
         families.fenced.remove(label);
         families.last_judged.remove(label);
         families.last_margin.remove(label);
@@ -434,12 +481,12 @@ mod tests {
             let label = format!("cluster=\"{cluster}\"");
             text.lines().filter(|line| line.contains(&label)).count()
         };
-        assert_eq!(of(&with_both, "a"), 13);
-        assert_eq!(of(&with_both, "b"), 13);
+        assert_eq!(of(&with_both, "a"), 15);
+        assert_eq!(of(&with_both, "b"), 15);
         let [a, b] = clusters;
         drop(a);
         let with_b = text(&registry);
-        assert_eq!((of(&with_b, "a"), of(&with_b, "b")), (0, 13));
+        assert_eq!((of(&with_b, "a"), of(&with_b, "b")), (0, 15));
         drop(b);
         assert_eq!(text(&registry), before);
     }

@@ -17,9 +17,11 @@ use tokio::task::JoinError;
 use tokio::time::{Instant, timeout};
 use tokio_util::task::AbortOnDropHandle;
 
+use crate::credential_refresher::CredentialRefresher;
 use crate::inputs::{LazyKubeconfig, ProbeInputs, same_arc};
 use crate::look::{LookResult, Looks};
 use crate::manager::ProbeContext;
+use crate::source::ProbePath;
 use crate::subsystem::Subsystem;
 
 /// The time that a decision waits for the response over the external path.
@@ -32,6 +34,8 @@ pub(crate) struct Observer {
     clock: AnchoredClock,
     timeout: Duration,
     internal: TenantPath,
+    /// Reads the kubeconfig of the internal path when its credentials are rejected.
+    refresher: CredentialRefresher,
     /// `None` if no external probe is configured.
     external: Option<Box<ExternalProbe>>,
     looks: Looks,
@@ -54,6 +58,10 @@ struct TenantPath {
     kubeconfig: Option<Arc<LazyKubeconfig>>,
     /// The client, or the reason why the kubeconfig cannot be used.
     tenant: Result<Arc<Tenant>, String>,
+    /// The fingerprint of the kubeconfig that the client uses.
+    fingerprint: Option<u64>,
+    /// The reason why the client uses another kubeconfig than the newest.
+    problem: Option<String>,
 }
 
 /// The state of the fence and the measured delays at the instant of a decision.
@@ -92,12 +100,14 @@ pub(crate) struct NodesResult {
 }
 
 impl Observer {
-    pub(crate) fn new(context: &ProbeContext) -> Self {
+    pub(crate) fn new(context: &ProbeContext, cluster: &Arc<str>) -> Self {
         let path = || TenantPath {
             connection_reuse: context.connection_reuse,
             network: context.network.clone(),
             kubeconfig: None,
             tenant: Err(NO_KUBECONFIG.to_owned()),
+            fingerprint: None,
+            problem: None,
         };
         let external = || ExternalProbe {
             path: Some(path()),
@@ -108,6 +118,9 @@ impl Observer {
             clock: context.clock,
             timeout: context.config.probe.probe_timeout,
             internal: path(),
+            refresher: context
+                .kubeconfig_reader
+                .refresher(cluster, ProbePath::Internal),
             external: has_external.then(|| Box::new(external())),
             looks: Looks::default(),
             nodes: None,
@@ -181,7 +194,12 @@ impl Observer {
         is_pressed: bool,
     ) -> RoundResult {
         let mut recorder = RoundRecorder::default();
-        recorder.record(Subsystem::Kubeconfig, None);
+        recorder.record(Subsystem::Kubeconfig, self.internal.problem.clone());
+        if look.is_denied() {
+            self.refresher.denied(self.clock.now(), is_pressed);
+        } else {
+            self.refresher.accepted(self.clock.now());
+        }
         let api_server = look.api_server();
         let version = look
             .version
@@ -229,10 +247,12 @@ impl Observer {
 
     /// Returns the result of a round without a kubeconfig, about whose API server nothing is known.
     pub(crate) fn round_without_access(
-        &self,
+        &mut self,
         problem: String,
         context: RoundContext,
+        is_pressed: bool,
     ) -> RoundResult {
+        self.refresher.denied(self.clock.now(), is_pressed);
         let mut recorder = RoundRecorder::default();
         recorder.record(Subsystem::Kubeconfig, Some(problem));
         let external = self.external.as_ref().map(|_| ProbeResult::Transient);
@@ -347,13 +367,29 @@ impl TenantPath {
             return;
         }
         self.kubeconfig = kubeconfig.cloned();
-        let access = kubeconfig.map_or_else(
+        let usable = kubeconfig.map_or_else(
             || Err(NO_KUBECONFIG.to_owned()),
-            |kubeconfig| kubeconfig.access(),
+            |kubeconfig| kubeconfig.access_or_previous(),
         );
-        self.tenant = access
-            .map(|access| Tenant::new(access.with_network(&self.network), self.connection_reuse))
-            .map(Arc::new);
+        match usable {
+            Ok(usable) => {
+                // The same credentials keep their connections, whatever happened to the Secret.
+                if self.fingerprint.replace(usable.fingerprint) != Some(usable.fingerprint) {
+                    let access = usable.access.with_network(&self.network);
+                    let mut tenant = Tenant::new(access, self.connection_reuse);
+                    if let Ok(former) = &self.tenant {
+                        tenant = tenant.with_addresses_of(former);
+                    }
+                    self.tenant = Ok(Arc::new(tenant));
+                }
+                self.problem = usable.problem;
+            }
+            Err(problem) => {
+                self.tenant = Err(problem);
+                self.fingerprint = None;
+                self.problem = None;
+            }
+        }
     }
 
     async fn version(&self, deadline: Instant) -> Result<Result<(), TenantError>, String> {
@@ -420,7 +456,7 @@ impl ExternalProbe {
         recorder.external_stats = path.take_stats();
         match result {
             Ok(result) => {
-                recorder.record(Subsystem::ExternalKubeconfig, None);
+                recorder.record(Subsystem::ExternalKubeconfig, path.problem.clone());
                 recorder.record_probe(Subsystem::External, &result)
             }
             Err(problem) => {

@@ -172,14 +172,15 @@ mod tests {
     }
 
     #[test]
-    fn only_events_are_optional() {
-        let rules = seed_rules(&config(FILE), Some(&election()));
+    fn optional_inputs_and_events_are_optional() {
+        let external = config(&format!("externalKubeConfigSecretName: outside\n{FILE}"));
+        let rules = seed_rules(&external, Some(&election()));
         let optional: Vec<&str> = rules
             .iter()
             .filter(|rule| rule.missing_if_denied.is_some())
             .map(|rule| rule.resource.as_str())
             .collect();
-        assert_eq!(optional, ["events"]);
+        assert_eq!(optional, ["secrets", "machines", "events"]);
     }
 
     #[test]

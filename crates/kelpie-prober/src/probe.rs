@@ -179,8 +179,8 @@ impl Probe {
         let now = self.clock.now();
         self.schedule.last_look = (now, planned);
         if let Err(problem) = self.observer.start_look() {
-            let context = self.context();
-            let result = self.observer.round_without_access(problem, context);
+            let (context, is_pressed) = (self.context(), self.schedule.is_pressed);
+            let result = self.observer.round_without_access(problem, context, is_pressed);
             let decision = self.evaluator.decide(&result.observation);
             self.executor.reporter.round(planned, result, &decision);
             self.apply(&decision, false);

@@ -20,16 +20,19 @@ use kelpie_kube::tenant::ConnectionReuse;
 use kelpie_runtime::drain;
 use prometheus_client::registry::Registry;
 use serde::Deserialize;
+use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use tracing::warn;
 
+use crate::credential_refresher::{KubeconfigReader, ReadKubeconfig};
 use crate::fence_executor::SeedAccess;
 use crate::manager::{ProbeContext, ProbeManager};
 use crate::metrics::{PREFIX, ProberMetrics};
 use crate::reporter::ClusterEventSink;
 use crate::source::cluster_source;
 use crate::state_page::{ProberState, StatePage};
+use crate::warm_up::WarmUp;
 
 /// The reporting component of Events.
 const COMPONENT: &str = "kelpie-prober";
@@ -53,10 +56,11 @@ pub struct ProberOptions {
 
 /// The prober, ready to run.
 pub struct Prober {
-    context: ProbeContext,
+    pub(crate) context: ProbeContext,
     seed: ClusterClient,
     /// Serves the reads of targets that can wait.
     batch_reads: BoxFuture<'static, ()>,
+    read_kubeconfigs: mpsc::UnboundedReceiver<ReadKubeconfig>,
     replica: Replica,
 }
 
@@ -75,6 +79,8 @@ impl Prober {
         replica.register_metrics(&seed, registry, PREFIX);
         let (batch_reader, batch_reads) = seed.batch_reader();
         let source = cluster_source(&config);
+        let (kubeconfig_reader, read_kubeconfigs) =
+            KubeconfigReader::new(&seed, Arc::clone(&source));
         let context = ProbeContext {
             clock: replica.clock(),
             targets: config.targets.clone().into(),
@@ -87,6 +93,9 @@ impl Prober {
             },
             network: seed.network().clone(),
             access: SeedAccess::new(&seed, batch_reader, replica.leadership(), options.dry_run),
+            kubeconfig_reader,
+            warm_up: WarmUp::new(replica.standing()),
+            open_files_limit: None,
             metrics,
             state_page: StatePage::default(),
             events: replica.events().cloned().map(|events| ClusterEventSink {
@@ -99,8 +108,17 @@ impl Prober {
             context,
             seed,
             batch_reads: batch_reads.boxed(),
+            read_kubeconfigs,
             replica,
         }
+    }
+
+    /// Sets the limit on open files, which is checked against the number of clusters.
+    #[must_use]
+    pub fn with_open_files_limit(mut self, limit: u64) -> Self {
+        self.context.metrics.set_open_files_limit(limit);
+        self.context.open_files_limit = Some(limit);
+        self
     }
 
     /// Serves `GET /debug/state`: the state of all clusters, or of one with `?cluster=NAME`.
@@ -122,8 +140,8 @@ impl Prober {
         Router::new().route("/debug/state", get(state))
     }
 
-    /// Runs until `shutdown`. Then the probes stop at a step boundary, and the Lease is released.
-    /// `heartbeat` beats while the main loop turns; `ready` is ready once the seed is known.
+    /// Runs until `shutdown`. Then the Lease is released, and the probes stop at a step boundary.
+    /// `heartbeat` beats while the main loop turns; `ready` is ready once the clusters are judged.
     pub async fn run(
         self,
         shutdown: CancellationToken,
@@ -131,12 +149,16 @@ impl Prober {
         ready: ReadyHandle,
     ) {
         let (context, seed, batch_reads) = (self.context, self.seed, self.batch_reads);
+        let read_kubeconfigs = self.read_kubeconfigs;
         let leader = context.metrics.leader.clone();
         let work = |background: &ElectionHandle| {
             background.spawn(|over| over.run_until_cancelled_owned(batch_reads));
+            // Before the probes end: a warm standby takes over while they finish their calls.
+            background.release_on(shutdown.clone());
             async move {
                 let probes = TaskTracker::new();
-                let manager = ProbeManager::new(context, shutdown, probes.clone());
+                let manager =
+                    ProbeManager::new(context, read_kubeconfigs, shutdown, probes.clone());
                 manager.run(&seed, heartbeat, ready).await;
                 if !drain(&probes, DRAIN).await {
                     warn!(

@@ -2,21 +2,26 @@
 //!
 //! The registry does no IO: watch events go in, actions come out.
 
+mod kubeconfigs;
 mod machines;
+mod optional_input;
 
 use std::collections::BTreeSet;
-use std::hash::{BuildHasher, RandomState};
 use std::sync::Arc;
 use std::time::Duration;
 
 use kelpie_core::WatchCache;
 use kelpie_core::prober::{Machines, PoolConditions};
+use kelpie_kube::client::ApiError;
 use kelpie_kube::watch::WatchEvent;
-use secrecy::ExposeSecret;
+use tokio::time::Instant;
 
-use crate::inputs::{LazyKubeconfig, ProbeInputs};
+use crate::inputs::ProbeInputs;
 use crate::source::{ClusterKubeconfig, ClusterMachine, ClusterObject, Eligibility, ProbePath};
+use kubeconfigs::KubeconfigStore;
 use machines::MachineStore;
+use optional_input::InputWatch;
+pub(crate) use optional_input::OptionalInput;
 
 /// An action that the manager performs on the probe of a cluster.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -36,16 +41,16 @@ pub(crate) enum ProbeAction {
 #[derive(Debug, Default)]
 pub(crate) struct ClusterRegistry {
     clusters: WatchCache<String, KnownCluster>,
-    internal: WatchCache<String, Arc<LazyKubeconfig>>,
+    internal: KubeconfigStore,
     /// `None` if no external probe is configured.
-    external: Option<WatchCache<String, Arc<LazyKubeconfig>>>,
-    /// Hashes kubeconfigs with random keys: the fingerprints are useless outside of this process.
-    hasher: RandomState,
+    external: Option<KubeconfigStore>,
+    external_watch: InputWatch,
     machines: MachineStore,
+    machine_watch: InputWatch,
     /// True if the seed has the kind Machine; `None` before this is known.
     has_machine_kind: Option<bool>,
     running: BTreeSet<String>,
-    /// True once everything was listed. No probe starts before.
+    /// True once everything was listed, or is known to be absent. No probe starts before.
     has_synced: bool,
 }
 
@@ -62,25 +67,81 @@ struct KnownCluster {
 impl ClusterRegistry {
     pub(crate) fn new(has_external: bool) -> Self {
         Self {
-            external: has_external.then(WatchCache::new),
+            external: has_external.then(KubeconfigStore::default),
             ..Self::default()
         }
     }
 
-    /// Names the kinds that have not been listed yet.
+    /// Returns whether probes are started: everything was listed, or is known to be absent.
+    pub(crate) fn has_synced(&self) -> bool {
+        self.has_synced
+    }
+
+    /// Names the kinds that probes still wait for. Optional ones that cannot be listed are not
+    /// waited for.
     pub(crate) fn pending_lists(&self) -> Vec<&'static str> {
-        let external = self.external.as_ref().is_none_or(WatchCache::has_synced);
-        let has_kind = self.has_machine_kind;
-        let machines = has_kind.is_some_and(|has_kind| !has_kind || self.machines.has_synced());
+        let has_no_kind = self.has_machine_kind == Some(false);
+        let external = self.external.is_some() && self.external_watch.is_pending();
         [
-            (self.clusters.has_synced(), "Clusters"),
-            (self.internal.has_synced(), "kubeconfig Secrets"),
-            (external, "external kubeconfig Secrets"),
-            (machines, "Machines"),
+            (!self.clusters.has_synced(), "Clusters"),
+            (!self.internal.has_synced(), "kubeconfig Secrets"),
+            (external, OptionalInput::ExternalKubeconfigs.name()),
+            (
+                !has_no_kind && self.machine_watch.is_pending(),
+                OptionalInput::Machines.name(),
+            ),
         ]
         .into_iter()
-        .filter_map(|(has_synced, what)| (!has_synced).then_some(what))
+        .filter_map(|(is_pending, what)| is_pending.then_some(what))
         .collect()
+    }
+
+    /// Returns true if probes do without this input.
+    pub(crate) fn is_unavailable(&self, input: OptionalInput) -> bool {
+        match input {
+            OptionalInput::Machines => {
+                self.has_machine_kind == Some(false) || self.machine_watch.is_absent()
+            }
+            OptionalInput::ExternalKubeconfigs => {
+                self.external.is_some() && self.external_watch.is_absent()
+            }
+        }
+    }
+
+    /// Processes an error of the watch on an optional input.
+    pub(crate) fn watch_failed(
+        &mut self,
+        input: OptionalInput,
+        cause: &ApiError,
+        now: Instant,
+    ) -> Vec<ProbeAction> {
+        let watch = match input {
+            OptionalInput::Machines => &mut self.machine_watch,
+            OptionalInput::ExternalKubeconfigs => &mut self.external_watch,
+        };
+        let was_current = watch.is_current();
+        watch.fail(cause, now);
+        let has_changed = was_current != watch.is_current();
+        self.actions_for_all(has_changed)
+    }
+
+    /// Processes the time. Probes do not wait for ever for an optional input.
+    pub(crate) fn tick(&mut self, now: Instant) -> Vec<ProbeAction> {
+        let is_awaited = self.clusters.has_synced() && self.internal.has_synced();
+        self.external_watch.tick(is_awaited, now);
+        let was_current = self.machine_watch.is_current();
+        self.machine_watch.tick(is_awaited, now);
+        let has_changed = was_current != self.machine_watch.is_current();
+        self.actions_for_all(has_changed)
+    }
+
+    fn actions_for_all(&mut self, has_changed: bool) -> Vec<ProbeAction> {
+        let names = if has_changed {
+            self.names()
+        } else {
+            Vec::new()
+        };
+        self.actions_for(names)
     }
 
     /// Counts the clusters whose object cannot be read now.
@@ -106,13 +167,14 @@ impl ClusterRegistry {
         let machines = self.machines_of(cluster);
         let key = cluster.to_owned();
         let known = self.clusters.get(&key);
-        let external = self.external.as_ref().and_then(|cache| cache.get(&key));
+        let external = self.external.as_ref();
         ProbeInputs {
             grace: known.and_then(|known| known.grace),
             pools: known.map_or_else(Arc::default, |known| Arc::clone(&known.pools)),
-            internal: self.internal.get(&key).cloned(),
-            external: external.cloned(),
+            internal: self.internal.get(&key),
+            external: external.and_then(|kubeconfigs| kubeconfigs.get(&key)),
             machines,
+            machines_current: self.machine_watch.is_current(),
         }
     }
 
@@ -129,10 +191,14 @@ impl ClusterRegistry {
             WatchEvent::Apply(object) => return self.cluster_applied(object),
             WatchEvent::Delete { name, .. } => {
                 self.clusters.remove(&name);
+                self.forget_kubeconfigs(&name);
                 return self.actions_for([name]);
             }
             WatchEvent::InitDone => {
                 let gone = self.clusters.end_list();
+                for cluster in &gone {
+                    self.forget_kubeconfigs(cluster);
+                }
                 return self.actions_for(gone);
             }
             WatchEvent::Error(_) => {}
@@ -167,43 +233,60 @@ impl ClusterRegistry {
         actions
     }
 
+    fn forget_kubeconfigs(&mut self, cluster: &str) {
+        self.internal.forget(cluster);
+        if let Some(external) = &mut self.external {
+            external.forget(cluster);
+        }
+    }
+
     /// Processes an event of the kubeconfigs of one path.
     pub(crate) fn kubeconfig(
         &mut self,
         path: ProbePath,
         event: WatchEvent<ClusterKubeconfig>,
     ) -> Vec<ProbeAction> {
-        let cache = match (path, &mut self.external) {
+        let kubeconfigs = match (path, &mut self.external) {
             (ProbePath::Internal, _) => &mut self.internal,
-            (ProbePath::External, Some(external)) => external,
+            (ProbePath::External, Some(external)) => {
+                self.external_watch.track(&event);
+                external
+            }
             (ProbePath::External, None) => return Vec::new(),
         };
+        let clusters = &self.clusters;
         match event {
             WatchEvent::Init => {
-                cache.begin_list();
+                kubeconfigs.begin_list();
                 Vec::new()
             }
-            WatchEvent::Apply(ClusterKubeconfig { cluster, text }) => {
-                // An equal text keeps its pointer: no probe reconnects because of a new list.
-                let exposed = text.as_ref().map(ExposeSecret::expose_secret);
-                let fingerprint = self.hasher.hash_one(exposed);
-                let kept = cache.remove(&cluster);
-                let kept = kept.filter(|before| before.fingerprint == fingerprint);
-                let changed = kept.is_none().then(|| cluster.clone());
-                let new = || Arc::new(LazyKubeconfig::new(fingerprint, text));
-                cache.put(cluster, kept.unwrap_or_else(new));
-                self.actions_for(changed)
+            WatchEvent::Apply(kubeconfig) => {
+                let cluster = kubeconfig.cluster.clone();
+                let has_changed = kubeconfigs.put(kubeconfig);
+                self.actions_for(has_changed.then_some(cluster))
             }
             WatchEvent::Delete { name, .. } => {
-                cache.remove(&name);
+                kubeconfigs.remove(&name, clusters.get(&name).is_some());
                 self.actions_for([name])
             }
             WatchEvent::InitDone => {
-                let gone = cache.end_list();
+                let gone = kubeconfigs.end_list(|cluster| clusters.get(cluster).is_some());
                 self.actions_for(gone)
             }
             WatchEvent::Error(_) => Vec::new(),
         }
+    }
+
+    /// Processes a kubeconfig that was read directly. A Secret without one changes nothing.
+    pub(crate) fn kubeconfig_read(
+        &mut self,
+        path: ProbePath,
+        kubeconfig: ClusterKubeconfig,
+    ) -> Vec<ProbeAction> {
+        if kubeconfig.text.is_err() || self.clusters.get(&kubeconfig.cluster).is_none() {
+            return Vec::new();
+        }
+        self.kubeconfig(path, WatchEvent::Apply(kubeconfig))
     }
 
     /// Processes the discovery that the seed has the kind Machine, or does not have it.
@@ -212,13 +295,17 @@ impl ClusterRegistry {
             return Vec::new();
         }
         self.machines = MachineStore::default();
+        self.machine_watch = InputWatch::default();
         let names = self.names();
         self.actions_for(names)
     }
 
     /// Processes an event of the machines.
     pub(crate) fn machine(&mut self, event: WatchEvent<ClusterMachine>) -> Vec<ProbeAction> {
-        match event {
+        let was_current = self.machine_watch.is_current();
+        self.machine_watch.track(&event);
+        let mut concerns_all = was_current != self.machine_watch.is_current();
+        let changed = match event {
             WatchEvent::Init => {
                 self.machines.begin_list();
                 Vec::new()
@@ -227,21 +314,23 @@ impl ClusterRegistry {
                 let cluster = machine.cluster.clone();
                 // Machines are written often, but the fields that are used rarely change.
                 let has_changed = self.machines.put(machine);
-                self.actions_for(has_changed.then_some(cluster))
+                has_changed.then_some(cluster).into_iter().collect()
             }
             WatchEvent::Delete { namespace, name } => {
                 self.machines.remove(&namespace, &name);
-                self.actions_for([namespace])
+                vec![namespace]
             }
             WatchEvent::InitDone => {
-                let is_first = !self.machines.has_synced();
-                let gone = self.machines.end_list();
                 // From the first list on, the machine rule applies to all clusters.
-                let changed = if is_first { self.names() } else { gone };
-                self.actions_for(changed)
+                concerns_all |= !self.machines.has_synced();
+                self.machines.end_list()
             }
             WatchEvent::Error(_) => Vec::new(),
+        };
+        if concerns_all {
+            return self.actions_for_all(true);
         }
+        self.actions_for(changed)
     }
 
     fn names(&self) -> Vec<String> {

@@ -18,6 +18,7 @@ use crate::observer::RoundResult;
 use crate::source::ClusterSource;
 use crate::state_page::{LastFlow, StateHandle, TargetState};
 use crate::subsystem::Subsystem;
+use crate::warm_up::WarmUpHandle;
 
 /// The recorder for Events, and the source of the objects that Events about a cluster refer to.
 #[derive(Clone)]
@@ -36,6 +37,8 @@ pub(crate) struct ProbeReporter {
     metrics: ClusterMetrics,
     /// `None` in a dry run, which writes nothing to the seed.
     events: Option<ClusterEventSink>,
+    /// True once a probe over the external path succeeded.
+    external_succeeded: bool,
     /// The verdict and the kind of rule that were logged last.
     last_logged: Option<(Verdict, mem::Discriminant<Rule>)>,
     /// The current problem of each subsystem that does not work.
@@ -44,10 +47,40 @@ pub(crate) struct ProbeReporter {
     trip: Option<TripTiming>,
     /// True if the Event `Fencing` was recorded for the current fence.
     fencing_reported: bool,
-    /// The failures of the current fence that have an Event, by target and error.
-    reported_failures: BTreeSet<(usize, String)>,
+    reported_failures: ReportedFailures,
     /// The changes that a dry run would make, as logged last.
     dry_run_plan: String,
+    /// `None` once the cluster was judged, or if that is of no interest.
+    warm_up: Option<WarmUpHandle>,
+}
+
+/// The failures of the current fence that have an Event. Their number is limited: an error with an
+/// ever new text must neither fill the memory nor the seed.
+#[derive(Debug, Default)]
+struct ReportedFailures {
+    /// By target and error.
+    texts: BTreeSet<(usize, String)>,
+    /// The number of failures without an Event, because there were too many texts.
+    further: u64,
+}
+
+impl ReportedFailures {
+    /// The number of texts per target.
+    const MOST: usize = 8;
+
+    /// Returns whether the failure has to be reported.
+    fn insert(&mut self, target: usize, error: &str) -> bool {
+        let failure = (target, error.to_owned());
+        if self.texts.contains(&failure) {
+            return false;
+        }
+        let of_target = self.texts.iter().filter(|(index, _)| *index == target);
+        if of_target.count() >= Self::MOST {
+            self.further += 1;
+            return false;
+        }
+        self.texts.insert(failure)
+    }
 }
 
 /// The instants that the speed of a fence is measured against.
@@ -82,14 +115,22 @@ impl ProbeReporter {
             state,
             metrics,
             events,
+            external_succeeded: false,
             last_logged: None,
             problems: LastErrors::default(),
             fenced_since: None,
             trip: None,
             fencing_reported: false,
-            reported_failures: BTreeSet::new(),
+            reported_failures: ReportedFailures::default(),
             dry_run_plan: String::new(),
+            warm_up: None,
         }
+    }
+
+    /// Reports the first judgement to the warm-up of the replica.
+    pub(crate) fn with_warm_up(mut self, warm_up: WarmUpHandle) -> Self {
+        self.warm_up = Some(warm_up);
+        self
     }
 
     /// Reports the requests and problems of a round.
@@ -105,6 +146,9 @@ impl ProbeReporter {
         if seen.external == Some(ProbeResult::Failure) {
             self.metrics.external_failures.inc();
         }
+        self.external_succeeded |= seen.external == Some(ProbeResult::Success);
+        let is_undecided = seen.external.is_some() && !self.external_succeeded;
+        self.metrics.external_undecided.set(is_undecided.into());
         if decision.reasons.lease_probe_failed() {
             self.metrics.lease_failures.inc();
         }
@@ -117,6 +161,7 @@ impl ProbeReporter {
     /// a line for each change of the verdict or of the rule.
     pub(crate) fn decided(&mut self, decision: &Decision, fence: FenceState, acts: bool) {
         self.metrics.decided(decision);
+        self.warm_up.take_if(|warm_up| warm_up.decided(decision));
         self.update_trip(decision);
         self.update_fenced_since(fence, decision.at);
         let fenced_since = self.fenced_since;
@@ -268,7 +313,7 @@ impl ProbeReporter {
     /// Reports a failed call of a fence by an Event, once for each error: an unfenced target must
     /// be visible outside of the log too.
     pub(crate) fn not_fenced(&mut self, index: usize, error: &str) {
-        if self.reported_failures.insert((index, error.to_owned())) {
+        if self.reported_failures.insert(index, error) {
             let target = &self.targets[index].resource;
             let message = format!("Failed to scale down {target}: {error}");
             self.record_cluster_event(EventType::Warning, "ScalingFailed", message);
@@ -348,7 +393,8 @@ impl ProbeReporter {
         });
         if !failed.is_empty() {
             let problem = format!("failed to scale {direction} {failed}; retrying");
-            warn!(cluster, attempts, "{problem}");
+            let unreported = self.reported_failures.further;
+            warn!(cluster, attempts, unreported, "{problem}");
             self.record_cluster_event(EventType::Warning, "ScalingFailed", capitalized(&problem));
         } else if !unfinished.is_empty() {
             let what = format!("scaling {direction} cancelled before it was done for {unfinished}");
@@ -374,7 +420,7 @@ impl ProbeReporter {
             Subsystem::Write(index) => has_failed(report.outcomes.get(*index).copied().flatten()),
             _ => true,
         });
-        self.reported_failures.clear();
+        self.reported_failures = ReportedFailures::default();
         self.show_problems();
         let last_flow = Some(LastFlow { at, report });
         self.state.update(|state| state.last_flow = last_flow);
@@ -445,4 +491,19 @@ fn capitalized(text: &str) -> String {
     let first = letters.next();
     let first = first.into_iter().flat_map(char::to_uppercase);
     first.chain(letters).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ever_new_failures_are_bounded() {
+        let mut failures = ReportedFailures::default();
+        let reported = (0..1_000).filter(|number| failures.insert(0, &format!("error {number}")));
+        assert_eq!(reported.count(), 8);
+        assert_eq!((failures.texts.len(), failures.further), (8, 992));
+        assert!(!failures.insert(0, "error 7"), "known");
+        assert!(failures.insert(1, "error 7"), "another target");
+    }
 }

@@ -7,4 +7,4 @@ pub mod watch;
 
 pub use last_errors::LastErrors;
 pub use metric_set::MetricSet;
-pub use supervise::{RESTART_DELAY, drain, supervise};
+pub use supervise::{drain, supervise};

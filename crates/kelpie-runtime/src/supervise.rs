@@ -4,32 +4,40 @@ use std::panic::AssertUnwindSafe;
 use std::time::Duration;
 
 use futures_util::FutureExt;
-use tokio::time::{sleep, timeout};
+use tokio::time::{Instant, sleep, timeout};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-/// The delay before a task that panicked is started again.
-pub const RESTART_DELAY: Duration = Duration::from_secs(10);
+/// The longest delay before a task that panics again and again is started anew.
+const LONGEST_DELAY: Duration = Duration::from_secs(10);
+/// A panic after a run of this length counts as the first one.
+const STEADY: Duration = Duration::from_mins(1);
 
-/// Runs a task until it ends. A task that panics is started again after a delay, unless `cancelled`
-/// comes first. `on_panic` is called for each panic.
+/// Runs a task until it ends. A task that panics is started again, unless `cancelled` comes first:
+/// at once after the first panic, and after 1, 2, 4 and so on up to 10 s if it panics again within
+/// a minute. `on_panic` is called for each panic with the delay before the next start.
 ///
 /// A panic in one task must not end the others. The task is built anew for each start, so that
 /// nothing of a half-changed state survives.
 pub async fn supervise<F: Future<Output = ()>>(
     mut start: impl FnMut() -> F,
     cancelled: &CancellationToken,
-    mut on_panic: impl FnMut(),
+    mut on_panic: impl FnMut(Duration),
 ) {
-    while AssertUnwindSafe(start()).catch_unwind().await.is_err() {
-        on_panic();
-        if cancelled
-            .run_until_cancelled(sleep(RESTART_DELAY))
-            .await
-            .is_none()
-        {
+    let mut delay = Duration::ZERO;
+    loop {
+        let began = Instant::now();
+        if AssertUnwindSafe(start()).catch_unwind().await.is_ok() {
             return;
         }
+        if began.elapsed() >= STEADY {
+            delay = Duration::ZERO;
+        }
+        on_panic(delay);
+        if cancelled.run_until_cancelled(sleep(delay)).await.is_none() {
+            return;
+        }
+        delay = (delay * 2).clamp(Duration::from_secs(1), LONGEST_DELAY);
     }
 }
 
@@ -42,24 +50,38 @@ pub async fn drain(tasks: &TaskTracker, limit: Duration) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use std::cell::Cell;
-
-    use tokio::time::Instant;
+    use std::cell::{Cell, RefCell};
 
     use super::*;
 
     #[tokio::test(start_paused = true)]
-    async fn panicked_task_restarts_after_the_delay() {
-        let (starts, panics) = (Cell::new(0), Cell::new(0));
+    async fn first_panic_restarts_at_once() {
+        let (starts, delays) = (Cell::new(0), RefCell::new(Vec::new()));
         let begin = Instant::now();
         let start = || async {
             starts.set(starts.get() + 1);
-            assert!(starts.get() > 2, "two panics");
+            assert!(starts.get() > 7, "seven panics");
         };
-        let count = || panics.set(panics.get() + 1);
-        supervise(start, &CancellationToken::new(), count).await;
-        assert_eq!((starts.get(), panics.get()), (3, 2));
-        assert_eq!(begin.elapsed(), 2 * RESTART_DELAY);
+        let record = |delay: Duration| delays.borrow_mut().push(delay.as_secs());
+        supervise(start, &CancellationToken::new(), record).await;
+        assert_eq!(*delays.borrow(), [0, 1, 2, 4, 8, 10, 10]);
+        let total: u64 = delays.borrow().iter().sum();
+        assert_eq!(begin.elapsed().as_secs(), total);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn steady_run_resets_the_delay() {
+        let (starts, delays) = (Cell::new(0), RefCell::new(Vec::new()));
+        let start = || async {
+            starts.set(starts.get() + 1);
+            if starts.get() == 3 {
+                sleep(STEADY).await;
+            }
+            assert!(starts.get() > 4, "four panics");
+        };
+        let record = |delay: Duration| delays.borrow_mut().push(delay.as_secs());
+        supervise(start, &CancellationToken::new(), record).await;
+        assert_eq!(*delays.borrow(), [0, 1, 0, 1]);
     }
 
     #[tokio::test(start_paused = true)]
@@ -71,7 +93,7 @@ mod tests {
             starts.set(starts.get() + 1);
             panic!("always");
         };
-        supervise(start, &cancelled, || ()).await;
+        supervise(start, &cancelled, |_| ()).await;
         assert_eq!(starts.get(), 1);
     }
 }

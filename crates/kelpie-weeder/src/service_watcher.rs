@@ -12,8 +12,8 @@ use kelpie_health::{LoopHeartbeat, ReadyHandle};
 use kelpie_kube::leader::Leadership;
 use kelpie_kube::resources::SliceFacts;
 use kelpie_kube::watch::WatchEvent;
+use kelpie_runtime::supervise;
 use kelpie_runtime::watch::Receiver;
-use kelpie_runtime::{RESTART_DELAY, supervise};
 use tokio::sync::{Mutex, mpsc};
 use tokio::time::{Instant, MissedTickBehavior, interval};
 use tokio_util::task::TaskTracker;
@@ -244,12 +244,12 @@ async fn run_worker(
         let worker = NamespaceWorker::new(Arc::clone(&namespace), Arc::clone(&context));
         worker.run(&mut *messages.lock().await).await;
     };
-    let on_panic = || {
+    let on_panic = |delay| {
         context.telemetry.metrics.task_restarts.inc();
         let namespace = &*namespace;
         error!(
             namespace,
-            "namespace worker panicked; restarting in {RESTART_DELAY:?}"
+            "namespace worker panicked; restarting in {delay:?}"
         );
     };
     supervise(start, &context.cancelled, on_panic).await;

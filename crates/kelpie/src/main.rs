@@ -21,6 +21,7 @@ mod generate;
 mod go_flags;
 mod input_file;
 mod log;
+mod open_files;
 mod output_format;
 mod printable;
 mod prober;

@@ -17,7 +17,7 @@ use crate::component::{
 };
 use crate::exit::ExitStatus;
 use crate::go_flags::go_bools;
-use crate::{config_file, signals};
+use crate::{config_file, open_files, signals};
 
 /// The Lease of the leader has dependency-watchdog's name, so that the two never act at the same
 /// time.
@@ -85,7 +85,8 @@ impl Prober {
             event_namespace: self.election.namespace().to_owned(),
         };
         let clusters = config.namespace.clone();
-        let prober = kelpie_prober::Prober::new(config, options, seed, &mut registry);
+        let prober = kelpie_prober::Prober::new(config, options, seed, &mut registry)
+            .with_open_files_limit(open_files::raise_limit());
         let served = self.serving.open(registry, prober.routes(), &TURNING);
         let served = served.await?;
         info!(

@@ -43,7 +43,7 @@ use response_counter::ResponseCounter;
 
 /// The role of a cluster for which the caller gives none.
 const SEED: &str = "seed";
-/// The timeout for the version and for access reviews.
+/// The timeout for the version, for access reviews and for lists that are read once.
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// The settings of a [`ClusterClient`].
@@ -185,6 +185,15 @@ impl ClusterClient {
         selection: Selection<'_>,
     ) -> impl Stream<Item = WatchEvent<T>> + Send + use<T> {
         watch::watch(&self.routine, selection, watch::WATCH_SECONDS)
+    }
+
+    /// Lists a resource once with the fencing client. The list is at least as new as the call. It
+    /// must be small: it is not read in pages.
+    pub fn list_now<T: WatchedResource>(
+        &self,
+        selection: Selection<'_>,
+    ) -> impl Future<Output = Result<Vec<T>, ApiError>> + Send + use<T> {
+        watch::list_now(&self.fencing, selection, REQUEST_TIMEOUT)
     }
 
     /// Watches a resource whose kind may not exist, with the routine client. The stream never ends.

@@ -11,7 +11,7 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use tracing::{info, warn};
 
-use super::{ElectionSettings, Leadership, elect};
+use super::{CallLatency, ElectionChannels, ElectionSettings, Leadership, elect};
 use crate::client::ClusterClient;
 
 /// The time limit for releasing the Lease, and for background tasks to end after that.
@@ -42,20 +42,29 @@ impl ReplicaRole {
     /// Prepares the election on this API server. Nothing runs yet.
     pub fn election(self, seed: &ClusterClient) -> Election {
         let observes = self == Self::Observer;
-        let stop = CancellationToken::new();
+        let (stop, standing) = (CancellationToken::new(), Sender::new(true));
         let over = stop.clone();
-        let (leadership, election) = match self {
-            Self::Observer => hold(Leadership::Standby, over),
-            Self::Alone => hold(Leadership::alone(), over),
-            Self::Candidate(settings) => {
-                let (leadership, run) = elect(seed, settings, over);
-                (leadership, run.boxed())
-            }
+        let channels = ElectionChannels {
+            leadership: Sender::new(match self {
+                Self::Alone => Leadership::alone(),
+                Self::Observer | Self::Candidate(_) => Leadership::Standby,
+            }),
+            latency: Sender::new(None),
+            standing: standing.subscribe(),
+        };
+        let leadership = channels.leadership.subscribe();
+        let latency = channels.latency.subscribe();
+        let task = match self {
+            // The leadership never changes.
+            Self::Observer | Self::Alone => over.cancelled_owned().boxed(),
+            Self::Candidate(settings) => elect(seed, settings, channels, over).boxed(),
         };
         Election {
             leadership,
+            latency,
+            standing,
             observes,
-            task: election,
+            task,
             stop,
         }
     }
@@ -64,6 +73,8 @@ impl ReplicaRole {
 /// An election that has not started yet. See [`ReplicaRole::election`].
 pub struct Election {
     leadership: Receiver<Leadership>,
+    latency: Receiver<Option<CallLatency>>,
+    standing: Sender<bool>,
     /// This replica can never act.
     observes: bool,
     /// Ends when `stop` is cancelled and the Lease is released.
@@ -83,6 +94,18 @@ impl Election {
     /// Returns whether this replica may act, as a channel.
     pub fn leadership(&self) -> Receiver<Leadership> {
         self.leadership.clone()
+    }
+
+    /// Returns the latency of the last call of the election, as a channel. Without an election it
+    /// stays `None`.
+    pub fn latency(&self) -> Receiver<Option<CallLatency>> {
+        self.latency.clone()
+    }
+
+    /// Returns the channel that holds this replica back from the election. While its value is
+    /// false, the replica takes only a Lease that has been free for 5 s. It is true from the start.
+    pub fn standing(&self) -> Sender<bool> {
+        self.standing.clone()
     }
 
     /// Starts the election. `on_change` is called whenever this replica begins or stops to act.
@@ -114,8 +137,24 @@ impl ElectionHandle {
         self.tasks.spawn(task(self.over.clone()));
     }
 
-    /// Releases the Lease and ends the background tasks. The caller must have stopped acting
-    /// before: another replica may begin at once.
+    /// Releases the Lease as soon as the token is cancelled, before the work is done: another
+    /// replica may begin at once. Nothing is begun from then on, as this replica is not the leader
+    /// any more. A call that is under way may still succeed.
+    pub fn release_on(&self, shutdown: CancellationToken) {
+        let (stop, over) = (self.election_over.clone(), self.over.clone());
+        self.tasks.spawn(async move {
+            if over
+                .run_until_cancelled(shutdown.cancelled())
+                .await
+                .is_some()
+            {
+                stop.cancel();
+            }
+        });
+    }
+
+    /// Releases the Lease, if it is not released yet, and ends the background tasks. The caller
+    /// must have stopped acting before: another replica may begin at once.
     pub async fn step_down(self) {
         self.election_over.cancel();
         if timeout(HANDOVER, self.election).await.is_err() {
@@ -125,15 +164,6 @@ impl ElectionHandle {
         self.tasks.close();
         let _ = timeout(HANDOVER, self.tasks.wait()).await;
     }
-}
-
-/// Returns a leadership that never changes.
-fn hold(
-    leadership: Leadership,
-    over: CancellationToken,
-) -> (Receiver<Leadership>, BoxFuture<'static, ()>) {
-    let leadership = Sender::new(leadership).subscribe();
-    (leadership, over.cancelled_owned().boxed())
 }
 
 /// Reports every change of whether this replica acts.

@@ -9,6 +9,9 @@ mod elector;
 use std::mem;
 use std::time::Duration;
 
+use futures_util::future::BoxFuture;
+use futures_util::stream::FuturesUnordered;
+use futures_util::{FutureExt, StreamExt};
 use k8s_openapi::api::coordination::v1::Lease;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::MicroTime;
 use kelpie_runtime::watch::{Receiver, Sender};
@@ -27,7 +30,7 @@ pub use election::{Election, ElectionHandle, ReplicaRole};
 /// Longer than any process runs.
 const FOREVER: Duration = Duration::from_hours(100 * 365 * 24);
 /// The time limit for releasing the Lease at the end.
-const RELEASE_TIMEOUT: Duration = Duration::from_secs(2);
+const RELEASE_TIMEOUT: Duration = Duration::from_secs(4);
 
 /// The settings of an election.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -76,28 +79,46 @@ impl Leadership {
     }
 }
 
+/// The time that a call of an election took: a sample of the latency of the API server.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct CallLatency {
+    /// The instant at which the call ended.
+    pub at: Instant,
+    /// The time from the request to the response, or until the call was given up.
+    pub elapsed: Duration,
+    /// False if there was no response: the call would have taken longer.
+    pub has_response: bool,
+}
+
+/// The channels of an election.
+#[derive(Debug)]
+pub(crate) struct ElectionChannels {
+    /// Wakes its receivers when leadership is gained or lost.
+    pub(crate) leadership: Sender<Leadership>,
+    /// The latency of the last call; `None` before the first.
+    pub(crate) latency: Sender<Option<CallLatency>>,
+    /// False while this replica takes only a Lease that was free for 5 s.
+    pub(crate) standing: Receiver<bool>,
+}
+
 /// Takes part in an election until the token is cancelled, and then releases the Lease. The future
-/// has to be spawned. The channel wakes its receivers when leadership is gained or lost.
-pub fn elect(
+/// has to be spawned.
+pub(crate) fn elect(
     seed: &ClusterClient,
     settings: ElectionSettings,
+    channels: ElectionChannels,
     token: CancellationToken,
-) -> (
-    Receiver<Leadership>,
-    impl Future<Output = ()> + Send + use<>,
-) {
-    let sender = Sender::new(Leadership::Standby);
-    let leadership = sender.subscribe();
+) -> impl Future<Output = ()> + Send + use<> {
     let candidate = Candidate {
         leases: Api::namespaced(seed.urgent(), &settings.namespace),
         elector: Elector::new(settings.clone(), Instant::now()),
         settings,
         last: Lease::default(),
-        sender,
+        channels,
         clock: seed.system_clock().clone(),
         is_failing: false,
     };
-    (leadership, candidate.run(token))
+    candidate.run(token)
 }
 
 struct Candidate {
@@ -106,9 +127,16 @@ struct Candidate {
     settings: ElectionSettings,
     /// The Lease as last seen. Fields that others wrote are kept.
     last: Lease,
-    sender: Sender<Leadership>,
+    channels: ElectionChannels,
     clock: SystemClock,
     is_failing: bool,
+}
+
+/// A call and its result: the Lease after it.
+struct CompletedCall {
+    action: ElectionAction,
+    start: Instant,
+    result: Result<Option<Lease>, ApiError>,
 }
 
 impl Candidate {
@@ -124,73 +152,134 @@ impl Candidate {
     }
 
     async fn take_part(&mut self) {
+        let mut calls = FuturesUnordered::new();
         loop {
             let now = Instant::now();
+            self.elector.stand(self.channels.standing.borrow());
             let leadership = self.elector.leadership(now);
             self.publish(leadership);
-            match (self.elector.next(now, self.clock.stamp()), leadership) {
-                (ElectionAction::Wait(at), Leadership::Leader { until }) => {
-                    sleep_until(at.min(until)).await;
+            let next_at = match self.elector.next(now, self.clock.stamp()) {
+                ElectionAction::Wait(at) => at,
+                action => {
+                    self.elector.sent(&action, now);
+                    calls.push(self.call(action, now));
+                    continue;
                 }
-                (ElectionAction::Wait(at), Leadership::Standby) => sleep_until(at).await,
-                (act, _) => self.act(act, now).await,
+            };
+            let wake = match leadership {
+                Leadership::Leader { until } => next_at.min(until),
+                Leadership::Standby => next_at,
+            };
+            tokio::select! {
+                biased;
+                Some(done) = calls.next() => self.finish(done),
+                () = sleep_until(wake) => {}
             }
         }
     }
 
-    async fn act(&mut self, act: ElectionAction, start: Instant) {
-        let limit = self.elector.call_timeout(start);
-        let done = timeout(limit, self.request(&act)).await;
+    /// Starts a call.
+    fn call(&self, action: ElectionAction, start: Instant) -> BoxFuture<'static, CompletedCall> {
+        let request = self.request(&action);
+        let limit = self.elector.call_limit();
+        async move {
+            let result = timeout(limit, request).await;
+            CompletedCall {
+                action,
+                start,
+                result: result.unwrap_or(Err(ApiError::TimedOut)),
+            }
+        }
+        .boxed()
+    }
+
+    /// Takes in the result of a call.
+    fn finish(
+        &mut self,
+        CompletedCall {
+            action,
+            start,
+            result,
+        }: CompletedCall,
+    ) {
         let now = Instant::now();
-        match (done.unwrap_or(Err(ApiError::TimedOut)), act) {
-            (Ok(seen), ElectionAction::Read | ElectionAction::Wait(_)) => {
-                let jitter = fastrand::f64();
-                self.elector.observe(seen, now, jitter);
+        self.sample(&result, start, now);
+        match (result, action) {
+            (Ok(lease), ElectionAction::Read | ElectionAction::Wait(_)) => {
+                let (jitter, lease) = (fastrand::f64(), lease.map(without_managed_fields));
+                let seen = lease.as_ref().map(seen);
+                if self.elector.observe(seen, start, now, jitter) {
+                    self.last = lease.unwrap_or_default();
+                }
                 self.is_failing = false;
             }
-            (Ok(Some(seen)), ElectionAction::Create(_) | ElectionAction::Update(_)) => {
-                self.elector.wrote(seen, start, now);
+            (Ok(Some(lease)), ElectionAction::Create(_) | ElectionAction::Update(_)) => {
+                let lease = without_managed_fields(lease);
+                if self.elector.wrote(seen(&lease), start, now) {
+                    self.last = lease;
+                }
                 self.is_failing = false;
+            }
+            (
+                Ok(None) | Err(ApiError::Conflict | ApiError::NotFound),
+                ElectionAction::Update(of),
+            ) => {
+                self.elector.conflicted(Some(&of.version), now);
             }
             // A create that is not found lacks its namespace, which is a failure.
-            (Ok(None) | Err(ApiError::Conflict), _)
-            | (Err(ApiError::NotFound), ElectionAction::Update(_)) => {
-                self.elector.conflicted(now);
-            }
+            (Ok(None) | Err(ApiError::Conflict), _) => self.elector.conflicted(None, now),
             (Err(error), _) => {
                 let jitter = fastrand::f64();
-                self.elector.failed(now, jitter);
+                self.elector.failed(start, now, jitter);
                 self.report_failure(&error);
             }
         }
     }
 
+    /// Publishes the latency of a call. An immediate error says nothing about it.
+    fn sample(&self, result: &Result<Option<Lease>, ApiError>, start: Instant, now: Instant) {
+        let has_response = match result {
+            Ok(_) | Err(ApiError::Conflict | ApiError::NotFound) => true,
+            Err(ApiError::TimedOut) => false,
+            Err(_) => return,
+        };
+        self.channels.latency.send(Some(CallLatency {
+            at: now,
+            elapsed: now - start,
+            has_response,
+        }));
+    }
+
     /// Makes a call and returns the Lease after it.
-    async fn request(&mut self, act: &ElectionAction) -> Result<Option<SeenLease>, ApiError> {
-        let how = PostParams::default();
-        let (leases, name) = (&self.leases, &self.settings.name);
-        let answer = match act {
-            ElectionAction::Wait(_) => return Ok(None),
-            ElectionAction::Read => suppress_logs(leases.get_opt(name)).await,
+    fn request(
+        &self,
+        action: &ElectionAction,
+    ) -> impl Future<Output = Result<Option<Lease>, ApiError>> + Send + use<> {
+        let (leases, name) = (self.leases.clone(), self.settings.name.clone());
+        let (action, lease) = match action {
             ElectionAction::Create(record) => {
                 let lease = self.lease(Lease::default(), record);
-                suppress_logs(leases.create(&how, &lease)).await.map(Some)
+                (CallKind::Create, lease)
             }
             ElectionAction::Update(seen) => {
                 let mut lease = self.lease(self.last.clone(), &seen.record);
                 lease.metadata.resource_version = Some(seen.version.clone());
-                suppress_logs(leases.replace(name, &how, &lease))
-                    .await
-                    .map(Some)
+                (CallKind::Update, lease)
             }
+            ElectionAction::Read | ElectionAction::Wait(_) => (CallKind::Read, Lease::default()),
         };
-        let lease = answer.map_err(|error| ApiError::from(&error))?;
-        Ok(lease.map(|mut lease| {
-            lease.metadata.managed_fields = None;
-            let seen = seen(&lease);
-            self.last = lease;
-            seen
-        }))
+        async move {
+            let how = PostParams::default();
+            let answer = match action {
+                CallKind::Read => suppress_logs(leases.get_opt(&name)).await,
+                CallKind::Create => suppress_logs(leases.create(&how, &lease)).await.map(Some),
+                CallKind::Update => {
+                    let update = leases.replace(&name, &how, &lease);
+                    suppress_logs(update).await.map(Some)
+                }
+            };
+            answer.map_err(|error| ApiError::from(&error))
+        }
     }
 
     async fn release(&mut self) {
@@ -198,10 +287,13 @@ impl Candidate {
         for _ in 0..2 {
             // A write without a response may have acquired the Lease, or changed its version.
             if released.is_none() {
-                let Ok(seen) = self.request(&ElectionAction::Read).await else {
+                let start = Instant::now();
+                let Ok(lease) = self.request(&ElectionAction::Read).await else {
                     return;
                 };
-                self.elector.observe(seen, Instant::now(), 0.0);
+                let seen = lease.as_ref().map(seen);
+                self.elector.observe(seen, start, Instant::now(), 0.0);
+                self.last = lease.unwrap_or_default();
                 released = self.elector.release(self.clock.stamp());
             }
             let Some(released) = released.take() else {
@@ -223,11 +315,12 @@ impl Candidate {
 
     /// Publishes the leadership. A renewal wakes no receiver: thousands of probes may be waiting.
     fn publish(&self, leadership: Leadership) {
-        let is_flip = mem::discriminant(&self.sender.borrow()) != mem::discriminant(&leadership);
+        let sender = &self.channels.leadership;
+        let is_flip = mem::discriminant(&sender.borrow()) != mem::discriminant(&leadership);
         if is_flip {
-            self.sender.send(leadership);
+            sender.send(leadership);
         } else {
-            self.sender.send_silently(leadership);
+            sender.send_silently(leadership);
         }
         let lease = &self.settings.name;
         match leadership {
@@ -269,6 +362,19 @@ impl Candidate {
         spec.renew_time = record.renewed.map(MicroTime);
         lease
     }
+}
+
+/// The kind of a call, without its content.
+#[derive(Debug, Clone, Copy)]
+enum CallKind {
+    Read,
+    Create,
+    Update,
+}
+
+fn without_managed_fields(mut lease: Lease) -> Lease {
+    lease.metadata.managed_fields = None;
+    lease
 }
 
 /// Reads the record of a Lease.

@@ -4,17 +4,19 @@ mod optional;
 
 use std::borrow::Cow;
 use std::fmt;
+use std::time::Duration;
 
 use futures_util::{Stream, StreamExt, stream};
 use k8s_openapi::NamespaceResourceScope;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use kube::api::ListParams;
 use kube::runtime::watcher::{self, Event};
 use kube::runtime::{WatchStreamExt, watcher as watch_objects};
 use kube::{Api, Client, Resource};
 use serde::de::{Deserialize, DeserializeOwned, DeserializeSeed, Deserializer};
 use serde_json::Value;
 
-use crate::client::{ApiError, suppress_logs_of};
+use crate::client::{ApiError, call_within, suppress_logs_of};
 use crate::objects::ObjectKind;
 use crate::projection::{FieldMask, FieldPath};
 pub use optional::OptionalEvent;
@@ -168,15 +170,43 @@ pub(crate) fn watch<T: WatchedResource>(
     selection: Selection<'_>,
     seconds: u32,
 ) -> impl Stream<Item = WatchEvent<T>> + Send + use<T> {
-    let client = client.clone();
-    let api: Api<Projected<T>> = match selection.namespace {
-        Some(namespace) => Api::namespaced(client, namespace),
-        None => Api::all(client),
-    };
+    let api = api::<T>(client, selection);
     let config = watcher::Config::default()
         .page_size(T::PAGE)
         .timeout(seconds);
     watch_api(api, config, selection, T::KIND, |object| object.facts)
+}
+
+/// Lists once, without a cache: the list is at least as new as the call.
+pub(crate) fn list_now<T: WatchedResource>(
+    client: &Client,
+    selection: Selection<'_>,
+    limit: Duration,
+) -> impl Future<Output = Result<Vec<T>, ApiError>> + Send + use<T> {
+    let api = api::<T>(client, selection);
+    let mut params = ListParams::default();
+    if let Some(name) = selection.name {
+        params = params.fields(&name_selector(name));
+    }
+    if let Some(labels) = selection.labels {
+        params = params.labels(labels);
+    }
+    async move {
+        let list = call_within(limit, api.list(&params)).await?;
+        Ok(list.items.into_iter().map(|object| object.facts).collect())
+    }
+}
+
+fn api<T: WatchedResource>(client: &Client, selection: Selection<'_>) -> Api<Projected<T>> {
+    let client = client.clone();
+    match selection.namespace {
+        Some(namespace) => Api::namespaced(client, namespace),
+        None => Api::all(client),
+    }
+}
+
+fn name_selector(name: &str) -> String {
+    format!("metadata.name={name}")
 }
 
 /// Watches the objects of an API, with backoff while that fails.
@@ -191,7 +221,7 @@ where
     O: Resource + Clone + DeserializeOwned + fmt::Debug + Send + 'static,
 {
     if let Some(name) = selection.name {
-        config = config.fields(&format!("metadata.name={name}"));
+        config = config.fields(&name_selector(name));
     }
     if let Some(labels) = selection.labels {
         config = config.labels(labels);

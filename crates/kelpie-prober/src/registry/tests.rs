@@ -4,6 +4,8 @@ use kelpie_core::prober::MachinePhase;
 use secrecy::SecretSlice;
 
 use super::*;
+use crate::inputs::UsableKubeconfig;
+use crate::inputs::tests::usable;
 use crate::source::ClusterSpec;
 
 /// Returns a registry that has listed everything, on a seed with the kind Machine.
@@ -184,17 +186,216 @@ fn kubeconfig_changes_reach_the_probe() {
     registry.kubeconfig(ProbePath::Internal, kubeconfig("a", None));
     let empty = registry.inputs("a").internal.unwrap();
     assert_eq!(
-        empty.access().unwrap_err(),
+        empty.access_or_previous().unwrap_err(),
         "the Secret contains no kubeconfig: it is empty"
     );
     registry.kubeconfig(ProbePath::Internal, kubeconfig("a", Some("two")));
     registry.kubeconfig(ProbePath::Internal, WatchEvent::Init);
     registry.kubeconfig(ProbePath::Internal, WatchEvent::InitDone);
-    assert!(registry.inputs("a").internal.is_none());
+    assert!(
+        registry.inputs("a").internal.is_some(),
+        "the last one is kept"
+    );
     assert_eq!(
         registry.kubeconfig(ProbePath::Internal, kubeconfig("stranger", Some("x"))),
         []
     );
+}
+
+fn used(registry: &mut ClusterRegistry) -> UsableKubeconfig {
+    let kubeconfig = registry.inputs("a").internal.unwrap();
+    kubeconfig.access_or_previous().unwrap()
+}
+
+#[test]
+fn deleted_secret_keeps_working_credentials() {
+    let mut registry = synced();
+    registry.cluster(applied("a", healthy()));
+    let text = usable("one");
+    let secret = || kubeconfig("a", Some(&text));
+    registry.kubeconfig(ProbePath::Internal, secret());
+    let before = used(&mut registry);
+    let deleted = WatchEvent::Delete {
+        namespace: "a".into(),
+        name: "a".into(),
+    };
+    let actions = registry.kubeconfig(ProbePath::Internal, deleted);
+    assert_eq!(actions, [update("a")], "the problem is reported");
+    let after = used(&mut registry);
+    assert_eq!(after.fingerprint, before.fingerprint);
+    assert!(after.problem.unwrap().starts_with("Secret deleted"));
+
+    // The same Secret comes back: nothing to connect anew for.
+    registry.kubeconfig(ProbePath::Internal, secret());
+    let again = used(&mut registry);
+    assert_eq!(
+        (again.fingerprint, again.problem),
+        (before.fingerprint, None)
+    );
+
+    // A list without it is a deletion too.
+    registry.kubeconfig(ProbePath::Internal, WatchEvent::Init);
+    registry.kubeconfig(ProbePath::Internal, WatchEvent::InitDone);
+    assert_eq!(used(&mut registry).fingerprint, before.fingerprint);
+
+    registry.kubeconfig(ProbePath::Internal, kubeconfig("a", Some(&usable("two"))));
+    let new = used(&mut registry);
+    assert_ne!(new.fingerprint, before.fingerprint);
+    assert_eq!(new.problem, None);
+}
+
+#[test]
+fn broken_secret_keeps_working_credentials() {
+    let mut registry = synced();
+    registry.cluster(applied("a", healthy()));
+    registry.kubeconfig(ProbePath::Internal, kubeconfig("a", Some(&usable("one"))));
+    let before = used(&mut registry);
+    for broken in [Some("{"), None, Some("[")] {
+        registry.kubeconfig(ProbePath::Internal, kubeconfig("a", broken));
+        let after = used(&mut registry);
+        assert_eq!(after.fingerprint, before.fingerprint, "{broken:?}");
+        assert!(after.problem.is_some());
+    }
+}
+
+#[test]
+fn removed_cluster_loses_its_credentials() {
+    let mut registry = synced();
+    registry.cluster(applied("a", healthy()));
+    registry.kubeconfig(ProbePath::Internal, kubeconfig("a", Some("one")));
+    let deleted = |namespace: &str| WatchEvent::Delete {
+        namespace: namespace.into(),
+        name: "a".into(),
+    };
+    registry.kubeconfig(ProbePath::Internal, deleted("a"));
+    let gone = |namespace: &str| WatchEvent::Delete {
+        namespace: namespace.into(),
+        name: "a".into(),
+    };
+    assert!(is_stop(&registry.cluster(gone(""))));
+    assert!(registry.inputs("a").internal.is_none());
+    registry.kubeconfig(ProbePath::Internal, kubeconfig("a", Some("one")));
+    registry.kubeconfig(ProbePath::Internal, deleted("a"));
+    assert!(registry.inputs("a").internal.is_none(), "no cluster");
+}
+
+#[test]
+fn direct_read_reaches_the_probe_once() {
+    let mut registry = synced();
+    registry.cluster(applied("a", healthy()));
+    registry.kubeconfig(ProbePath::Internal, kubeconfig("a", Some("old")));
+    let read = |registry: &mut ClusterRegistry, text| {
+        let WatchEvent::Apply(found) = kubeconfig("a", text) else {
+            panic!("not an object");
+        };
+        registry.kubeconfig_read(ProbePath::Internal, found)
+    };
+    assert_eq!(read(&mut registry, Some("old")), [], "nothing new");
+    assert_eq!(read(&mut registry, None), [], "nothing usable");
+    assert_eq!(read(&mut registry, Some("new")), [update("a")]);
+    let later = registry.kubeconfig(ProbePath::Internal, kubeconfig("a", Some("new")));
+    assert_eq!(later, [], "the watch has the same text");
+}
+
+/// Returns a registry with a cluster that waits for its optional inputs.
+fn waiting() -> ClusterRegistry {
+    let mut registry = ClusterRegistry::new(true);
+    registry.cluster(applied("a", healthy()));
+    registry.cluster(WatchEvent::InitDone);
+    registry.kubeconfig(ProbePath::Internal, WatchEvent::InitDone);
+    registry
+}
+
+fn forbidden() -> ApiError {
+    ApiError::Forbidden("no".into())
+}
+
+fn unavailable() -> ApiError {
+    ApiError::Unavailable("status 503".into())
+}
+
+#[test]
+fn denied_optional_inputs_are_not_waited_for() {
+    let (mut registry, now) = (waiting(), Instant::now());
+    let external = OptionalInput::ExternalKubeconfigs;
+    assert_eq!(registry.watch_failed(external, &forbidden(), now), []);
+    let actions = registry.watch_failed(OptionalInput::Machines, &forbidden(), now);
+    assert_eq!(actions, [start("a")]);
+    assert!(OptionalInput::ALL.map(|input| registry.is_unavailable(input)) == [true; 2]);
+    assert!(registry.inputs("a").machines.is_none(), "the rule is off");
+
+    // Granted later.
+    registry.machine_kind(true);
+    registry.machine(WatchEvent::Init);
+    assert!(registry.inputs("a").machines.is_none(), "not listed yet");
+    assert_eq!(registry.machine(WatchEvent::InitDone), [update("a")]);
+    assert!(registry.inputs("a").machines.is_some());
+    registry.kubeconfig(ProbePath::External, WatchEvent::Init);
+    registry.kubeconfig(ProbePath::External, WatchEvent::InitDone);
+    assert!(OptionalInput::ALL.map(|input| registry.is_unavailable(input)) == [false; 2]);
+}
+
+#[test]
+fn failing_optional_input_is_waited_for_briefly() {
+    let (mut registry, begin) = (waiting(), Instant::now());
+    registry.kubeconfig(ProbePath::External, WatchEvent::InitDone);
+    let input = OptionalInput::Machines;
+    for second in [0, 4, 9] {
+        let now = begin + Duration::from_secs(second);
+        assert_eq!(registry.watch_failed(input, &unavailable(), now), []);
+        assert_eq!(registry.tick(now), []);
+    }
+    assert_eq!(registry.pending_lists(), ["Machines"]);
+    let actions = registry.tick(begin + Duration::from_secs(10));
+    assert_eq!(actions, [start("a")]);
+}
+
+#[test]
+fn silent_optional_input_is_waited_for_briefly() {
+    let (mut registry, begin) = (waiting(), Instant::now());
+    registry.kubeconfig(ProbePath::External, WatchEvent::Init);
+    let after = |seconds| begin + Duration::from_secs(seconds);
+    registry.tick(begin);
+    assert_eq!(registry.tick(after(30)), []);
+    let pending = registry.pending_lists();
+    assert_eq!(pending, ["external kubeconfig Secrets"], "its list goes on");
+    let done = registry.kubeconfig(ProbePath::External, WatchEvent::InitDone);
+    assert_eq!(done, [start("a")]);
+}
+
+#[test]
+fn machines_are_not_current_while_their_watch_fails() {
+    let (mut registry, begin) = (synced(), Instant::now());
+    let is_current = |registry: &mut ClusterRegistry| registry.inputs("a").machines_current;
+    let input = OptionalInput::Machines;
+    registry.cluster(applied("a", healthy()));
+    registry.machine(machine("a", "m", "node", MachinePhase::Alive));
+    assert!(is_current(&mut registry));
+    let actions = registry.watch_failed(input, &unavailable(), begin);
+    assert_eq!(actions, [update("a")]);
+    assert!(!is_current(&mut registry));
+    assert!(registry.inputs("a").machines.is_some(), "the rule stays on");
+    assert_eq!(registry.watch_failed(input, &unavailable(), begin), []);
+
+    // An event shows that the watch works.
+    let other = machine("b", "m", "other", MachinePhase::Alive);
+    assert_eq!(registry.machine(other), [update("a")]);
+    assert!(is_current(&mut registry));
+
+    // A list counts when it is complete.
+    registry.watch_failed(input, &unavailable(), begin);
+    registry.machine(WatchEvent::Init);
+    registry.machine(machine("a", "m", "node", MachinePhase::Alive));
+    assert!(!is_current(&mut registry));
+    registry.machine(WatchEvent::InitDone);
+    assert!(is_current(&mut registry));
+
+    // So does silence without an error.
+    registry.watch_failed(input, &unavailable(), begin);
+    registry.tick(begin + Duration::from_secs(89));
+    assert!(!is_current(&mut registry));
+    registry.tick(begin + Duration::from_secs(90));
+    assert!(is_current(&mut registry));
 }
 
 #[test]

@@ -8,10 +8,11 @@ mod gardener;
 use std::sync::Arc;
 use std::time::Duration;
 
+use futures_util::future::BoxFuture;
 use futures_util::stream::BoxStream;
 use kelpie_config::ProberConfig;
 use kelpie_core::prober::{MachinePhase, NodeConventions, PoolConditions};
-use kelpie_kube::client::ClusterClient;
+use kelpie_kube::client::{ApiError, ClusterClient};
 use kelpie_kube::events::ObjectRef;
 use kelpie_kube::rbac::PolicyRule;
 use kelpie_kube::watch::{OptionalEvent, WatchEvent};
@@ -34,6 +35,15 @@ pub trait ClusterSource: Send + Sync {
         seed: &ClusterClient,
         path: ProbePath,
     ) -> Option<BoxStream<'static, WatchEvent<ClusterKubeconfig>>>;
+
+    /// Reads the kubeconfig of one cluster, without a cache and without a limit on requests.
+    /// Returns `None` if there is no Secret, or if the path is not probed.
+    fn read_kubeconfig(
+        &self,
+        seed: &ClusterClient,
+        cluster: &str,
+        path: ProbePath,
+    ) -> BoxFuture<'static, Result<Option<ClusterKubeconfig>, ApiError>>;
 
     /// Watches the machines of the clusters. A `Delete` event carries the name of the cluster as
     /// the namespace.

@@ -97,6 +97,37 @@ pub(super) async fn list_all<T>(
     events: impl Stream<Item = WatchEvent<T>>,
     table: &mut CheckTable,
 ) -> Option<Vec<T>> {
+    match first_list(rbac, events).await {
+        Ok(objects) => Some(objects),
+        Err((finding, remedy)) => {
+            table.add(CheckRow::fail(subject, finding, remedy));
+            None
+        }
+    }
+}
+
+/// Does the same as [`list_all`] for objects that the component can do without.
+pub(super) async fn list_optional<T>(
+    subject: &'static str,
+    rbac: &str,
+    events: impl Stream<Item = WatchEvent<T>>,
+    table: &mut CheckTable,
+) -> Option<Vec<T>> {
+    match first_list(rbac, events).await {
+        Ok(objects) => Some(objects),
+        Err((finding, remedy)) => {
+            let finding = format!("{finding}; everything else works without them");
+            table.add(CheckRow::warn(subject, finding, remedy));
+            None
+        }
+    }
+}
+
+/// Returns the first complete list of a watch, or the finding and its remedy.
+async fn first_list<T>(
+    rbac: &str,
+    events: impl Stream<Item = WatchEvent<T>>,
+) -> Result<Vec<T>, (String, String)> {
     let mut events = pin!(events);
     let listing = async {
         let mut objects = Vec::new();
@@ -111,22 +142,19 @@ pub(super) async fn list_all<T>(
         }
         Ok(objects)
     };
-    let failure = match timeout(LIST_TIMEOUT, listing).await {
-        Ok(Ok(objects)) => return Some(objects),
+    match timeout(LIST_TIMEOUT, listing).await {
+        Ok(Ok(objects)) => Ok(objects),
         Ok(Err(error)) => {
             let remedy = match &error.cause {
                 cause if cause.denied().is_some() => format!("apply {rbac}"),
                 ApiError::NotFound => "check that this is a Gardener seed".to_owned(),
                 _ => "check the seed's API server".to_owned(),
             };
-            CheckRow::fail(subject, error.to_string(), remedy)
+            Err((error.to_string(), remedy))
         }
-        Err(_) => CheckRow::fail(
-            subject,
+        Err(_) => Err((
             format!("not listed within {LIST_TIMEOUT:?}"),
-            "check the seed's API server",
-        ),
-    };
-    table.add(failure);
-    None
+            "check the seed's API server".to_owned(),
+        )),
+    }
 }

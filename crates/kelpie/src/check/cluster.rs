@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use kelpie_config::ProberConfig;
+use kelpie_core::prober::{NodeSet, PoolConditions};
 use kelpie_kube::kubeconfig::TenantConfig;
 use kelpie_kube::tenant::{ConnectionReuse, Tenant, TenantError};
 use kelpie_prober::source::{ClusterKubeconfig, cluster_source};
@@ -32,7 +33,10 @@ pub(super) async fn check(
         key: "kubeConfigSecretName",
     };
     let mut rows = match open_tenant(&inventory.internal, cluster, secret, cluster) {
-        Ok(tenant) => vec![check_internal(config, cluster, &tenant).await],
+        Ok(tenant) => {
+            let pools = inventory.pools(cluster);
+            vec![check_internal(config, cluster, &pools, &tenant).await]
+        }
         Err(row) => vec![row],
     };
     let external = config.external_kubeconfig_secret.as_ref();
@@ -42,10 +46,12 @@ pub(super) async fn check(
             name,
             key: "externalKubeConfigSecretName",
         };
-        rows.push(match open_tenant(kubeconfigs, cluster, secret, &subject) {
+        let row = match open_tenant(kubeconfigs, cluster, secret, &subject) {
             Ok(tenant) => check_external(config, &subject, &tenant).await,
             Err(row) => row,
-        });
+        };
+        // A path that never worked decides nothing: the cluster is protected without it.
+        rows.push(row.at_most_warn());
     }
     rows
 }
@@ -78,7 +84,12 @@ fn open_tenant(
     Ok(Tenant::new(access, ConnectionReuse::Keep))
 }
 
-async fn check_internal(config: &ProberConfig, cluster: &str, tenant: &Tenant) -> CheckRow {
+async fn check_internal(
+    config: &ProberConfig,
+    cluster: &str,
+    pools: &PoolConditions,
+    tenant: &Tenant,
+) -> CheckRow {
     let deadline = Instant::now() + config.probe.probe_timeout;
     if let Err(error) = tenant.version(deadline).await {
         return request_failure(cluster, "GET /version", &error);
@@ -89,29 +100,56 @@ async fn check_internal(config: &ProberConfig, cluster: &str, tenant: &Tenant) -
     };
     let conventions = cluster_source(config).node_conventions();
     let nodes = match tenant.nodes(conventions, deadline).await {
-        Ok(nodes) => nodes.len(),
+        Ok(nodes) => nodes,
         Err(error) => return request_failure(cluster, "listing nodes", &error),
     };
-    node_counts(cluster, nodes, leases, config.probe.min_candidates)
+    // The machines are not read here, so their nodes count as candidates.
+    let evaluated = NodeSet::new(&nodes, None, pools, &conventions);
+    let candidates = evaluated.iter().filter(|(_, excluded)| excluded.is_none());
+    let counts = NodeCounts {
+        nodes: nodes.len(),
+        candidates: candidates.count(),
+        leases,
+    };
+    counts.row(cluster, config.probe.min_candidates)
 }
 
-fn node_counts(cluster: &str, nodes: usize, leases: usize, required: u32) -> CheckRow {
-    let finding = format!(
-        "{}, {}",
-        pluralize(nodes, "node", "nodes"),
-        pluralize(leases, "lease", "leases")
-    );
-    if nodes < required as usize {
-        let remedy = format!(
-            "no action needed; a cluster is fenced only if it has at least {required} nodes \
-             (minCandidateNodes)"
+/// The nodes of a cluster, those of them whose leases count, and the leases.
+#[derive(Clone, Copy)]
+struct NodeCounts {
+    nodes: usize,
+    candidates: usize,
+    leases: usize,
+}
+
+impl NodeCounts {
+    fn row(self, cluster: &str, required: u32) -> CheckRow {
+        let Self {
+            nodes,
+            candidates,
+            leases,
+        } = self;
+        let finding = format!(
+            "{}, {}",
+            pluralize(nodes, "node", "nodes"),
+            pluralize(leases, "lease", "leases")
         );
-        CheckRow::warn(cluster, finding, remedy)
-    } else if leases < nodes {
-        let remedy = "nodes without a lease do not count; check their kubelets";
-        CheckRow::warn(cluster, finding, remedy)
-    } else {
-        CheckRow::ok(cluster, finding)
+        if nodes > 0 && candidates == 0 {
+            let finding = format!("{finding}, and every node is excluded: it is not protected");
+            let remedy = "check the conditions of the nodes; `kelpie explain` counts the reasons";
+            CheckRow::warn(cluster, finding, remedy)
+        } else if nodes < required as usize {
+            let remedy = format!(
+                "no action needed; a cluster is fenced only if it has at least {required} nodes \
+             (minCandidateNodes)"
+            );
+            CheckRow::warn(cluster, finding, remedy)
+        } else if leases < nodes {
+            let remedy = "nodes without a lease do not count; check their kubelets";
+            CheckRow::warn(cluster, finding, remedy)
+        } else {
+            CheckRow::ok(cluster, finding)
+        }
     }
 }
 
@@ -147,11 +185,31 @@ mod tests {
 
     #[test]
     fn few_nodes_or_leases_warn() {
-        let row = |nodes, leases| format!("{:?}", node_counts("a", nodes, leases, 2));
+        let row = |nodes, leases| {
+            let candidates = nodes;
+            let counts = NodeCounts {
+                nodes,
+                candidates,
+                leases,
+            };
+            format!("{:?}", counts.row("a", 2))
+        };
         assert!(row(3, 3).contains("status: Ok"));
         assert!(row(1, 1).contains("minCandidateNodes"));
         assert!(row(0, 0).contains("0 nodes, 0 leases"));
         assert!(row(3, 2).contains("status: Warn"));
+    }
+
+    #[test]
+    fn cluster_without_candidates_warns() {
+        let counts = NodeCounts {
+            nodes: 3,
+            candidates: 0,
+            leases: 3,
+        };
+        let row = format!("{:?}", counts.row("a", 2));
+        assert!(row.contains("status: Warn"), "{row}");
+        assert!(row.contains("it is not protected"), "{row}");
     }
 
     #[test]

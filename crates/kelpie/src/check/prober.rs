@@ -8,10 +8,11 @@ use clap::{Args, ValueHint};
 use futures_util::{StreamExt, stream};
 use kelpie_config::{ProberConfig, prober};
 use kelpie_kube::leader::ElectionSettings;
+use kelpie_prober::open_files_needed;
 
 use super::runner::{self, ConfigFile};
 use super::seed::SeedInventory;
-use super::table::CheckTable;
+use super::table::{CheckRow, CheckTable};
 use super::{cluster, seed};
 use crate::cli::Invocation;
 use crate::component::ElectionFlags;
@@ -19,7 +20,7 @@ use crate::exit::ExitStatus;
 use crate::output_format::OutputFormat;
 use crate::prober::LEASE;
 use crate::summary::pluralize;
-use crate::terminal;
+use crate::{open_files, terminal};
 
 /// The number of clusters that are checked at the same time.
 const CONCURRENCY: usize = 16;
@@ -87,6 +88,9 @@ impl CheckProber {
         let Some(inventory) = inventory else { return };
         let (to_probe, mut rows) = inventory.clusters_to_probe(self.cluster.as_deref(), table);
         let all = to_probe.len();
+        if let Some(row) = check_open_files(open_files::raise_limit(), all) {
+            table.add(row);
+        }
         let has_progress = all > FEW && io::stderr().is_terminal();
         // One line on the terminal, which is overwritten in place.
         let show_progress = |text: &str| {
@@ -112,8 +116,35 @@ impl CheckProber {
     }
 }
 
+/// Returns a row if the limit on open files, which the prober raises as far as it may, is too low
+/// for this many clusters.
+fn check_open_files(limit: u64, clusters: usize) -> Option<CheckRow> {
+    let needed = open_files_needed(clusters);
+    let clusters = pluralize(clusters, "cluster", "clusters");
+    let finding = format!("limit {limit}, but {clusters} need {needed}");
+    let remedy = "raise the hard limit of the container runtime (LimitNOFILE); if the prober runs \
+                  elsewhere, its own limit counts";
+    (limit < needed).then(|| CheckRow::warn("open files", finding, remedy))
+}
+
 fn summarize(config: &ProberConfig) -> String {
     let clusters = config.namespace.as_deref().unwrap_or("all clusters");
     let targets = pluralize(config.targets.len(), "target", "targets");
     format!("{clusters}, {targets}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn low_limit_on_open_files_warns() {
+        assert_eq!(check_open_files(1_300, 100), None);
+        let row = format!("{:?}", check_open_files(1_299, 100));
+        assert!(
+            row.contains("limit 1299, but 100 clusters need 1300"),
+            "{row}"
+        );
+        assert!(row.contains("status: Warn"), "{row}");
+    }
 }

@@ -3,12 +3,13 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use kelpie_config::ProberConfig;
+use kelpie_core::prober::PoolConditions;
 use kelpie_kube::client::ClusterClient;
 use kelpie_kube::leader::ElectionSettings;
 use kelpie_prober::seed_rules;
 use kelpie_prober::source::{ClusterKubeconfig, ClusterObject, ProbePath, cluster_source};
 
-use super::api_server::{self, list_all};
+use super::api_server::{self, list_all, list_optional};
 use super::table::{CheckRow, CheckTable};
 
 /// The file that grants the prober's permissions on the seed.
@@ -49,7 +50,8 @@ pub(super) struct SeedInventory {
     clusters: Vec<ClusterObject>,
     /// The kubeconfigs of the internal path, by cluster.
     pub(super) internal: BTreeMap<String, ClusterKubeconfig>,
-    /// The kubeconfigs of the external path, by cluster. `None` if the external probe is off.
+    /// The kubeconfigs of the external path, by cluster. `None` if the external probe is off, or
+    /// if they cannot be listed.
     pub(super) external: Option<BTreeMap<String, ClusterKubeconfig>>,
 }
 
@@ -65,7 +67,8 @@ impl SeedInventory {
         let internal = source.kubeconfigs(seed, ProbePath::Internal)?;
         let internal = list_all("Secrets", RBAC, internal, table).await;
         let external = match source.kubeconfigs(seed, ProbePath::External) {
-            Some(external) => Some(list_all("Secrets", RBAC, external, table).await?),
+            // The clusters are probed without them.
+            Some(external) => list_optional("external Secrets", RBAC, external, table).await,
             None => None,
         };
         let by_cluster = |kubeconfigs: Vec<ClusterKubeconfig>| {
@@ -77,6 +80,14 @@ impl SeedInventory {
             internal: by_cluster(internal?),
             external: external.map(by_cluster),
         })
+    }
+
+    /// Returns the unhealthy conditions of a cluster's worker pools.
+    pub(super) fn pools(&self, cluster: &str) -> PoolConditions {
+        let mut clusters = self.clusters.iter();
+        let known = clusters.find(|known| known.name == cluster);
+        let spec = known.and_then(|known| known.spec.as_ref().ok());
+        spec.map(|spec| spec.pools.clone()).unwrap_or_default()
     }
 
     /// Returns the clusters that the prober would probe, and rows about clusters that it would

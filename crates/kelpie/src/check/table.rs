@@ -64,6 +64,14 @@ impl CheckRow {
             ..Self::warn(subject, finding, remedy)
         }
     }
+
+    /// Turns a failure into a warning, for things that the component can do without.
+    pub(super) fn at_most_warn(mut self) -> Self {
+        if self.status == CheckStatus::Fail {
+            self.status = CheckStatus::Warn;
+        }
+        self
+    }
 }
 
 /// All results of a check, in the order in which they are printed.
@@ -161,6 +169,19 @@ mod tests {
         );
         assert_eq!(table().exit_status(), ExitStatus::Failure);
         assert_eq!(CheckTable::default().exit_status(), ExitStatus::Success);
+    }
+
+    #[test]
+    fn failures_of_optional_things_are_warnings() {
+        let failure = CheckRow::fail("a", "gone", "find it");
+        assert_eq!(
+            failure.at_most_warn(),
+            CheckRow::warn("a", "gone", "find it")
+        );
+        assert_eq!(
+            CheckRow::ok("a", "here").at_most_warn(),
+            CheckRow::ok("a", "here")
+        );
     }
 
     #[test]

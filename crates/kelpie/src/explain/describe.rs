@@ -6,7 +6,9 @@ use anstyle::{AnsiColor, Style};
 use jiff::Timestamp;
 use kelpie_core::Time;
 use kelpie_core::prober::fence::{Observed, RecordedSetting, TargetOutcome};
-use kelpie_core::prober::{Decision, FenceState, LeaseCounts, ProbeStatus, Reasons, Verdict, Wake};
+use kelpie_core::prober::{
+    Decision, FenceState, LeaseCounts, ProbeStatus, Reasons, Rule, Verdict, Wake,
+};
 use kelpie_prober::{ClusterState, LastFlow, ProberState, TargetState};
 
 use crate::printable::printable;
@@ -23,7 +25,12 @@ pub(super) fn describe(cluster: &str, prober: &ProberState, state: &ClusterState
         None => "no round has ended yet".to_owned(),
     };
     describe_targets(&mut table, prober.replica.at, state);
-    table.rows("problems", or_none(&state.problems));
+    let mut problems = state.problems.clone();
+    let rule = state.decision.map(|decision| decision.reasons.rule);
+    if matches!(rule, Some(Rule::NoCandidates { .. })) {
+        problems.push("the cluster is not protected: every node is excluded".to_owned());
+    }
+    table.rows("problems", or_none(&problems));
     table.row("this replica", role(prober));
     if let Some(decision) = &state.decision {
         let Wake { at, reason } = decision.next_wake;

@@ -39,7 +39,8 @@ metadata:
   {{- include "kelpie.metadata" . | nindent 2 }}
 spec:
   replicas: {{ .values.replicas }}
-  # A new pod observes before an old one stops, so at least one replica knows all clusters at any time.
+  # An old pod stops only when a new one is ready. The prober is ready when it judges its clusters, so at any time at
+  # least one replica could fence.
   strategy:
     rollingUpdate:
       maxSurge: 1

@@ -5,11 +5,14 @@ mod eligibility;
 mod machine;
 mod shoot;
 
-use futures_util::StreamExt;
+use std::future;
+
+use futures_util::future::BoxFuture;
 use futures_util::stream::BoxStream;
+use futures_util::{FutureExt, StreamExt};
 use kelpie_config::ProberConfig;
 use kelpie_core::prober::NodeConventions;
-use kelpie_kube::client::ClusterClient;
+use kelpie_kube::client::{ApiError, ClusterClient};
 use kelpie_kube::events::ObjectRef;
 use kelpie_kube::rbac::{PolicyRule, WATCH_VERBS};
 use kelpie_kube::resources::KubeconfigSecret;
@@ -43,11 +46,29 @@ impl GardenerSource {
         }
     }
 
+    /// Returns the name of the kubeconfig Secrets of a path; `None` if it is not probed.
+    fn secret(&self, path: ProbePath) -> Option<&str> {
+        match path {
+            ProbePath::Internal => Some(&self.internal_secret),
+            ProbePath::External => self.external_secret.as_deref(),
+        }
+    }
+
     /// Every object of the control namespaces.
     fn in_control_namespaces(&self) -> Selection<'_> {
         Selection {
             namespace: self.only.as_deref(),
             ..Selection::default()
+        }
+    }
+}
+
+impl From<KubeconfigSecret> for ClusterKubeconfig {
+    fn from(secret: KubeconfigSecret) -> Self {
+        Self {
+            // The control namespace has the name of its cluster.
+            cluster: secret.namespace,
+            text: secret.kubeconfig,
         }
     }
 }
@@ -68,27 +89,40 @@ impl ClusterSource for GardenerSource {
         seed: &ClusterClient,
         path: ProbePath,
     ) -> Option<BoxStream<'static, WatchEvent<ClusterKubeconfig>>> {
-        let secret = match path {
-            ProbePath::Internal => &self.internal_secret,
-            ProbePath::External => self.external_secret.as_ref()?,
-        };
         let selection = Selection {
-            name: Some(secret),
+            name: Some(self.secret(path)?),
             ..self.in_control_namespaces()
         };
         let events = seed.watch::<KubeconfigSecret>(selection);
         let events = events.map(|event| match event {
-            // The control namespace has the name of its cluster.
             WatchEvent::Delete { namespace, .. } => WatchEvent::Delete {
                 name: namespace.clone(),
                 namespace,
             },
-            other => map_apply(other, |secret: KubeconfigSecret| ClusterKubeconfig {
-                cluster: secret.namespace,
-                text: secret.kubeconfig,
-            }),
+            other => map_apply(other, ClusterKubeconfig::from),
         });
         Some(events.boxed())
+    }
+
+    fn read_kubeconfig(
+        &self,
+        seed: &ClusterClient,
+        cluster: &str,
+        path: ProbePath,
+    ) -> BoxFuture<'static, Result<Option<ClusterKubeconfig>, ApiError>> {
+        let Some(secret) = self.secret(path) else {
+            return future::ready(Ok(None)).boxed();
+        };
+        let list = seed.list_now::<KubeconfigSecret>(Selection {
+            namespace: Some(cluster),
+            name: Some(secret),
+            ..Selection::default()
+        });
+        async {
+            let secrets = list.await?;
+            Ok(secrets.into_iter().next().map(ClusterKubeconfig::from))
+        }
+        .boxed()
     }
 
     fn machines(&self, seed: &ClusterClient) -> BoxStream<'static, OptionalEvent<ClusterMachine>> {
@@ -107,15 +141,17 @@ impl ClusterSource for GardenerSource {
         let only = self.only.as_deref();
         let reason = "which clusters there are, and their Shoots";
         let mut rules = vec![PolicyRule::new(WATCH_VERBS, CLUSTERS, reason).named(only)];
-        let secrets = [Some(&self.internal_secret), self.external_secret.as_ref()];
-        rules.extend(secrets.into_iter().flatten().map(|secret| {
+        let secret = |path| {
             let reason = "the kubeconfigs of the clusters; no other Secret is requested";
-            PolicyRule::new(WATCH_VERBS, SECRETS, reason)
-                .in_namespace(only)
-                .named(Some(secret))
-        }));
+            let rule = PolicyRule::new(WATCH_VERBS, SECRETS, reason).in_namespace(only);
+            Some(rule.named(Some(self.secret(path)?)))
+        };
+        rules.extend(secret(ProbePath::Internal));
+        let external = secret(ProbePath::External);
+        rules.extend(external.map(|rule| rule.optional("probes over the external path")));
         let reason = "excluding nodes whose machine failed or is terminating";
-        rules.push(PolicyRule::new(WATCH_VERBS, MACHINES, reason).in_namespace(only));
+        let machines = PolicyRule::new(WATCH_VERBS, MACHINES, reason).in_namespace(only);
+        rules.push(machines.optional("exclusions of nodes whose machine failed"));
         rules
     }
 

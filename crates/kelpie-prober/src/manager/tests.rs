@@ -1,0 +1,59 @@
+//! Tests of the probes that the manager starts.
+
+use kelpie_config::{Strictness, prober};
+use kelpie_core::prober::{FenceState, ListResult, Observation, ProbeResult, Rule};
+use kelpie_kube::SystemClock;
+use prometheus_client::registry::Registry;
+
+use super::*;
+use crate::{Prober, ProberOptions};
+
+/// Returns the context of a prober whose seed is not used.
+fn context() -> ProbeContext {
+    let file = include_str!("../../../../docs/examples/prober.yaml");
+    let config = prober::parse(file.as_bytes(), Strictness::Strict).unwrap();
+    let options = ProberOptions {
+        dry_run: true,
+        fresh_connections: false,
+        election: None,
+        identity: "a".into(),
+        event_namespace: "garden".into(),
+    };
+    let (network, clock) = (Network::default(), SystemClock::default());
+    let seed = ClusterClient::in_process(&network, clock, "http://127.0.0.1:1", "a").unwrap();
+    Prober::new(config.value, options, seed, &mut Registry::default()).context
+}
+
+#[tokio::test]
+async fn restarted_probe_spends_no_second_initial_delay() {
+    let context = context();
+    let cluster: Arc<str> = "a".into();
+    let now = context.clock.now();
+    let rule_of_probe_started = |started: Time| {
+        let warm_up = context.warm_up.start(&cluster, now);
+        let (_, inputs) = watch::channel(ProbeInputs::default());
+        let token = CancellationToken::new();
+        let mut probe = context.probe(&cluster, started, &warm_up, inputs, token);
+        let nothing = Observation {
+            start: now,
+            end: now,
+            api_server: ProbeResult::Success,
+            external: None,
+            lists: ListResult::NotAsked,
+            throttled: None,
+            fence: FenceState::None,
+            stands_by: false,
+            released: None,
+            jitter: 0.0,
+        };
+        probe.evaluator.decide(&nothing).reasons.rule
+    };
+    let delay = context.config.probe.initial_delay;
+    let first = rule_of_probe_started(now);
+    assert!(matches!(first, Rule::InitialDelay { .. }), "{first:?}");
+    let restarted = rule_of_probe_started(now.before(delay));
+    assert!(
+        !matches!(restarted, Rule::InitialDelay { .. }),
+        "{restarted:?}"
+    );
+}
