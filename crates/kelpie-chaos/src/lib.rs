@@ -98,6 +98,7 @@ impl ChaosRun {
             clusters: rng.usize(1..=3),
             nodes: rng.usize(2..=7),
             replicas: [rng.u32(1..=2), rng.u32(1..=2), rng.u32(0..=2)],
+            ..LandscapePlan::default()
         };
         let share = length.as_secs_f64() / S::FAULT_INTERVAL.as_secs_f64();
         #[expect(

@@ -38,6 +38,8 @@ pub struct Incident {
     pub lasts: Option<Duration>,
     /// The clusters in which the fault occurs. Global faults ignore them.
     pub clusters: ClusterSelection,
+    /// The requests of the watchdog that the fault affects, if it is one of requests.
+    pub requests: RequestSelection,
     /// The fault that occurs.
     pub fault: Fault,
 }
@@ -64,8 +66,21 @@ pub enum Fault {
     },
     /// The watchdog's watches are dropped, and the API server forgets older events.
     WatchDrop,
-    /// The watchdog's reads return the state at the start of the fault.
-    StaleReads(FaultSite),
+    /// The bodies of lists stop midway.
+    BodyCut {
+        /// The API server that sends them.
+        site: FaultSite,
+        /// Resets the connection at that point. Otherwise it stays open without a further byte.
+        resets: bool,
+    },
+    /// A share of the watchdog's reads returns the state at the start of the fault, as if some
+    /// replicas of the API server had stopped following the others.
+    StaleReads {
+        /// The API server with the stale replicas.
+        site: FaultSite,
+        /// The share of reads that a stale replica serves, from 0 to 1.
+        share: f64,
+    },
     /// The clocks of nodes are ahead by this many milliseconds, or behind if negative.
     NodeClock(NodeSelection, i64),
     /// The watchdog's clock is ahead by this many milliseconds, or behind if negative.
@@ -81,6 +96,15 @@ pub enum Fault {
         /// The new number of replicas.
         replicas: u32,
     },
+    /// The seed's admission webhook has no backend: writes to Deployments fail, those to their
+    /// `scale` subresource do not.
+    WebhookOutage,
+    /// The seed's kube-controller-manager is down: pods do not follow their Deployments.
+    ControllerManagerOutage,
+    /// Host names cannot be resolved: new connections of the watchdog fail, open ones go on.
+    Dns,
+    /// The watchdog's processes get no CPU: nothing that they send or wait for moves.
+    CpuStarvation,
     /// The etcd of the API server is down, and the pods that depend on it crash.
     EtcdOutage,
     /// The leading replica of the watchdog crashes. A replacement starts at the end of the fault.
@@ -96,6 +120,21 @@ pub enum FaultSite {
     Seed,
     /// The API servers of the incident's clusters.
     Shoot,
+}
+
+/// The requests that a fault affects: [`Fault::Latency`], [`Fault::Stall`] and [`Fault::Refusal`]
+/// can be limited to some.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum RequestSelection {
+    /// Every one of them.
+    #[default]
+    All,
+    /// Those for Leases.
+    Leases,
+    /// Those for Nodes.
+    Nodes,
+    /// Those for `/version`.
+    Version,
 }
 
 /// The nodes of a cluster that a fault affects.
@@ -134,8 +173,16 @@ impl Incident {
             at,
             lasts,
             clusters: ClusterSelection::All,
+            requests: RequestSelection::All,
             fault,
         }
+    }
+
+    /// Limits the incident to some requests.
+    #[must_use]
+    pub fn for_requests(mut self, requests: RequestSelection) -> Self {
+        self.requests = requests;
+        self
     }
 
     /// Limits the incident to some clusters.
@@ -159,9 +206,14 @@ impl Fault {
             Self::Outage(site)
             | Self::Latency(site, _)
             | Self::Stall(site)
-            | Self::StaleReads(site)
+            | Self::BodyCut { site, .. }
+            | Self::StaleReads { site, .. }
             | Self::Refusal { site, .. } => *site == FaultSite::Seed,
             Self::WatchDrop
+            | Self::WebhookOutage
+            | Self::ControllerManagerOutage
+            | Self::Dns
+            | Self::CpuStarvation
             | Self::WatchdogClock(_)
             | Self::SlowPods(_)
             | Self::Crash

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::time::Duration;
 
-use super::{ClusterSelection, Fault, FaultSite, Incident, NodeSelection};
+use super::{ClusterSelection, Fault, FaultSite, Incident, NodeSelection, RequestSelection};
 use crate::GoDuration;
 
 impl fmt::Display for Incident {
@@ -17,6 +17,12 @@ impl fmt::Display for Incident {
             }
         }
         write!(f, ": {}", self.fault)?;
+        f.write_str(match self.requests {
+            RequestSelection::All => "",
+            RequestSelection::Leases => " (requests for leases)",
+            RequestSelection::Nodes => " (requests for nodes)",
+            RequestSelection::Version => " (requests for /version)",
+        })?;
         match self.lasts {
             Some(lasts) if !self.fault.is_instant() => write!(f, " for {}", GoDuration(lasts)),
             _ => Ok(()),
@@ -37,7 +43,14 @@ impl fmt::Display for Fault {
                 share,
             } => write!(f, "{status} from the {site} for {share} of all requests"),
             Self::WatchDrop => f.write_str("watches are dropped"),
-            Self::StaleReads(site) => write!(f, "stale reads from the {site}"),
+            Self::BodyCut { site, resets } => {
+                let then = if *resets { "reset" } else { "left open" };
+                write!(f, "lists of the {site} stop midway, connection {then}")
+            }
+            Self::StaleReads { site, share } if *share < 1.0 => {
+                write!(f, "stale reads from the {site} for {share} of all requests")
+            }
+            Self::StaleReads { site, .. } => write!(f, "stale reads from the {site}"),
             Self::NodeClock(nodes, by) => write!(f, "clocks of {nodes} {}", ClockOffset(*by)),
             Self::WatchdogClock(by) => write!(f, "the watchdog's clock {}", ClockOffset(*by)),
             Self::Rotation => f.write_str("the kubeconfig is rotated"),
@@ -46,6 +59,10 @@ impl fmt::Display for Fault {
                 controller,
                 replicas,
             } => write!(f, "another client scales {controller} to {replicas}"),
+            Self::WebhookOutage => f.write_str("the seed's admission webhook has no backend"),
+            Self::ControllerManagerOutage => f.write_str("the seed's controller-manager is down"),
+            Self::Dns => f.write_str("host names cannot be resolved"),
+            Self::CpuStarvation => f.write_str("the watchdog gets no CPU"),
             Self::EtcdOutage => f.write_str("etcd is down"),
             Self::Crash => f.write_str("the leading watchdog crashes"),
             Self::Pause => f.write_str("the leading watchdog is paused"),

@@ -2,7 +2,10 @@
 
 use std::time::Duration;
 
-use super::{CONTROLLERS, ClusterSelection, Fault, FaultSite, Incident, NodeSelection, Scenario};
+use super::{
+    CONTROLLERS, ClusterSelection, Fault, FaultSite, Incident, NodeSelection, RequestSelection,
+    Scenario,
+};
 use crate::parse::Section;
 use crate::schema::{MapSchema, key};
 use crate::value::{ConfigValue, DurationRange, MAX_COUNT};
@@ -31,6 +34,8 @@ const INCIDENT: MapSchema = MapSchema {
         key("behind"),
         key("status"),
         key("share"),
+        key("requests"),
+        key("connection"),
         key("controller"),
         key("replicas"),
     ],
@@ -46,19 +51,24 @@ const MAX_LENGTH: Duration = Duration::from_hours(7 * 24);
 const MAX_NUMBER: u32 = 100_000;
 
 /// The kinds of faults with the keys that only some of them accept.
-const FAULTS: [(&str, &[&str]); 15] = [
+const FAULTS: [(&str, &[&str]); 20] = [
     ("partition", &["nodes", "zone"]),
     ("outage", &["site"]),
-    ("latency", &["site", "by"]),
-    ("stall", &["site"]),
-    ("refusal", &["site", "status", "share"]),
+    ("latency", &["site", "by", "requests"]),
+    ("stall", &["site", "requests"]),
+    ("refusal", &["site", "status", "share", "requests"]),
+    ("body-cut", &["site", "connection"]),
     ("watch-drop", &[]),
-    ("stale-reads", &["site"]),
+    ("stale-reads", &["site", "share"]),
     ("node-clock", &["nodes", "zone", "ahead", "behind"]),
     ("watchdog-clock", &["ahead", "behind"]),
     ("rotation", &[]),
     ("slow-pods", &["by"]),
     ("scale", &["controller", "replicas"]),
+    ("webhook-outage", &[]),
+    ("controller-manager-outage", &[]),
+    ("dns", &[]),
+    ("cpu-starvation", &[]),
     ("etcd-outage", &[]),
     ("crash", &[]),
     ("pause", &[]),
@@ -98,7 +108,8 @@ fn incident(value: ConfigValue<'_>, length: Option<Duration>) -> Option<Incident
     let lasts = section.get("lasts");
     let lasts = lasts.and_then(|value| value.duration(DurationRange::Positive));
     let fault = fault(&section)?;
-    Some(Incident::new(start, lasts, fault).in_clusters(clusters(&section)?))
+    let incident = Incident::new(start, lasts, fault).in_clusters(clusters(&section)?);
+    Some(incident.for_requests(requests(&section)?))
 }
 
 fn clusters(section: &Section<'_>) -> Option<ClusterSelection> {
@@ -125,6 +136,24 @@ fn share(value: &ConfigValue<'_>) -> Option<f64> {
     })
 }
 
+fn share_or_all(section: &Section<'_>) -> Option<f64> {
+    section
+        .get("share")
+        .map_or(Some(1.0), |value| share(&value))
+}
+
+fn requests(section: &Section<'_>) -> Option<RequestSelection> {
+    match section.get("requests") {
+        None => Some(RequestSelection::All),
+        Some(value) => value.choice(&[
+            ("all", RequestSelection::All),
+            ("leases", RequestSelection::Leases),
+            ("nodes", RequestSelection::Nodes),
+            ("version", RequestSelection::Version),
+        ]),
+    }
+}
+
 fn fault(section: &Section<'_>) -> Option<Fault> {
     let kinds = FAULTS.map(|(name, keys)| (name, (name, keys)));
     let value = section.require("fault", "the kind of fault, such as partition")?;
@@ -147,10 +176,20 @@ fn fault(section: &Section<'_>) -> Option<Fault> {
         "refusal" => Fault::Refusal {
             site: site(section)?,
             status: status(section)?,
-            share: section.get("share").map_or(Some(1.0), |v| share(&v))?,
+            share: share_or_all(section)?,
+        },
+        "body-cut" => Fault::BodyCut {
+            site: site(section)?,
+            resets: match section.get("connection") {
+                None => false,
+                Some(value) => value.choice(&[("open", false), ("reset", true)])?,
+            },
         },
         "watch-drop" => Fault::WatchDrop,
-        "stale-reads" => Fault::StaleReads(site(section)?),
+        "stale-reads" => Fault::StaleReads {
+            site: site(section)?,
+            share: share_or_all(section)?,
+        },
         "node-clock" => Fault::NodeClock(nodes(section)?, offset(section)?),
         "watchdog-clock" => Fault::WatchdogClock(offset(section)?),
         "rotation" => Fault::Rotation,
@@ -164,6 +203,10 @@ fn fault(section: &Section<'_>) -> Option<Fault> {
                 .require("replicas", "a count")?
                 .integer(0..=MAX_COUNT)?,
         },
+        "webhook-outage" => Fault::WebhookOutage,
+        "controller-manager-outage" => Fault::ControllerManagerOutage,
+        "dns" => Fault::Dns,
+        "cpu-starvation" => Fault::CpuStarvation,
         "etcd-outage" => Fault::EtcdOutage,
         "crash" => Fault::Crash,
         _ => Fault::Pause,

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use kelpie_config::scenario::{
-    ClusterSelection, Fault, FaultSite, Incident, NodeSelection, Scenario,
+    ClusterSelection, Fault, FaultSite, Incident, NodeSelection, RequestSelection, Scenario,
 };
 
 const MINUTE: Duration = Duration::from_mins(1);
@@ -49,8 +49,32 @@ fn every_fault_can_be_parsed() {
         ),
         ("fault: watch-drop", Fault::WatchDrop),
         (
+            "fault: body-cut",
+            Fault::BodyCut {
+                site: FaultSite::Shoot,
+                resets: false,
+            },
+        ),
+        (
+            "fault: body-cut; site: seed; connection: reset",
+            Fault::BodyCut {
+                site: FaultSite::Seed,
+                resets: true,
+            },
+        ),
+        (
             "fault: stale-reads; site: seed",
-            Fault::StaleReads(FaultSite::Seed),
+            Fault::StaleReads {
+                site: FaultSite::Seed,
+                share: 1.0,
+            },
+        ),
+        (
+            "fault: stale-reads; share: 0.3",
+            Fault::StaleReads {
+                site: FaultSite::Shoot,
+                share: 0.3,
+            },
         ),
         (
             "fault: node-clock; behind: 1h",
@@ -72,6 +96,13 @@ fn every_fault_can_be_parsed() {
                 replicas: 0,
             },
         ),
+        ("fault: webhook-outage", Fault::WebhookOutage),
+        (
+            "fault: controller-manager-outage",
+            Fault::ControllerManagerOutage,
+        ),
+        ("fault: dns", Fault::Dns),
+        ("fault: cpu-starvation", Fault::CpuStarvation),
         ("fault: etcd-outage", Fault::EtcdOutage),
         ("fault: crash", Fault::Crash),
         ("fault: pause", Fault::Pause),
@@ -92,6 +123,29 @@ fn incidents_have_length_and_clusters() {
     assert_eq!(found.clusters, ClusterSelection::Share(0.5));
     let found = incident("fault: crash; only: [0, 3]").unwrap();
     assert_eq!(found.clusters, ClusterSelection::Numbers(vec![0, 3]));
+}
+
+#[test]
+fn faults_of_requests_can_be_limited() {
+    for (name, expected) in [
+        ("all", RequestSelection::All),
+        ("leases", RequestSelection::Leases),
+        ("nodes", RequestSelection::Nodes),
+        ("version", RequestSelection::Version),
+    ] {
+        for fault in ["latency; by: 2s", "stall", "refusal; status: 503"] {
+            let lines = format!("fault: {fault}; requests: {name}");
+            let found = incident(&lines).unwrap();
+            assert_eq!(found.requests, expected, "{lines}");
+        }
+    }
+    let found = incident("fault: stall; requests: leases").unwrap();
+    assert!(found.to_string().contains("leases"), "{found}");
+    let report = incident("fault: outage; requests: nodes").unwrap_err();
+    assert!(
+        report.contains("the fault outage does not accept `requests`"),
+        "{report}"
+    );
 }
 
 #[test]

@@ -53,7 +53,10 @@ impl Subject for Prober {
             },
             21 => Fault::EtcdOutage,
             22 => Fault::Crash,
-            23 => Fault::StaleReads(FaultSite::Seed),
+            23 => Fault::StaleReads {
+                site: FaultSite::Seed,
+                share: 1.0,
+            },
             _ => Fault::Pause,
         }
     }

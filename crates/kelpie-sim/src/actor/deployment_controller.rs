@@ -27,6 +27,10 @@ pub(crate) struct DeploymentController {
     /// The delays of active faults, which replace the usual ones, each with the fault's number.
     slowdowns: Vec<(usize, Duration)>,
     counts: BTreeMap<DeploymentKey, ReplicaCount>,
+    /// The faults during which the controller stands still.
+    outages: BTreeSet<usize>,
+    /// The Deployments that were written during an outage, with the count before it.
+    held: BTreeMap<DeploymentKey, u32>,
     /// The pod counts to come: time, Deployment and count.
     pending: BTreeSet<(Time, DeploymentKey, u32)>,
 }
@@ -47,6 +51,25 @@ impl DeploymentController {
     /// Ends the slowdown of fault `number`.
     pub(crate) fn remove_slowdown(&mut self, number: usize) {
         self.slowdowns.retain(|(other, _)| *other != number);
+    }
+
+    /// Stops the controller until fault `number` ends. Pods that are about to start or stop still
+    /// do; later writes to Deployments have no effect before the end.
+    pub(crate) fn add_outage(&mut self, number: usize) {
+        self.outages.insert(number);
+    }
+
+    /// Ends the outage of fault `number`.
+    pub(crate) fn remove_outage(&mut self, number: usize, now: Time) {
+        self.outages.remove(&number);
+        if !self.outages.is_empty() {
+            return;
+        }
+        for (key, before) in std::mem::take(&mut self.held) {
+            let count = self.counts.entry(key.clone()).or_default();
+            let wanted = std::mem::replace(&mut count.wanted, before);
+            self.on_write(key, wanted, false, now);
+        }
     }
 
     /// Adds a Deployment whose pods already run.
@@ -74,6 +97,11 @@ impl DeploymentController {
         let count = self.counts.entry(key.clone()).or_default();
         let is_same = count.wanted == wanted;
         if is_same && (is_observed || self.pending.iter().any(|(_, other, _)| *other == key)) {
+            return;
+        }
+        if !self.outages.is_empty() {
+            self.held.entry(key).or_insert(count.wanted);
+            count.wanted = wanted;
             return;
         }
         let scales_up = wanted > count.wanted;
@@ -300,6 +328,21 @@ mod tests {
         assert_eq!(fixture.play(100..200), [(110, 1)]);
         fixture.scale(0, 200);
         assert_eq!(fixture.play(200..300), [(202, 0)]);
+    }
+
+    #[test]
+    fn writes_during_outage_take_effect_at_its_end() {
+        let mut fixture = Fixture::new(1);
+        fixture.scale(2, 0);
+        fixture.deployments.add_outage(0);
+        // The pod was about to start already.
+        assert_eq!(fixture.play(0..10), [(5, 2)]);
+        fixture.scale(1, 10);
+        fixture.scale(0, 11);
+        assert_eq!(fixture.play(10..60), []);
+        assert_eq!(fixture.deployments.replica_count(&fixture.key), (0, 2));
+        fixture.deployments.remove_outage(0, at(60));
+        assert_eq!(fixture.play(60..100), [(62, 0)]);
     }
 
     #[test]

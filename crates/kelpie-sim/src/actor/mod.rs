@@ -3,7 +3,7 @@
 //! A `SimNode` has a kubelet that renews its lease. `NodeLifecycleController` is the part of
 //! kube-controller-manager that marks silent nodes as Unknown and evicts their pods.
 //! `MachineController` replaces the machines of lost nodes, `DeploymentController` starts and stops
-//! pods, and `ApiServerPod` crashes while etcd is down. Each actor is called at an instant and
+//! pods, `ApiServerPod` crashes while etcd is down, and an API server renews its `ServerLease`. Each actor is called at an instant and
 //! changes a store. None of them waits, so one schedule drives them all.
 
 mod api_server_pod;
@@ -11,10 +11,12 @@ mod deployment_controller;
 mod machines;
 mod node;
 mod node_lifecycle;
+mod server_lease;
 
 pub(crate) use api_server_pod::ApiServerPod;
 pub use api_server_pod::PodTransition;
 pub(crate) use deployment_controller::{DeploymentController, DeploymentKey, POD_START};
 pub(crate) use machines::{MACHINES, MachineAction, MachineController, create_machine, node_name};
 pub(crate) use node::{NodeReadiness, SimNode};
-pub(crate) use node_lifecycle::{GRACE_PERIOD, MONITOR_PERIOD, NodeLifecycleController};
+pub(crate) use node_lifecycle::{MONITOR_PERIOD, NodeLifecycleController};
+pub(crate) use server_lease::ServerLease;

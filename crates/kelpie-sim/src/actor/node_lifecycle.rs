@@ -12,10 +12,6 @@ use crate::store::ObjectStore;
 /// The interval of the controller, as its flag `--node-monitor-period` by default.
 pub(crate) const MONITOR_PERIOD: Duration = Duration::from_secs(5);
 
-/// G: the time without a sign of life after which a node turns Unknown, as
-/// `--node-monitor-grace-period`.
-pub(crate) const GRACE_PERIOD: Duration = Duration::from_secs(40);
-
 /// The time after which pods are evicted from an unreachable node.
 const EVICTION_TIMEOUT: Duration = Duration::from_mins(5);
 
@@ -26,6 +22,9 @@ const EVICTION_INTERVAL: Duration = Duration::from_secs(10);
 #[derive(Debug)]
 pub(crate) struct NodeLifecycleController {
     is_running: bool,
+    /// G: the time without a sign of life after which a node turns Unknown, as
+    /// `--node-monitor-grace-period`.
+    pub(crate) grace_period: Duration,
     /// The start of the current process.
     pub(crate) started: Time,
     /// The time of the next allowed eviction, by zone.
@@ -41,9 +40,10 @@ pub(crate) struct NodeChanges {
 }
 
 impl NodeLifecycleController {
-    pub(crate) fn new() -> Self {
+    pub(crate) fn new(grace_period: Duration) -> Self {
         Self {
             is_running: true,
+            grace_period,
             started: Time::MIN,
             next_eviction: BTreeMap::new(),
         }
@@ -99,7 +99,7 @@ impl NodeLifecycleController {
             }
             let probe_timestamp = *node.health_data.probe_timestamp.get_or_insert(now);
             match node.readiness {
-                NodeReadiness::Ready if now > probe_timestamp.after(GRACE_PERIOD) => {
+                NodeReadiness::Ready if now > probe_timestamp.after(self.grace_period) => {
                     node.turn_unknown(store, now, rng);
                     node.health_data.tainted_since = Some(now);
                     changes.unknown.push(index);
@@ -179,7 +179,7 @@ mod tests {
             Self {
                 nodes: (0..count).map(join).collect(),
                 store,
-                lifecycle: NodeLifecycleController::new(),
+                lifecycle: NodeLifecycleController::new(Duration::from_secs(40)),
                 rng,
             }
         }

@@ -4,18 +4,18 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use fastrand::Rng;
-use kelpie_config::scenario::{Fault, NodeSelection};
+use kelpie_config::scenario::{Fault, Incident, NodeSelection};
 use kelpie_core::Time;
 
 use super::event::SimEventKind;
 use super::report::Damage;
 use super::{LandscapePlan, objects};
 use crate::actor::{
-    ApiServerPod, GRACE_PERIOD, MONITOR_PERIOD, MachineAction, MachineController,
-    NodeLifecycleController, NodeReadiness, PodTransition, SimNode, create_machine, node_name,
+    ApiServerPod, MONITOR_PERIOD, MachineAction, MachineController, NodeLifecycleController,
+    NodeReadiness, PodTransition, ServerLease, SimNode, create_machine, node_name,
 };
 use crate::fault::ActiveFaults;
-use crate::server::{FaultInjection, SimServer, UserInfo};
+use crate::server::{FaultInjection, RequestInfo, SimServer, UserInfo};
 use crate::store::ObjectStore;
 
 /// kube-controller-manager exits when it cannot renew its leader Lease for this long. The process
@@ -33,6 +33,7 @@ pub(super) struct SimCluster {
     pub(super) faults: ActiveFaults,
     /// The nodes, sorted by name.
     pub(super) nodes: Vec<SimNode>,
+    server_lease: ServerLease,
     lifecycle: NodeLifecycleController,
     machines: MachineController,
     api_server_pod: ApiServerPod,
@@ -82,7 +83,8 @@ impl SimCluster {
         let phase = MONITOR_PERIOD.mul_f64(rng.f64());
         Self {
             nodes,
-            lifecycle: NodeLifecycleController::new(),
+            server_lease: ServerLease::new(server.store(), now),
+            lifecycle: NodeLifecycleController::new(plan.grace_period),
             machines: MachineController::new(plan.nodes),
             api_server_pod: ApiServerPod::new(seed, &name, now),
             name,
@@ -128,38 +130,42 @@ impl SimCluster {
     /// Makes the kubelets' renewals and reports that are due until `now`. They are computed lazily,
     /// before their effect can be seen.
     pub(super) fn catch_up(&mut self, now: Time) {
+        let is_down = self.is_down();
+        self.server_lease
+            .catch_up(self.server.store(), is_down, now);
         for node in &mut self.nodes {
             node.catch_up(self.server.store(), now, &mut self.rng);
         }
     }
 
     /// Returns the faults to inject into a request of the watchdog.
-    pub(super) fn injection(&mut self, now: Time) -> FaultInjection {
+    pub(super) fn injection(&mut self, request: &RequestInfo, now: Time) -> FaultInjection {
         self.catch_up(now);
         if self.is_down() {
             return FaultInjection::reset();
         }
-        self.faults.injection()
+        self.faults.injection(request)
     }
 
     pub(super) fn begin_fault(
         &mut self,
         number: usize,
-        fault: &Fault,
+        incident: &Incident,
         seed: &ObjectStore,
         now: Time,
     ) {
         self.catch_up(now);
-        match fault {
+        match &incident.fault {
             Fault::Partition(nodes) => self.partitions.push((number, *nodes)),
             Fault::NodeClock(nodes, by) => self.clocks.push((number, *nodes, *by)),
             Fault::EtcdOutage => self.api_server_pod.set_etcd_ready(seed, false, now),
-            Fault::StaleReads(_) => self
-                .faults
-                .add_stale_store(number, self.server.store().snapshot()),
+            Fault::StaleReads { share, .. } => {
+                let store = self.server.store().snapshot();
+                self.faults.add_stale_store(number, store, *share);
+            }
             _ => {}
         }
-        self.faults.begin(number, fault);
+        self.faults.begin(number, incident);
         self.apply_faults(now);
     }
 
@@ -353,6 +359,7 @@ impl SimCluster {
         let seen = self
             .ready()
             .map(|node| node.renewed.max(self.lifecycle.started));
-        seen.map(|seen| seen.after(GRACE_PERIOD)).min()
+        seen.map(|seen| seen.after(self.lifecycle.grace_period))
+            .min()
     }
 }

@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::io;
+use std::net::IpAddr;
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
@@ -19,6 +20,10 @@ use crate::store::{ObjectStore, StoreEvent};
 
 /// The interval at which a connection attempt to a stalled server is retried.
 const STALL_POLL_INTERVAL: Duration = Duration::from_millis(250);
+
+/// The error of a host name that cannot be resolved.
+const UNRESOLVED: &str =
+    "failed to lookup address information: Temporary failure in name resolution";
 
 /// Identifies an API server of the landscape.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -90,10 +95,12 @@ impl LandscapeInner {
         let now = self.clock.now();
         let mut state = self.state();
         match id {
-            ServerId::Seed => state.seed_injection(request),
+            ServerId::Seed => state.seed_injection(request, now),
             ServerId::Shoot(number) => {
                 let cluster = state.clusters.get_mut(number);
-                cluster.map_or_else(FaultInjection::default, |cluster| cluster.injection(now))
+                cluster.map_or_else(FaultInjection::default, |cluster| {
+                    cluster.injection(request, now)
+                })
             }
         }
     }
@@ -173,12 +180,16 @@ impl LandscapeInner {
         *event != StoreEvent::Expired
     }
 
-    /// Returns the server behind a host and port. Fails if it is down, and waits while it is
-    /// stalled.
+    /// Returns the server behind a host and port. Fails if it is down or its name cannot be
+    /// resolved, and waits while it is stalled.
     pub(super) async fn connect(&self, host: &str, port: u16) -> io::Result<SimServer> {
         loop {
             let (is_down, is_stalled, server) = {
                 let state = self.state();
+                if state.faults.is_dns_down() && host.parse::<IpAddr>().is_err() {
+                    // The text of the C library, which `lookup_host` returns with this kind.
+                    return Err(io::Error::other(UNRESOLVED));
+                }
                 if host == super::SEED {
                     let faults = &state.faults;
                     (faults.is_down(), faults.is_stalled(), self.seed.clone())

@@ -60,12 +60,14 @@ impl ProcessLink {
                 }
                 let inner = landscape.upgrade();
                 let inner = inner.ok_or(io::ErrorKind::ConnectionRefused)?;
+                let mut is_starved = inner.state().is_starved.subscribe();
+                is_starved.wait_for(|is_starved| !is_starved).await;
                 let server = inner.connect(&host, port).await?;
                 let rng = inner.state().connection_rng.as_mut().map(Rng::fork);
                 drop(inner);
                 let (ours, theirs) = duplex(WINDOW);
                 let stream = YieldingStream::new(theirs, rng);
-                tokio::spawn(serve_until_closed(server, stream, state));
+                tokio::spawn(serve_until_closed(server, stream, state, is_starved));
                 Ok(ours)
             })
         })
@@ -101,16 +103,22 @@ impl ProcessLink {
     }
 }
 
-/// Serves one connection until it ends or the link is paused or cut.
+/// Serves one connection until it ends or the link is paused or cut. While the process gets no CPU,
+/// the connection stays open and nothing moves on it, including requests under way.
 async fn serve_until_closed(
     server: SimServer,
     stream: YieldingStream,
     mut state: Receiver<LinkState>,
+    mut is_starved: Receiver<bool>,
 ) {
     let mut connection = Box::pin(server.serve_connection(stream, None));
-    tokio::select! {
-        biased;
-        _ = state.wait_for(|state| state != LinkState::Open) => {}
-        () = &mut connection => {}
+    loop {
+        let starves = is_starved.borrow();
+        tokio::select! {
+            biased;
+            _ = state.wait_for(|state| state != LinkState::Open) => return,
+            _ = is_starved.wait_for(|now| now != starves) => {}
+            () = &mut connection, if !starves => return,
+        }
     }
 }

@@ -1,11 +1,13 @@
 //! The objects of a seed, as Gardener creates them.
 
+use std::time::Duration;
+
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
 use serde_json::{Value, json};
 
 use super::LandscapePlan;
-use crate::actor::{GRACE_PERIOD, MACHINES};
+use crate::actor::MACHINES;
 use crate::field;
 use crate::resource::{DEFINITIONS, DEPLOYMENTS, GroupResource, NAMESPACES, SECRETS};
 use crate::store::{ObjectStore, WriteScope};
@@ -56,8 +58,8 @@ pub(super) fn create_namespace(seed: &ObjectStore, name: &str) {
 }
 
 /// Creates the Cluster, with the Shoot inside.
-pub(super) fn create_cluster(seed: &ObjectStore, name: &str) {
-    let grace = format!("{}s", GRACE_PERIOD.as_secs());
+pub(super) fn create_cluster(seed: &ObjectStore, name: &str, grace_period: Duration) {
+    let grace = format!("{}s", grace_period.as_secs_f64());
     let cluster = json!({
         "metadata": { "name": name },
         "spec": { "cloudProfile": {}, "seed": {}, "shoot": {

@@ -1,8 +1,10 @@
 //! The size of a landscape.
 
+use std::time::Duration;
+
 use kelpie_config::scenario::{ClusterSelection, NodeSelection};
 
-/// The size of a landscape. Its timings are Gardener's; the actors define them.
+/// The size of a landscape. Its other timings are Gardener's; the actors define them.
 #[derive(Clone, Debug, PartialEq)]
 pub struct LandscapePlan {
     /// The seed of all random numbers.
@@ -13,6 +15,9 @@ pub struct LandscapePlan {
     pub nodes: usize,
     /// The replica counts of [`LandscapePlan::CONTROLLERS`].
     pub replicas: [u32; 3],
+    /// G: the time without a sign of life after which a node turns Unknown. It is the
+    /// `nodeMonitorGracePeriod` of every Shoot.
+    pub grace_period: Duration,
 }
 
 impl LandscapePlan {
@@ -68,6 +73,7 @@ impl Default for LandscapePlan {
             clusters: 12,
             nodes: 5,
             replicas: [1; 3],
+            grace_period: Duration::from_secs(40),
         }
     }
 }

@@ -8,6 +8,7 @@ use std::time::Duration;
 use fastrand::Rng;
 use kelpie_config::scenario::{Fault, Incident};
 use kelpie_core::Time;
+use kelpie_runtime::watch::Sender;
 use serde_json::Value;
 
 use super::authority::CertificateAuthority;
@@ -17,7 +18,7 @@ use super::pause_on_write::PauseOnWrite;
 use super::report::{ClusterSnapshot, ControllerReplicas, Damage};
 use super::timeline::FaultTimeline;
 use super::{LandscapePlan, ReplicaCommand};
-use crate::actor::{DeploymentController, DeploymentKey};
+use crate::actor::{DeploymentController, DeploymentKey, ServerLease};
 use crate::fault::ActiveFaults;
 use crate::field;
 use crate::resource::DEPLOYMENTS;
@@ -48,7 +49,11 @@ pub(super) struct LandscapeState {
     pub(super) ports: BTreeMap<u16, usize>,
     /// The faults of the seed's API server.
     pub(super) faults: ActiveFaults,
+    seed_lease: ServerLease,
     deployments: DeploymentController,
+    /// The faults during which the watchdog's processes get no CPU, and whether there are any.
+    starvations: BTreeSet<usize>,
+    pub(super) is_starved: Sender<bool>,
     /// The scalings that the scenario has made. Any other scaling is the watchdog's.
     scripted_scales: BTreeSet<(DeploymentKey, u32)>,
     timeline: FaultTimeline,
@@ -82,6 +87,9 @@ impl LandscapeState {
         super::objects::create_gardener_resources(seed.store());
         let mut rng = Rng::with_seed(plan.rng_seed);
         Self {
+            seed_lease: ServerLease::new(seed.store(), seed.store().clock().now()),
+            starvations: BTreeSet::new(),
+            is_starved: Sender::default(),
             deployments: DeploymentController::default(),
             faults: ActiveFaults::new(rng.fork()),
             scripted_scales: BTreeSet::new(),
@@ -123,7 +131,7 @@ impl LandscapeState {
             self.deployments.add(seed, key, count, now);
         }
         cluster.rotate_token(seed, &self.authority.pem);
-        super::objects::create_cluster(seed, &name);
+        super::objects::create_cluster(seed, &name, self.plan.grace_period);
         self.clusters.push(cluster);
         self.cluster_numbers.insert(name, number);
         self.wake_for_cluster(number);
@@ -180,12 +188,19 @@ impl LandscapeState {
     }
 
     /// Returns the faults to inject into a request to the seed.
-    pub(super) fn seed_injection(&mut self, request: &RequestInfo) -> FaultInjection {
+    pub(super) fn seed_injection(&mut self, request: &RequestInfo, now: Time) -> FaultInjection {
+        self.catch_up_seed(now);
         let pause = self.write_pauses.get_mut(&*request.user.name);
         if let Some(resumed) = pause.and_then(|pause| pause.intercept(request)) {
             return FaultInjection::held(resumed);
         }
-        self.faults.injection()
+        self.faults.injection(request)
+    }
+
+    /// Makes the renewals of the seed's API server that are due until `now`.
+    fn catch_up_seed(&mut self, now: Time) {
+        let is_down = self.faults.is_down();
+        self.seed_lease.catch_up(self.seed.store(), is_down, now);
     }
 
     pub(super) fn record_event(&mut self, at: Time, kind: SimEventKind) {
@@ -281,28 +296,40 @@ impl LandscapeState {
             Fault::Crash => self.commands.push(ReplicaCommand::Crash),
             Fault::Pause => self.commands.push(ReplicaCommand::Pause),
             Fault::WatchDrop => self.drop_watches(),
+            Fault::ControllerManagerOutage => self.deployments.add_outage(number),
+            Fault::CpuStarvation => {
+                self.starvations.insert(number);
+                self.is_starved.send(true);
+            }
             _ if fault.is_global() => {
-                self.faults.begin(number, fault);
-                if matches!(fault, Fault::StaleReads(_)) {
-                    self.faults
-                        .add_stale_store(number, self.seed.store().snapshot());
+                self.catch_up_seed(now);
+                self.faults.begin(number, incident);
+                if let Fault::StaleReads { share, .. } = fault {
+                    let store = self.seed.store().snapshot();
+                    self.faults.add_stale_store(number, store, *share);
                 }
                 self.apply_seed_faults();
             }
             _ => {
                 for cluster_number in self.plan.cluster_numbers(&incident.clusters) {
-                    self.begin_fault_in(cluster_number, number, fault, now);
+                    self.begin_fault_in(cluster_number, number, incident, now);
                 }
             }
         }
     }
 
-    fn begin_fault_in(&mut self, cluster_number: usize, number: usize, fault: &Fault, now: Time) {
+    fn begin_fault_in(
+        &mut self,
+        cluster_number: usize,
+        number: usize,
+        incident: &Incident,
+        now: Time,
+    ) {
         let Some(cluster) = self.clusters.get_mut(cluster_number) else {
             return;
         };
         let seed = self.seed.store();
-        match fault {
+        match &incident.fault {
             Fault::Rotation => cluster.rotate_token(seed, &self.authority.pem),
             Fault::Scale {
                 controller,
@@ -318,7 +345,7 @@ impl LandscapeState {
                 let _ = seed.modify(&DEPLOYMENTS, namespace, controller, scope, scale);
             }
             _ => {
-                cluster.begin_fault(number, fault, seed, now);
+                cluster.begin_fault(number, incident, seed, now);
                 self.wake_for_cluster(cluster_number);
             }
         }
@@ -330,7 +357,16 @@ impl LandscapeState {
             Fault::SlowPods(_) => self.deployments.remove_slowdown(number),
             Fault::Crash => self.commands.push(ReplicaCommand::Start),
             Fault::Pause => self.commands.push(ReplicaCommand::Resume),
+            Fault::ControllerManagerOutage => {
+                self.deployments.remove_outage(number, now);
+                self.wake_for_deployments();
+            }
+            Fault::CpuStarvation => {
+                self.starvations.remove(&number);
+                self.is_starved.send(!self.starvations.is_empty());
+            }
             fault if fault.is_global() => {
+                self.catch_up_seed(now);
                 self.faults.end(number);
                 self.apply_seed_faults();
             }

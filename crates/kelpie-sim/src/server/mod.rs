@@ -158,12 +158,22 @@ impl SimServer {
             (_, None) => self.serve(&request, &route),
         };
         let response = result.unwrap_or_else(ServerResponse::from);
-        let is_delivered = injection.delivery == ResponseDelivery::Complete;
+        let delivery = match injection.delivery {
+            ResponseDelivery::CutMidway { .. } if response.code != 200 => {
+                ResponseDelivery::Complete
+            }
+            delivery => delivery,
+        };
+        let is_delivered = delivery == ResponseDelivery::Complete;
         if let Some(log) = &self.hooks.log {
             log(info, if is_delivered { response.code } else { 0 });
         }
-        match injection.delivery {
-            ResponseDelivery::Complete => Some(response.into_response(self.store.clock().now())),
+        let now = self.store.clock().now();
+        match delivery {
+            ResponseDelivery::Complete => Some(response.into_response(now)),
+            ResponseDelivery::CutMidway { resets } => {
+                Some(response.cut_midway(resets).await.into_response(now))
+            }
             ResponseDelivery::Reset => None,
             ResponseDelivery::Withheld => std::future::pending().await,
         }

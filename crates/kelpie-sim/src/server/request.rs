@@ -103,6 +103,11 @@ pub enum ResponseDelivery {
     Reset,
     /// The response is never sent, and the connection stays open.
     Withheld,
+    /// A successful response stops in the middle of its body.
+    CutMidway {
+        /// Resets the connection at that point. Otherwise it stays open.
+        resets: bool,
+    },
 }
 
 impl FaultInjection {

@@ -1,7 +1,7 @@
 //! Responses.
 
 use bytes::Bytes;
-use futures_util::Stream;
+use futures_util::{Stream, StreamExt, stream};
 use http::{HeaderValue, Response, StatusCode, header};
 use kelpie_core::Time;
 use kelpie_net::{BodyAborted, ResponseBody};
@@ -50,6 +50,18 @@ impl ServerResponse {
             retry_after: None,
             body: ResponseBody::from_stream(chunks),
         }
+    }
+
+    /// Ends the body in its middle: with an error that resets the connection, or never.
+    pub(super) async fn cut_midway(mut self, resets: bool) -> Self {
+        let whole = self.body.collect().await.unwrap_or_default();
+        let half = stream::iter([Ok(whole.slice(..whole.len() / 2))]);
+        self.body = if resets {
+            ResponseBody::from_stream(half.chain(stream::iter([Err(BodyAborted)])))
+        } else {
+            ResponseBody::from_stream(half.chain(stream::pending()))
+        };
+        self
     }
 
     pub(super) fn into_response(self, now: Time) -> Response<ResponseBody> {

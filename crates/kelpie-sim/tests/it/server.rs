@@ -81,6 +81,24 @@ async fn injects_delay_rejection_reset_and_hang() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn cut_body_stops_midway() {
+    let whole = SimServer::new(store(), ServerHooks::default());
+    let whole = whole.respond(get(MAPS), None).await.unwrap();
+    let whole = whole.into_body().collect().await.unwrap();
+    for resets in [false, true] {
+        let server = server_with_faults(store(), move |_| FaultInjection {
+            delivery: ResponseDelivery::CutMidway { resets },
+            ..FaultInjection::default()
+        });
+        let mut body = server.respond(get(MAPS), None).await.unwrap().into_body();
+        let half = body.next().await.unwrap().unwrap();
+        assert_eq!(half, whole.slice(..whole.len() / 2));
+        let rest = timeout(MINUTE, body.next()).await;
+        assert_eq!(rest.is_ok_and(|rest| rest.unwrap().is_err()), resets);
+    }
+}
+
+#[tokio::test(start_paused = true)]
 async fn lost_response_keeps_the_write() {
     let server = server_with_faults(store(), |_| FaultInjection {
         delivery: ResponseDelivery::Reset,

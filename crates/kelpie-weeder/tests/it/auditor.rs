@@ -259,7 +259,7 @@ impl Auditor {
         let first = self.expected_by(recovered.unwrap_or(self.context.start.after(SPREAD)));
         let is_elected = self.context.chaos.watchdogs > 1;
         let others = self.disturbances(|fault| match fault {
-            Fault::Crash | Fault::Pause | Fault::StaleReads(_) => true,
+            Fault::Crash | Fault::Pause | Fault::StaleReads { .. } => true,
             // A replica that cannot renew the Lease loses it.
             _ => is_elected,
         });
@@ -302,7 +302,7 @@ impl Auditor {
             .iter()
             .any(|incident| {
                 let (begin, end) = self.context.period(incident);
-                matches!(incident.fault, Fault::StaleReads(_))
+                matches!(incident.fault, Fault::StaleReads { .. })
                     && begin <= at
                     && at <= end.after(REACTION_TIME)
             })
@@ -340,9 +340,10 @@ fn is_disturbance(fault: &Fault) -> bool {
         Fault::Outage(site)
         | Fault::Latency(site, _)
         | Fault::Stall(site)
-        | Fault::StaleReads(site)
+        | Fault::BodyCut { site, .. }
+        | Fault::StaleReads { site, .. }
         | Fault::Refusal { site, .. } => *site == FaultSite::Seed,
-        Fault::WatchDrop | Fault::Crash | Fault::Pause => true,
+        Fault::WatchDrop | Fault::Crash | Fault::Pause | Fault::Dns | Fault::CpuStarvation => true,
         _ => false,
     }
 }

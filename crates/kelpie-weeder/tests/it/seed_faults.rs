@@ -29,6 +29,10 @@ async fn seed_faults_delay_but_never_repeat_deletions() {
         status,
         share: 0.5,
     };
+    let stale = Fault::StaleReads {
+        site: FaultSite::Seed,
+        share: 1.0,
+    };
     let usual = recover([]).await;
     assert!(usual.0 < 10.0 && usual.1 == 3, "{usual:?}");
     for (name, fault, lasts) in [
@@ -37,7 +41,7 @@ async fn seed_faults_delay_but_never_repeat_deletions() {
         ("half rejected: 429", rejection(429), 30),
         ("half rejected: 503", rejection(503), 30),
         ("slow", Fault::Latency(FaultSite::Seed, 2 * SECOND), 60),
-        ("stale", Fault::StaleReads(FaultSite::Seed), 30),
+        ("stale", stale, 30),
     ] {
         let start = ETCD_UP_AT.saturating_sub(2 * SECOND);
         let incident = Incident::new(start, Some(lasts * SECOND), fault);

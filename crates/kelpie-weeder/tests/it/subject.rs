@@ -38,7 +38,7 @@ impl Subject for Weeder {
             },
             17 => Fault::WatchDrop,
             18 => Fault::WatchdogClock(rng.i64(-3_600_000..3_600_000)),
-            19 => Fault::StaleReads(site),
+            19 => Fault::StaleReads { site, share: 1.0 },
             20 => Fault::Crash,
             _ => Fault::Pause,
         }
