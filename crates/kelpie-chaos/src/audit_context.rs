@@ -2,10 +2,10 @@
 
 use kelpie_core::Time;
 use kelpie_sim::Landscape;
-use kelpie_sim::scenario::{Incident, NodeSelection};
+use kelpie_sim::scenario::{Fault, Incident, NodeSelection};
 
-use crate::ChaosRun;
 use crate::replicas::holder;
+use crate::{ChaosRun, FaultPeriod};
 
 /// A landscape, its scheduled faults, and the violations found so far.
 #[derive(Debug)]
@@ -55,6 +55,24 @@ impl AuditContext {
         affected
             .map(|number| plan.cluster_name(number))
             .any(|name| name == cluster)
+    }
+
+    /// Returns the faults that affect a cluster, the seed or the watchdog, apart from partitions.
+    pub fn other_faults(&self, cluster: &str) -> Vec<FaultPeriod> {
+        let incidents = self.chaos.scenario.incidents.iter().filter(|incident| {
+            !matches!(incident.fault, Fault::Partition(_))
+                && (incident.fault.is_global() || self.affects(incident, cluster))
+        });
+        let period = |incident: &Incident| {
+            let (begin, end) = self.period(incident);
+            let end = incident.lasts.map_or(Time::MAX, |_| end);
+            FaultPeriod {
+                begin,
+                end,
+                incident: incident.clone(),
+            }
+        };
+        incidents.map(period).collect()
     }
 
     /// Returns how many nodes of a cluster are selected.

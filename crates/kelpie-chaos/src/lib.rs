@@ -3,7 +3,8 @@
 //! Reading order: a [`ChaosRun`] is generated from an RNG seed. [`ChaosRun::run`] plays it in
 //! virtual time against replicas of a [`Subject`], and an [`Auditor`] checks the subject's
 //! invariants with an [`AuditContext`]. A [`RunSet`] does so for many runs. A run that fails is
-//! reported with the faults it needs and the command that replays it.
+//! reported with the faults it needs and the command that replays it. An [`Oracle`] says whether a
+//! partition could be fenced in time despite the other faults.
 //!
 //! The RNG seed decides on the landscape, the faults, the latency of each request, every jitter,
 //! and which of the connections that are ready at the same instant goes first. It does not decide
@@ -11,6 +12,7 @@
 
 mod audit_context;
 mod failure_report;
+mod oracle;
 mod panics;
 mod replicas;
 mod run;
@@ -25,6 +27,7 @@ use kelpie_sim::scenario::{ClusterSelection, Fault, Incident, Scenario};
 use kelpie_sim::{Landscape, LandscapePlan, SimEvent, SimProcess};
 
 pub use audit_context::AuditContext;
+pub use oracle::{FaultPeriod, Oracle, Outlook, PartitionTruth};
 pub use run::{ChaosError, ChaosOutcome};
 pub use run_set::RunSet;
 
