@@ -12,7 +12,6 @@ mod auditor;
 mod chaos;
 mod endurance;
 mod faulty_prober;
-mod fingerprints;
 mod partition;
 mod paused_leader;
 mod replica;
