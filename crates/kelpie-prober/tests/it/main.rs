@@ -12,6 +12,7 @@ mod auditor;
 mod chaos;
 mod endurance;
 mod faulty_prober;
+mod matrix;
 mod partition;
 mod paused_leader;
 mod replica;
