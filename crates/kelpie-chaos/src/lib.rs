@@ -46,6 +46,8 @@ pub trait Subject {
     const LEASE: &'static str;
     /// The average time between two faults.
     const FAULT_INTERVAL: Duration;
+    /// The time after the last fault in which everything has to return to normal.
+    const RECOVERY_TIME: Duration = Duration::from_mins(8);
 
     /// Returns a random fault.
     fn random_fault(rng: &mut Rng) -> Fault;

@@ -45,7 +45,7 @@ const MEMORY: Duration = Duration::from_mins(1);
 const NEGLIGIBLE: f64 = 1e-3;
 
 /// The lead of the simulated asks over the cut: a fault before it may have left the observer blind.
-const LEAD: Duration = Duration::from_secs(60);
+const LEAD: Duration = Duration::from_mins(1);
 
 /// A partition as it really was.
 #[derive(Clone, Debug)]

@@ -2,7 +2,6 @@
 
 use std::io;
 use std::sync::Arc;
-use std::time::Duration;
 
 use fastrand::Rng;
 use kelpie_core::Time;
@@ -18,9 +17,6 @@ use tokio::time::sleep;
 use crate::replicas::Replicas;
 use crate::trace::{Fingerprint, Trace};
 use crate::{AuditContext, Auditor, ChaosRun, Subject, panics};
-
-/// The time after the last fault in which everything has to return to normal.
-const RECOVERY_TIME: Duration = Duration::from_mins(8);
 
 /// The landscape's time at the start; any time will do.
 const START_TIME: Time = Time::from_unix(1_700_000_000, 0);
@@ -96,7 +92,7 @@ async fn run_chaos<S: Subject>(chaos: &ChaosRun) -> Result<ChaosOutcome<Counts<S
     let driver = tokio::spawn(async move { driven.run().await });
     let mut replicas = Replicas::<S>::new(&landscape, chaos.watchdogs, rng);
     landscape.play(&chaos.scenario);
-    let end = sleep(chaos.scenario.length + RECOVERY_TIME);
+    let end = sleep(chaos.scenario.length + S::RECOVERY_TIME);
     tokio::pin!(end);
     loop {
         tokio::select! {
@@ -150,6 +146,8 @@ async fn run_chaos<S: Subject>(chaos: &ChaosRun) -> Result<ChaosOutcome<Counts<S
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use kelpie_sim::scenario::{Fault, Incident, Scenario};
     use kelpie_sim::{LandscapePlan, SimProcess};
 

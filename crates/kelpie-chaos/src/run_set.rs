@@ -91,7 +91,7 @@ impl RunSet {
 
     /// Calls `each` with the number of each run, on all processors. After a `Break` no further run
     /// starts.
-    fn for_each_run(&self, each: impl Fn(u64) -> ControlFlow<()> + Sync) {
+    pub fn for_each_run(&self, each: impl Fn(u64) -> ControlFlow<()> + Sync) {
         let end = self.first.saturating_add(self.count);
         let next = AtomicU64::new(self.first);
         let is_stopped = AtomicBool::new(false);

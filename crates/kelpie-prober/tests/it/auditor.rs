@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::time::Duration;
 
-use kelpie_chaos::AuditContext;
+use kelpie_chaos::{AuditContext, Oracle, PartitionTruth};
 use kelpie_core::{Fraction, Time};
 use kelpie_sim::resource::DEPLOYMENTS;
 use kelpie_sim::scenario::{Fault, Incident, NodeSelection};
@@ -37,8 +37,15 @@ const SLACK: Duration = Duration::from_secs(10);
 /// before it.
 const FENCED_SLACK: Duration = Duration::from_secs(25);
 
+/// Reports a node that turns Unknown during a partition with one further fault, if the oracle says
+/// that a fence in time was possible. Such losses are only counted while the prober still has some.
+const HOLDS_TO_ORACLE: bool = false;
+
 /// The time without other faults after which a cluster's deadlines are checked.
 const UNDISTURBED: Duration = Duration::from_mins(4);
+
+/// An event of the timeline is less than this late.
+const TICK: Duration = Duration::from_millis(100);
 
 /// The replicas and annotations of a Deployment.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -57,6 +64,9 @@ pub(crate) struct AuditCounts {
     pub(crate) releases: usize,
     /// The partitions whose deadline was checked.
     pub(crate) deadline_checks: usize,
+    /// The nodes that turned Unknown during a partition with one further fault, although the oracle
+    /// says that a fence in time was possible.
+    pub(crate) compound_losses: usize,
     /// The writes that a pause held in flight, and those of them that changed something.
     pub(crate) late: usize,
     pub(crate) late_applied: usize,
@@ -93,6 +103,8 @@ pub(crate) struct Auditor {
     fenced: BTreeMap<(String, String), Time>,
     /// The replicas that other clients have set since; by default those of the plan.
     desired: BTreeMap<(String, String), u64>,
+    /// The real state of the nodes when a cluster was cut off last.
+    truths: BTreeMap<String, PartitionTruth>,
     counts: AuditCounts,
 }
 
@@ -112,6 +124,7 @@ impl kelpie_chaos::Auditor for Auditor {
             changed: BTreeMap::new(),
             fenced: BTreeMap::new(),
             desired: BTreeMap::new(),
+            truths: BTreeMap::new(),
             counts: AuditCounts::default(),
         };
         auditor.take_changes(None, start);
@@ -156,7 +169,17 @@ impl kelpie_chaos::Auditor for Auditor {
                         let text = format!("{cluster}: {node} turned Unknown during {incident}");
                         self.context.report_violation(at, &text);
                     }
+                } else if self.target(cluster, 0).replicas > 0 && self.was_possible(cluster, at) {
+                    self.counts.compound_losses += 1;
+                    if HOLDS_TO_ORACLE {
+                        let text = format!("{cluster}: {node} turned Unknown, not inevitably");
+                        self.context.report_violation(at, &text);
+                    }
                 }
+            }
+            SimEventKind::FaultBegan { .. } => {
+                self.take_changes(None, at);
+                self.capture_truths(at);
             }
             SimEventKind::FaultEnded { .. } => {
                 self.take_changes(None, at);
@@ -243,14 +266,22 @@ impl Auditor {
         // requires that it undoes nothing newer; the current leader repairs the rest.
         let is_late = writer.is_late();
         self.counts.late_applied += usize::from(is_late);
-        if !is_late && !self.context.may_act(writer.user) {
-            let text = format!("{cluster}: {writer} writes {name} but is not the leader");
-            self.context.report_violation(at, &text);
-        }
         let fenced = self.fenced.get(key);
         let was_fenced = before.is_marked && fenced.is_some_and(|fenced| at.since(*fenced) > SLACK);
         let slack = if was_fenced { FENCED_SLACK } else { SLACK };
         let is_marked = after.is_marked && !before.is_marked;
+        // Every replica may fence, because a fence rests on evidence. Only the leader restores.
+        let fences = after.replicas < before.replicas
+            || is_marked && self.are_leases_stale(cluster, at, slack);
+        if !is_late && !fences && !self.context.may_act(writer.user) {
+            let text = format!("{cluster}: {writer} writes {name} but is not the leader");
+            self.context.report_violation(at, &text);
+        }
+        // Annotations cannot be written without the webhook, but replicas can. The record is kept
+        // elsewhere meanwhile.
+        let has_webhook = !self.was_affected(cluster, at, UNDISTURBED, |fault| {
+            *fault == Fault::WebhookOutage
+        });
         if is_marked || after.replicas < before.replicas {
             self.fenced.insert(key.clone(), at);
         }
@@ -258,7 +289,9 @@ impl Auditor {
             self.counts.fences += 1;
             self.counts.stops += usize::from(name == LandscapePlan::CONTROLLERS[0]);
             let true_record = Some(before.replicas.to_string());
-            if !before.is_marked || before.record != true_record {
+            // The record is written before the replicas, or with them.
+            let is_recorded = after.is_marked && after.record == true_record;
+            if !is_recorded && has_webhook {
                 let text = format!("{cluster}: {name} scaled down without its record: {before:?}");
                 self.context.report_violation(at, &text);
             }
@@ -272,11 +305,11 @@ impl Auditor {
             }
             self.check_margin(cluster, name, at);
         } else if after.replicas > before.replicas {
-            if !before.is_marked {
+            if !before.is_marked && has_webhook {
                 let text = format!("{cluster}: {name} scaled up without the marker: {before:?}");
                 self.context.report_violation(at, &text);
             }
-            if before.record != Some(after.replicas.to_string()) {
+            if before.record != Some(after.replicas.to_string()) && has_webhook {
                 let text = format!("{cluster}: {name} not restored: {before:?} -> {after:?}");
                 self.context.report_violation(at, &text);
             }
@@ -366,7 +399,7 @@ impl Auditor {
             .any(|incident| {
                 let (begin, end) = self.context.period(incident);
                 predicate(&incident.fault)
-                    && self.context.affects(incident, cluster)
+                    && (incident.fault.is_global() || self.context.affects(incident, cluster))
                     && begin <= at
                     && at <= end.after(within)
             })
@@ -398,7 +431,7 @@ impl Auditor {
             let ended = |incident: &Incident| {
                 let (_, end) = self.context.period(incident);
                 let long = incident.lasts > Some(Duration::from_secs(50));
-                at >= end && at.since(end) < Duration::from_millis(100) && long
+                at >= end && at.since(end) < TICK && long
             };
             let Some(incident) = self.clean_partition(cluster, at).filter(ended) else {
                 continue;
@@ -410,16 +443,65 @@ impl Auditor {
         }
     }
 
+    /// Reads the renewals of clusters that have just been cut off.
+    fn capture_truths(&mut self, at: Time) {
+        for snapshot in self.context.landscape.snapshot() {
+            let cluster = snapshot.cluster;
+            let begins = self.near(&cluster, at).into_iter().any(|incident| {
+                let is_cut = incident.fault == Fault::Partition(NodeSelection::All);
+                is_cut && at.since(self.context.period(incident).0) < TICK
+            });
+            if begins && let Some(truth) = self.context.landscape.ground_truth(&cluster) {
+                let renewals = truth.renewal_gaps.iter();
+                let truth = PartitionTruth {
+                    cut_at: at,
+                    renewals: renewals.map(|(gap, _)| at.before(*gap)).collect(),
+                    candidates: truth.renewal_gaps.len(),
+                };
+                self.truths.insert(cluster, truth);
+            }
+        }
+    }
+
+    /// Returns whether a fence in time was possible, in a partition of all nodes with exactly one
+    /// further fault.
+    fn was_possible(&self, cluster: &str, at: Time) -> bool {
+        let Some(truth) = self.truths.get(cluster) else {
+            return false;
+        };
+        let near = self.near(cluster, at);
+        let is_partition = |incident: &&&Incident| matches!(incident.fault, Fault::Partition(_));
+        let cut = near.iter().filter(is_partition).collect::<Vec<_>>();
+        let [cut] = cut[..] else { return false };
+        let (begin, end) = self.context.period(cut);
+        if near.len() != 2 || truth.cut_at.since(begin) >= TICK || at > end {
+            return false;
+        }
+        let chaos = &self.context.chaos;
+        let fraction = Fraction::new(FAILURE_FRACTION).unwrap();
+        let faults = self.context.other_faults(cluster);
+        let oracle = Oracle::new(faults, chaos.watchdogs, chaos.plan.grace_period, fraction);
+        oracle
+            .outlook(truth)
+            .is_some_and(|outlook| outlook.is_possible())
+    }
+
+    /// Returns the incidents that affect a cluster, or did lately.
+    fn near(&self, cluster: &str, at: Time) -> Vec<&Incident> {
+        let incidents = self.context.chaos.scenario.incidents.iter();
+        let near = incidents.filter(|incident| {
+            let (begin, end) = self.context.period(incident);
+            let is_here = incident.fault.is_global() || self.context.affects(incident, cluster);
+            is_here && begin <= at && at <= end.after(UNDISTURBED)
+        });
+        near.collect()
+    }
+
     /// Returns the partition of at least f of a cluster's nodes, if no other fault interferes.
     fn clean_partition(&self, cluster: &str, at: Time) -> Option<Incident> {
         let mut found = None;
-        for incident in &self.context.chaos.scenario.incidents {
-            let (begin, end) = self.context.period(incident);
-            let is_here = incident.fault.is_global() || self.context.affects(incident, cluster);
-            let is_near = begin <= at && at <= end.after(UNDISTURBED);
-            if !is_here || !is_near {
-                continue;
-            }
+        for incident in self.near(cluster, at) {
+            let (_, end) = self.context.period(incident);
             match &incident.fault {
                 Fault::Partition(nodes) if at <= end && found.is_none() => {
                     if !self.trips(*nodes) {

@@ -25,6 +25,10 @@ trait Schedule {
     const AT: &'static [u64];
     /// The replica count that it records and restores.
     const COUNT: u32 = 1;
+    /// Writes annotations and replicas together.
+    const IN_ONE_WRITE: bool = false;
+    /// The number of replicas, none of which ever holds the Lease if there are several.
+    const WATCHDOGS: usize = 1;
 }
 
 struct FaultyProber<S>(PhantomData<S>);
@@ -52,7 +56,13 @@ impl<S: Schedule> Subject for FaultyProber<S> {
                     json!({ "annotations": { MARKER: mark, RECORD: S::COUNT.to_string() } });
                 let mark = json!({ "metadata": annotations });
                 let scale = json!({ "spec": { "replicas": if fences { 0 } else { S::COUNT } } });
-                let steps = if fences { [mark, scale] } else { [scale, mark] };
+                let steps = match (S::IN_ONE_WRITE, fences) {
+                    (true, _) => {
+                        vec![json!({ "metadata": mark["metadata"], "spec": scale["spec"] })]
+                    }
+                    (false, true) => vec![mark, scale],
+                    (false, false) => vec![scale, mark],
+                };
                 for step in steps {
                     patch(&seed, &name, &step).await;
                 }
@@ -92,7 +102,7 @@ fn violations<S: Schedule>(extra: &[Incident]) -> Vec<String> {
             incidents: [extra, &[partition]].concat(),
             ..Scenario::default()
         },
-        watchdogs: 1,
+        watchdogs: S::WATCHDOGS,
     };
     let violations = chaos.run::<FaultyProber<S>>().unwrap().violations;
     let text = |line: &String| line.split_once(") ").unwrap().1.to_owned();
@@ -127,6 +137,27 @@ impl Schedule for ReleasesEarly {
     const AT: &'static [u64] = &[325, 350, 365, 620];
 }
 
+struct InOneWrite;
+
+impl Schedule for InOneWrite {
+    const AT: &'static [u64] = Correct::AT;
+    const IN_ONE_WRITE: bool = true;
+}
+
+struct Standby;
+
+impl Schedule for Standby {
+    const AT: &'static [u64] = Correct::AT;
+    const WATCHDOGS: usize = 2;
+}
+
+struct EarlyStandby;
+
+impl Schedule for EarlyStandby {
+    const AT: &'static [u64] = &[200, 620];
+    const WATCHDOGS: usize = 2;
+}
+
 struct NeverFences;
 
 impl Schedule for NeverFences {
@@ -150,6 +181,27 @@ impl Schedule for NeverReleases {
 #[test]
 fn timely_fence_and_release_pass() {
     assert_eq!(violations::<Correct>(&[]), Vec::<String>::new());
+}
+
+#[test]
+fn record_may_come_with_the_scale() {
+    assert_eq!(violations::<InOneWrite>(&[]), Vec::<String>::new());
+}
+
+#[test]
+fn standby_may_fence_but_not_restore() {
+    let found = violations::<Standby>(&[]);
+    assert_eq!(found.len(), 2, "{found:?}");
+    assert!(found.iter().all(|line| line.contains("is not the leader")));
+    let found = violations::<EarlyStandby>(&[]);
+    assert!(contains(&found, "no node was cut off"), "{found:?}");
+    assert_eq!(
+        found
+            .iter()
+            .filter(|line| line.contains("is not the leader"))
+            .count(),
+        3
+    );
 }
 
 #[test]

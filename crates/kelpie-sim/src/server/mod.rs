@@ -158,16 +158,19 @@ impl SimServer {
             (_, None) => self.serve(&request, &route),
         };
         let response = result.unwrap_or_else(ServerResponse::from);
-        let is_cut = matches!(injection.delivery, ResponseDelivery::CutMidway { .. });
-        let is_delivered =
-            injection.delivery == ResponseDelivery::Complete || is_cut && response.code != 200;
+        let delivery = match injection.delivery {
+            ResponseDelivery::CutMidway { .. } if response.code != 200 => {
+                ResponseDelivery::Complete
+            }
+            delivery => delivery,
+        };
+        let is_delivered = delivery == ResponseDelivery::Complete;
         if let Some(log) = &self.hooks.log {
             log(info, if is_delivered { response.code } else { 0 });
         }
         let now = self.store.clock().now();
-        match injection.delivery {
-            _ if is_delivered => Some(response.into_response(now)),
-            ResponseDelivery::Complete => None,
+        match delivery {
+            ResponseDelivery::Complete => Some(response.into_response(now)),
             ResponseDelivery::CutMidway { resets } => {
                 Some(response.cut_midway(resets).await.into_response(now))
             }
