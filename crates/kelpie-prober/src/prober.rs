@@ -12,6 +12,7 @@ use axum::{Json, Router};
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
 use kelpie_config::ProberConfig;
+use kelpie_core::prober::Target;
 use kelpie_health::{LoopHeartbeat, ReadyHandle};
 use kelpie_kube::client::ClusterClient;
 use kelpie_kube::leader::{ElectionHandle, ElectionSettings, ReplicaRole};
@@ -57,6 +58,8 @@ pub struct Prober {
     seed: ClusterClient,
     /// Serves the reads of targets that can wait.
     batch_reads: BoxFuture<'static, ()>,
+    /// Watches the targets of all clusters.
+    target_watches: BoxFuture<'static, ()>,
     replica: Replica,
 }
 
@@ -75,9 +78,19 @@ impl Prober {
         replica.register_metrics(&seed, registry, PREFIX);
         let (batch_reader, batch_reads) = seed.batch_reader();
         let source = cluster_source(&config);
+        let access = SeedAccess::new(
+            &seed,
+            batch_reader,
+            replica.leadership(),
+            replica.clock(),
+            &config.probe,
+            options.dry_run,
+        );
+        let targets: Arc<[Target]> = config.targets.clone().into();
+        let target_watches = access.watch(Arc::clone(&targets), config.namespace.clone());
         let context = ProbeContext {
             clock: replica.clock(),
-            targets: config.targets.clone().into(),
+            targets,
             config,
             source: Arc::clone(&source),
             connection_reuse: if options.fresh_connections {
@@ -86,7 +99,7 @@ impl Prober {
                 ConnectionReuse::Keep
             },
             network: seed.network().clone(),
-            access: SeedAccess::new(&seed, batch_reader, replica.leadership(), options.dry_run),
+            access,
             metrics,
             state_page: StatePage::default(),
             events: replica.events().cloned().map(|events| ClusterEventSink {
@@ -99,6 +112,7 @@ impl Prober {
             context,
             seed,
             batch_reads: batch_reads.boxed(),
+            target_watches: target_watches.boxed(),
             replica,
         }
     }
@@ -131,9 +145,11 @@ impl Prober {
         ready: ReadyHandle,
     ) {
         let (context, seed, batch_reads) = (self.context, self.seed, self.batch_reads);
+        let target_watches = self.target_watches;
         let leader = context.metrics.leader.clone();
         let work = |background: &ElectionHandle| {
             background.spawn(|over| over.run_until_cancelled_owned(batch_reads));
+            background.spawn(|over| over.run_until_cancelled_owned(target_watches));
             async move {
                 let probes = TaskTracker::new();
                 let manager = ProbeManager::new(context, shutdown, probes.clone());

@@ -3,12 +3,15 @@
 use std::collections::BTreeSet;
 use std::mem;
 use std::sync::Arc;
+use std::time::Duration;
 
 use kelpie_core::Time;
 use kelpie_core::prober::fence::{
     Call, Direction, FlowReport, Observed, Purpose, Step, TargetOutcome, goal,
 };
-use kelpie_core::prober::{Decision, FenceState, ProbeResult, Rule, Target, TripPhase, Verdict};
+use kelpie_core::prober::{
+    Decision, FenceState, ProbeResult, Rule, Setting, Target, TripPhase, Verdict,
+};
 use kelpie_kube::events::{EventRecorder, EventType, NewEvent, ObjectRef};
 use kelpie_runtime::LastErrors;
 use tracing::{info, warn};
@@ -18,6 +21,11 @@ use crate::observer::RoundResult;
 use crate::source::ClusterSource;
 use crate::state_page::{LastFlow, StateHandle, TargetState};
 use crate::subsystem::Subsystem;
+
+/// A fence has at most this many Events about failed calls.
+const MOST_FAILURES: usize = 32;
+/// A deadline that passed this long ago belongs to an earlier disruption.
+const OLD_DEADLINE: Duration = Duration::from_secs(30);
 
 /// The recorder for Events, and the source of the objects that Events about a cluster refer to.
 #[derive(Clone)]
@@ -42,6 +50,8 @@ pub(crate) struct ProbeReporter {
     problems: LastErrors<Subsystem>,
     fenced_since: Option<Time>,
     trip: Option<TripTiming>,
+    /// The deadline of the last decision without a trip.
+    first_deadline: Option<Time>,
     /// True if the Event `Fencing` was recorded for the current fence.
     fencing_reported: bool,
     /// The failures of the current fence that have an Event, by target and error.
@@ -54,10 +64,12 @@ pub(crate) struct ProbeReporter {
 #[derive(Debug)]
 struct TripTiming {
     since: Time,
-    /// The deadline of the first decision of the trip.
+    /// The first deadline of the partition. A trip that comes too late has missed it already.
     deadline: Option<Time>,
     /// The targets that were measured already, by index.
     measured: BTreeSet<usize>,
+    /// The targets whose pods were seen to have stopped, by index.
+    stopped: BTreeSet<usize>,
 }
 
 impl TripTiming {
@@ -86,6 +98,7 @@ impl ProbeReporter {
             problems: LastErrors::default(),
             fenced_since: None,
             trip: None,
+            first_deadline: None,
             fencing_reported: false,
             reported_failures: BTreeSet::new(),
             dry_run_plan: String::new(),
@@ -165,16 +178,31 @@ impl ProbeReporter {
             TripPhase::Unchanged => return,
             TripPhase::None => {
                 self.trip = None;
+                self.note_deadline(decision);
                 return;
             }
         };
         if self.trip.as_ref().is_none_or(|trip| trip.since != since) {
+            self.note_deadline(decision);
             self.trip = Some(TripTiming {
                 since,
-                deadline: decision.deadline,
+                deadline: self.first_deadline,
                 measured: BTreeSet::new(),
+                stopped: BTreeSet::new(),
             });
         }
+    }
+
+    /// Notes the first deadline of a decision. One that has just passed stays: the decision shows
+    /// the next one that is still ahead.
+    fn note_deadline(&mut self, decision: &Decision) {
+        let has_just_passed = |at: &Time| {
+            *at <= decision.at
+                && decision.at.since(*at) < OLD_DEADLINE
+                && decision.deadline.is_some()
+        };
+        let passed = self.first_deadline.filter(has_just_passed);
+        self.first_deadline = passed.or(decision.deadline);
     }
 
     fn update_fenced_since(&mut self, fence: FenceState, at: Time) {
@@ -268,20 +296,48 @@ impl ProbeReporter {
     /// Reports a failed call of a fence by an Event, once for each error: an unfenced target must
     /// be visible outside of the log too.
     pub(crate) fn not_fenced(&mut self, index: usize, error: &str) {
-        if self.reported_failures.insert((index, error.to_owned())) {
+        // Errors may differ each time, and an endless fence must not fill the memory.
+        let has_room = self.reported_failures.len() < MOST_FAILURES;
+        if has_room && self.reported_failures.insert((index, error.to_owned())) {
             let target = &self.targets[index].resource;
             let message = format!("Failed to scale down {target}: {error}");
             self.record_cluster_event(EventType::Warning, "ScalingFailed", message);
         }
     }
 
-    /// Reports an acknowledged write to the target with this uid. Only scaling is reported.
-    pub(crate) fn written(&mut self, index: usize, uid: Option<&str>, call: &Call, at: Time) {
-        let (direction, setting) = match call {
-            Call::Fence(write) => (Direction::Down, write.setting()),
-            Call::Restore(write) => (Direction::Up, write.setting()),
-            Call::Read | Call::WriteRecord(_) | Call::DropMarker(_) => return,
-        };
+    /// Counts a read of a flow that failed as an attempt.
+    pub(crate) fn read_failed(&self, direction: Direction) {
+        self.metrics.scaling(direction);
+    }
+
+    /// Reports that the pods of a fenced target have stopped. Each target is reported once per
+    /// trip.
+    pub(crate) fn pods_stopped(&mut self, index: usize, at: Time) {
+        let Some(trip) = &mut self.trip else { return };
+        if !trip.stopped.insert(index) {
+            return;
+        }
+        let (cluster, target) = (&*self.cluster, &self.targets[index].resource);
+        match trip.margin(at) {
+            Some(margin) if margin < 0.0 => {
+                let late = -margin;
+                warn!(cluster, %target, margin, "pods stopped {late:.1} s after the deadline");
+            }
+            Some(margin) => {
+                info!(cluster, %target, margin, "pods stopped {margin:.1} s before the deadline");
+            }
+            None => {}
+        }
+    }
+
+    /// Reports a setting that was applied to the target with this uid.
+    pub(crate) fn applied(
+        &mut self,
+        index: usize,
+        uid: Option<&str>,
+        (direction, setting): (Direction, Setting),
+        at: Time,
+    ) {
         let target = &self.targets[index];
         self.metrics.scaled(direction);
         // Each target is measured once per trip: one that is fenced again hours later is not late.
