@@ -243,7 +243,9 @@ impl Auditor {
         // requires that it undoes nothing newer; the current leader repairs the rest.
         let is_late = writer.is_late();
         self.counts.late_applied += usize::from(is_late);
-        if !is_late && !self.context.may_act(writer.user) {
+        // Every replica may fence; only the leader releases.
+        let is_fence = after.replicas < before.replicas && after.is_marked;
+        if !is_late && !is_fence && !self.context.may_act(writer.user) {
             let text = format!("{cluster}: {writer} writes {name} but is not the leader");
             self.context.report_violation(at, &text);
         }
@@ -257,9 +259,10 @@ impl Auditor {
         if after.replicas < before.replicas {
             self.counts.fences += 1;
             self.counts.stops += usize::from(name == LandscapePlan::CONTROLLERS[0]);
+            // The record may be written before the fence or together with it.
             let true_record = Some(before.replicas.to_string());
-            if !before.is_marked || before.record != true_record {
-                let text = format!("{cluster}: {name} scaled down without its record: {before:?}");
+            if !after.is_marked || after.record != true_record {
+                let text = format!("{cluster}: {name} scaled down without its record: {after:?}");
                 self.context.report_violation(at, &text);
             }
             if !is_late && !self.was_partitioned(cluster, at, slack) {
