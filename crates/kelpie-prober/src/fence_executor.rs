@@ -1,5 +1,9 @@
 //! The fence executor of a probe: it performs the calls that the fencing state machine asks for.
 
+mod measurements;
+mod seed_access;
+mod watched_targets;
+
 use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
@@ -8,63 +12,30 @@ use futures_util::StreamExt;
 use futures_util::future::BoxFuture;
 use futures_util::stream::FuturesUnordered;
 use kelpie_core::Time;
-use kelpie_core::prober::fence::{Fencing, Observed, Purpose, Reply, Step};
-use kelpie_core::prober::{Decision, FenceState, Target, Verdict};
+use kelpie_core::prober::fence::{
+    Call, Direction, FenceEvent, Fencing, FlowReport, Observed, Reply, Step, TargetId,
+};
+use kelpie_core::prober::{Decision, Delays, FenceState, Target, Verdict};
 use kelpie_kube::AnchoredClock;
-use kelpie_kube::actuator::{ActuatorError, Actuators, BatchReader};
-use kelpie_kube::client::ClusterClient;
-use kelpie_kube::leader::Leadership;
-use kelpie_runtime::watch::Receiver;
+use kelpie_kube::actuator::ActuatorError;
+use tokio::sync::mpsc::UnboundedReceiver;
 use tokio::time::{Instant, sleep_until, timeout};
 use tokio_util::sync::CancellationToken;
 
-use crate::deadline_queue::{DeadlineQueue, Priority};
 use crate::observer::RoundContext;
 use crate::reporter::ProbeReporter;
 use crate::subsystem::Subsystem;
+use measurements::PressedEntry;
+pub(crate) use seed_access::SeedAccess;
+use seed_access::{CallContext, StepError, WriteRight};
+use watched_targets::TargetUpdate;
 
-/// A fencing call without a response within this time is given up and repeated: the connection may
-/// be half open, and the deadline is seconds away.
-const CALL_LIMIT: Duration = Duration::from_secs(3);
-/// A round may start this much later than planned while calls of the cluster's flow are under way.
-const CROWDED: Duration = Duration::from_secs(2);
-/// The number of fencing calls under way at once. More would only queue inside the API server, in
-/// an order of its own.
-const MAX_IN_FLIGHT: usize = 64;
 /// Reported for a target that another client keeps writing to.
 const CONTESTED: &str = "another client keeps changing it; retrying";
 /// Calls that are under way when a probe ends get this long to finish.
 const DRAIN: Duration = Duration::from_secs(2);
-
-/// Access to the targets in the seed. Clones share the queue.
-#[derive(Clone)]
-pub(crate) struct SeedAccess {
-    /// For refreshes: together with those of other clusters, behind the limit on routine requests.
-    batch_reader: BatchReader,
-    /// For flows: nothing in front of it but the queue.
-    actuators: Actuators,
-    queue: DeadlineQueue,
-    leadership: Receiver<Leadership>,
-    /// Targets are read, but never written.
-    dry_run: bool,
-}
-
-impl SeedAccess {
-    pub(crate) fn new(
-        seed: &ClusterClient,
-        batch_reader: BatchReader,
-        leadership: Receiver<Leadership>,
-        dry_run: bool,
-    ) -> Self {
-        Self {
-            batch_reader,
-            actuators: seed.actuators().with_limit(CALL_LIMIT),
-            queue: DeadlineQueue::new(MAX_IN_FLIGHT),
-            leadership,
-            dry_run,
-        }
-    }
-}
+/// A new leader or a standby acts on a decision that is younger than this part of the grace period.
+const FRESH_FRACTION: f64 = 0.5;
 
 /// The targets of a cluster and the calls under way.
 pub(crate) struct FenceExecutor {
@@ -73,15 +44,22 @@ pub(crate) struct FenceExecutor {
     targets: Arc<[Target]>,
     fencing: Fencing,
     access: SeedAccess,
+    /// The states of the targets that watches show.
+    updates: UnboundedReceiver<TargetUpdate>,
     /// This replica leads and may write.
     acts: bool,
     /// This replica became leader while a fence stands or is wanted: a round is due at once.
     is_pressed: bool,
     /// The deadline of the flow, which decides its place in the queue.
     deadline: Time,
+    /// The entry of this cluster among those that have to be fenced soon.
+    pressed: PressedEntry,
+    /// The grace period of the cluster.
+    grace: Duration,
     /// Cancelled when the verdict changes: calls that were not sent by then are dropped.
     cancel: CancellationToken,
     verdict: Option<Verdict>,
+    decision: Option<Decision>,
     /// Calls of a flow.
     under_way: FuturesUnordered<BoxFuture<'static, CompletedStep>>,
     /// Refreshes. The end of a probe does not wait for them.
@@ -95,15 +73,6 @@ struct CompletedStep {
     result: Result<Reply, StepError>,
 }
 
-/// The reason why a step was not carried out.
-enum StepError {
-    /// This replica does not lead, or cannot be sure of it.
-    NotLeading,
-    /// The verdict changed before the call was sent.
-    Superseded,
-    Refused(ActuatorError),
-}
-
 impl FenceExecutor {
     pub(crate) fn new(
         cluster: Arc<str>,
@@ -113,6 +82,9 @@ impl FenceExecutor {
         reporter: ProbeReporter,
     ) -> Self {
         let mut executor = Self {
+            updates: access.watched.subscribe(&cluster),
+            pressed: PressedEntry::new(access.measurements.clone(), Arc::clone(&cluster)),
+            grace: access.grace,
             cluster,
             clock,
             fencing: Fencing::new(Arc::clone(&targets)),
@@ -123,6 +95,7 @@ impl FenceExecutor {
             deadline: Time::MAX,
             cancel: CancellationToken::new(),
             verdict: None,
+            decision: None,
             under_way: FuturesUnordered::new(),
             refreshes: FuturesUnordered::new(),
             reporter,
@@ -135,18 +108,49 @@ impl FenceExecutor {
     pub(crate) fn round_context(&self) -> RoundContext {
         RoundContext {
             fence: self.fencing.fence(),
-            stands_by: !(self.acts && self.fencing.is_open()),
+            stands_by: self.access.dry_run || !self.fencing.is_open(),
             released: self.fencing.released_at(),
-            delays: kelpie_core::prober::Delays::default(),
+            delays: self.seed_delays(self.clock.now()),
         }
     }
 
-    /// Applies a decision. A replica that does not act only reports it.
+    /// Sets the grace period, by which the age of a decision is judged.
+    pub(crate) fn set_grace(&mut self, grace: Duration) {
+        self.grace = grace;
+    }
+
+    /// Sets the deadline of a cluster that has to be fenced soon; `None` if it has not. Others with
+    /// later deadlines count it among those that go first.
+    pub(crate) fn set_pressed(&mut self, deadline: Option<Time>) {
+        let is_open = !self.access.dry_run && self.fencing.is_deadline_open();
+        self.pressed.set(deadline.filter(|_| is_open));
+    }
+
+    /// Returns the measured delays of a fence: of the write, of the queue before it and of the pods
+    /// after it. The other fields are zero.
+    fn seed_delays(&self, now: Time) -> Delays {
+        let measurements = &self.access.measurements;
+        Delays {
+            write: measurements.latency(now),
+            queue: measurements.queue_delay(self.deadline, self.access.queue.limit()),
+            pod_stop: measurements.pod_stop(now),
+            ..Delays::default()
+        }
+    }
+
+    /// Returns whether a look at the leases is due at once: another client has undone the fence, or
+    /// this replica has become leader while a fence stands or is wanted.
+    pub(crate) fn wants_look(&self) -> bool {
+        self.is_pressed || self.fencing.wants_look()
+    }
+
+    /// Applies a decision. A standby carries it out only if the leader does not.
     pub(crate) fn apply(&mut self, decision: &Decision) {
         // Renewals are sent silently: a replica that saw an expired one must find out that it
         // leads.
         self.update_leadership();
         self.is_pressed = false;
+        self.decision = Some(*decision);
         if self.verdict.replace(decision.verdict) != Some(decision.verdict) {
             self.cancel_waiting();
         }
@@ -156,12 +160,31 @@ impl FenceExecutor {
         if self.access.dry_run {
             self.reporter
                 .log_dry_run(decision.verdict, self.fencing.observed());
+        } else {
+            self.carry_out(decision);
         }
-        if self.acts
-            && let Some(report) = self.fencing.apply(decision)
-        {
-            self.reporter.flow_ended(report, self.clock.now());
+    }
+
+    fn carry_out(&mut self, decision: &Decision) {
+        let now = self.clock.now();
+        let report = if self.acts {
+            self.fencing.apply(decision)
+        } else {
+            self.fencing.assist(decision, now)
+        };
+        self.end_flow(report, now);
+    }
+
+    fn end_flow(&mut self, report: Option<FlowReport>, now: Time) {
+        if let Some(report) = report {
+            self.reporter.flow_ended(report, now);
         }
+    }
+
+    /// Returns the instant until which a decision counts without a newer one.
+    fn fresh_until(&self, decision: &Decision) -> Instant {
+        let until = decision.at.after(self.grace.mul_f64(FRESH_FRACTION));
+        self.clock.instant(until)
     }
 
     /// Performs calls until `other` is done.
@@ -174,27 +197,27 @@ impl FenceExecutor {
         }
     }
 
-    /// Performs calls until the instant, or until this replica takes over a fence. Rounds of other
-    /// clusters start as planned: a standby observes all the time and knows their deadlines.
-    ///
-    /// Returns whether it took longer because calls were under way. They take milliseconds, unless
-    /// a whole seed is being fenced. Then a round per cluster and second would take processor time
-    /// that the fences need.
-    pub(crate) async fn work_until(&mut self, instant: Instant) -> bool {
-        let mut rest = pin!(sleep_until(instant));
-        while !self.is_pressed && self.turn(rest.as_mut()).await.is_none() {}
-        if !self.is_crowded() {
-            return false;
+    /// Performs calls until `other` is done, or until a look at the leases is wanted.
+    pub(crate) async fn work_until_look_wanted<F: Future>(
+        &mut self,
+        other: F,
+    ) -> Option<F::Output> {
+        let mut other = pin!(other);
+        let was_wanted = self.wants_look();
+        loop {
+            if let Some(output) = self.turn(other.as_mut()).await {
+                return Some(output);
+            }
+            if !was_wanted && self.wants_look() {
+                return None;
+            }
         }
-        rest.as_mut().reset(instant + CROWDED);
-        while self.is_crowded() && self.turn(rest.as_mut()).await.is_none() {}
-        true
     }
 
     /// Returns whether calls of a fence are under way that a round would not change.
     pub(crate) fn is_crowded(&self) -> bool {
         let is_fencing = self.verdict == Some(Verdict::Fence);
-        is_fencing && !self.is_pressed && !self.under_way.is_empty()
+        is_fencing && !self.wants_look() && !self.under_way.is_empty()
     }
 
     /// Starts due calls and waits for the first event.
@@ -207,6 +230,7 @@ impl FenceExecutor {
             output = other => return Some(output),
             Some(done) = self.under_way.next() => self.finish(done),
             Some(done) = self.refreshes.next() => self.finish(done),
+            Some(update) = self.updates.recv() => self.take_in(update),
             () = self.access.leadership.changed() => self.update_leadership(),
             () = sleep_until(wake) => {}
         }
@@ -223,8 +247,15 @@ impl FenceExecutor {
         if leads && !self.acts {
             let is_fenced = self.fencing.fence() != FenceState::None;
             self.is_pressed = is_fenced || self.verdict == Some(Verdict::Fence);
+            self.cancel();
             // A predecessor may have fenced or released since.
             self.fencing.invalidate();
+            self.acts = true;
+            if let Some(decision) = self.decision
+                && Instant::now() < self.fresh_until(&decision)
+            {
+                self.carry_out(&decision);
+            }
         } else if self.acts && !leads {
             self.cancel();
         }
@@ -233,9 +264,8 @@ impl FenceExecutor {
 
     fn cancel(&mut self) {
         self.cancel_waiting();
-        if let Some(report) = self.fencing.cancel() {
-            self.reporter.flow_ended(report, self.clock.now());
-        }
+        let report = self.fencing.cancel();
+        self.end_flow(report, self.clock.now());
     }
 
     /// Drops calls that still wait in the queue.
@@ -244,7 +274,10 @@ impl FenceExecutor {
     }
 
     fn begin_due_steps(&mut self) {
-        let due = self.fencing.poll(self.clock.now());
+        let now = self.clock.now();
+        let due = self.fencing.poll(now);
+        self.report_events(now);
+        self.end_flow(due.report, now);
         for target in due.started_early {
             self.reporter.started_early(target.0);
         }
@@ -252,19 +285,86 @@ impl FenceExecutor {
             self.reporter.calling(&step);
             let target = self.targets[step.target.0].clone();
             let (access, cluster) = (self.access.clone(), Arc::clone(&self.cluster));
-            let (deadline, cancel) = (self.deadline, self.cancel.clone());
+            let context = self.call_context();
             let calls = if step.can_wait() {
                 &self.refreshes
             } else {
                 &self.under_way
             };
             calls.push(Box::pin(async move {
-                let result = access
-                    .perform(&cluster, &target, &step, deadline, &cancel)
-                    .await;
+                let result = access.perform(&cluster, &target, &step, &context).await;
                 CompletedStep { step, result }
             }));
         }
+    }
+
+    fn call_context(&self) -> CallContext {
+        let until = self.decision.map(|decision| self.fresh_until(&decision));
+        CallContext {
+            deadline: self.deadline,
+            right: if self.acts {
+                WriteRight::Leader
+            } else {
+                let until = until.unwrap_or_else(Instant::now);
+                WriteRight::Standby { until }
+            },
+            direction: self.direction(),
+            cancel: self.cancel.clone(),
+        }
+    }
+
+    fn direction(&self) -> Direction {
+        match self.verdict {
+            Some(Verdict::Fence) => Direction::Down,
+            _ => Direction::Up,
+        }
+    }
+
+    /// Takes in what a watch has shown.
+    fn take_in(&mut self, update: TargetUpdate) {
+        let now = self.clock.now();
+        match update {
+            TargetUpdate::Watched(target, is_watched) => {
+                self.fencing.set_watched(target, is_watched, now);
+            }
+            TargetUpdate::Observed(target, observed) => {
+                let report = self.fencing.observe(target, &observed, now);
+                self.report_events(now);
+                self.end_flow(report, now);
+                self.reporter.targets_observed(self.fencing.observed());
+            }
+        }
+    }
+
+    /// Reports the changes that flows have made.
+    fn report_events(&mut self, now: Time) {
+        for event in self.fencing.take_events() {
+            match event {
+                FenceEvent::Applied {
+                    target,
+                    direction,
+                    setting,
+                    at,
+                } => {
+                    let uid = self.fencing.uid(target);
+                    let change = (direction, setting);
+                    self.reporter.applied(target.0, uid, change, at);
+                }
+                FenceEvent::Stopped { target, at, after } => {
+                    if self.has_deadline(target) {
+                        self.access.measurements.record_pod_stop(now, after);
+                        self.reporter.pods_stopped(target.0, at);
+                    }
+                }
+            }
+            if !self.fencing.is_deadline_open() {
+                self.pressed.set(None);
+            }
+        }
+    }
+
+    fn has_deadline(&self, target: TargetId) -> bool {
+        self.targets[target.0].is_deadline_target
     }
 
     fn finish(&mut self, CompletedStep { step, result }: CompletedStep) {
@@ -276,13 +376,11 @@ impl FenceExecutor {
         } else {
             Subsystem::Target(index)
         };
+        let is_read = step.call == Call::Read;
         let (reply, mut call_report) = interpret(result, self.targets[index].optional);
-        if matches!(reply, Reply::Written(_)) {
-            let uid = self.fencing.uid(target);
-            self.reporter.written(index, uid, &step.call, now);
-        }
         let is_conflict = reply == Reply::Conflict;
         let report = self.fencing.reply(step, reply, now);
+        self.report_events(now);
         if is_conflict && self.fencing.is_contested(target) {
             call_report = CallReport::Problem(CONTESTED.to_owned());
         }
@@ -290,6 +388,9 @@ impl FenceExecutor {
             CallReport::None => {}
             CallReport::Works => self.reporter.problem(part, None),
             CallReport::Problem(why) => {
+                if is_of_flow && is_read {
+                    self.reporter.read_failed(self.direction());
+                }
                 if is_of_flow && self.verdict == Some(Verdict::Fence) {
                     self.reporter.not_fenced(index, &why);
                 }
@@ -297,9 +398,7 @@ impl FenceExecutor {
             }
         }
         self.reporter.targets_observed(self.fencing.observed());
-        if let Some(report) = report {
-            self.reporter.flow_ended(report, now);
-        }
+        self.end_flow(report, now);
     }
 
     /// Stops at a step boundary: calls under way may finish, and no new ones start. A record that
@@ -313,44 +412,6 @@ impl FenceExecutor {
         };
         // A call without a response leaves a record, from which the next start continues.
         let _ = timeout(DRAIN, all).await;
-    }
-}
-
-impl SeedAccess {
-    async fn perform(
-        &self,
-        cluster: &Arc<str>,
-        target: &Target,
-        step: &Step,
-        deadline: Time,
-        cancel: &CancellationToken,
-    ) -> Result<Reply, StepError> {
-        let urgency = match step.purpose {
-            Purpose::Refresh => {
-                let read = self.batch_reader.read(cluster, target).await;
-                let observed = read.ok_or(StepError::Superseded)?;
-                return observed.map(Reply::Read).map_err(StepError::Refused);
-            }
-            // A target that is fenced already must not delay one that is not.
-            Purpose::Readiness => Priority::Patient,
-            Purpose::Flow | Purpose::Attempt if step.is_deadline_target => {
-                Priority::Pressing(deadline)
-            }
-            Purpose::Flow | Purpose::Attempt => Priority::Deadline(deadline),
-        };
-        let turn = cancel.run_until_cancelled(self.queue.enter(urgency)).await;
-        let Some(permit) = turn.filter(|_| !cancel.is_cancelled()) else {
-            return Err(StepError::Superseded);
-        };
-        // Checked right before the write: a process that was paused in between finds out here.
-        if step.call.is_write() && !self.leadership.borrow().may_act(Instant::now()) {
-            return Err(StepError::NotLeading);
-        }
-        // Boxed after the wait: a call takes 7 KB while it is under way, and at the start every
-        // cluster of a seed has several in the queue.
-        let reply = Box::pin(self.actuators.perform(cluster, target, &step.call)).await;
-        drop(permit);
-        reply.map_err(StepError::Refused)
     }
 }
 
@@ -375,12 +436,20 @@ fn interpret(result: Result<Reply, StepError>, optional: bool) -> (Reply, CallRe
         // Another client wrote. The next read resolves it.
         Ok(Reply::Conflict) => (Reply::Conflict, CallReport::None),
         Ok(reply) => (reply, CallReport::Works),
-        Err(StepError::NotLeading | StepError::Superseded) => (Reply::Failed, CallReport::None),
+        Err(StepError::NotAllowed | StepError::Superseded) => (Reply::Rejected, CallReport::None),
+        Err(StepError::CutOff) => (Reply::Failed, CallReport::None),
         // A target whose kind does not exist does not exist either.
         Err(StepError::Refused(ActuatorError::UnknownKind { .. })) if optional => {
             (Reply::Read(Observed::Missing), CallReport::Works)
         }
-        Err(StepError::Refused(error)) => (Reply::Failed, CallReport::Problem(error.to_string())),
+        Err(StepError::Refused(error)) => {
+            let reply = if error.is_rejection() {
+                Reply::Rejected
+            } else {
+                Reply::Failed
+            };
+            (reply, CallReport::Problem(error.to_string()))
+        }
     }
 }
 

@@ -4,7 +4,9 @@ use std::pin::pin;
 use std::time::Duration;
 
 use kelpie_core::Time;
-use kelpie_core::prober::{AcceptedList, Decision, Evaluator, ListResult, RecentWorst};
+use kelpie_core::prober::{
+    AcceptedList, Decision, Evaluator, ListResult, Observation, RecentWorst, Verdict,
+};
 use kelpie_kube::AnchoredClock;
 use tokio::sync::watch;
 use tokio::time::sleep_until;
@@ -22,6 +24,9 @@ const SPREAD: Duration = Duration::from_secs(1);
 /// milliseconds, unless a whole seed is being fenced. Then more looks would take processor time
 /// that the fences need.
 const CROWDED: Duration = Duration::from_secs(3);
+
+/// A look that is wanted at once starts this long after the last one at the earliest.
+const WANTED_SPACING: Duration = Duration::from_millis(300);
 
 /// Observes its cluster, evaluates the observations and executes the decisions.
 ///
@@ -65,6 +70,8 @@ enum ProbeEvent {
     ReviewDue,
     /// The grace period or the credentials have changed.
     InputsChanged,
+    /// Another client has undone the fence, or this replica has taken over.
+    LookWanted,
 }
 
 impl ProbeSchedule {
@@ -139,13 +146,18 @@ impl Probe {
                 let now = self.clock.now();
                 self.start_look(now);
             }
+            // The next event is the look, as soon as one may start.
+            ProbeEvent::LookWanted => {}
         }
     }
 
     async fn next_event(&mut self) -> ProbeEvent {
-        let look_at = self
+        let mut look_at = self
             .schedule
             .look_at(&self.observer, self.executor.is_crowded());
+        if self.executor.wants_look() && self.observer.looks().is_empty() {
+            look_at = look_at.min(self.schedule.last_look.0.after(WANTED_SPACING));
+        }
         self.schedule.look_due = look_at;
         let look_at = self.clock.instant(look_at);
         let review_at = self.schedule.review_at.unwrap_or(Time::MAX);
@@ -171,7 +183,8 @@ impl Probe {
                 () = sleep_until(review_at) => ProbeEvent::ReviewDue,
             }
         });
-        self.executor.work_while(event).await
+        let event = self.executor.work_until_look_wanted(event).await;
+        event.unwrap_or(ProbeEvent::LookWanted)
     }
 
     fn start_look(&mut self, planned: Time) {
@@ -180,7 +193,9 @@ impl Probe {
         self.schedule.last_look = (now, planned);
         if let Err(problem) = self.observer.start_look() {
             let (context, is_pressed) = (self.context(), self.schedule.is_pressed);
-            let result = self.observer.round_without_access(problem, context, is_pressed);
+            let result = self
+                .observer
+                .round_without_access(problem, context, is_pressed);
             let decision = self.evaluator.decide(&result.observation);
             self.executor.reporter.round(planned, result, &decision);
             self.apply(&decision, false);
@@ -190,6 +205,7 @@ impl Probe {
     fn apply_inputs(&mut self) {
         let inputs = self.inputs.borrow_and_update().clone();
         self.observer.apply_inputs(&inputs, &mut self.evaluator);
+        self.executor.set_grace(self.evaluator.grace());
     }
 
     fn context(&self) -> RoundContext {
@@ -246,13 +262,16 @@ impl Probe {
         self.apply(&decision, true);
     }
 
-    fn observation(&self) -> kelpie_core::prober::Observation {
+    fn observation(&self) -> Observation {
         self.observer
             .observation(self.schedule.last_look.0, self.context())
     }
 
     fn apply(&mut self, decision: &Decision, is_review: bool) {
         self.schedule.plan(decision, is_review);
+        let is_due = decision.is_pressed || decision.verdict == Verdict::Fence;
+        self.executor
+            .set_pressed(decision.deadline.filter(|_| is_due));
         self.executor.apply(decision);
     }
 }

@@ -12,12 +12,14 @@ use axum::{Json, Router};
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
 use kelpie_config::ProberConfig;
+use kelpie_core::prober::Target;
 use kelpie_health::{LoopHeartbeat, ReadyHandle};
 use kelpie_kube::client::ClusterClient;
-use kelpie_kube::leader::{ElectionHandle, ElectionSettings, ReplicaRole};
+use kelpie_kube::leader::{CallLatency, ElectionHandle, ElectionSettings, ReplicaRole};
 use kelpie_kube::replica::Replica;
 use kelpie_kube::tenant::ConnectionReuse;
 use kelpie_runtime::drain;
+use kelpie_runtime::watch::Receiver;
 use prometheus_client::registry::Registry;
 use serde::Deserialize;
 use tokio::sync::mpsc;
@@ -61,6 +63,8 @@ pub struct Prober {
     /// Serves the reads of targets that can wait.
     batch_reads: BoxFuture<'static, ()>,
     read_kubeconfigs: mpsc::UnboundedReceiver<ReadKubeconfig>,
+    /// Watches the targets of all clusters.
+    target_watches: BoxFuture<'static, ()>,
     replica: Replica,
 }
 
@@ -81,9 +85,19 @@ impl Prober {
         let source = cluster_source(&config);
         let (kubeconfig_reader, read_kubeconfigs) =
             KubeconfigReader::new(&seed, Arc::clone(&source));
+        let access = SeedAccess::new(
+            &seed,
+            batch_reader,
+            replica.leadership(),
+            replica.clock(),
+            &config.probe,
+            options.dry_run,
+        );
+        let targets: Arc<[Target]> = config.targets.clone().into();
+        let target_watches = access.watch(Arc::clone(&targets), config.namespace.clone());
         let context = ProbeContext {
             clock: replica.clock(),
-            targets: config.targets.clone().into(),
+            targets,
             config,
             source: Arc::clone(&source),
             connection_reuse: if options.fresh_connections {
@@ -92,7 +106,7 @@ impl Prober {
                 ConnectionReuse::Keep
             },
             network: seed.network().clone(),
-            access: SeedAccess::new(&seed, batch_reader, replica.leadership(), options.dry_run),
+            access,
             kubeconfig_reader,
             warm_up: WarmUp::new(replica.standing()),
             open_files_limit: None,
@@ -109,6 +123,7 @@ impl Prober {
             seed,
             batch_reads: batch_reads.boxed(),
             read_kubeconfigs,
+            target_watches: target_watches.boxed(),
             replica,
         }
     }
@@ -149,10 +164,13 @@ impl Prober {
         ready: ReadyHandle,
     ) {
         let (context, seed, batch_reads) = (self.context, self.seed, self.batch_reads);
-        let read_kubeconfigs = self.read_kubeconfigs;
+        let (access, latency) = (context.access.clone(), self.replica.election_latency());
+        let (read_kubeconfigs, target_watches) = (self.read_kubeconfigs, self.target_watches);
         let leader = context.metrics.leader.clone();
         let work = |background: &ElectionHandle| {
             background.spawn(|over| over.run_until_cancelled_owned(batch_reads));
+            background.spawn(|over| over.run_until_cancelled_owned(target_watches));
+            background.spawn(|over| over.run_until_cancelled_owned(measure(access, latency)));
             // Before the probes end: a warm standby takes over while they finish their calls.
             background.release_on(shutdown.clone());
             async move {
@@ -169,6 +187,16 @@ impl Prober {
             }
         };
         self.replica.run(leader, work).await;
+    }
+}
+
+/// Measures the seed by the calls of the election, which are made even if nothing is fenced.
+async fn measure(access: SeedAccess, mut latency: Receiver<Option<CallLatency>>) {
+    loop {
+        latency.changed().await;
+        if let Some(call) = latency.borrow_and_update() {
+            access.record_latency(call.elapsed);
+        }
     }
 }
 

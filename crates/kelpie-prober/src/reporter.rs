@@ -8,7 +8,9 @@ use kelpie_core::Time;
 use kelpie_core::prober::fence::{
     Call, Direction, FlowReport, Observed, Purpose, Step, TargetOutcome, goal,
 };
-use kelpie_core::prober::{Decision, FenceState, ProbeResult, Rule, Target, TripPhase, Verdict};
+use kelpie_core::prober::{
+    Decision, FenceState, ProbeResult, Rule, Setting, Target, TripPhase, Verdict,
+};
 use kelpie_kube::events::{EventRecorder, EventType, NewEvent, ObjectRef};
 use kelpie_runtime::LastErrors;
 use tracing::{info, warn};
@@ -87,10 +89,12 @@ impl ReportedFailures {
 #[derive(Debug)]
 struct TripTiming {
     since: Time,
-    /// The deadline of the first decision of the trip.
+    /// The first deadline of the partition. A trip that comes too late has missed it already.
     deadline: Option<Time>,
     /// The targets that were measured already, by index.
     measured: BTreeSet<usize>,
+    /// The targets whose pods were seen to have stopped, by index.
+    stopped: BTreeSet<usize>,
 }
 
 impl TripTiming {
@@ -216,8 +220,9 @@ impl ProbeReporter {
         if self.trip.as_ref().is_none_or(|trip| trip.since != since) {
             self.trip = Some(TripTiming {
                 since,
-                deadline: decision.deadline,
+                deadline: decision.trip_deadline.or(decision.deadline),
                 measured: BTreeSet::new(),
+                stopped: BTreeSet::new(),
             });
         }
     }
@@ -320,13 +325,39 @@ impl ProbeReporter {
         }
     }
 
-    /// Reports an acknowledged write to the target with this uid. Only scaling is reported.
-    pub(crate) fn written(&mut self, index: usize, uid: Option<&str>, call: &Call, at: Time) {
-        let (direction, setting) = match call {
-            Call::Fence(write) => (Direction::Down, write.setting()),
-            Call::Restore(write) => (Direction::Up, write.setting()),
-            Call::Read | Call::WriteRecord(_) | Call::DropMarker(_) => return,
-        };
+    /// Counts a read of a flow that failed as an attempt.
+    pub(crate) fn read_failed(&self, direction: Direction) {
+        self.metrics.scaling(direction);
+    }
+
+    /// Reports that the pods of a fenced target have stopped. Each target is reported once per
+    /// trip.
+    pub(crate) fn pods_stopped(&mut self, index: usize, at: Time) {
+        let Some(trip) = &mut self.trip else { return };
+        if !trip.stopped.insert(index) {
+            return;
+        }
+        let (cluster, target) = (&*self.cluster, &self.targets[index].resource);
+        match trip.margin(at) {
+            Some(margin) if margin < 0.0 => {
+                let late = -margin;
+                warn!(cluster, %target, margin, "pods stopped {late:.1} s after the deadline");
+            }
+            Some(margin) => {
+                info!(cluster, %target, margin, "pods stopped {margin:.1} s before the deadline");
+            }
+            None => {}
+        }
+    }
+
+    /// Reports a setting that was applied to the target with this uid.
+    pub(crate) fn applied(
+        &mut self,
+        index: usize,
+        uid: Option<&str>,
+        (direction, setting): (Direction, Setting),
+        at: Time,
+    ) {
         let target = &self.targets[index];
         self.metrics.scaled(direction);
         // Each target is measured once per trip: one that is fenced again hours later is not late.

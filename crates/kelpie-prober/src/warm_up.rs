@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use kelpie_core::Time;
-use kelpie_core::prober::{Decision, Rule};
+use kelpie_core::prober::Decision;
 use kelpie_runtime::watch::Sender;
 use parking_lot::Mutex;
 
@@ -87,13 +87,7 @@ impl WarmUpHandle {
     /// Takes in a decision. Returns whether the cluster is judged, after which nothing more has to
     /// be reported.
     pub(crate) fn decided(&self, decision: &Decision) -> bool {
-        let is_judged = !matches!(
-            decision.reasons.rule,
-            Rule::InitialDelay { .. }
-                | Rule::ApiServerNotHealthy
-                | Rule::ListFailed
-                | Rule::Undecided { .. }
-        );
+        let is_judged = decision.reasons.rule.properties().is_judgement;
         if is_judged {
             self.end();
         }

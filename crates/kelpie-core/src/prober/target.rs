@@ -28,7 +28,8 @@ pub struct Target {
 /// The means by which a target is fenced.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum ActuatorKind {
-    /// Sets the replicas through the scale subresource.
+    /// Sets the replicas: on the object itself where they are known to be in `spec.replicas`, else
+    /// through the scale subresource.
     #[default]
     Scale,
 }
@@ -78,6 +79,32 @@ impl Target {
             up: FlowRule::default(),
             down: FlowRule::default(),
         }
+    }
+}
+
+impl Target {
+    /// Returns the rule for fencing or for restoring the target.
+    pub fn rule(&self, direction: Direction) -> &FlowRule {
+        match direction {
+            Direction::Down => &self.down,
+            Direction::Up => &self.up,
+        }
+    }
+
+    /// Returns whether one write applies a setting and records or unmarks it. Otherwise a record is
+    /// written before the fence, and the marker is dropped after the restore.
+    pub fn takes_one_write(&self) -> bool {
+        match self.actuator {
+            ActuatorKind::Scale => self.resource.has_plain_replicas(),
+        }
+    }
+}
+
+impl ResourceRef {
+    /// Returns whether `spec.replicas` and `status.readyReplicas` are known to be the counts.
+    pub fn has_plain_replicas(&self) -> bool {
+        let kinds = ["Deployment", "StatefulSet", "ReplicaSet"];
+        self.api_version == "apps/v1" && kinds.contains(&self.kind.as_str())
     }
 }
 

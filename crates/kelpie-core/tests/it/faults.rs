@@ -3,11 +3,13 @@
 use std::time::Duration;
 
 use kelpie_core::Time;
-use kelpie_core::prober::fence::{Call, Fencing, Reply, Step};
+use kelpie_core::prober::fence::{Call, Fencing, Reply, Step, TargetId};
 use kelpie_core::prober::{FlowRule, Setting, Target, Verdict};
 use proptest::prelude::*;
 
-use crate::fence_fixture::{FenceFixture, decision, fence_by, release, seconds, target};
+use crate::fence_fixture::{
+    FenceFixture, decision, fence_by, in_two_writes, release, seconds, target,
+};
 use crate::model::control_plane::Targets;
 
 #[derive(Clone, Copy, Debug)]
@@ -41,9 +43,13 @@ fn any_targets() -> impl Strategy<Value = Vec<Target>> {
         rule,
         any::<bool>(),
         prop::option::weighted(0.2, 0_u32..2),
+        any::<bool>(),
     )
-        .prop_map(|(up, down, optional, floor)| {
+        .prop_map(|(up, down, optional, floor, takes_one_write)| {
             target("a", |target| {
+                if !takes_one_write {
+                    in_two_writes(target);
+                }
                 target.up = up;
                 target.down = down;
                 target.down.setting = floor.map(Setting);
@@ -194,6 +200,7 @@ proptest! {
         replicas in any_replicas(),
         rng_seed in any::<u64>(),
         rounds in 20_usize..200,
+        watched in any::<bool>(),
     ) {
         let replicas = with_required_objects(&targets, &replicas);
         let mut fixture = FenceFixture::new(targets, &replicas);
@@ -217,6 +224,15 @@ proptest! {
             if !is_calm && calls.rng.u8(0..30) == 0 {
                 fixture.fencing.refresh();
             }
+            if watched && calls.rng.u8(0..4) == 0 {
+                let index = calls.rng.usize(0..fixture.objects.0.len());
+                fixture.show(index);
+            }
+            if watched && calls.rng.u8(0..40) == 0 {
+                let target = TargetId(calls.rng.usize(0..fixture.objects.0.len()));
+                fixture.fencing.set_watched(target, false, fixture.now);
+            }
+            fixture.look_if_wanted();
             let steps = fixture.fencing.poll(fixture.now).steps;
             let is_idle = steps.is_empty();
             for step in steps {

@@ -3,7 +3,9 @@
 use std::time::Duration;
 
 use kelpie_core::Time;
-use kelpie_core::prober::fence::{Call, Fencing, FlowReport, Reply, Step, TargetOutcome};
+use kelpie_core::prober::fence::{
+    Call, FenceEvent, Fencing, FlowReport, Observed, Reply, Step, TargetId, TargetOutcome,
+};
 use kelpie_core::prober::{Decision, ListResult, ResourceRef, Setting, Target, Verdict};
 
 use crate::evaluator_fixture::{EvaluatorFixture, at, observation, settings};
@@ -50,6 +52,12 @@ pub fn target(name: &str, change: impl FnOnce(&mut Target)) -> Target {
     target
 }
 
+/// Makes a target need two writes: its kind is not known to have its replicas in the object.
+pub fn in_two_writes(target: &mut Target) {
+    target.resource.api_version = "example.org/v1".into();
+    target.resource.kind = "Rig".into();
+}
+
 pub fn one(change: impl FnOnce(&mut Target)) -> Vec<Target> {
     vec![target("kube-controller-manager", change)]
 }
@@ -63,6 +71,11 @@ pub struct FenceFixture {
     pub writes: Vec<(f64, usize, &'static str)>,
     pub reports: Vec<FlowReport>,
     pub started_early: Vec<usize>,
+    pub events: Vec<FenceEvent>,
+    /// The last decision. It is repeated if a fence was undone.
+    last: Option<Decision>,
+    /// The number of times that a look at the leases was wanted.
+    pub looks: usize,
 }
 
 impl FenceFixture {
@@ -78,6 +91,9 @@ impl FenceFixture {
             writes: Vec::new(),
             reports: Vec::new(),
             started_early: Vec::new(),
+            events: Vec::new(),
+            last: None,
+            looks: 0,
         }
     }
 
@@ -93,10 +109,13 @@ impl FenceFixture {
     ) {
         let mut spins = 0;
         loop {
+            self.look_if_wanted();
             let polled = self.fencing.poll(self.now);
             self.started_early
                 .extend(polled.started_early.iter().map(|target| target.0));
-            let is_idle = polled.steps.is_empty();
+            let is_idle = polled.steps.is_empty() && polled.report.is_none();
+            self.reports.extend(polled.report);
+            self.events.extend(self.fencing.take_events());
             for step in polled.steps {
                 let reply = match fault(&step, &mut self.objects, self.now) {
                     Some(reply) => reply,
@@ -108,6 +127,7 @@ impl FenceFixture {
                 }
                 self.reports
                     .extend(self.fencing.reply(step, reply, self.now));
+                self.events.extend(self.fencing.take_events());
             }
             if !is_idle {
                 continue;
@@ -160,7 +180,28 @@ impl FenceFixture {
             .map(|write| write.0)
     }
 
+    /// Decides the same again if a fence was undone.
+    pub fn look_if_wanted(&mut self) {
+        if let Some(last) = self.last.filter(|_| self.fencing.wants_look()) {
+            self.looks += 1;
+            let at = self.now;
+            self.apply(&Decision { at, ..last });
+        }
+    }
+
+    /// Shows the state of a target to the fencing, as a watch does.
+    pub fn show(&mut self, index: usize) {
+        let object = self.objects.0[index].as_ref();
+        let observed = object.map(|object| object.seen(self.now));
+        let observed = observed.map_or(Observed::Missing, Observed::Present);
+        self.fencing.set_watched(TargetId(index), true, self.now);
+        let report = self.fencing.observe(TargetId(index), &observed, self.now);
+        self.reports.extend(report);
+        self.events.extend(self.fencing.take_events());
+    }
+
     pub fn apply(&mut self, decision: &Decision) {
+        self.last = Some(*decision);
         self.reports.extend(self.fencing.apply(decision));
     }
 }

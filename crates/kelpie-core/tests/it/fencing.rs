@@ -10,7 +10,8 @@ use kelpie_core::prober::{Decision, FenceState, Setting, Target, Verdict};
 
 use crate::evaluator_fixture::at;
 use crate::fence_fixture::{
-    FenceFixture, call_name, decision, fence_by, one, release, scaled, seconds, target,
+    FenceFixture, call_name, decision, fence_by, in_two_writes, one, release, scaled, seconds,
+    target,
 };
 use crate::model::control_plane::{StoredTarget, gardener_targets};
 
@@ -172,7 +173,7 @@ fn initial_delay_applies_only_before_a_write() {
     let mut fixture = FenceFixture::new(delayed(), &[Some(1)]);
     fixture.apply(&decision(Verdict::Fence, None));
     fixture.run(30.0);
-    assert_eq!(fixture.first_write_at(0, "record"), Some(15.0));
+    assert_eq!(fixture.first_write_at(0, "down"), Some(15.0));
     let mut fixture = FenceFixture::new(delayed(), &[Some(0)]);
     fixture.apply(&decision(Verdict::Fence, None));
     fixture.run(30.0);
@@ -341,7 +342,7 @@ fn failed_fence_step_backs_off() {
     fixture.apply(&fence_by(60.0));
     let mut tries = Vec::new();
     fixture.run_with(100.0, |step, _, now| {
-        matches!(step.call, Call::WriteRecord(_)).then(|| {
+        step.call.is_write().then(|| {
             tries.push(seconds(now));
             Reply::Failed
         })
@@ -480,8 +481,11 @@ fn endless_conflicts_are_no_busy_loop() {
 
 /// Returns the purpose and the call of each step of a fence, without repetitions. `fault` may
 /// answer the steps.
-fn purposes(mut fault: impl FnMut(&Call) -> Option<Reply>) -> Vec<(Purpose, &'static str)> {
-    let mut fixture = FenceFixture::new(one(|_| ()), &[Some(1)]);
+fn purposes(
+    change: fn(&mut Target),
+    mut fault: impl FnMut(&Call) -> Option<Reply>,
+) -> Vec<(Purpose, &'static str)> {
+    let mut fixture = FenceFixture::new(one(change), &[Some(1)]);
     fixture.apply(&fence_by(60.0));
     let mut steps = Vec::new();
     fixture.run_with(3.0, |step, _, _| {
@@ -497,18 +501,25 @@ fn purposes(mut fault: impl FnMut(&Call) -> Option<Reply>) -> Vec<(Purpose, &'st
 fn steps_name_their_purpose() {
     let expected = [
         (Purpose::Flow, "read"),
+        (Purpose::Attempt, "down"),
+        (Purpose::Readiness, "read"),
+        (Purpose::Refresh, "read"),
+    ];
+    assert_eq!(purposes(|_| (), |_| None), expected);
+    let expected = [
+        (Purpose::Flow, "read"),
         (Purpose::Attempt, "record"),
         (Purpose::Flow, "down"),
         (Purpose::Readiness, "read"),
         (Purpose::Refresh, "read"),
     ];
-    assert_eq!(purposes(|_| None), expected);
+    assert_eq!(purposes(in_two_writes, |_| None), expected);
 }
 
 #[test]
 fn refused_record_counts_and_conflicting_does_not() {
     let mut refusals = [Reply::Failed, Reply::Conflict].into_iter();
-    let steps = purposes(|call| match call {
+    let steps = purposes(in_two_writes, |call| match call {
         Call::WriteRecord(_) => refusals.next(),
         _ => None,
     });
@@ -769,7 +780,7 @@ fn hold_does_not_restart_initial_delay() {
         fixture.run(now + 10.0);
     }
     assert_eq!(fixture.replicas(), [Some(0)]);
-    assert_eq!(fixture.first_write_at(0, "record"), Some(15.0));
+    assert_eq!(fixture.first_write_at(0, "down"), Some(15.0));
 }
 
 #[test]

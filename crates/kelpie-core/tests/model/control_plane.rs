@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use kelpie_core::Time;
 use kelpie_core::prober::fence::{
-    Call, Observed, RecordedSetting, Reply, ResourceVersion, Step, TargetObject,
+    Call, Observed, RecordedSetting, Reply, ResourceVersion, Step, TargetObject, WriteAnswer,
 };
 use kelpie_core::prober::{FlowRule, ResourceRef, Setting, Target};
 
@@ -75,6 +75,24 @@ impl StoredTarget {
         self.touch();
     }
 
+    fn record(&mut self, setting: Setting) {
+        let present = &mut self.present;
+        assert_eq!(
+            setting, present.setting,
+            "the record differs from the replicas"
+        );
+        present.marked = true;
+        present.recorded = RecordedSetting::Value(setting);
+    }
+
+    /// Returns the object as a client sees it.
+    pub fn seen(&self, now: Time) -> TargetObject {
+        TargetObject {
+            effective: self.effective(now),
+            ..self.present.clone()
+        }
+    }
+
     fn effective(&self, now: Time) -> Setting {
         let settled = now.since(self.scaled_at) >= seconds(POD_SHUTDOWN);
         if settled {
@@ -100,31 +118,16 @@ impl Targets {
         let Some(object) = &mut self.0[step.target.0] else {
             return Reply::Read(Observed::Missing);
         };
-        let based_on = match &step.call {
-            Call::Read => {
-                let effective = object.effective(now);
-                return Reply::Read(Observed::Present(TargetObject {
-                    effective,
-                    ..object.present.clone()
-                }));
-            }
-            Call::WriteRecord(write) => write.version(),
-            Call::Fence(scale) => scale.version(),
-            Call::Restore(scale) => scale.version(),
-            Call::DropMarker(drop) => drop.version(),
+        let Some(based_on) = step.call.version() else {
+            return Reply::Read(Observed::Present(object.seen(now)));
         };
         if *based_on != object.present.version {
             return Reply::Conflict;
         }
+        let mut shows_object = false;
         match &step.call {
             Call::WriteRecord(write) => {
-                assert_eq!(
-                    write.setting(),
-                    object.present.setting,
-                    "the record differs from the replicas"
-                );
-                object.present.marked = true;
-                object.present.recorded = RecordedSetting::Value(write.setting());
+                object.record(write.setting());
                 object.touch();
             }
             Call::DropMarker(_) => {
@@ -132,6 +135,10 @@ impl Targets {
                 object.touch();
             }
             Call::Fence(scale) => {
+                shows_object = scale.carries_record();
+                if scale.carries_record() {
+                    object.record(scale.recorded());
+                }
                 let record = (object.present.marked, object.present.recorded);
                 let expected = (true, RecordedSetting::Value(object.present.setting));
                 assert_eq!(record, expected, "scaled down without a record");
@@ -148,11 +155,17 @@ impl Targets {
                     scale.setting() > object.present.setting,
                     "scaled up to fewer replicas"
                 );
+                shows_object = scale.drops_marker();
+                object.present.marked &= !scale.drops_marker();
                 object.scale(scale.setting().0, now);
             }
             Call::Read => {}
         }
-        Reply::Written(object.present.version.clone())
+        Reply::Written(if shows_object {
+            WriteAnswer::Object(object.seen(now))
+        } else {
+            WriteAnswer::Version(object.present.version.clone())
+        })
     }
 
     fn kcm(&self) -> &StoredTarget {

@@ -40,6 +40,22 @@ impl ActuatorError {
             Self::NotScalable { .. } | Self::UnknownKind { .. } => None,
         }
     }
+
+    /// Returns whether the call certainly changed nothing: the API server rejected it.
+    pub fn is_rejection(&self) -> bool {
+        !matches!(
+            self.cause(),
+            Some(ApiError::TimedOut | ApiError::Unavailable(_))
+        )
+    }
+
+    /// Returns whether the API server is overloaded: it throttles, or does not answer in time.
+    pub fn is_overload(&self) -> bool {
+        matches!(
+            self.cause(),
+            Some(ApiError::Throttled(_) | ApiError::TimedOut)
+        )
+    }
 }
 
 fn describe(verb: &str, what: &str, limit: Duration, cause: &ApiError) -> String {

@@ -11,6 +11,8 @@ mod scale;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use futures_util::StreamExt;
+use futures_util::stream::BoxStream;
 use kelpie_core::prober::fence::{Call, Observed, Reply, TargetObject};
 use kelpie_core::prober::{ActuatorKind, Target};
 use kube::Client;
@@ -18,9 +20,10 @@ use kube::Client;
 pub use annotations::IGNORE_ANNOTATION;
 pub use batch_reader::BatchReader;
 pub use error::ActuatorError;
-pub use scale::ScaleClient;
+pub use scale::{ScaleClient, WatchedTarget};
 
 use crate::rbac::PolicyRule;
+use crate::watch::WatchEvent;
 
 /// Performs calls on targets. Each call is one request, or two at the same time, with one deadline
 /// and without retries.
@@ -65,6 +68,21 @@ impl Actuators {
     ) -> Result<Reply, ActuatorError> {
         match target.actuator {
             ActuatorKind::Scale => self.scale.perform(namespace, &target.resource, call).await,
+        }
+    }
+
+    /// Watches all targets of this name, in one namespace or in all; `None` if a watch does not show
+    /// their settings. The stream never ends.
+    pub fn watch(
+        &self,
+        target: &Target,
+        namespace: Option<&str>,
+    ) -> Option<BoxStream<'static, WatchEvent<WatchedTarget>>> {
+        match target.actuator {
+            ActuatorKind::Scale => {
+                let events = self.scale.watch(&target.resource, namespace)?;
+                Some(events.boxed())
+            }
         }
     }
 

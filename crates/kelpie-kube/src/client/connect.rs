@@ -31,12 +31,20 @@ const IN_CLUSTER_ENV: &str = "KUBERNETES_SERVICE_HOST";
 /// A placeholder that keeps the library from taking a proxy from the environment.
 const NO_PROXY: &str = "http://proxy.invalid";
 
-/// Builds the routine client and the fencing client. `counter` counts the responses of both.
+/// The clients for one API server.
+pub(super) struct Clients {
+    pub(super) routine: Client,
+    pub(super) fencing: Client,
+    /// The same as the fencing client, over connections of its own.
+    pub(super) overtaking: Client,
+}
+
+/// Builds the clients. `counter` counts the responses of all.
 pub(super) async fn connect(
     role: &'static str,
     options: &ClientOptions,
     counter: &ResponseCounter,
-) -> Result<(Client, Client), ClientError> {
+) -> Result<Clients, ClientError> {
     let (origin, config) = infer_config(role, options.kubeconfig.as_deref()).await;
     let mut config = config.map_err(|reason| ClientError::Kubeconfig {
         role,
@@ -58,33 +66,39 @@ pub(super) async fn connect(
     let routine =
         ClientBuilder::try_from(config.clone()).map_err(|error| setup(error.to_string()))?;
     config.read_timeout = Some(FENCING_READ_TIMEOUT);
-    let fencing = ClientBuilder::try_from(config).map_err(|error| setup(error.to_string()))?;
+    let fencing =
+        ClientBuilder::try_from(config.clone()).map_err(|error| setup(error.to_string()))?;
+    let overtaking = ClientBuilder::try_from(config).map_err(|error| setup(error.to_string()))?;
     let limit = RateLimit::new(options.qps, options.burst);
-    Ok((
-        routine
+    Ok(Clients {
+        routine: routine
             .with_layer(&routine_timeout())
             .with_layer(&counter.layer())
             .with_layer(&limit)
             .build(),
-        fencing.with_layer(&counter.layer()).build(),
-    ))
+        fencing: fencing.with_layer(&counter.layer()).build(),
+        overtaking: overtaking.with_layer(&counter.layer()).build(),
+    })
 }
 
-/// Builds the same two clients for an API server in this process, with the rate limits that
-/// Gardener sets.
-pub(super) fn in_process(server: &InProcess, counter: &ResponseCounter) -> (Client, Client) {
+/// Builds the same clients for an API server in this process, with the rate limits that Gardener
+/// sets.
+pub(super) fn in_process(server: &InProcess, counter: &ResponseCounter) -> Clients {
     const QPS: f32 = 20.0;
     const BURST: u32 = 100;
     let client = || ClientBuilder::new(server.clone(), "default");
     let limit = RateLimit::new(QPS, BURST);
-    (
-        client()
+    let fencing = client().with_layer(&counter.layer()).build();
+    Clients {
+        routine: client()
             .with_layer(&routine_timeout())
             .with_layer(&counter.layer())
             .with_layer(&limit)
             .build(),
-        client().with_layer(&counter.layer()).build(),
-    )
+        // Every request has its own stream.
+        overtaking: fencing.clone(),
+        fencing,
+    }
 }
 
 /// The timeout of a routine request. It starts after the rate limiter has let the request through.

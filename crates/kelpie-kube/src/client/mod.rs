@@ -38,6 +38,7 @@ use crate::rbac::{self, PolicyRule};
 use crate::resources::{PodFacts, SliceFacts, endpoint_slice};
 use crate::system_clock::SystemClock;
 use crate::watch::{self, OptionalEvent, Selection, WatchEvent, WatchedResource};
+use connect::Clients;
 use in_process::InProcess;
 use response_counter::ResponseCounter;
 
@@ -104,6 +105,7 @@ fn remedy(cause: &ApiError) -> &'static str {
 pub struct ClusterClient {
     routine: Client,
     fencing: Client,
+    overtaking: Client,
     actuators: Actuators,
     counter: ResponseCounter,
     network: Network,
@@ -149,14 +151,20 @@ impl ClusterClient {
 
     fn new(
         role: &'static str,
-        (routine, fencing): (Client, Client),
+        clients: Clients,
         counter: ResponseCounter,
         (network, clock): (Network, SystemClock),
     ) -> Self {
+        let Clients {
+            routine,
+            fencing,
+            overtaking,
+        } = clients;
         Self {
             routine,
             actuators: Actuators::new(fencing.clone()),
             fencing,
+            overtaking,
             counter,
             network,
             clock,
@@ -243,6 +251,12 @@ impl ClusterClient {
     /// Returns the actuators for fencing. Their calls do not queue behind routine requests.
     pub fn actuators(&self) -> &Actuators {
         &self.actuators
+    }
+
+    /// Returns the actuators for a second try of a fencing call, over connections of their own: those
+    /// of the first try may be half open.
+    pub fn overtaking_actuators(&self) -> Actuators {
+        self.actuators.with_client(self.overtaking.clone())
     }
 
     /// Returns the actuators behind the limit on routine requests. Waiting in that queue says

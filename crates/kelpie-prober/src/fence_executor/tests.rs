@@ -1,2 +1,3 @@
+mod slow_seed;
 mod takeover;
 mod waiting;

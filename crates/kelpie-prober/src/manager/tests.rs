@@ -44,6 +44,7 @@ async fn restarted_probe_spends_no_second_initial_delay() {
             fence: FenceState::None,
             stands_by: false,
             released: None,
+            delays: kelpie_core::prober::Delays::default(),
             jitter: 0.0,
         };
         probe.evaluator.decide(&nothing).reasons.rule

@@ -288,6 +288,7 @@ impl Auditor {
         if after.replicas < before.replicas {
             self.counts.fences += 1;
             self.counts.stops += usize::from(name == LandscapePlan::CONTROLLERS[0]);
+            // The record may be written before the fence or together with it.
             let true_record = Some(before.replicas.to_string());
             // The record is written before the replicas, or with them.
             let is_recorded = after.is_marked && after.record == true_record;

@@ -191,6 +191,7 @@ fn flow_outcome(outcome: TargetOutcome) -> String {
         TargetOutcome::Missing => "does not exist, and is optional".to_owned(),
         TargetOutcome::Ignored => "ignored, as its annotation asks".to_owned(),
         TargetOutcome::NotOurs => "not marked, so not restored".to_owned(),
+        TargetOutcome::LeftToLeader => "left to the leader".to_owned(),
         TargetOutcome::Failed => "FAILED; retrying".to_owned(),
     }
 }

@@ -3,7 +3,9 @@
 use std::sync::Arc;
 
 use super::step::{Call, Origin, Reply, Step, TargetId};
-use super::target_flow::{Direction, TargetFlow, TargetOutcome};
+use super::target_flow::{AppliedSetting, Direction, TargetFlow, TargetOutcome};
+use super::target_object::Observed;
+use super::target_view::TargetView;
 use crate::Time;
 use crate::prober::Target;
 
@@ -28,6 +30,28 @@ impl Flow {
         }
     }
 
+    /// Creates a flow of a standby: it fences these targets and leaves the others to the leader.
+    pub(super) fn standby(id: u64, targets: &Arc<[Target]>, fences: &[bool]) -> Self {
+        let mut flow = Self::new(id, Direction::Down, targets);
+        for (part, fences) in flow.flows.iter_mut().zip(fences) {
+            if !fences {
+                part.leave_to_leader();
+            }
+        }
+        flow
+    }
+
+    /// Leaves a target to the leader. Returns false if this flow has fenced it already.
+    pub(super) fn leave_to_leader(&mut self, target: TargetId) -> bool {
+        let flow = self.flows.get_mut(target.0);
+        flow.is_some_and(TargetFlow::leave_to_leader)
+    }
+
+    pub(super) fn is_in_flight(&self, target: TargetId) -> bool {
+        let flow = self.flows.get(target.0);
+        flow.is_some_and(TargetFlow::is_in_flight)
+    }
+
     /// Returns whether the flow goes in the wanted direction. Otherwise it is suspended.
     pub(super) fn goes(&self, wanted: Option<Direction>) -> bool {
         wanted == Some(self.direction)
@@ -39,13 +63,17 @@ impl Flow {
         &mut self,
         now: Time,
         parallel_from: Option<Time>,
+        views: &[TargetView],
     ) -> (Vec<Step>, Vec<TargetId>) {
         let is_parallel = parallel_from.is_some_and(|at| now >= at);
         let started_early = self.open_levels(now, is_parallel);
         let (origin, goes_down) = (Origin::Flow(self.id), self.direction == Direction::Down);
+        let direction = self.direction;
         let flows = self.flows.iter_mut().zip(&*self.targets).enumerate();
         let step = |(index, (flow, target)): (usize, (&mut TargetFlow, &Target))| {
-            flow.poll(now).map(|(call, purpose)| Step {
+            let view = views.get(index).filter(|view| view.undone_at.is_none())?;
+            let known = view.known(direction, target);
+            flow.poll(target, known, now).map(|(call, purpose)| Step {
                 target: TargetId(index),
                 call,
                 purpose,
@@ -94,9 +122,37 @@ impl Flow {
         }
     }
 
+    /// Takes in a state that a watch has shown.
+    pub(super) fn observe(&mut self, target: TargetId, observed: &Observed, now: Time) {
+        if let (Some(flow), Some(target)) =
+            (self.flows.get_mut(target.0), self.targets.get(target.0))
+        {
+            flow.observe(target, observed, now);
+        }
+    }
+
+    /// Reads the readiness of a target without a watch from now on.
+    pub(super) fn watch_lost(&mut self, target: TargetId, now: Time) {
+        if let Some(flow) = self.flows.get_mut(target.0) {
+            flow.watch_lost(now);
+        }
+    }
+
+    /// Returns the setting that was applied to a target, once.
+    pub(super) fn take_applied(&mut self, target: TargetId) -> Option<AppliedSetting> {
+        self.flows.get_mut(target.0)?.take_applied()
+    }
+
     /// Returns the instant at which the flow has something to do without a reply.
-    pub(super) fn next_wake(&self, now: Time, parallel_from: Option<Time>) -> Option<Time> {
-        let flows = self.flows.iter().filter_map(TargetFlow::next_wake);
+    pub(super) fn next_wake(
+        &self,
+        now: Time,
+        parallel_from: Option<Time>,
+        views: &[TargetView],
+    ) -> Option<Time> {
+        let flows = self.flows.iter().zip(views);
+        let flows = flows.filter(|(_, view)| view.undone_at.is_none());
+        let flows = flows.filter_map(|(flow, _)| flow.next_wake());
         let waiting = self.flows.iter().any(TargetFlow::is_waiting);
         let rush = parallel_from.filter(|_| waiting);
         // An optional target delays the next level only until it is overdue.

@@ -2,18 +2,22 @@
 //!
 //! [`Fencing`] owns the targets of a cluster. It applies decisions, hands out [`Step`]s, takes
 //! their [`Reply`]s, and returns the instant at which it wants to be polled again. It knows of the
-//! targets only what it has read, so that a restart loses nothing.
+//! targets only what it has read or a watch has shown, so that a restart loses nothing.
 
+mod assistance;
 mod flow;
 mod step;
 mod target_flow;
 mod target_object;
+mod target_view;
 
+use std::cmp::Ordering;
 use std::sync::Arc;
 use std::time::Duration;
 
 pub use step::{
-    Call, DropMarker, FenceWrite, Purpose, Reply, RestoreWrite, Step, TargetId, WriteRecord,
+    Call, DropMarker, FenceWrite, Purpose, Reply, RestoreWrite, Step, TargetId, WriteAnswer,
+    WriteRecord,
 };
 pub use target_flow::{Direction, TargetOutcome, goal};
 pub use target_object::{Observed, RecordedSetting, ResourceVersion, TargetObject};
@@ -21,21 +25,14 @@ pub use target_object::{Observed, RecordedSetting, ResourceVersion, TargetObject
 use serde::{Deserialize, Serialize};
 
 use crate::Time;
-use crate::prober::{Decision, FenceState, Target, Verdict};
-use crate::time::micros;
+use crate::prober::{Decision, FenceState, Setting, Target, Verdict};
+use assistance::Assistance;
 use flow::Flow;
 use step::Origin;
+use target_view::TargetView;
 
-/// Targets are read at least this often, to find changes by others. All clusters read at the same
-/// instants, so that one list can serve them all.
-const REFRESH_INTERVAL: Duration = Duration::from_mins(5);
-/// While a fence is wanted, targets are read this often. A controller that is started against the
-/// fence must be stopped before it turns a node Unknown, which takes it the whole grace period.
-const FENCED_REFRESH_INTERVAL: Duration = Duration::from_secs(10);
-/// A failed read or restore is repeated after this.
+/// A failed restore is repeated after this.
 const RETRY: Duration = Duration::from_secs(1);
-/// Reads that keep failing are repeated ever more slowly, up to [`REFRESH_INTERVAL`].
-const MOST_DOUBLINGS: u32 = 9;
 
 /// The targets of a cluster and the flow that changes them.
 ///
@@ -48,6 +45,9 @@ pub struct Fencing {
     wanted: Option<Direction>,
     parallel_from: Option<Time>,
     flow: Option<Flow>,
+    /// Set on a standby that judges that the cluster has to be fenced.
+    assistance: Option<Assistance>,
+    events: Vec<FenceEvent>,
     /// Flows and refreshes are numbered, so that late replies are recognized.
     last_number: u64,
     /// A failed flow is not followed by the next one before this instant.
@@ -55,19 +55,26 @@ pub struct Fencing {
     released_at: Option<Time>,
 }
 
-/// The last state read of a target, and the schedule of its refreshes.
-#[derive(Debug)]
-struct TargetView {
-    observed: Option<Observed>,
-    /// A write was sent since, and its result is unknown.
-    is_unsure: bool,
-    read_at: Time,
-    /// The instant of the next refresh.
-    refresh_at: Time,
-    /// The number of consecutive failed refreshes.
-    failures: u32,
-    /// The refresh under way. It is outdated by anything newer that is learned about the target.
-    refresh: Option<u64>,
+/// A change of a target that a flow has made.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum FenceEvent {
+    /// A setting was applied: the write was acknowledged, or found on the target.
+    #[expect(missing_docs, reason = "the names explain themselves")]
+    Applied {
+        target: TargetId,
+        direction: Direction,
+        setting: Setting,
+        at: Time,
+    },
+    /// The pods of a fenced target have stopped.
+    Stopped {
+        /// The target of the fence.
+        target: TargetId,
+        /// The instant at which the pods were seen to have stopped.
+        at: Time,
+        /// The time since the write was acknowledged.
+        after: Duration,
+    },
 }
 
 /// The result of a poll.
@@ -77,6 +84,8 @@ pub struct DueSteps {
     pub steps: Vec<Step>,
     /// Targets that were started before their level, because the deadline is near.
     pub started_early: Vec<TargetId>,
+    /// The report of a flow that has ended without a call, by what a watch has shown.
+    pub report: Option<FlowReport>,
 }
 
 /// The report of a flow that has ended or was cancelled.
@@ -101,15 +110,18 @@ impl Fencing {
             wanted: None,
             parallel_from: None,
             flow: None,
+            assistance: None,
+            events: Vec::new(),
             last_number: 0,
             retry_at: Time::MIN,
             released_at: None,
         }
     }
 
-    /// Applies a decision. Hold suspends a flow: nothing is written until a verdict resumes it. The
-    /// opposite verdict cancels the flow and returns its report.
+    /// Applies a decision as the leader. Hold suspends a flow: nothing is written until a verdict
+    /// resumes it. The opposite verdict cancels the flow and returns its report.
     pub fn apply(&mut self, decision: &Decision) -> Option<FlowReport> {
+        let was_standby = self.assistance.take().is_some();
         self.wanted = match decision.verdict {
             Verdict::Fence => Some(Direction::Down),
             Verdict::Release => Some(Direction::Up),
@@ -119,14 +131,47 @@ impl Fencing {
             self.retry_at = Time::MIN;
         }
         self.parallel_from = decision.parallel_from;
-        let wanted = self.wanted?;
-        let is_against = self.flow.as_ref()?.direction != wanted;
-        is_against.then(|| self.cancel_flow()).flatten()
+        self.take_up_undone(decision.at);
+        let flow = self.flow.as_ref()?;
+        let is_against = self.wanted.is_some_and(|wanted| wanted != flow.direction);
+        if is_against || was_standby {
+            return self.cancel_flow();
+        }
+        None
+    }
+
+    /// Fences targets again that another client has started, if the decision is newer than that.
+    fn take_up_undone(&mut self, decided_at: Time) {
+        let is_fencing = self.wanted == Some(Direction::Down);
+        for (index, view) in self.views.iter_mut().enumerate() {
+            let is_looked_at = view.undone_at.is_some_and(|at| decided_at >= at);
+            if is_fencing && !is_looked_at {
+                continue;
+            }
+            if view.undone_at.take().is_some()
+                && let (Some(flow), Some(target)) = (self.flow.as_mut(), self.targets.get(index))
+                && is_fencing
+                && flow.direction == Direction::Down
+                && flow.is_done(TargetId(index))
+                && view.runs(target)
+            {
+                flow.reopen(TargetId(index));
+            }
+        }
+    }
+
+    /// Returns whether a fence was undone by another client. It is made again once a decision that
+    /// is newer than that is applied.
+    pub fn wants_look(&self) -> bool {
+        self.wanted == Some(Direction::Down)
+            && self.assistance.is_none()
+            && self.views.iter().any(|view| view.undone_at.is_some())
     }
 
     /// Stops acting at once, as on losing leadership. Refreshes go on.
     pub fn cancel(&mut self) -> Option<FlowReport> {
         self.wanted = None;
+        self.assistance = None;
         self.cancel_flow()
     }
 
@@ -134,33 +179,91 @@ impl Fencing {
         self.flow.take().map(|flow| report(&flow))
     }
 
-    /// Reads all targets again as soon as possible.
+    /// Reads all targets without a watch again as soon as possible.
     pub fn refresh(&mut self) {
-        for view in &mut self.views {
+        for view in self.views.iter_mut().filter(|view| !view.is_watched) {
             view.refresh_now();
         }
     }
 
-    /// Discards what was read and reads all targets again, as on gaining leadership. A predecessor
-    /// may have fenced or released since, and a target that was never read may need a fence.
+    /// Discards what was read and reads all targets without a watch again, as on gaining
+    /// leadership. A predecessor may have fenced or released since, and a target that was never
+    /// read may need a fence.
     pub fn invalidate(&mut self) {
-        for view in &mut self.views {
+        for view in self.views.iter_mut().filter(|view| !view.is_watched) {
             *view = TargetView::default();
         }
+    }
+
+    /// Notes whether a watch shows every change of a target from now on.
+    pub fn set_watched(&mut self, target: TargetId, is_watched: bool, now: Time) {
+        let Some(view) = self.views.get_mut(target.0) else {
+            return;
+        };
+        if view.is_watched && !is_watched {
+            if let Some(flow) = &mut self.flow {
+                flow.watch_lost(target, now);
+            }
+            view.refresh_now();
+        }
+        view.is_watched = is_watched;
+    }
+
+    /// Takes in a state that a watch has shown. Returns a report if that ended a flow.
+    pub fn observe(
+        &mut self,
+        target: TargetId,
+        observed: &Observed,
+        now: Time,
+    ) -> Option<FlowReport> {
+        let view = self.views.get_mut(target.0)?;
+        match view.order(observed) {
+            Some(Ordering::Less) => return None,
+            // Only a read can tell which of the two is newer.
+            None => {
+                view.refresh_now();
+                return None;
+            }
+            Some(Ordering::Equal | Ordering::Greater) => {}
+        }
+        self.learn(target, now, |view| view.learn(observed.clone(), now));
+        if let Some(flow) = &mut self.flow {
+            let assistance = self.assistance.as_ref();
+            if assistance.is_some_and(|it| it.leaves_alone(target)) && !flow.is_in_flight(target) {
+                flow.leave_to_leader(target);
+            }
+            flow.observe(target, observed, now);
+        }
+        self.collect_applied(target);
+        self.finish_flow(now)
     }
 
     /// Returns the calls to make now.
     pub fn poll(&mut self, now: Time) -> DueSteps {
         if let Some(direction) = self.due_flow()
-            && now >= self.retry_at
+            && now >= self.flow_at()
         {
             let number = self.next_number();
-            self.flow = Some(Flow::new(number, direction, &self.targets));
+            self.flow = Some(match &self.assistance {
+                None => Flow::new(number, direction, &self.targets),
+                Some(_) => Flow::standby(number, &self.targets, &self.assisted()),
+            });
         }
         let mut due = DueSteps::default();
         if let Some(flow) = self.flow.as_mut().filter(|flow| flow.goes(self.wanted)) {
-            (due.steps, due.started_early) = flow.poll(now, self.parallel_from);
+            (due.steps, due.started_early) = flow.poll(now, self.parallel_from, &self.views);
+            for step in &due.steps {
+                let (view, target) = (&mut self.views[step.target.0], &self.targets[step.target.0]);
+                let timeout = target.rule(flow.direction).timeout;
+                if let Some(version) = step.call.version() {
+                    view.sent(version, flow.id, now.after(timeout.saturating_mul(2)), now);
+                }
+            }
         }
+        for index in 0..self.views.len() {
+            self.collect_applied(TargetId(index));
+        }
+        due.report = self.finish_flow(now);
         for index in 0..self.views.len() {
             let target = TargetId(index);
             if self.refresh_at(target).is_some_and(|at| now >= at) {
@@ -192,21 +295,24 @@ impl Fencing {
     /// on.
     fn refresh_at(&self, target: TargetId) -> Option<Time> {
         let is_busy = self.running().is_some_and(|flow| !flow.is_done(target));
-        let view = self.views.get(target.0)?;
-        let is_watched = self.wanted == Some(Direction::Down) && view.failures == 0;
-        let watched_at = next_refresh(view.read_at, FENCED_REFRESH_INTERVAL);
-        let refresh_at = if is_watched {
-            view.refresh_at.min(watched_at)
-        } else {
-            view.refresh_at
-        };
-        (view.refresh.is_none() && !is_busy).then_some(refresh_at)
+        let view = self.views.get(target.0).filter(|_| !is_busy)?;
+        view.next_refresh(self.wanted)
     }
 
     /// Returns the direction of a flow that is wanted and needed, but does not exist yet.
     fn due_flow(&self) -> Option<Direction> {
-        self.wanted
-            .filter(|wanted| self.flow.is_none() && self.is_needed(*wanted))
+        let wanted = self.wanted.filter(|_| self.flow.is_none())?;
+        let is_needed = match &self.assistance {
+            None => self.is_needed(wanted),
+            Some(assistance) => !assistance.is_over && self.assisted().contains(&true),
+        };
+        is_needed.then_some(wanted)
+    }
+
+    /// Returns the earliest start of the next flow.
+    fn flow_at(&self) -> Time {
+        let assistance = self.assistance.as_ref();
+        assistance.map_or(self.retry_at, Assistance::starts_at)
     }
 
     /// Returns whether a flow in this direction would find something to do, as far as is known.
@@ -216,65 +322,136 @@ impl Fencing {
             // A target that was never read, or not since a write of unknown result, may need it:
             // the deadline does not wait for a refresh.
             Direction::Down => views.any(|(view, target)| match &view.observed {
+                _ if view.undone_at.is_some() => false,
                 None => true,
-                Some(_) if view.is_unsure => true,
+                Some(_) if view.is_unsure() => true,
                 Some(Observed::Missing) => !target.optional,
-                Some(Observed::Present(object)) => is_running(object, target),
+                Some(Observed::Present(_)) => view.runs(target),
             }),
-            Direction::Up => views.any(|(view, _)| match &view.observed {
-                Some(Observed::Present(object)) => object.marked,
-                Some(Observed::Missing) | None => false,
-            }),
+            Direction::Up => views.any(|(view, _)| view.present().is_some_and(|it| it.marked)),
         }
     }
 
     /// Takes in the reply to a step. Returns a report if that ended a flow.
     pub fn reply(&mut self, step: Step, reply: Reply, now: Time) -> Option<FlowReport> {
-        let view = self.views.get_mut(step.target.0)?;
-        match step.origin {
-            Origin::Refresh(number) if view.refresh == Some(number) => {
-                view.refresh = None;
-                view.update(&step.call, &reply, now);
-                self.reopen_if_undone(step.target);
-                None
+        let Step {
+            target,
+            call,
+            origin,
+            ..
+        } = step;
+        let flow = match origin {
+            Origin::Refresh(number) => {
+                // An outdated refresh says nothing.
+                if self.views.get(target.0)?.refresh == Some(number) {
+                    self.absorb(target, &call, reply, None, now);
+                }
+                return None;
             }
-            Origin::Flow(id) if self.flow.as_ref().is_some_and(|flow| flow.id == id) => {
-                view.refresh = None;
-                view.update(&step.call, &reply, now);
-                let flow = self.flow.as_mut()?;
-                flow.reply(step.target, step.call, reply, now);
-                self.finish_flow(now)
-            }
-            // An outdated refresh says nothing. A call of a cancelled flow may have changed
-            // something.
-            Origin::Refresh(_) => None,
-            Origin::Flow(_) => {
-                view.is_unsure |= step.call.is_write();
-                view.refresh_now();
-                None
-            }
+            Origin::Flow(id) => id,
+        };
+        let is_current = self.flow.as_ref().is_some_and(|it| it.id == flow);
+        let reply = match reply {
+            // A read of a cancelled flow may be outdated.
+            Reply::Read(observed) if !is_current => Reply::Read(observed),
+            reply => self.absorb(target, &call, reply, Some(flow), now),
+        };
+        if !is_current {
+            self.views.get_mut(target.0)?.refresh_now();
+            return None;
         }
+        let flow = self.flow.as_mut()?;
+        let assistance = self.assistance.as_ref();
+        let is_left_alone = assistance.is_some_and(|it| it.leaves_alone(target));
+        if !(is_left_alone && !call.is_write() && flow.leave_to_leader(target)) {
+            flow.reply(target, call, reply, now);
+        }
+        self.collect_applied(target);
+        self.finish_flow(now)
     }
 
-    /// Takes a finished target up again if its fence was undone: one target may delay a flow for
-    /// long, and the fence of the others must last.
-    fn reopen_if_undone(&mut self, target: TargetId) {
-        let (Some(flow), Some(view), Some(rule)) = (
-            self.flow.as_mut(),
-            self.views.get(target.0),
-            self.targets.get(target.0),
-        ) else {
+    /// Takes in what a reply tells about a target. Returns the reply for the flow: the result of a
+    /// read is replaced by a newer state.
+    fn absorb(
+        &mut self,
+        target: TargetId,
+        call: &Call,
+        reply: Reply,
+        flow: Option<u64>,
+        now: Time,
+    ) -> Reply {
+        self.learn(target, now, |view| {
+            view.refresh = None;
+            match reply {
+                Reply::Read(observed) => Reply::Read(view.read(observed, now)),
+                Reply::Written(answer) => {
+                    view.written(call, &answer, now);
+                    Reply::Written(answer)
+                }
+                reply => {
+                    view.failed(call, &reply, flow, now);
+                    reply
+                }
+            }
+        })
+    }
+
+    /// Changes the view of a target, and notes what follows from the new state.
+    fn learn<T>(
+        &mut self,
+        id: TargetId,
+        now: Time,
+        change: impl FnOnce(&mut TargetView) -> T,
+    ) -> T {
+        let (view, target) = (&mut self.views[id.0], &self.targets[id.0]);
+        let (was_fenced, before) = (view.is_fenced(target), view.present().cloned());
+        let result = change(view);
+        let runs = view.runs(target);
+        let is_leader = self.assistance.is_none();
+        if is_leader && self.wanted == Some(Direction::Down) && was_fenced && runs {
+            view.undone_at.get_or_insert(now);
+        } else if !runs {
+            view.undone_at = None;
+        }
+        let has_stopped = view.has_stopped(target);
+        if let Some(since) = view.stopping_since.take_if(|_| has_stopped) {
+            self.events.push(FenceEvent::Stopped {
+                target: id,
+                at: now,
+                after: now.since(since),
+            });
+        }
+        if let Some(assistance) = &mut self.assistance {
+            assistance.track(id, before.as_ref(), self.views[id.0].present());
+        }
+        result
+    }
+
+    fn collect_applied(&mut self, target: TargetId) {
+        let Some(flow) = &mut self.flow else { return };
+        let (direction, Some(applied)) = (flow.direction, flow.take_applied(target)) else {
             return;
         };
-        let is_undone =
-            matches!(&view.observed, Some(Observed::Present(object)) if is_running(object, rule));
-        if flow.direction == Direction::Down && flow.is_done(target) && is_undone {
-            flow.reopen(target);
-        }
+        self.events.push(FenceEvent::Applied {
+            target,
+            direction,
+            setting: applied.setting,
+            at: applied.at,
+        });
+        let is_fence = direction == Direction::Down;
+        self.views[target.0].stopping_since = is_fence.then_some(applied.at);
+    }
+
+    /// Returns the changes since the last call.
+    pub fn take_events(&mut self) -> Vec<FenceEvent> {
+        std::mem::take(&mut self.events)
     }
 
     fn finish_flow(&mut self, now: Time) -> Option<FlowReport> {
         let flow = self.flow.take_if(|flow| flow.is_over())?;
+        if let Some(assistance) = &mut self.assistance {
+            assistance.is_over = true;
+        }
         if flow
             .outcomes()
             .any(|outcome| outcome == Some(TargetOutcome::Failed))
@@ -290,8 +467,8 @@ impl Fencing {
     pub fn next_wake(&self, now: Time) -> Option<Time> {
         let flow = self
             .running()
-            .and_then(|flow| flow.next_wake(now, self.parallel_from));
-        let due = self.due_flow().map(|_| self.retry_at);
+            .and_then(|flow| flow.next_wake(now, self.parallel_from, &self.views));
+        let due = self.due_flow().map(|_| self.flow_at());
         let indices = 0..self.views.len();
         let refreshes = indices.filter_map(|index| self.refresh_at(TargetId(index)));
         refreshes.chain(flow).chain(due).min()
@@ -312,7 +489,7 @@ impl Fencing {
             match &view.observed {
                 None => return FenceState::Unknown,
                 Some(Observed::Present(object)) if !object.ignored => {
-                    is_full &= !is_running(object, target);
+                    is_full &= !view.runs(target);
                     if object.marked {
                         fence = FenceState::Partial;
                     }
@@ -329,7 +506,21 @@ impl Fencing {
 
     /// Returns whether a target could be fenced and is not, or was never read.
     pub fn is_open(&self) -> bool {
-        self.is_needed(Direction::Down)
+        self.is_needed(Direction::Down) || self.views.iter().any(|view| view.undone_at.is_some())
+    }
+
+    /// Returns whether a target that the deadline is about could be fenced and is not, or was never
+    /// read.
+    pub fn is_deadline_open(&self) -> bool {
+        let views = self.views.iter().zip(&*self.targets);
+        let mut deadline_targets = views.filter(|(_, target)| self.has_deadline(target));
+        deadline_targets.any(|(view, target)| view.observed.is_none() || view.runs(target))
+    }
+
+    /// Returns whether the deadline is about this target: all of them, unless the configuration
+    /// names some.
+    fn has_deadline(&self, target: &Target) -> bool {
+        target.is_deadline_target || !self.targets.iter().any(|target| target.is_deadline_target)
     }
 
     /// Returns the instant at which all controllers were last restored by this replica.
@@ -339,10 +530,8 @@ impl Fencing {
 
     /// Returns the uid of a target that was read.
     pub fn uid(&self, target: TargetId) -> Option<&str> {
-        match &self.views.get(target.0)?.observed {
-            Some(Observed::Present(object)) => Some(&*object.uid).filter(|uid| !uid.is_empty()),
-            _ => None,
-        }
+        let object = self.views.get(target.0)?.present()?;
+        Some(&*object.uid).filter(|uid| !uid.is_empty())
     }
 
     /// Returns each target as it was last read.
@@ -358,70 +547,5 @@ fn report(flow: &Flow) -> FlowReport {
         direction: flow.direction,
         outcomes: flow.outcomes().collect(),
         attempts: flow.attempts(),
-    }
-}
-
-/// Returns whether a fence would change the target.
-fn is_running(object: &TargetObject, target: &Target) -> bool {
-    goal(Direction::Down, target, object).is_some()
-}
-
-/// Returns the first full period after this instant.
-fn next_refresh(now: Time, age: Duration) -> Time {
-    let past = now.as_micros().rem_euclid(micros(age));
-    now.after(age).plus(-past)
-}
-
-impl Default for TargetView {
-    fn default() -> Self {
-        Self {
-            observed: None,
-            is_unsure: false,
-            read_at: Time::MIN,
-            refresh_at: Time::MIN,
-            failures: 0,
-            refresh: None,
-        }
-    }
-}
-
-impl TargetView {
-    fn refresh_now(&mut self) {
-        self.refresh_at = Time::MIN;
-        self.refresh = None;
-    }
-
-    fn update(&mut self, call: &Call, reply: &Reply, now: Time) {
-        match (reply, call, &mut self.observed) {
-            (Reply::Read(observed), ..) => {
-                self.observed = Some(observed.clone());
-                self.is_unsure = false;
-                self.read_at = now;
-                self.refresh_at = next_refresh(now, REFRESH_INTERVAL);
-                self.failures = 0;
-            }
-            (Reply::Written(version), call, Some(Observed::Present(object))) => {
-                object.version = version.clone();
-                self.is_unsure = false;
-                match call {
-                    Call::WriteRecord(write) => object.mark(write.setting()),
-                    Call::Fence(write) => object.setting = write.setting(),
-                    Call::Restore(write) => object.setting = write.setting(),
-                    Call::DropMarker(_) => object.marked = false,
-                    Call::Read => {}
-                }
-            }
-            // Refreshes that keep failing must not crowd out those of other clusters.
-            (_, Call::Read, _) => {
-                let pause = RETRY.saturating_mul(1 << self.failures.min(MOST_DOUBLINGS));
-                self.refresh_at = now.after(pause.min(REFRESH_INTERVAL));
-                self.failures = self.failures.saturating_add(1);
-            }
-            // The result of a failed write is unknown until the next refresh.
-            _ => {
-                self.is_unsure = true;
-                self.refresh_at = now.after(RETRY);
-            }
-        }
     }
 }

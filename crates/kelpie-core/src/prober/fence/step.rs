@@ -1,8 +1,8 @@
 //! The calls of a fencing flow.
 //!
-//! A fence without a record cannot be expressed: a [`FenceWrite`] is made only from a [`Record`],
-//! and a record is either found on the target or the response to a [`WriteRecord`]. Code outside of
-//! this module cannot build one.
+//! A fence without a record cannot be expressed: a [`FenceWrite`] either carries the record of the
+//! setting that it replaces, or is made from a [`Record`], which was found on the target or is the
+//! response to a [`WriteRecord`]. Code outside of this module cannot build one.
 
 use serde::{Deserialize, Serialize};
 
@@ -70,14 +70,38 @@ impl WriteRecord {
 pub struct FenceWrite {
     record: Record,
     setting: Setting,
+    carries_record: bool,
 }
 
 impl FenceWrite {
-    pub(super) fn new(record: Record, setting: Setting) -> Self {
-        Self { record, setting }
+    /// Creates the write that follows a record on the target.
+    pub(super) fn after(record: Record, setting: Setting) -> Self {
+        Self {
+            record,
+            setting,
+            carries_record: false,
+        }
     }
 
-    /// Returns the version that the write rests on: the one that carries the record.
+    /// Creates the write that also records the present setting and sets the marker.
+    pub(super) fn with_record(object: &TargetObject, setting: Setting) -> Self {
+        let record = Record {
+            version: object.version.clone(),
+            setting: object.setting,
+        };
+        Self {
+            record,
+            setting,
+            carries_record: true,
+        }
+    }
+
+    /// Returns whether the write sets the record and the marker too.
+    pub fn carries_record(&self) -> bool {
+        self.carries_record
+    }
+
+    /// Returns the version that the write rests on.
     pub fn version(&self) -> &ResourceVersion {
         &self.record.version
     }
@@ -112,11 +136,22 @@ impl Marked {
 pub struct RestoreWrite {
     marked: Marked,
     setting: Setting,
+    drops_marker: bool,
 }
 
 impl RestoreWrite {
-    pub(super) fn new(marked: Marked, setting: Setting) -> Self {
-        Self { marked, setting }
+    /// Creates the restore of a marked target. Without `drops_marker`, a [`DropMarker`] follows.
+    pub(super) fn new(marked: Marked, setting: Setting, drops_marker: bool) -> Self {
+        Self {
+            marked,
+            setting,
+            drops_marker,
+        }
+    }
+
+    /// Returns whether the write drops the marker too.
+    pub fn drops_marker(&self) -> bool {
+        self.drops_marker
     }
 
     /// Returns the version that the write rests on.
@@ -201,7 +236,18 @@ pub enum Purpose {
 impl Call {
     /// Returns whether the call changes the target.
     pub fn is_write(&self) -> bool {
-        !matches!(self, Self::Read)
+        self.version().is_some()
+    }
+
+    /// Returns the version that a write rests on; `None` for a read.
+    pub fn version(&self) -> Option<&ResourceVersion> {
+        match self {
+            Self::Read => None,
+            Self::WriteRecord(write) => Some(write.version()),
+            Self::Fence(write) => Some(write.version()),
+            Self::Restore(write) => Some(write.version()),
+            Self::DropMarker(drop) => Some(drop.version()),
+        }
     }
 }
 
@@ -226,10 +272,30 @@ pub(super) enum Origin {
 pub enum Reply {
     /// The result of a read.
     Read(Observed),
-    /// A write succeeded and made this version.
-    Written(ResourceVersion),
+    /// A write succeeded.
+    Written(WriteAnswer),
     /// A write rested on an old version.
     Conflict,
-    /// The call failed in another way: refused, throttled, timed out, or not sent.
+    /// The call changed nothing: it was rejected, or not sent.
+    Rejected,
+    /// The call failed in another way. A write may have happened, or may happen later.
     Failed,
+}
+
+/// The answer to a write that succeeded.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum WriteAnswer {
+    /// The version that the write made. The rest of the object is as it was asked for.
+    Version(ResourceVersion),
+    /// The whole object. An admission webhook may have changed what was asked for.
+    Object(TargetObject),
+}
+
+impl WriteAnswer {
+    pub(super) fn version(&self) -> &ResourceVersion {
+        match self {
+            Self::Version(version) => version,
+            Self::Object(object) => &object.version,
+        }
+    }
 }

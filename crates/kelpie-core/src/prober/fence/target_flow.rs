@@ -6,9 +6,10 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use super::step::{
-    Call, DropMarker, FenceWrite, Marked, Purpose, Record, Reply, RestoreWrite, WriteRecord,
+    Call, DropMarker, FenceWrite, Marked, Purpose, Record, Reply, RestoreWrite, WriteAnswer,
+    WriteRecord,
 };
-use super::target_object::{Observed, RecordedSetting, TargetObject};
+use super::target_object::{Observed, RecordedSetting, ResourceVersion, TargetObject};
 use crate::Time;
 use crate::prober::{FlowRule, Setting, Target};
 
@@ -54,6 +55,8 @@ pub enum TargetOutcome {
     Ignored,
     /// The target does not carry our marker, so it is not ours to restore.
     NotOurs,
+    /// This replica is a standby, and the target is left to the leader.
+    LeftToLeader,
     /// The setting could not be applied.
     Failed,
 }
@@ -72,16 +75,23 @@ pub(super) struct TargetFlow {
     is_contested: bool,
     /// The target as it was read before the last write.
     basis: Option<TargetObject>,
-    corrupt_record: bool,
+    /// The version that a write conflicted with. A watch that still shows it is behind.
+    outdated: Option<ResourceVersion>,
+    /// A watch shows the target's changes.
+    is_watched: bool,
     applied: Option<AppliedSetting>,
+    /// The applied setting, until it is reported.
+    news: Option<AppliedSetting>,
     settle_until: Option<Time>,
     attempts: u32,
 }
 
 #[derive(Clone, Copy, Debug)]
-struct AppliedSetting {
-    at: Time,
-    setting: Setting,
+pub(super) struct AppliedSetting {
+    pub(super) at: Time,
+    pub(super) setting: Setting,
+    /// The setting is the default, because the record was corrupt.
+    corrupt_record: bool,
 }
 
 #[derive(Debug)]
@@ -109,18 +119,17 @@ impl TargetFlow {
             conflicts: 0,
             is_contested: false,
             basis: None,
-            corrupt_record: false,
+            outdated: None,
+            is_watched: false,
             applied: None,
+            news: None,
             settle_until: None,
             attempts: 0,
         }
     }
 
     pub(super) fn rule<'t>(&self, target: &'t Target) -> &'t FlowRule {
-        match self.direction {
-            Direction::Down => &target.down,
-            Direction::Up => &target.up,
-        }
+        target.rule(self.direction)
     }
 
     pub(super) fn is_waiting(&self) -> bool {
@@ -135,6 +144,18 @@ impl TargetFlow {
             ..Self::new(self.direction)
         };
         self.begin();
+    }
+
+    pub(super) fn leave_to_leader(&mut self) -> bool {
+        let is_open = self.applied.is_none() && self.outcome().is_none();
+        if is_open {
+            self.state = TargetFlowState::Done(TargetOutcome::LeftToLeader);
+        }
+        is_open
+    }
+
+    pub(super) fn is_in_flight(&self) -> bool {
+        matches!(self.state, TargetFlowState::InFlight)
     }
 
     pub(super) fn begin(&mut self) {
@@ -183,10 +204,21 @@ impl TargetFlow {
         self.is_contested
     }
 
-    /// Returns the call to make now, with its purpose.
-    pub(super) fn poll(&mut self, now: Time) -> Option<(Call, Purpose)> {
+    /// Returns the call to make now, with its purpose. A `known` state saves a read.
+    pub(super) fn poll(
+        &mut self,
+        target: &Target,
+        known: Option<&Observed>,
+        now: Time,
+    ) -> Option<(Call, Purpose)> {
+        self.is_watched = known.is_some();
         if matches!(self.state, TargetFlowState::ReadAt(at) if now >= at) {
             self.begin();
+        }
+        if matches!(self.state, TargetFlowState::Due(Call::Read, _))
+            && let Some(known) = known.filter(|known| !self.is_outdated(known))
+        {
+            self.evaluate(target, known.clone(), now);
         }
         match std::mem::replace(&mut self.state, TargetFlowState::InFlight) {
             TargetFlowState::Due(call, purpose) => Some((call, purpose)),
@@ -197,39 +229,75 @@ impl TargetFlow {
         }
     }
 
+    fn is_outdated(&self, known: &Observed) -> bool {
+        let version = match known {
+            Observed::Present(object) => Some(&object.version),
+            Observed::Missing => None,
+        };
+        version.is_some() && version == self.outdated.as_ref()
+    }
+
+    /// Takes in a state that a watch has shown: the pods may have followed.
+    pub(super) fn observe(&mut self, target: &Target, observed: &Observed, now: Time) {
+        let is_settling = self.settle_until.is_some();
+        if is_settling && matches!(self.state, TargetFlowState::ReadAt(_)) {
+            self.evaluate(target, observed.clone(), now);
+        }
+    }
+
+    /// Reads the readiness from now on, which the watch would have shown.
+    pub(super) fn watch_lost(&mut self, now: Time) {
+        let is_settling = self.settle_until.is_some();
+        if is_settling && matches!(self.state, TargetFlowState::ReadAt(_)) {
+            self.state = TargetFlowState::ReadAt(now);
+        }
+        self.is_watched = false;
+    }
+
+    /// Returns the setting that was applied, once.
+    pub(super) fn take_applied(&mut self) -> Option<AppliedSetting> {
+        self.news.take()
+    }
+
     /// Takes in the reply to a call.
     pub(super) fn reply(&mut self, target: &Target, call: Call, reply: Reply, now: Time) {
         match (call, reply) {
-            (Call::Read, Reply::Read(Observed::Missing)) if target.optional => {
-                self.state = TargetFlowState::Done(TargetOutcome::Missing);
-            }
-            (Call::Read, Reply::Read(Observed::Present(object))) => match self.direction {
-                _ if object.ignored => self.leave_alone(&object),
-                Direction::Down => self.go_down(target, object, now),
-                Direction::Up => self.go_up(target, object, now),
-            },
-            (Call::WriteRecord(write), Reply::Written(version)) => {
+            (Call::Read, Reply::Read(observed)) => self.evaluate(target, observed, now),
+            (Call::WriteRecord(write), Reply::Written(answer)) => {
                 if let Some(basis) = &mut self.basis {
                     basis.mark(write.setting());
                 }
-                let record = write.acknowledged(version);
-                let fence = Call::Fence(FenceWrite::new(record, fenced_setting(target)));
+                let record = write.acknowledged(answer.version().clone());
+                let fence = Call::Fence(FenceWrite::after(record, fenced_setting(target)));
                 self.state = TargetFlowState::Due(fence, Purpose::Flow);
             }
-            (Call::Fence(write), Reply::Written(_)) => {
-                self.applied = Some(AppliedSetting {
-                    at: now,
-                    setting: write.setting(),
-                });
+            (Call::Fence(write), Reply::Written(WriteAnswer::Version(_))) => {
+                self.apply(target, write.setting(), now);
                 self.settle(now);
             }
-            (Call::Restore(write), Reply::Written(version)) => {
-                self.applied = Some(AppliedSetting {
-                    at: now,
-                    setting: write.setting(),
-                });
-                let drop = Call::DropMarker(DropMarker::after(&write, version));
-                self.state = TargetFlowState::Due(drop, Purpose::Flow);
+            (Call::Restore(write), Reply::Written(WriteAnswer::Version(version))) => {
+                self.apply(target, write.setting(), now);
+                if write.drops_marker() {
+                    self.settle(now);
+                } else {
+                    let drop = Call::DropMarker(DropMarker::after(&write, version));
+                    self.state = TargetFlowState::Due(drop, Purpose::Flow);
+                }
+            }
+            (Call::Fence(_), Reply::Written(WriteAnswer::Object(object))) => {
+                // An admission webhook may have set another count.
+                if goal(Direction::Down, target, &object).is_some() {
+                    self.fail(target, now);
+                } else {
+                    self.apply(target, object.setting, now);
+                    self.settle(now);
+                    self.evaluate(target, Observed::Present(object), now);
+                }
+            }
+            (Call::Restore(_), Reply::Written(WriteAnswer::Object(object))) => {
+                self.apply(target, object.setting, now);
+                self.settle(now);
+                self.evaluate(target, Observed::Present(object), now);
             }
             (Call::DropMarker(_), Reply::Written(_)) => match self.applied {
                 Some(_) => self.settle(now),
@@ -238,19 +306,54 @@ impl TargetFlow {
                 }
                 None => self.state = TargetFlowState::Done(TargetOutcome::AlreadyThere),
             },
-            (_, Reply::Conflict) if self.conflicts < CONFLICTS_AT_ONCE => {
+            (call, Reply::Conflict) if self.conflicts < CONFLICTS_AT_ONCE => {
+                self.outdated = call.version().cloned();
                 self.conflicts += 1;
                 self.begin();
             }
-            (_, reply) => {
+            (call, reply) => {
                 self.is_contested = reply == Reply::Conflict;
+                if self.is_contested {
+                    self.outdated = call.version().cloned();
+                }
                 self.fail(target, now);
             }
         }
     }
 
+    /// Finds out what to do with a target in this state.
+    fn evaluate(&mut self, target: &Target, observed: Observed, now: Time) {
+        match observed {
+            Observed::Missing if target.optional => {
+                self.state = TargetFlowState::Done(TargetOutcome::Missing);
+            }
+            Observed::Missing => self.fail(target, now),
+            Observed::Present(object) => match self.direction {
+                _ if object.ignored => self.leave_alone(&object),
+                Direction::Down => self.go_down(target, object, now),
+                Direction::Up => self.go_up(target, object, now),
+            },
+        }
+    }
+
+    fn apply(&mut self, target: &Target, setting: Setting, now: Time) {
+        let restores_record = self.direction == Direction::Up && target.up.setting.is_none();
+        let recorded = self.basis.as_ref().map(|basis| basis.recorded);
+        self.applied = Some(AppliedSetting {
+            at: now,
+            setting,
+            corrupt_record: restores_record && recorded == Some(RecordedSetting::Corrupt),
+        });
+        self.news = self.applied;
+    }
+
     fn go_down(&mut self, target: &Target, object: TargetObject, now: Time) {
         let Some(setting) = goal(Direction::Down, target, &object) else {
+            if self.has_landed(|basis| {
+                object.marked && object.recorded == RecordedSetting::Value(basis.setting)
+            }) {
+                self.apply(target, object.setting, now);
+            }
             if object.effective <= fenced_setting(target) {
                 self.finish(false);
             } else {
@@ -262,7 +365,8 @@ impl TargetFlow {
             return;
         }
         let call = match Record::found(&object) {
-            Some(record) => Call::Fence(FenceWrite::new(record, setting)),
+            _ if target.takes_one_write() => Call::Fence(FenceWrite::with_record(&object, setting)),
+            Some(record) => Call::Fence(FenceWrite::after(record, setting)),
             None => Call::WriteRecord(WriteRecord::new(&object)),
         };
         self.attempt(call, target, object, now);
@@ -270,6 +374,12 @@ impl TargetFlow {
 
     fn go_up(&mut self, target: &Target, object: TargetObject, now: Time) {
         let Some(marked) = Marked::found(&object) else {
+            let restored = |basis: &TargetObject| {
+                basis.marked && goal(Direction::Up, target, basis) == Some(object.setting)
+            };
+            if self.has_landed(restored) {
+                self.apply(target, object.setting, now);
+            }
             match self.applied {
                 None => self.state = TargetFlowState::Done(TargetOutcome::NotOurs),
                 Some(_) if object.effective == Setting::FENCED => self.settle(now),
@@ -287,10 +397,15 @@ impl TargetFlow {
         if self.must_wait(target, now) {
             return;
         }
-        self.corrupt_record =
-            target.up.setting.is_none() && object.recorded == RecordedSetting::Corrupt;
-        let call = Call::Restore(RestoreWrite::new(marked, setting));
-        self.attempt(call, target, object, now);
+        let restore = RestoreWrite::new(marked, setting, target.takes_one_write());
+        self.attempt(Call::Restore(restore), target, object, now);
+    }
+
+    /// Returns whether a write without an acknowledgement has happened, by the state it was based
+    /// on.
+    fn has_landed(&self, matches: impl Fn(&TargetObject) -> bool) -> bool {
+        let has_attempted = self.attempts > 0 && self.applied.is_none();
+        has_attempted && self.basis.as_ref().is_some_and(matches)
     }
 
     fn leave_alone(&mut self, object: &TargetObject) {
@@ -346,20 +461,26 @@ impl TargetFlow {
         let until = *self
             .settle_until
             .get_or_insert(now.after(READINESS_PATIENCE));
+        // A watch shows when the pods have followed.
+        let next = if self.is_watched {
+            until
+        } else {
+            until.min(now.after(READINESS_POLL))
+        };
         if now >= until {
             self.finish(true);
         } else {
-            self.state = TargetFlowState::ReadAt(now.after(READINESS_POLL).min(until));
+            self.state = TargetFlowState::ReadAt(next);
         }
     }
 
     fn finish(&mut self, unready: bool) {
         self.state = TargetFlowState::Done(match self.applied {
-            Some(AppliedSetting { at, setting }) => TargetOutcome::Applied {
-                setting,
-                at,
+            Some(applied) => TargetOutcome::Applied {
+                setting: applied.setting,
+                at: applied.at,
                 unready,
-                corrupt_record: self.corrupt_record,
+                corrupt_record: applied.corrupt_record,
             },
             None => TargetOutcome::AlreadyThere,
         });
@@ -404,7 +525,7 @@ pub fn goal(direction: Direction, target: &Target, object: &TargetObject) -> Opt
 }
 
 /// Returns the setting of a fenced target.
-fn fenced_setting(target: &Target) -> Setting {
+pub(super) fn fenced_setting(target: &Target) -> Setting {
     target.down.setting.unwrap_or(Setting::FENCED)
 }
 

@@ -1,5 +1,7 @@
 //! The state of a target as it was last read.
 
+use std::cmp::Ordering;
+
 use serde::{Deserialize, Serialize};
 
 use crate::prober::target::Setting;
@@ -18,6 +20,15 @@ impl ResourceVersion {
     /// Returns the version as the API server expects it.
     pub fn as_str(&self) -> &str {
         &self.0
+    }
+
+    /// Compares the age of two versions of one object; `None` if they are no numbers.
+    pub(crate) fn compare(&self, other: &Self) -> Option<Ordering> {
+        if self == other {
+            return Some(Ordering::Equal);
+        }
+        let number = |version: &Self| version.0.parse::<u64>().ok();
+        Some(number(self)?.cmp(&number(other)?))
     }
 }
 

@@ -85,6 +85,11 @@ impl Evaluator {
         self.grace = own.unwrap_or(self.settings.grace);
     }
 
+    /// Returns the grace period that applies.
+    pub fn grace(&self) -> Duration {
+        self.grace
+    }
+
     /// Takes in a list of leases. `version` is its `resourceVersion` where that is a number.
     pub fn observe_leases<'a>(
         &mut self,

@@ -96,6 +96,8 @@ pub enum Rule {
 pub struct RuleProperties {
     /// The action that follows.
     pub verdict: Verdict,
+    /// The rule rests on evidence about the nodes, rather than on the lack of it.
+    pub is_judgement: bool,
     /// The effect of the rule on the current trip.
     pub trip: TripPhase,
     /// The leases of this round were judged and may still trip, so that the trip instant matters.
@@ -239,6 +241,7 @@ impl Rule {
     pub fn properties(self) -> RuleProperties {
         let hold = RuleProperties {
             verdict: Verdict::Hold,
+            is_judgement: true,
             trip: TripPhase::None,
             may_trip: false,
             lease_probe_failed: false,
@@ -256,11 +259,13 @@ impl Rule {
             ..hold
         };
         let blind = RuleProperties {
+            is_judgement: false,
             trip: TripPhase::Unchanged,
             ..hold
         };
         match self {
             Self::InitialDelay { until } => RuleProperties {
+                is_judgement: false,
                 judging_from: Some(until),
                 ..hold
             },
@@ -299,6 +304,7 @@ impl Rule {
                 ..hold
             },
             Self::Undecided { .. } => RuleProperties {
+                is_judgement: false,
                 may_trip: true,
                 ..hold
             },

@@ -2,12 +2,15 @@
 
 mod object;
 mod resource;
+mod watch;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use futures_util::future;
-use kelpie_core::prober::fence::{Call, Observed, Reply, ResourceVersion, TargetObject};
+use futures_util::{Stream, future};
+use kelpie_core::prober::fence::{
+    Call, Observed, Reply, ResourceVersion, TargetObject, WriteAnswer,
+};
 use kelpie_core::prober::{ResourceRef, Setting};
 use kube::Client;
 use kube::api::{GetParams, ListParams, Patch, PatchParams};
@@ -20,10 +23,14 @@ use super::ActuatorError;
 use super::annotations::{MARKER_ANNOTATION, REPLICAS_ANNOTATION};
 use crate::client::{ApiError, suppress_logs};
 use crate::rbac::PolicyRule;
+use crate::watch::WatchEvent;
 
 use object::{ScaleObject, ScalePage};
 use resource::ScaleResources;
+pub use watch::WatchedTarget;
 
+/// The owner of the fields that a write sets, in `managedFields`.
+const FIELD_MANAGER: &str = "kelpie";
 /// The time limit of a call, unless the caller sets another one.
 const LIMIT: Duration = Duration::from_secs(30);
 /// Object and scale are read at the same time. They are read again this often if a write came in
@@ -140,11 +147,12 @@ impl ScaleClient {
             "spec": { "replicas": replicas },
         });
         let operation = self.operation("scale", namespace, target);
-        self.patch(operation, Some("scale"), &patch).await
+        let scale = self.patch(operation, Some("scale"), &patch).await?;
+        Ok(scale.version())
     }
 
-    /// Performs a call of a fencing flow. A record, with its marker, is one patch that rests on the
-    /// version read; the marker is dropped by one patch that rests on the version of the restore.
+    /// Performs a call of a fencing flow. Every write is one patch that rests on a version. Where
+    /// the object has its replicas, a fence carries its record, and a restore drops the marker.
     pub async fn perform(
         &self,
         namespace: &str,
@@ -154,45 +162,76 @@ impl ScaleClient {
         let written = match call {
             Call::Read => return self.read(namespace, target).await.map(Reply::Read),
             Call::WriteRecord(record) => {
-                let annotations = json!({
-                    REPLICAS_ANNOTATION: record.setting().to_string(),
-                    MARKER_ANNOTATION: "",
-                });
                 let operation = self.operation("record the fence on", namespace, target);
-                self.annotate(operation, record.version(), &annotations)
+                let annotations = record_of(record.setting());
+                self.annotate(operation, record.version(), &annotations, None)
+                    .await
+            }
+            Call::Fence(write) if write.carries_record() => {
+                let operation = self.operation("fence", namespace, target);
+                let (record, replicas) = (record_of(write.recorded()), Some(write.setting()));
+                self.annotate(operation, write.version(), &record, replicas)
+                    .await
+            }
+            Call::Restore(write) if write.drops_marker() => {
+                let operation = self.operation("restore", namespace, target);
+                let replicas = Some(write.setting());
+                self.annotate(operation, write.version(), &no_marker(), replicas)
                     .await
             }
             Call::Fence(write) => {
                 let (version, replicas) = (write.version(), write.setting());
-                self.scale(namespace, target, version, replicas).await
+                let version = self.scale(namespace, target, version, replicas).await;
+                version.map(WriteAnswer::Version)
             }
             Call::Restore(write) => {
                 let (version, replicas) = (write.version(), write.setting());
-                self.scale(namespace, target, version, replicas).await
+                let version = self.scale(namespace, target, version, replicas).await;
+                version.map(WriteAnswer::Version)
             }
             Call::DropMarker(drop) => {
-                let annotations = json!({ MARKER_ANNOTATION: null });
                 let operation = self.operation("drop the marker of", namespace, target);
-                self.annotate(operation, drop.version(), &annotations).await
+                self.annotate(operation, drop.version(), &no_marker(), None)
+                    .await
             }
         };
         match written {
-            Ok(version) => Ok(Reply::Written(version)),
+            Ok(answer) => Ok(Reply::Written(answer)),
             Err(error) if error.cause() == Some(&ApiError::Conflict) => Ok(Reply::Conflict),
             Err(error) => Err(error),
         }
     }
 
+    /// Watches the targets of this name with the current client; `None` if their kind does not show
+    /// the replicas. The stream never ends.
+    pub(super) fn watch(
+        &self,
+        target: &ResourceRef,
+        namespace: Option<&str>,
+    ) -> Option<impl Stream<Item = WatchEvent<WatchedTarget>> + Send + use<>> {
+        watch::watch(&self.client, target, namespace)
+    }
+
+    /// Sets annotations and, where the object has them, the replicas.
     async fn annotate(
         &self,
         operation: ScaleOperation<'_>,
         version: &ResourceVersion,
         annotations: &Value,
-    ) -> Result<ResourceVersion, ActuatorError> {
-        let patch = json!({
+        replicas: Option<Setting>,
+    ) -> Result<WriteAnswer, ActuatorError> {
+        let mut patch = json!({
             "metadata": { "resourceVersion": version.as_str(), "annotations": annotations },
         });
-        self.patch(operation, None, &patch).await
+        if let Some(replicas) = replicas {
+            patch["spec"] = json!({ "replicas": replicas });
+        }
+        let object = self.patch(operation, None, &patch).await?;
+        Ok(if operation.target.has_plain_replicas() {
+            WriteAnswer::Object(object.to_target())
+        } else {
+            WriteAnswer::Version(object.version())
+        })
     }
 
     async fn patch(
@@ -200,18 +239,17 @@ impl ScaleClient {
         operation: ScaleOperation<'_>,
         subresource: Option<&str>,
         patch: &Value,
-    ) -> Result<ResourceVersion, ActuatorError> {
+    ) -> Result<ScaleObject, ActuatorError> {
         let patching = async {
             let kind = self.kinds.find(&self.client, operation).await?;
             let request = Request::new(kind.path(Some(operation.namespace)));
-            let (name, how) = (&operation.target.name, PatchParams::default());
+            let (name, how) = (&operation.target.name, PatchParams::apply(FIELD_MANAGER));
             let patch = Patch::Merge(patch);
             let request = match subresource {
                 None => request.patch(name, &how, &patch),
                 Some(subresource) => request.patch_subresource(subresource, name, &how, &patch),
             };
-            let answer = self.send(operation, request).await?;
-            Ok(answer.version())
+            self.send(operation, request).await
         };
         self.bounded(operation, patching).await
     }
@@ -312,19 +350,26 @@ impl ScaleClient {
     }
 }
 
+/// Returns the annotations that record a fence.
+fn record_of(setting: Setting) -> Value {
+    json!({ REPLICAS_ANNOTATION: setting.to_string(), MARKER_ANNOTATION: "" })
+}
+
+/// Returns the change of annotations that drops the marker. The record stays.
+fn no_marker() -> Value {
+    json!({ MARKER_ANNOTATION: null })
+}
+
 pub(super) fn policy_rules<'a>(
     resources: impl IntoIterator<Item = &'a ResourceRef>,
     namespace: Option<&str>,
 ) -> Vec<PolicyRule> {
-    // Objects that all clusters have are read together.
-    let verbs: &[&str] = match namespace {
-        None => &["get", "list", "patch"],
-        Some(_) => &["get", "patch"],
-    };
+    // Objects of one name are watched, and read together while the watch is down.
+    let verbs = &["get", "list", "watch", "patch"];
     let kinds: BTreeSet<(String, String)> = resources.into_iter().map(group_and_plural).collect();
     let rules = kinds.iter().flat_map(|(group, plural)| {
         let kind = (group.as_str(), plural.as_str());
-        let reason = "reading the targets, and recording their replicas";
+        let reason = "watching the targets, fencing and restoring them";
         let object = PolicyRule::new(verbs, kind, reason).in_namespace(namespace);
         let reason = "fencing and restoring: setting the replicas";
         let scale = PolicyRule::new(&["get", "patch"], kind, reason);

@@ -12,7 +12,7 @@ use crate::actuator::annotations::{
 };
 use crate::projection::{FieldMask, FieldPath};
 
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(super) struct ScaleObject(Value);
 
 const FIELDS: &[FieldPath] = &[
@@ -41,6 +41,10 @@ pub(super) struct ScalePage {
 impl ScaleObject {
     pub(super) fn namespace(&self) -> &str {
         self.0["metadata"]["namespace"].as_str().unwrap_or_default()
+    }
+
+    pub(super) fn name(&self) -> &str {
+        self.0["metadata"]["name"].as_str().unwrap_or_default()
     }
 
     pub(super) fn version(&self) -> ResourceVersion {

@@ -10,6 +10,7 @@ use parking_lot::Mutex;
 use super::ScaleOperation;
 use crate::actuator::ActuatorError;
 use crate::client::{ApiError, suppress_logs};
+use crate::objects::ObjectKind;
 
 /// A kind with a scale subresource.
 #[derive(Debug, Clone)]
@@ -73,14 +74,21 @@ impl ScaleResources {
     }
 }
 
-fn well_known(resource: &ResourceRef) -> Option<ScaleResource> {
-    let plural = match (resource.api_version.as_str(), resource.kind.as_str()) {
-        ("apps/v1", "Deployment") => "deployments",
-        ("apps/v1", "StatefulSet") => "statefulsets",
-        ("apps/v1", "ReplicaSet") => "replicasets",
+/// Returns the kind of a resource whose counts are plain; it needs no discovery.
+pub(super) fn plain_kind(resource: &ResourceRef) -> Option<ObjectKind> {
+    let (kind, plural) = match resource.kind.as_str() {
+        "Deployment" => ("Deployment", "deployments"),
+        "StatefulSet" => ("StatefulSet", "statefulsets"),
+        "ReplicaSet" => ("ReplicaSet", "replicasets"),
         _ => return None,
     };
-    Some(ScaleResource::new(&resource.api_version, plural, true))
+    let is_plain = resource.has_plain_replicas();
+    is_plain.then_some(ObjectKind::new("apps", "v1", kind, plural))
+}
+
+fn well_known(resource: &ResourceRef) -> Option<ScaleResource> {
+    let kind = plain_kind(resource)?;
+    Some(ScaleResource::new(&kind.api_version(), kind.plural, true))
 }
 
 async fn discover(

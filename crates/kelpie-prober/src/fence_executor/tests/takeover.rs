@@ -2,14 +2,15 @@
 
 use std::io::Write;
 
-use kelpie_core::prober::ResourceRef;
+use kelpie_core::prober::{ProbeSettings, ResourceRef};
 use kelpie_kube::SystemClock;
-use kelpie_kube::client::ClientOptions;
+use kelpie_kube::client::{ClientOptions, ClusterClient};
+use kelpie_kube::leader::Leadership;
 use kelpie_runtime::watch::Sender;
 use prometheus_client::registry::Registry;
 use tempfile::NamedTempFile;
-use tokio::time::timeout;
 
+use super::waiting::fence_decision;
 use crate::fence_executor::*;
 use crate::metrics::ProberMetrics;
 use crate::state_page::StatePage;
@@ -45,9 +46,11 @@ pub(super) async fn standby() -> (FenceExecutor, Sender<Leadership>) {
     let seed = nowhere().await;
     // Refreshes are not served: the executor knows only what a test tells it.
     let (batch_reader, _) = seed.batch_reader();
-    let access = SeedAccess::new(&seed, batch_reader, sender.subscribe(), false);
-    let (cluster, targets): (Arc<str>, Arc<[_]>) = ("a".into(), [target].into());
     let clock = AnchoredClock::anchored(&SystemClock::default());
+    let settings = ProbeSettings::default();
+    let leadership = sender.subscribe();
+    let access = SeedAccess::new(&seed, batch_reader, leadership, clock, &settings, false);
+    let (cluster, targets): (Arc<str>, Arc<[_]>) = ("a".into(), [target].into());
     let metrics = ProberMetrics::new(&mut Registry::default(), clock).of_cluster(&cluster);
     let place = StatePage::default().place(&cluster);
     let reporter = ProbeReporter::new(
@@ -76,9 +79,9 @@ impl FenceExecutor {
     async fn takes_over_pressed(mut self, sender: &Sender<Leadership>) -> bool {
         sender.send(Leadership::alone());
         let next_round = Instant::now() + Duration::from_secs(10);
-        let early = timeout(Duration::from_secs(9), self.work_until(next_round)).await;
+        let event = self.work_until_look_wanted(sleep_until(next_round)).await;
         assert!(self.acts);
-        early.is_ok()
+        event.is_none()
     }
 }
 
@@ -103,6 +106,41 @@ async fn takeover_of_fence_starts_a_round() {
     assert!(executor.takes_over_pressed(&sender).await);
 }
 
+/// Returns whether a call of a flow is due after this many seconds.
+fn has_flow(executor: &mut FenceExecutor, seconds: u64) -> bool {
+    let now = executor.clock.now().after(Duration::from_secs(seconds));
+    let steps = executor.fencing.poll(now).steps;
+    steps.iter().any(|step| !step.can_wait())
+}
+
+#[tokio::test(start_paused = true)]
+async fn new_leader_acts_on_a_fresh_decision() {
+    for (age, acts) in [(0, true), (19, true), (21, false)] {
+        let (mut executor, sender) = standby().await;
+        let at = executor.clock.now().before(Duration::from_secs(age));
+        executor.decision = Some(fence_decision(at));
+        executor.verdict = Some(Verdict::Fence);
+        sender.send(Leadership::alone());
+        executor.update_leadership();
+        assert_eq!(has_flow(&mut executor, 0), acts, "{age} s");
+        assert!(executor.wants_look());
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn standby_assists_except_in_dry_run() {
+    for dry_run in [false, true] {
+        let (mut executor, _sender) = standby().await;
+        executor.access.dry_run = dry_run;
+        let decision = fence_decision(executor.clock.now());
+        executor.apply(&decision);
+        assert!(!has_flow(&mut executor, 0), "the leader goes first");
+        assert_eq!(has_flow(&mut executor, 2), !dry_run);
+        let stands_by = executor.round_context().stands_by;
+        assert_eq!(stands_by, dry_run);
+    }
+}
+
 #[test]
 fn unknown_kind_of_optional_target_is_missing() {
     let unknown = || {
@@ -118,7 +156,7 @@ fn unknown_kind_of_optional_target_is_missing() {
         (missing.clone(), CallReport::Works)
     );
     let (reply, report) = interpret(unknown(), false);
-    assert_eq!(reply, Reply::Failed);
+    assert_eq!(reply, Reply::Rejected);
     assert!(matches!(report, CallReport::Problem(_)));
     let (_, report) = interpret(Ok(missing), false);
     assert!(matches!(report, CallReport::Problem(_)));
@@ -132,7 +170,7 @@ fn conflicts_and_calls_that_were_not_made_are_no_news() {
         CallReport::None
     );
     assert_eq!(
-        interpret(Err(StepError::NotLeading), false).1,
+        interpret(Err(StepError::NotAllowed), false).1,
         CallReport::None
     );
 }

@@ -8,10 +8,13 @@ use kelpie_core::prober::{
     Evaluator, ListResult, Observation, ProbeResult, ProbeSettings, ResourceRef, Setting,
 };
 use kelpie_kube::SystemClock;
+use kelpie_kube::client::ClusterClient;
+use kelpie_kube::leader::Leadership;
 use kelpie_net::Network;
 use kelpie_runtime::watch::Sender;
 
 use super::takeover;
+use crate::deadline_queue::{DeadlineQueue, Priority};
 use crate::fence_executor::*;
 
 const LEADS: Duration = Duration::from_secs(10);
@@ -38,7 +41,9 @@ impl Scene {
         let leadership = Sender::new(Leadership::Leader { until });
         let seed = seed.unwrap();
         let (batch_reader, _) = seed.batch_reader();
-        let mut access = SeedAccess::new(&seed, batch_reader, leadership.subscribe(), false);
+        let clock = AnchoredClock::anchored(&SystemClock::default());
+        let (settings, receiver) = (ProbeSettings::default(), leadership.subscribe());
+        let mut access = SeedAccess::new(&seed, batch_reader, receiver, clock, &settings, false);
         access.queue = DeadlineQueue::new(1);
         Self {
             access,
@@ -49,11 +54,18 @@ impl Scene {
     }
 
     async fn perform(&self, step: &Step) -> Result<Reply, StepError> {
-        let target = target();
-        let access = &self.access;
-        access
-            .perform(&"shoot".into(), &target, step, Time::MAX, &self.cancel)
-            .await
+        self.perform_as(step, WriteRight::Leader).await
+    }
+
+    async fn perform_as(&self, step: &Step, right: WriteRight) -> Result<Reply, StepError> {
+        let context = CallContext {
+            deadline: Time::MAX,
+            right,
+            direction: Direction::Down,
+            cancel: self.cancel.clone(),
+        };
+        let (cluster, target) = ("shoot".into(), target());
+        self.access.perform(&cluster, &target, step, &context).await
     }
 
     /// Performs the step behind another call in the queue, which leaves once `meanwhile` is over.
@@ -84,7 +96,7 @@ impl Scene {
     }
 }
 
-fn target() -> Target {
+pub(super) fn target() -> Target {
     Target {
         is_deadline_target: true,
         ..Target::new(ResourceRef {
@@ -95,9 +107,8 @@ fn target() -> Target {
     }
 }
 
-/// The first read and the first write of a fence.
-fn read_and_write() -> (Step, Step) {
-    let now = Time::from_micros(0);
+/// Returns a decision to fence.
+pub(super) fn fence_decision(now: Time) -> Decision {
     let nothing = Observation {
         start: now,
         end: now,
@@ -108,13 +119,20 @@ fn read_and_write() -> (Step, Step) {
         fence: FenceState::None,
         stands_by: false,
         released: None,
+        delays: Delays::default(),
         jitter: 0.0,
     };
     let decision = Evaluator::new(ProbeSettings::default(), now).decide(&nothing);
-    let fence = Decision {
+    Decision {
         verdict: Verdict::Fence,
         ..decision
-    };
+    }
+}
+
+/// The first read and the first write of a fence.
+pub(super) fn read_and_write() -> (Step, Step) {
+    let now = Time::from_micros(0);
+    let fence = fence_decision(now);
     let begin = || {
         let mut fencing = Fencing::new([target()].into());
         fencing.apply(&fence);
@@ -164,7 +182,7 @@ async fn expired_leadership_drops_waiting_write() {
     let scene = Scene::new();
     let (read, write) = read_and_write();
     let done = scene.perform_after(&write, tokio::time::sleep(LEADS));
-    assert!(matches!(done.await, Err(StepError::NotLeading)));
+    assert!(matches!(done.await, Err(StepError::NotAllowed)));
     assert_eq!(scene.calls(), 0);
     assert!(scene.has_free_place().await);
     // Looking is allowed.
@@ -177,32 +195,22 @@ async fn expired_leadership_drops_waiting_write() {
     scene.leadership.send(Leadership::Standby);
     assert!(matches!(
         scene.perform(&write).await,
-        Err(StepError::NotLeading)
+        Err(StepError::NotAllowed)
     ));
     assert_eq!(scene.calls(), 1);
 }
 
 #[tokio::test(start_paused = true)]
-async fn calls_under_way_delay_a_round_briefly() {
-    let second = Duration::from_secs(1);
-    for (calls_take, round_after, is_put_off) in [
-        (None, second, false),
-        (Some(second / 2), second, false),
-        (Some(second * 3 / 2), second * 3 / 2, true),
-        (Some(second * 9), second + CROWDED, true),
-    ] {
+async fn calls_of_a_fence_crowd_the_looks() {
+    for (verdict, is_crowded) in [(Verdict::Fence, true), (Verdict::Release, false)] {
         let (mut executor, _sender) = takeover::standby().await;
-        executor.verdict = Some(Verdict::Fence);
-        let start = Instant::now();
-        if let Some(calls_take) = calls_take {
-            executor.under_way.push(Box::pin(async move {
-                sleep_until(start + calls_take).await;
-                let (step, _) = read_and_write();
-                let result = Err(StepError::Superseded);
-                CompletedStep { step, result }
-            }));
-        }
-        assert_eq!(executor.work_until(start + second).await, is_put_off);
-        assert_eq!(start.elapsed(), round_after);
+        executor.verdict = Some(verdict);
+        assert!(!executor.is_crowded());
+        executor.under_way.push(Box::pin(async {
+            let (step, _) = read_and_write();
+            let result = Err(StepError::Superseded);
+            CompletedStep { step, result }
+        }));
+        assert_eq!(executor.is_crowded(), is_crowded);
     }
 }

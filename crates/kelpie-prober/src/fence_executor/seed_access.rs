@@ -1,0 +1,257 @@
+//! Access to the targets in the seed: the queue, the time limits and the right to write.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures_util::StreamExt;
+use futures_util::future::BoxFuture;
+use futures_util::stream::FuturesUnordered;
+use kelpie_core::Time;
+use kelpie_core::prober::fence::{Call, Direction, Purpose, Reply, Step};
+use kelpie_core::prober::{ProbeSettings, Target};
+use kelpie_kube::AnchoredClock;
+use kelpie_kube::actuator::{ActuatorError, Actuators, BatchReader};
+use kelpie_kube::client::ClusterClient;
+use kelpie_kube::leader::Leadership;
+use kelpie_runtime::watch::Receiver;
+use tokio::time::{Instant, interval_at, sleep_until};
+use tokio_util::sync::CancellationToken;
+
+use super::measurements::{PLACE_LIMIT, SeedMeasurements};
+use super::watched_targets::WatchedTargets;
+use crate::deadline_queue::{DeadlineQueue, Permit, Priority};
+
+/// The number of fencing calls under way at once, until the seed shows what it can take.
+const CALLS_AT_START: u32 = 64;
+/// A call is tried a second time after this, or after three times the measured latency.
+const FIRST_OVERTAKING: Duration = Duration::from_millis(500);
+
+/// Access to the targets in the seed. Clones share the queue and the measurements.
+#[derive(Clone)]
+pub(crate) struct SeedAccess {
+    /// For refreshes: together with those of other clusters, behind the limit on routine requests.
+    batch_reader: BatchReader,
+    /// For flows: nothing in front of it but the queue.
+    actuators: Actuators,
+    /// For second tries: over connections of their own.
+    overtaking: Actuators,
+    pub(super) queue: DeadlineQueue,
+    pub(super) leadership: Receiver<Leadership>,
+    pub(super) measurements: SeedMeasurements,
+    pub(super) watched: WatchedTargets,
+    clock: AnchoredClock,
+    /// The grace period of clusters that have none of their own.
+    pub(super) grace: Duration,
+    /// Targets are read, but never written.
+    pub(super) dry_run: bool,
+}
+
+/// The right by which a write is made.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum WriteRight {
+    /// This replica leads.
+    Leader,
+    /// This replica is a standby. Its decision counts until this instant.
+    Standby { until: Instant },
+}
+
+/// The circumstances of a call.
+#[derive(Clone, Debug)]
+pub(super) struct CallContext {
+    /// The deadline of the flow, which decides its place in the queue.
+    pub(super) deadline: Time,
+    pub(super) right: WriteRight,
+    /// The direction of the flow, whose time limit applies.
+    pub(super) direction: Direction,
+    /// Cancelled when the verdict changes: a call that was not sent by then is dropped.
+    pub(super) cancel: CancellationToken,
+}
+
+/// The reason why a step was not carried out.
+#[derive(Debug)]
+pub(super) enum StepError {
+    /// This replica may not write, or cannot be sure that it may.
+    NotAllowed,
+    /// The verdict changed before the call was sent.
+    Superseded,
+    /// The right to write ended while the call was under way. It may have happened.
+    CutOff,
+    Refused(ActuatorError),
+}
+
+impl SeedAccess {
+    pub(crate) fn new(
+        seed: &ClusterClient,
+        batch_reader: BatchReader,
+        leadership: Receiver<Leadership>,
+        clock: AnchoredClock,
+        settings: &ProbeSettings,
+        dry_run: bool,
+    ) -> Self {
+        Self {
+            batch_reader,
+            actuators: seed.actuators().clone(),
+            overtaking: seed.overtaking_actuators(),
+            queue: DeadlineQueue::new(CALLS_AT_START),
+            leadership,
+            measurements: SeedMeasurements::default(),
+            watched: WatchedTargets::default(),
+            clock,
+            grace: settings.grace,
+            dry_run,
+        }
+    }
+
+    /// Returns the future that watches the targets. It has to be spawned once.
+    pub(crate) fn watch(
+        &self,
+        targets: Arc<[Target]>,
+        namespace: Option<String>,
+    ) -> impl Future<Output = ()> + Send + use<> {
+        let actuators = self.actuators.clone();
+        self.watched.clone().run(actuators, targets, namespace)
+    }
+
+    /// Takes in the latency of another request to the seed, such as a renewal of the leader Lease.
+    /// A request without a response counts with the time that it was given.
+    pub(crate) fn record_latency(&self, took: Duration) {
+        self.measurements.record_latency(self.clock.now(), took);
+    }
+
+    /// Carries a step out.
+    pub(super) async fn perform(
+        &self,
+        cluster: &Arc<str>,
+        target: &Target,
+        step: &Step,
+        context: &CallContext,
+    ) -> Result<Reply, StepError> {
+        let deadline = context.deadline;
+        let urgency = match step.purpose {
+            Purpose::Refresh => {
+                let read = self.batch_reader.read(cluster, target).await;
+                let observed = read.ok_or(StepError::Superseded)?;
+                return observed.map(Reply::Read).map_err(StepError::Refused);
+            }
+            // A target that is fenced already must not delay one that is not.
+            Purpose::Readiness => Priority::Patient,
+            Purpose::Flow | Purpose::Attempt if step.is_deadline_target => {
+                Priority::Pressing(deadline)
+            }
+            Purpose::Flow | Purpose::Attempt => Priority::Deadline(deadline),
+        };
+        let cancel = &context.cancel;
+        let turn = cancel.run_until_cancelled(self.queue.enter(urgency)).await;
+        let Some(permit) = turn.filter(|_| !cancel.is_cancelled()) else {
+            return Err(StepError::Superseded);
+        };
+        // Checked right before the write: a process that was paused in between finds out here.
+        let is_write = step.call.is_write();
+        if is_write && !self.may_write(context.right) {
+            return Err(StepError::NotAllowed);
+        }
+        let limit = target.rule(context.direction).timeout;
+        // Boxed after the wait: a call takes 7 KB while it is under way, and at the start every
+        // cluster of a seed has several in the queue.
+        let call = Box::pin(self.call(cluster, target, &step.call, limit, permit));
+        tokio::select! {
+            biased;
+            reply = call => reply.map_err(StepError::Refused),
+            () = self.right_ended(context.right), if is_write => Err(StepError::CutOff),
+        }
+    }
+
+    #[cfg(test)]
+    pub(super) fn clock_now(&self) -> Time {
+        self.clock.now()
+    }
+
+    fn may_write(&self, right: WriteRight) -> bool {
+        let now = Instant::now();
+        match right {
+            WriteRight::Leader => self.leadership.borrow().may_act(now),
+            WriteRight::Standby { until } => !self.dry_run && now < until,
+        }
+    }
+
+    /// Waits for the end of the right to write.
+    async fn right_ended(&self, right: WriteRight) {
+        while self.may_write(right) {
+            let until = match (right, self.leadership.borrow()) {
+                (WriteRight::Standby { until }, _) => until,
+                // A renewal moves it forward.
+                (WriteRight::Leader, Leadership::Leader { until }) => until,
+                (WriteRight::Leader, Leadership::Standby) => return,
+            };
+            sleep_until(until).await;
+        }
+    }
+
+    /// Makes a call. A second try may overtake it: the connection may be half open. Both rest on
+    /// the same version, so at most one write happens. A call that takes long gives its place in
+    /// the queue back, but goes on.
+    async fn call(
+        &self,
+        cluster: &str,
+        target: &Target,
+        call: &Call,
+        limit: Duration,
+        permit: Permit,
+    ) -> Result<Reply, ActuatorError> {
+        let start = Instant::now();
+        let latency = self.measurements.latency(self.clock.now());
+        let overtake_at = start + FIRST_OVERTAKING.max(latency * 3);
+        let (first, second) = (
+            self.actuators.with_limit(limit),
+            self.overtaking.with_limit(limit),
+        );
+        let mut permit = Some(permit);
+        let mut second = Some(&second);
+        let mut tries = FuturesUnordered::new();
+        tries.push(self.measure(cluster, target, call, &first));
+        let mut still_waiting = interval_at(start + PLACE_LIMIT, PLACE_LIMIT);
+        loop {
+            tokio::select! {
+                biased;
+                Some(result) = tries.next() => {
+                    // A failed try says nothing about the other one. After a conflict the target is
+                    // read again, which shows a write of the other try as well.
+                    if result.is_ok() || tries.is_empty() {
+                        return result;
+                    }
+                }
+                () = sleep_until(overtake_at), if second.is_some() => {
+                    if let Some(actuators) = second.take() {
+                        tries.push(self.measure(cluster, target, call, actuators));
+                    }
+                }
+                _ = still_waiting.tick() => {
+                    permit.take();
+                    self.measurements.record_latency(self.clock.now(), start.elapsed());
+                }
+            }
+        }
+    }
+
+    /// Makes one try of a call and measures the seed by it.
+    fn measure<'a>(
+        &'a self,
+        cluster: &'a str,
+        target: &'a Target,
+        call: &'a Call,
+        actuators: &'a Actuators,
+    ) -> BoxFuture<'a, Result<Reply, ActuatorError>> {
+        Box::pin(async move {
+            let start = Instant::now();
+            let result = actuators.perform(cluster, target, call).await;
+            let took = start.elapsed();
+            self.measurements.record_latency(self.clock.now(), took);
+            match &result {
+                Ok(_) => self.queue.succeeded(),
+                Err(error) if error.is_overload() => self.queue.overloaded(),
+                Err(_) => {}
+            }
+            result
+        })
+    }
+}

@@ -1,0 +1,242 @@
+//! Watches on the targets of all clusters: one for each name.
+
+use std::collections::BTreeMap;
+use std::mem;
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures_util::StreamExt;
+use futures_util::future::join_all;
+use futures_util::stream::BoxStream;
+use kelpie_core::prober::Target;
+use kelpie_core::prober::fence::{Observed, TargetId, TargetObject};
+use kelpie_kube::actuator::{Actuators, WatchedTarget};
+use kelpie_kube::watch::WatchEvent;
+use kelpie_runtime::LastErrors;
+use parking_lot::Mutex;
+use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
+use tokio::time::sleep;
+use tracing::{info, warn};
+
+/// A watch that failed is started anew after this time, which doubles up to the longest.
+const FIRST_RESTART: Duration = Duration::from_secs(1);
+const LONGEST_RESTART: Duration = Duration::from_secs(30);
+
+/// The targets that watches show, by name and namespace. Clones share them.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct WatchedTargets(Arc<Mutex<WatchedState>>);
+
+#[derive(Debug, Default)]
+struct WatchedState {
+    /// One for each target of the configuration.
+    targets: BTreeMap<usize, TargetObjects>,
+    /// The executor of each cluster, by the cluster's namespace.
+    executors: BTreeMap<Arc<str>, UnboundedSender<TargetUpdate>>,
+}
+
+#[derive(Debug, Default)]
+struct TargetObjects {
+    /// The watch shows every change.
+    is_synced: bool,
+    /// The objects by namespace.
+    objects: BTreeMap<String, TargetObject>,
+    /// The objects of a list that is not complete yet.
+    listed: BTreeMap<String, TargetObject>,
+}
+
+/// A message of a watch to the executor of a cluster.
+#[derive(Debug)]
+pub(super) enum TargetUpdate {
+    /// The watch on a target works from now on, or has failed.
+    Watched(TargetId, bool),
+    /// The target as the watch shows it. Boxed, because a channel reserves space for many.
+    Observed(TargetId, Box<Observed>),
+}
+
+impl WatchedTargets {
+    /// Watches these targets, in one namespace or in all. The future never ends.
+    pub(crate) async fn run(
+        self,
+        actuators: Actuators,
+        targets: Arc<[Target]>,
+        namespace: Option<String>,
+    ) {
+        let watches = targets.iter().enumerate().map(|(index, target)| {
+            let watch = || actuators.watch(target, namespace.as_deref());
+            self.follow(index, target, watch)
+        });
+        join_all(watches).await;
+    }
+
+    /// Follows the watch on one target. A watch that fails is started anew, because only a list
+    /// proves that it shows every change.
+    async fn follow(
+        &self,
+        index: usize,
+        target: &Target,
+        watch: impl Fn() -> Option<BoxStream<'static, WatchEvent<WatchedTarget>>>,
+    ) {
+        let mut errors = LastErrors::default();
+        let mut pause = FIRST_RESTART;
+        while let Some(mut events) = watch() {
+            while let Some(event) = events.next().await {
+                if let WatchEvent::Error(error) = &event {
+                    let text = error.to_string();
+                    if errors.fail(index, &text) {
+                        let target = &target.resource;
+                        warn!(%target, "watch failed; reading instead until it works: {text}");
+                    }
+                    self.lost(index);
+                    break;
+                }
+                if matches!(event, WatchEvent::InitDone) {
+                    pause = FIRST_RESTART;
+                    if errors.recover(&index).is_some() {
+                        info!(target = %target.resource, "watch recovered");
+                    }
+                }
+                self.take_in(index, event);
+            }
+            drop(events);
+            sleep(pause).await;
+            pause = (pause * 2).min(LONGEST_RESTART);
+        }
+    }
+
+    fn take_in(&self, index: usize, event: WatchEvent<WatchedTarget>) {
+        let state = &mut *self.0.lock();
+        let target = state.targets.entry(index).or_default();
+        let id = TargetId(index);
+        match event {
+            WatchEvent::Init => target.listed.clear(),
+            WatchEvent::Apply(WatchedTarget { namespace, object }) => {
+                if target.is_synced {
+                    let observed = Observed::Present(object.clone());
+                    send(
+                        &state.executors,
+                        &namespace,
+                        TargetUpdate::Observed(id, Box::new(observed)),
+                    );
+                    target.objects.insert(namespace, object);
+                } else {
+                    target.listed.insert(namespace, object);
+                }
+            }
+            WatchEvent::Delete { namespace, .. } => {
+                target.objects.remove(&namespace);
+                let update = TargetUpdate::Observed(id, Box::new(Observed::Missing));
+                send(&state.executors, &namespace, update);
+            }
+            WatchEvent::InitDone => {
+                target.objects = mem::take(&mut target.listed);
+                target.is_synced = true;
+                for (cluster, executor) in &state.executors {
+                    target.show(id, cluster, executor);
+                }
+            }
+            WatchEvent::Error(_) => {}
+        }
+    }
+
+    fn lost(&self, index: usize) {
+        let state = &mut *self.0.lock();
+        let target = state.targets.entry(index).or_default();
+        target.listed.clear();
+        if mem::take(&mut target.is_synced) {
+            target.objects.clear();
+            for executor in state.executors.values() {
+                let _ = executor.send(TargetUpdate::Watched(TargetId(index), false));
+            }
+        }
+    }
+
+    /// Returns the updates for the executor of a cluster, beginning with the present state. It
+    /// replaces an earlier executor of the cluster.
+    pub(super) fn subscribe(&self, cluster: &Arc<str>) -> UnboundedReceiver<TargetUpdate> {
+        let (executor, updates) = unbounded_channel();
+        let state = &mut *self.0.lock();
+        for (index, target) in state.targets.iter().filter(|(_, target)| target.is_synced) {
+            target.show(TargetId(*index), cluster, &executor);
+        }
+        state.executors.retain(|_, executor| !executor.is_closed());
+        state.executors.insert(Arc::clone(cluster), executor);
+        updates
+    }
+}
+
+impl TargetObjects {
+    /// Sends the present state to an executor.
+    fn show(&self, id: TargetId, cluster: &str, executor: &UnboundedSender<TargetUpdate>) {
+        let object = self.objects.get(cluster).cloned();
+        let observed = object.map_or(Observed::Missing, Observed::Present);
+        // An executor that has ended needs no update.
+        let _ = executor.send(TargetUpdate::Watched(id, true));
+        let _ = executor.send(TargetUpdate::Observed(id, Box::new(observed)));
+    }
+}
+
+fn send(
+    executors: &BTreeMap<Arc<str>, UnboundedSender<TargetUpdate>>,
+    cluster: &str,
+    update: TargetUpdate,
+) {
+    if let Some(executor) = executors.get(cluster) {
+        let _ = executor.send(update);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use kelpie_core::prober::Setting;
+    use kelpie_core::prober::fence::ResourceVersion;
+
+    use super::*;
+
+    fn target(namespace: &str, replicas: u32) -> WatchEvent<WatchedTarget> {
+        WatchEvent::Apply(WatchedTarget {
+            namespace: namespace.into(),
+            object: TargetObject::running(Setting(replicas), ResourceVersion::new("7")),
+        })
+    }
+
+    fn next(updates: &mut UnboundedReceiver<TargetUpdate>) -> String {
+        match updates.try_recv() {
+            Ok(TargetUpdate::Watched(_, is_watched)) => format!("watched: {is_watched}"),
+            Ok(TargetUpdate::Observed(_, observed)) => match *observed {
+                Observed::Missing => "missing".into(),
+                Observed::Present(object) => format!("replicas: {}", object.setting),
+            },
+            Err(_) => "nothing".into(),
+        }
+    }
+
+    #[test]
+    fn executors_see_their_own_target() {
+        let watched = WatchedTargets::default();
+        let mut updates = watched.subscribe(&"a".into());
+        for event in [WatchEvent::Init, target("a", 1), target("b", 2)] {
+            watched.take_in(0, event);
+        }
+        assert_eq!(next(&mut updates), "nothing", "the list is not complete");
+        watched.take_in(0, WatchEvent::InitDone);
+        assert_eq!(next(&mut updates), "watched: true");
+        assert_eq!(next(&mut updates), "replicas: 1");
+        watched.take_in(0, target("a", 0));
+        watched.take_in(0, target("b", 0));
+        assert_eq!(next(&mut updates), "replicas: 0");
+        assert_eq!(next(&mut updates), "nothing");
+
+        let mut late = watched.subscribe(&"b".into());
+        assert_eq!(next(&mut late), "watched: true");
+        assert_eq!(next(&mut late), "replicas: 0");
+        let mut missing = watched.subscribe(&"c".into());
+        assert_eq!(next(&mut missing), "watched: true");
+        assert_eq!(next(&mut missing), "missing");
+
+        watched.lost(0);
+        assert_eq!(next(&mut updates), "watched: false");
+        assert_eq!(next(&mut late), "watched: false");
+        let mut new = watched.subscribe(&"a".into());
+        assert_eq!(next(&mut new), "nothing");
+    }
+}
