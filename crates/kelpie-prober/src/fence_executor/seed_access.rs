@@ -178,9 +178,9 @@ impl SeedAccess {
     async fn right_ended(&self, right: WriteRight) {
         while self.may_write(right) {
             let until = match (right, self.leadership.borrow()) {
-                (WriteRight::Standby { until }, _) => until,
-                // A renewal moves it forward.
-                (WriteRight::Leader, Leadership::Leader { until }) => until,
+                // A renewal of the leadership moves it forward.
+                (WriteRight::Standby { until }, _)
+                | (WriteRight::Leader, Leadership::Leader { until }) => until,
                 (WriteRight::Leader, Leadership::Standby) => return,
             };
             sleep_until(until).await;
