@@ -2,7 +2,6 @@
 
 use std::fmt;
 use std::io;
-use std::net::IpAddr;
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
@@ -20,10 +19,6 @@ use crate::store::{ObjectStore, StoreEvent};
 
 /// The interval at which a connection attempt to a stalled server is retried.
 const STALL_POLL_INTERVAL: Duration = Duration::from_millis(250);
-
-/// The error of a host name that cannot be resolved.
-const UNRESOLVED: &str =
-    "failed to lookup address information: Temporary failure in name resolution";
 
 /// Identifies an API server of the landscape.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -180,16 +175,17 @@ impl LandscapeInner {
         *event != StoreEvent::Expired
     }
 
-    /// Returns the server behind a host and port. Fails if it is down or its name cannot be
-    /// resolved, and waits while it is stalled.
+    /// Returns whether host names can be looked up.
+    pub(super) fn resolves_names(&self) -> bool {
+        !self.state().faults.is_dns_down()
+    }
+
+    /// Returns the server behind a host and port. Fails if it is down, and waits while it is
+    /// stalled.
     pub(super) async fn connect(&self, host: &str, port: u16) -> io::Result<SimServer> {
         loop {
             let (is_down, is_stalled, server) = {
                 let state = self.state();
-                if state.faults.is_dns_down() && host.parse::<IpAddr>().is_err() {
-                    // The text of the C library, which `lookup_host` returns with this kind.
-                    return Err(io::Error::other(UNRESOLVED));
-                }
                 if host == super::SEED {
                     let faults = &state.faults;
                     (faults.is_down(), faults.is_stalled(), self.seed.clone())

@@ -2,10 +2,12 @@
 
 use std::io;
 use std::sync::{Arc, Weak};
+use std::time::Duration;
 
 use fastrand::Rng;
-use kelpie_net::Network;
+use kelpie_net::{Network, ResolveError};
 use tokio::io::duplex;
+use tokio::time::sleep;
 
 use super::LandscapeInner;
 use super::pause_on_write::PauseOnWrite;
@@ -15,6 +17,9 @@ use kelpie_runtime::watch::{Receiver, Sender};
 
 /// The buffer of a connection in each direction, in bytes.
 const WINDOW: usize = 64 * 1024;
+
+/// The time after which a lookup fails while DNS is away.
+const LOOKUP_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// The network of one process, which can be paused and cut. Cutting it has the effect of killing
 /// the process: requests in flight are lost, and new ones fail.
@@ -51,7 +56,8 @@ impl ProcessLink {
     /// Returns the network for the process' clients.
     pub fn network(&self) -> Network {
         let (landscape, state) = (self.landscape.clone(), self.state.subscribe());
-        Network::in_process(move |host, port| {
+        let names = self.landscape.clone();
+        let network = Network::in_process(move |host, port| {
             let (landscape, mut state) = (landscape.clone(), state.clone());
             let host = host.to_owned();
             Box::pin(async move {
@@ -69,6 +75,19 @@ impl ProcessLink {
                 let stream = YieldingStream::new(theirs, rng);
                 tokio::spawn(serve_until_closed(server, stream, state, is_starved));
                 Ok(ours)
+            })
+        });
+        network.with_resolver(move |_| {
+            let is_resolved = names.upgrade().is_none_or(|inner| inner.resolves_names());
+            Box::pin(async move {
+                if is_resolved {
+                    return Ok(());
+                }
+                // As long as a resolver waits for its name server.
+                sleep(LOOKUP_TIMEOUT).await;
+                Err(ResolveError::Unavailable(
+                    "no name server answers".to_owned(),
+                ))
             })
         })
     }
