@@ -77,8 +77,10 @@ impl ProcessLink {
                 Ok(ours)
             })
         });
-        network.with_resolver(move |_| {
-            let is_resolved = names.upgrade().is_none_or(|inner| inner.resolves_names());
+        network.with_resolver(move |host| {
+            // A pod reaches the API server of its own cluster by an address, not by a name.
+            let is_resolved =
+                host == super::SEED || names.upgrade().is_none_or(|inner| inner.resolves_names());
             Box::pin(async move {
                 if is_resolved {
                     return Ok(());

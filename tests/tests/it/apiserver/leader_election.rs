@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use k8s_openapi::api::coordination::v1::Lease;
 use kelpie_e2e::{ControlPlane, Credentials, KubeApiServer, poll};
-use kelpie_kube::leader::{ElectionSettings, Leadership, elect};
+use kelpie_kube::leader::{ElectionSettings, Leadership, ReplicaRole};
 use kelpie_runtime::watch::Receiver;
 use kube::Api;
 use tokio::task::JoinHandle;
@@ -52,11 +52,18 @@ impl RunningCandidate {
     ) -> Self {
         let api_client = connect(api, credentials).await;
         let token = CancellationToken::new();
-        let (leadership, election) = elect(&api_client, settings, token.clone());
+        let election = ReplicaRole::Candidate(settings).election(&api_client);
+        let leadership = election.leadership();
+        let election = election.spawn(|_| {});
+        let over = token.clone().cancelled_owned();
+        let task = tokio::spawn(async move {
+            over.await;
+            election.step_down().await;
+        });
         Self {
             leadership,
             token,
-            task: tokio::spawn(election),
+            task,
         }
     }
 

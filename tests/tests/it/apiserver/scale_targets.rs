@@ -10,8 +10,8 @@ use kelpie_core::prober::fence::{
     Fencing, FlowReport, Observed, RecordedSetting, ResourceVersion, TargetObject, TargetOutcome,
 };
 use kelpie_core::prober::{
-    Decision, Evaluator, FenceState, Lease, ListResult, ListSpan, Node, NodeConventions, NodeSet,
-    Observation, ProbeResult, ProbeSettings, ResourceRef, Setting, Target, Verdict,
+    Decision, Delays, Evaluator, FenceState, Lease, ListResult, ListSpan, Node, NodeConventions,
+    NodeSet, Observation, ProbeResult, ProbeSettings, ResourceRef, Setting, Target, Verdict,
 };
 use kelpie_e2e::{ControlPlane, KubeApiServer, poll};
 use kelpie_kube::actuator::{ActuatorError, ScaleClient};
@@ -140,7 +140,7 @@ fn decisions() -> [Decision; 2] {
             duration_seconds: Some(40),
         });
         let (start, end) = (at(now), at(now));
-        let listed = judge.observe_leases(ListSpan { start, end }, leases);
+        let listed = judge.observe_leases(ListSpan { start, end }, None, leases);
         if judge.nodes_due(&listed, fence) {
             judge.observe_nodes(
                 NodeSet::new(&nodes, None, &BTreeMap::new(), &NodeConventions::default()),
@@ -157,6 +157,7 @@ fn decisions() -> [Decision; 2] {
             fence,
             stands_by: false,
             released: None,
+            delays: Delays::default(),
             jitter: 0.0,
         })
     };

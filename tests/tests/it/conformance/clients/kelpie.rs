@@ -11,7 +11,7 @@ use kelpie_e2e::{Credentials, SimApiServer};
 use kelpie_kube::client::ClusterClient;
 use kelpie_kube::events::{EventType, NewEvent, ObjectRef};
 use kelpie_kube::kubeconfig::TenantConfig;
-use kelpie_kube::leader::{ElectionSettings, Leadership, elect};
+use kelpie_kube::leader::{ElectionSettings, Leadership, ReplicaRole};
 use kelpie_kube::rbac::PolicyRule;
 use kelpie_kube::resources::KubeconfigSecret;
 use kelpie_kube::tenant::{ConnectionReuse, Tenant};
@@ -146,8 +146,17 @@ async fn leader_election_hands_over() {
             renew_deadline: Duration::from_secs(3),
             retry_period: Duration::from_millis(500),
         };
-        let (leadership, candidate) = elect(&api_client, settings, token.clone());
-        (leadership, tokio::spawn(candidate))
+        let election = ReplicaRole::Candidate(settings).election(&api_client);
+        let leadership = election.leadership();
+        let election = election.spawn(|_| {});
+        let over = token.clone().cancelled_owned();
+        (
+            leadership,
+            tokio::spawn(async move {
+                over.await;
+                election.step_down().await;
+            }),
+        )
     };
     let leads = |leadership| matches!(leadership, Leadership::Leader { .. });
     let (first_token, second_token) = (CancellationToken::new(), CancellationToken::new());
