@@ -54,6 +54,9 @@ struct ScaleArgs {
     /// Seconds to wait between the first round of the last cluster and the measurement
     #[arg(long, default_value_t = 60)]
     settle: u64,
+    /// Command line of another build of Kelpie, with {config} and {kubeconfig} for the two files
+    #[arg(long, value_name = "COMMAND")]
+    prober: Option<String>,
     /// File for the log of the prober
     #[arg(long, default_value = "scale.log")]
     log: PathBuf,
@@ -89,8 +92,10 @@ async fn main() -> Result<()> {
     fs::write(&kubeconfig, seed.kubeconfig())?;
     let config = ProberConfigFile::gardener_targets(timings);
     let log = Some(args.log.as_path());
+    let command = args.prober.clone().unwrap_or_default();
+    let command: Vec<String> = command.split_whitespace().map(str::to_owned).collect();
 
-    let empty = AnyProber::start(&[], &config, &kubeconfig, log).await?;
+    let empty = AnyProber::start(&command, &config, &kubeconfig, log).await?;
     sleep(Duration::from_secs(5)).await;
     let empty_bytes = empty.process.resident_bytes()?;
     drop(empty);
@@ -109,7 +114,7 @@ async fn main() -> Result<()> {
     println!("created all in {:.0} s", started.elapsed().as_secs_f64());
 
     let started = Instant::now();
-    let prober = AnyProber::start(&[], &config, &kubeconfig, log).await?;
+    let prober = AnyProber::start(&command, &config, &kubeconfig, log).await?;
     let ready = poll::until(
         "a round of each cluster",
         Duration::from_mins(10),

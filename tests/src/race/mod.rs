@@ -21,6 +21,7 @@ mod trial;
 mod unknown_nodes;
 
 use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use anyhow::{Context, Result};
@@ -67,6 +68,8 @@ pub struct Race {
     clusters: Vec<RaceCluster>,
     timeline: TargetTimeline,
     canary: Canary,
+    /// True after the pause before the first trial.
+    is_settled: AtomicBool,
     _deployment_controller: FakeDeploymentController,
 }
 
@@ -117,6 +120,7 @@ impl Race {
             clusters,
             timeline,
             canary,
+            is_settled: AtomicBool::new(false),
             _deployment_controller: deployment_controller,
         })
     }
@@ -178,10 +182,10 @@ impl Race {
             .map(|number| self.rng(number))
             .collect();
         let mut done = Vec::new();
-        sleep(self.options.settle).await;
         while done.len() < trials {
-            if replicas.start_missing().await? {
-                // A new replica needs the same time as the first ones.
+            let is_new = replicas.start_missing().await?;
+            // A new replica needs the same time as the first ones.
+            if !self.is_settled.swap(true, Ordering::Relaxed) || is_new {
                 sleep(self.options.settle).await;
             }
             let count = self.clusters.len().min(trials - done.len());
