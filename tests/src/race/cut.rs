@@ -1,4 +1,4 @@
-//! The cut of a trial: the moment from which no lease is renewed, and the times that follow from it.
+//! The cut of a trial: the time from which no lease is renewed, and the times that follow from it.
 
 use std::time::Duration;
 

@@ -40,8 +40,8 @@ pub fn table(trials: &[RaceTrial]) -> String {
 /// its trials. Nodes that were lost count apart where a fence in time was not possible.
 pub fn fault_table(trials: &[RaceTrial]) -> String {
     let mut lines = vec![
-        "| second fault | nodes | trials | possible | nodes Unknown: possible, others | fence after \
-         the cut: mean, worst | restored exactly | restore: median, worst |"
+        "| second fault | nodes | trials | possible | nodes Unknown: possible, others | fence \
+         after the cut: mean, worst | restored exactly | restore: median, worst |"
             .to_owned(),
         "|---|---|---|---|---|---|---|---|".to_owned(),
     ];

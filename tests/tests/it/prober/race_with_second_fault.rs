@@ -27,7 +27,7 @@ async fn slow_seed_is_fenced_earlier() {
 #[tokio::test]
 #[ignore = "an API server that goes away at the trip stops a fence"]
 async fn api_server_away_at_trip_delays_no_fence() {
-    assert_race_is_won("shoot-away=3s@T", 1).await;
+    assert_race_is_won("shoot-away=4s@T+500ms", 1).await;
 }
 
 #[tokio::test]
