@@ -23,8 +23,9 @@ use serde_json::json;
 use tempfile::TempDir;
 use tokio::time::{Instant, sleep};
 
-/// The number of clusters that are created concurrently.
-const CONCURRENCY: usize = 32;
+/// The number of clusters that are created concurrently, each with a connection per node. A
+/// simulated seed accepts 256 connections at a time.
+const CONCURRENCY: usize = 8;
 
 /// The number of clusters between two messages about the progress.
 const PROGRESS: u32 = 500;
@@ -38,9 +39,9 @@ struct ScaleArgs {
     /// Number of nodes of each cluster
     #[arg(long, default_value_t = 20)]
     nodes: usize,
-    /// Number of simulated API servers that the clusters share
-    #[arg(long, default_value_t = 4)]
-    servers: usize,
+    /// Number of clusters that share a simulated API server
+    #[arg(long, default_value_t = 250)]
+    share: u32,
     /// Factor of all durations (grace period, renewals, interval): the prober has this many times
     /// fewer rounds, so that a small machine bears more clusters
     #[arg(long, default_value_t = 1)]
@@ -210,13 +211,14 @@ impl ScaleSeed {
     }
 }
 
-/// The API servers that the clusters share, with their nodes.
+/// The API servers that the clusters share, with their nodes. Each accepts 256 connections at a
+/// time.
 struct ShootServers(Vec<(SimApiServer, Kubelets)>);
 
 impl ShootServers {
     async fn start(args: &ScaleArgs, timings: Timings) -> Result<Self> {
         let mut servers = Vec::new();
-        for _ in 0..args.servers.max(1) {
+        for _ in 0..args.clusters.div_ceil(args.share.max(1)) {
             let server = SimApiServer::start(ServerHooks::default()).await?;
             let client = server.client(&Credentials::admin()).await?;
             let kubelets = Kubelets::start(&client, args.nodes, timings).await?;
