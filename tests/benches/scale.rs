@@ -91,7 +91,11 @@ async fn main() -> Result<()> {
     let (client, folder) = (seed.client().await?, TempDir::new()?);
     let kubeconfig = folder.path().join("kubeconfig");
     fs::write(&kubeconfig, seed.kubeconfig())?;
-    let config = ProberConfigFile::gardener_targets(timings);
+    // The limits that Gardener configures: so many clusters do not get their first answer at once.
+    let config = ProberConfigFile::gardener_targets(timings)
+        .line("initialDelay: 30s")
+        .line("probeTimeout: 30s")
+        .line("internalProbeFailureBackoffDuration: 30s");
     let log = Some(args.log.as_path());
     let command = args.prober.clone().unwrap_or_default();
     let command: Vec<String> = command.split_whitespace().map(str::to_owned).collect();
