@@ -11,6 +11,7 @@ use std::time::Duration;
 use anyhow::Result;
 use clap::Parser;
 use kelpie_e2e::landscape::{AnyProber, ProberConfigFile, Timings};
+use kelpie_e2e::open_files;
 use kelpie_e2e::outage::load::LoadSnapshot;
 use kelpie_e2e::outage::{Outage, OutageOptions};
 use tokio::time::{sleep, sleep_until};
@@ -45,6 +46,11 @@ struct OutageArgs {
 #[tokio::main]
 async fn main() -> Result<()> {
     let args = OutageArgs::parse();
+    // Each cluster has a connection, at both of its ends.
+    println!(
+        "open files: at most {} per process",
+        open_files::raise_limit()?
+    );
     let options = OutageOptions {
         clusters: args.clusters,
         nodes: args.nodes,

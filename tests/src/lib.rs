@@ -12,7 +12,8 @@
 //! - [`MetricsServer`] is a Prometheus or a `VictoriaMetrics`.
 //! - [`Kelpie`] runs the built binary. [`LocalPod`] starts it as a Deployment would.
 //! - [`process`] runs a server and ends it with its test, [`pki`] issues keys and certificates, and
-//!   [`poll`] waits for a condition with a timeout. [`kubectl`] and [`python`] run other clients.
+//!   [`poll`] waits for a condition with a timeout. [`open_files`] raises the limit of open files.
+//!   [`kubectl`] and [`python`] run other clients.
 //!
 //! Each test starts its own servers. That costs two seconds and keeps tests independent of each
 //! other. `KELPIE_KEEP=1` keeps the folders with logs and keys.
@@ -29,6 +30,7 @@ pub mod kubectl;
 pub mod landscape;
 mod local_pod;
 mod metrics_server;
+pub mod open_files;
 pub mod outage;
 mod percentiles;
 pub mod pki;

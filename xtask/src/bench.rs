@@ -23,7 +23,7 @@ struct Bench {
     run: fn(&[String]) -> Result<()>,
 }
 
-const BENCHES: [Bench; 8] = [
+const BENCHES: [Bench; 9] = [
     Bench {
         name: "race-model",
         about: "margin to the node controller's deadline of a fixed poll and of Kelpie's schedule",
@@ -32,7 +32,8 @@ const BENCHES: [Bench; 8] = [
     Bench {
         name: "race",
         about: "partitions on real servers: the nodes that real kube-controller-managers mark \
-                Unknown before a prober stops them; --prober takes the command line of any prober",
+                Unknown before a prober stops them; --fault adds a second fault to each, --prober \
+                takes the command line of any prober",
         run: |arguments| cargo_bench("kelpie-e2e", "race", arguments),
     },
     Bench {
@@ -46,6 +47,12 @@ const BENCHES: [Bench; 8] = [
         about: "memory, processor time and requests of a prober over many healthy clusters on real \
                 servers; --peer takes the command line of any prober",
         run: |arguments| cargo_bench("kelpie-e2e", "fleet", arguments),
+    },
+    Bench {
+        name: "scale",
+        about: "memory, processor time, late rounds and open files of a prober over thousands of \
+                healthy clusters, whose API servers are simulated",
+        run: |arguments| cargo_bench("kelpie-e2e", "scale", arguments),
     },
     Bench {
         name: "landscape",

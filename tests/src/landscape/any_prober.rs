@@ -1,6 +1,6 @@
 //! Any prober: Kelpie or another program, to compare them.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use anyhow::{Context, Result};
@@ -8,7 +8,7 @@ use anyhow::{Context, Result};
 use super::prober_config_file::ProberConfigFile;
 use crate::folder::Folder;
 use crate::process::ServerProcess;
-use crate::{kelpie, poll};
+use crate::{etcd, kelpie, plain_http, poll};
 
 /// Limit for the start, until the address is logged.
 const TIMEOUT: Duration = Duration::from_secs(20);
@@ -21,7 +21,7 @@ const KUBECONFIG: &str = "{kubeconfig}";
 pub struct AnyProber {
     /// The process, for its log, memory and CPU time.
     pub process: ServerProcess,
-    /// The address of the metrics; `None` unless the prober is Kelpie.
+    /// The address of the metrics; `None` unless the program is called `kelpie`.
     pub url: Option<String>,
     _folder: Folder,
 }
@@ -37,11 +37,22 @@ impl AnyProber {
         kubeconfig: &Path,
         log: Option<&Path>,
     ) -> Result<Self> {
+        Self::start_with_flags(command, &[], config, kubeconfig, log).await
+    }
+
+    /// Like [`start`](Self::start), with additional flags.
+    pub async fn start_with_flags(
+        command: &[String],
+        flags: &[String],
+        config: &ProberConfigFile,
+        kubeconfig: &Path,
+        log: Option<&Path>,
+    ) -> Result<Self> {
         let folder = Folder::new("any-prober")?;
         let file = folder.path().join("config.yaml");
         std::fs::write(&file, config.yaml())?;
         let (program, arguments) = if let Some((program, arguments)) = command.split_first() {
-            (program.into(), arguments.to_vec())
+            (PathBuf::from(program), arguments.to_vec())
         } else {
             (kelpie::release_binary()?, gardener_args())
         };
@@ -50,7 +61,7 @@ impl AnyProber {
                 .replace(CONFIG, &file.display().to_string())
                 .replace(KUBECONFIG, &kubeconfig.display().to_string())
         };
-        let arguments: Vec<String> = arguments.iter().map(fill).collect();
+        let arguments: Vec<String> = arguments.iter().chain(flags).map(fill).collect();
         let own_log = folder.path().join("log");
         let process = ServerProcess::start(&program, &arguments, log.unwrap_or(&own_log))?;
         let mut prober = Self {
@@ -58,10 +69,17 @@ impl AnyProber {
             url: None,
             _folder: folder,
         };
-        if command.is_empty() {
+        if program.file_name().is_some_and(|name| name == "kelpie") {
             prober.url = Some(prober.until_listening().await?);
         }
         Ok(prober)
+    }
+
+    /// Returns true if this replica is the leader; `None` if it does not say so.
+    pub async fn leads(&self) -> Option<bool> {
+        let metrics = plain_http::get(self.url.as_deref()?, "/metrics").await;
+        let value = etcd::series_value(&metrics.ok()?.body, "kelpie_prober_leader")?;
+        Some(value > 0.5)
     }
 
     async fn until_listening(&self) -> Result<String> {

@@ -1,6 +1,7 @@
 //! An HTTP proxy in front of an API server that sees each request and decides about it.
 
 use std::net::{Ipv4Addr, SocketAddr};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -14,7 +15,7 @@ use tokio::io::{
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::watch;
 use tokio::task::JoinSet;
-use tokio::time::Instant;
+use tokio::time::{Instant, sleep};
 use tokio_rustls::{TlsAcceptor, TlsConnector, client, server};
 
 use super::fake_api_server;
@@ -30,6 +31,8 @@ pub struct InterceptedRequest {
     pub method: String,
     /// The path and query.
     pub path: String,
+    /// The bearer token of the client; empty if it sent none.
+    pub token: String,
 }
 
 /// The treatment of a request.
@@ -39,6 +42,8 @@ pub enum InterceptAction {
     Pass,
     /// Respond with this status and these header lines instead of forwarding the request.
     Reject(u16, Vec<&'static str>),
+    /// Forward the request after this time, even if its client is gone by then.
+    Delay(Duration),
     /// Keep the request until [`Interceptor::release_held`], then forward it.
     Hold,
     /// Forward the request, and keep the response until [`Interceptor::release_held`].
@@ -64,11 +69,19 @@ struct InterceptorState {
     held: Mutex<Vec<InterceptedRequest>>,
     /// Counts the calls of [`Interceptor::release_held`].
     releases: watch::Sender<u64>,
+    /// Counts the calls of [`Interceptor::drop_watches`].
+    watch_drops: watch::Sender<u64>,
 }
 
 impl Interceptor {
     /// Starts an interceptor that forwards all requests.
     pub async fn start(api: &KubeApiServer) -> Result<Self> {
+        Self::start_for_url(api, api.url()).await
+    }
+
+    /// Like [`start`](Self::start), for a server that is reached at another address, such as that
+    /// of a [`TcpProxy`](super::TcpProxy).
+    pub async fn start_for_url(api: &KubeApiServer, url: &str) -> Result<Self> {
         let ca = TestCa::new()?;
         let acceptor = fake_api_server::acceptor(&ca)?;
         let mut roots = RootCertStore::empty();
@@ -76,9 +89,9 @@ impl Interceptor {
             roots.add(certificate?)?;
         }
         let tls = ClientConfig::builder().with_root_certificates(roots);
-        let address = api.url().strip_prefix("https://").context("not HTTPS")?;
+        let address = url.strip_prefix("https://").context("not HTTPS")?;
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await?;
-        let url = format!("https://{}", listener.local_addr()?);
+        let own_url = format!("https://{}", listener.local_addr()?);
         let state = Arc::new(InterceptorState {
             address: address.parse()?,
             tls: TlsConnector::from(Arc::new(tls.with_no_client_auth())),
@@ -86,11 +99,12 @@ impl Interceptor {
             requests: Mutex::default(),
             held: Mutex::default(),
             releases: watch::Sender::new(0),
+            watch_drops: watch::Sender::new(0),
         });
         let mut task = JoinSet::new();
         task.spawn(serve(listener, acceptor, Arc::clone(&state)));
         Ok(Self {
-            url,
+            url: own_url,
             ca,
             state,
             _task: task,
@@ -140,6 +154,11 @@ impl Interceptor {
         self.state.releases.send_modify(|count| *count += 1);
     }
 
+    /// Closes the connections of all watches that are open now.
+    pub fn drop_watches(&self) {
+        self.state.watch_drops.send_modify(|count| *count += 1);
+    }
+
     fn last(&self, count: usize) -> Vec<String> {
         let requests = self.requests();
         let last = requests.iter().rev().take(count).rev();
@@ -163,6 +182,14 @@ impl InterceptedRequest {
     pub fn object_path(&self) -> &str {
         let path = self.path.split('?').next().unwrap_or_default();
         path.strip_suffix("/scale").unwrap_or(path)
+    }
+
+    /// Returns true for requests that open a watch.
+    pub fn is_watch(&self) -> bool {
+        let query = self.path.split_once('?').map_or("", |(_, query)| query);
+        query
+            .split('&')
+            .any(|pair| pair == "watch=true" || pair == "watch=1")
     }
 
     /// Returns true for requests about Leases, which leader election uses.
@@ -202,52 +229,92 @@ async fn handle_connection(
     // Rejections and the server's responses share one stream. Only one is in flight at a time.
     let to_client = tokio::sync::Mutex::new(to_client);
     let held_response = watch::Sender::new(None);
+    let is_watch = AtomicBool::new(false);
+    let requests = RequestForwarder {
+        responses: &to_client,
+        held_response: &held_response,
+        is_watch: &is_watch,
+        state,
+    };
     tokio::select! {
-        done = forward_requests(from_client, to_server, &to_client, &held_response, state) => done,
+        done = requests.run(from_client, to_server) => done,
+        () = watch_dropped(state, &is_watch) => Ok(()),
         done = forward_responses(from_server, &to_client, held_response.subscribe(), state) => done,
     }
 }
 
-async fn forward_requests(
-    from: ReadHalf<ClientStream>,
-    mut to: WriteHalf<UpstreamStream>,
-    responses: &tokio::sync::Mutex<WriteHalf<ClientStream>>,
-    held_response: &watch::Sender<Option<InterceptedRequest>>,
-    state: &InterceptorState,
-) -> Result<()> {
-    let mut from = BufReader::new(from);
-    while let Some((request, bytes)) = next_request(&mut from).await? {
-        lock(&state.requests).push(request.clone());
-        let action = (lock(&state.rule))(&request);
-        let mut releases = state.releases.subscribe();
+/// Waits until watches are dropped while the last request of this connection was one.
+async fn watch_dropped(state: &InterceptorState, is_watch: &AtomicBool) {
+    let mut drops = state.watch_drops.subscribe();
+    // The sender is part of the state, so it outlives this receiver.
+    while drops.changed().await.is_ok() && !is_watch.load(Ordering::Relaxed) {}
+}
+
+/// Forwards the requests of one connection.
+struct RequestForwarder<'a> {
+    responses: &'a tokio::sync::Mutex<WriteHalf<ClientStream>>,
+    held_response: &'a watch::Sender<Option<InterceptedRequest>>,
+    /// True if the last request opened a watch.
+    is_watch: &'a AtomicBool,
+    state: &'a InterceptorState,
+}
+
+impl RequestForwarder<'_> {
+    async fn run(
+        &self,
+        from: ReadHalf<ClientStream>,
+        mut to: WriteHalf<UpstreamStream>,
+    ) -> Result<()> {
+        let mut from = BufReader::new(from);
+        while let Some((request, bytes)) = next_request(&mut from).await? {
+            self.is_watch.store(request.is_watch(), Ordering::Relaxed);
+            lock(&self.state.requests).push(request.clone());
+            let action = (lock(&self.state.rule))(&request);
+            self.forward(request, action, &bytes, &mut to).await?;
+            to.flush().await?;
+        }
+        Ok(())
+    }
+
+    async fn forward(
+        &self,
+        request: InterceptedRequest,
+        action: InterceptAction,
+        bytes: &[u8],
+        to: &mut WriteHalf<UpstreamStream>,
+    ) -> Result<()> {
+        let mut releases = self.state.releases.subscribe();
         match action {
-            InterceptAction::Pass => to.write_all(&bytes).await?,
+            InterceptAction::Pass => to.write_all(bytes).await?,
+            InterceptAction::Delay(time) => {
+                sleep(time).await;
+                to.write_all(bytes).await?;
+            }
             InterceptAction::Reject(status, lines) => {
                 let mut head = format!("HTTP/1.1 {status} Refused\r\nContent-Length: 0\r\n");
                 for line in lines {
                     head.extend([line, "\r\n"]);
                 }
                 head.push_str("\r\n");
-                let mut responses = responses.lock().await;
+                let mut responses = self.responses.lock().await;
                 responses.write_all(head.as_bytes()).await?;
                 responses.flush().await?;
             }
             InterceptAction::Hold => {
-                lock(&state.held).push(request);
+                lock(&self.state.held).push(request);
                 releases.changed().await?;
-                to.write_all(&bytes).await?;
+                to.write_all(bytes).await?;
             }
             InterceptAction::HoldResponse => {
-                held_response.send_replace(Some(request));
-                to.write_all(&bytes).await?;
+                self.held_response.send_replace(Some(request));
+                to.write_all(bytes).await?;
                 to.flush().await?;
                 releases.changed().await?;
-                held_response.send_replace(None);
+                self.held_response.send_replace(None);
             }
         }
-        to.flush().await?;
+        Ok(())
     }
-    Ok(())
 }
 
 async fn forward_responses(
@@ -277,12 +344,18 @@ async fn next_request(
 ) -> Result<Option<(InterceptedRequest, Vec<u8>)>> {
     let mut bytes = Vec::new();
     let mut length = 0;
+    let mut token = String::new();
     loop {
         let start = bytes.len();
         if from.read_until(b'\n', &mut bytes).await? == 0 {
             return Ok(None);
         }
         let line = String::from_utf8_lossy(&bytes[start..]).to_ascii_lowercase();
+        if let Some(value) = line.strip_prefix("authorization: bearer ") {
+            // The line is in lower case, the token is not.
+            let end = String::from_utf8_lossy(&bytes[bytes.len() - value.len()..]).into_owned();
+            end.trim().clone_into(&mut token);
+        }
         if let Some(value) = line.strip_prefix("content-length:") {
             length = value.trim().parse()?;
         }
@@ -299,6 +372,7 @@ async fn next_request(
         at: Instant::now(),
         method: words.next().unwrap_or_default(),
         path: words.next().unwrap_or_default(),
+        token,
     };
     let end = bytes.len();
     bytes.resize(end + length, 0);

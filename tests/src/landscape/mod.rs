@@ -48,7 +48,9 @@ pub use interceptor::{InterceptAction, InterceptedRequest, Interceptor};
 pub use kubelets::{Kubelets, LeaseRenewal};
 pub use prober::ProberProcess;
 pub use prober_config_file::{ProberConfigFile, ScaleConfig, TargetConfig};
-pub use rbac::{create_tenant_user, grant_gardener_prober_role, grant_gardener_weeder_role};
+pub use rbac::{
+    create_tenant_token, create_tenant_user, grant_gardener_prober_role, grant_gardener_weeder_role,
+};
 pub use seed_cluster::SeedCluster;
 pub use shoot_cluster::{MARKER, RECORD, ShootCluster, TargetView};
 pub use target_timeline::{TargetChange, TargetTimeline};

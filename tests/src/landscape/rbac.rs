@@ -1,6 +1,6 @@
 //! The RBAC rules that Gardener grants.
 
-use anyhow::Result;
+use anyhow::{Context, Result};
 use kube::Client;
 use serde_json::{Value, json};
 
@@ -15,11 +15,31 @@ pub async fn create_tenant_user(
     api: &KubeApiServer,
     user: &str,
 ) -> Result<Credentials> {
+    grant_probe_rules(client, user).await?;
+    api.user(user, &[])
+}
+
+/// Creates a service account on the API server of a shoot cluster, with exactly the permissions of
+/// a probe, and returns a token for it that is valid for a day.
+pub async fn create_tenant_token(client: &Client, name: &str) -> Result<Credentials> {
+    const ACCOUNTS: &str = "/api/v1/namespaces/default/serviceaccounts";
+    let account = json!({ "metadata": { "name": name } });
+    rest::create(client, ACCOUNTS, &account).await?;
+    grant_probe_rules(client, &format!("system:serviceaccount:default:{name}")).await?;
+    let request = json!({
+        "apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest",
+        "spec": { "expirationSeconds": 86_400 },
+    });
+    let granted = rest::create(client, &format!("{ACCOUNTS}/{name}/token"), &request).await?;
+    let token = granted["status"]["token"].as_str().context("no token")?;
+    Ok(Credentials::Token(token.to_owned()))
+}
+
+async fn grant_probe_rules(client: &Client, user: &str) -> Result<()> {
     let leases = json!([rule("coordination.k8s.io", &["leases"], &["get", "list"])]);
     let nodes = json!([rule("", &["nodes"], &["get", "list"])]);
     grant(client, user, Some("kube-node-lease"), &leases).await?;
-    grant(client, user, None, &nodes).await?;
-    api.user(user, &[])
+    grant(client, user, None, &nodes).await
 }
 
 /// Grants `user` exactly what Gardener grants dependency-watchdog's prober in a seed cluster.

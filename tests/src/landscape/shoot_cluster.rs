@@ -50,7 +50,8 @@ impl ShootCluster {
         "cluster-autoscaler",
     ];
 
-    pub(super) async fn create(
+    /// Creates a cluster with a Machine for each of `nodes`, in the seed cluster of `client`.
+    pub async fn create(
         client: &Client,
         name: &str,
         kubeconfig: &str,

@@ -31,7 +31,7 @@ use shoot_server::ShootApiServer;
 const CONCURRENCY: usize = 16;
 
 /// Limit for anything that is expected to happen.
-const TIMEOUT: Duration = Duration::from_mins(4);
+const TIMEOUT: Duration = Duration::from_mins(10);
 
 /// The number of different deadlines. Clusters ignore up to this many of the oldest leases, less
 /// one.

@@ -1,7 +1,6 @@
 //! A kube-controller-manager that runs as long as its Deployment has replicas.
 
 use std::pin::{Pin, pin};
-use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::Result;
@@ -12,8 +11,8 @@ use tokio::sync::watch;
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep};
 
+use crate::KubeControllerManager;
 use crate::landscape::deployment_watch;
-use crate::{KubeApiServer, KubeControllerManager};
 
 /// The name of the Deployment.
 const DEPLOYMENT: &str = "kube-controller-manager";
@@ -36,12 +35,14 @@ pub enum ControllerManagerState {
 
 /// The parameters of the process.
 pub(super) struct ControllerManagerLauncher {
-    /// The API server of the shoot cluster.
-    pub(super) api: Arc<KubeApiServer>,
+    /// The kubeconfig for the API server of the shoot cluster.
+    pub(super) kubeconfig: String,
     /// The control namespace in the seed cluster.
     pub(super) namespace: String,
     /// The grace period G.
     pub(super) grace: Duration,
+    /// The time between two checks of the nodes.
+    pub(super) monitor_period: Duration,
     /// The time from scaling the Deployment to zero until the process is killed.
     pub(super) stop_delay: Duration,
 }
@@ -80,8 +81,9 @@ impl ControllerManagerLauncher {
     fn launch(&self) -> Result<(Instant, KubeControllerManager)> {
         let start = Instant::now();
         let grace = format!("--node-monitor-grace-period={}s", self.grace.as_secs());
-        let kubeconfig = self.api.kubeconfig(&self.api.admin());
-        let process = KubeControllerManager::launch(&kubeconfig, &[CONTROLLER], &[&grace])?;
+        let period = format!("--node-monitor-period={}s", self.monitor_period.as_secs());
+        let flags = [grace.as_str(), period.as_str()];
+        let process = KubeControllerManager::launch(&self.kubeconfig, &[CONTROLLER], &flags)?;
         Ok((start, process))
     }
 

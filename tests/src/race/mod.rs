@@ -5,21 +5,36 @@
 //! has replicas (see [`DeployedControllerManager`]). In a [`RaceTrial`] the kubelets of one cluster
 //! are cut off. [`UnknownNodes`] records which nodes the node controller marks Unknown. [`report`]
 //! prints the results.
+//!
+//! A trial may have a second fault ([`RaceFault`]), which proxies in front of the API servers
+//! inject. [`Cut`] tells whether the race could be won at all. [`RaceReplicas`] are the probers.
 
 mod cluster;
 mod controller_manager;
+mod cut;
+mod fault;
+mod replicas;
 pub mod report;
+mod seed_proxy;
+mod shoot_proxies;
 mod trial;
 mod unknown_nodes;
 
 use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use anyhow::Result;
-use futures_util::future::try_join_all;
+use anyhow::{Context, Result};
+use futures_util::future::{join_all, try_join_all};
+use tokio::time::{Instant, sleep, sleep_until};
 
 pub use cluster::RaceCluster;
+use cluster::TrialObservers;
 pub use controller_manager::DeployedControllerManager;
+pub use cut::Cut;
+pub use fault::{FaultTime, RaceFault};
+pub use replicas::{RaceReplicas, ReplicaOptions};
+use seed_proxy::SeedProxy;
 pub use trial::RaceTrial;
 pub use unknown_nodes::UnknownNodes;
 
@@ -38,6 +53,8 @@ pub struct RaceOptions {
     pub pod_stop: Duration,
     /// The pause before the first trial.
     pub settle: Duration,
+    /// True if all requests pass through proxies, which inject second faults.
+    pub proxied: bool,
     /// Seeds the random number generators.
     pub rng_seed: u64,
 }
@@ -47,9 +64,12 @@ pub struct Race {
     /// The seed cluster with all control planes.
     pub seed: SeedCluster,
     options: RaceOptions,
+    seed_proxy: Option<SeedProxy>,
     clusters: Vec<RaceCluster>,
     timeline: TargetTimeline,
     canary: Canary,
+    /// True after the pause before the first trial.
+    is_settled: AtomicBool,
     _deployment_controller: FakeDeploymentController,
 }
 
@@ -58,6 +78,21 @@ impl RaceOptions {
     /// covers slower pods, too.
     fn longest_stop(&self) -> Duration {
         self.pod_stop + Duration::from_secs(1)
+    }
+
+    /// The time between two checks of the node controller: its default, or less for short grace
+    /// periods.
+    fn monitor_period(&self) -> Duration {
+        if self.timings.grace < Duration::from_secs(20) {
+            Duration::from_secs(1)
+        } else {
+            Duration::from_secs(5)
+        }
+    }
+
+    /// The time after which the node controller has acted on a deadline.
+    fn node_controller_delay(&self) -> Duration {
+        self.monitor_period() * 2 + Duration::from_secs(1)
     }
 }
 
@@ -73,24 +108,36 @@ impl Race {
         for (number, nodes) in node_counts.take(options.clusters).enumerate() {
             clusters.push(RaceCluster::create(&seed, options, number, nodes).await?);
         }
+        let seed_proxy = if options.proxied {
+            Some(SeedProxy::start(&seed).await?)
+        } else {
+            None
+        };
         Ok(Self {
             seed,
             options: options.clone(),
+            seed_proxy,
             clusters,
             timeline,
             canary,
+            is_settled: AtomicBool::new(false),
             _deployment_controller: deployment_controller,
         })
     }
 
     /// Writes a kubeconfig with all permissions in the seed cluster, for the prober.
     pub fn kubeconfig(&self) -> Result<PathBuf> {
-        self.seed
-            .kubeconfig_file(&self.seed.control_plane.api.admin())
+        let admin = self.seed.control_plane.api.admin();
+        match &self.seed_proxy {
+            Some(proxy) => self
+                .seed
+                .kubeconfig_file_via_interceptor(&proxy.interceptor, &admin),
+            None => self.seed.kubeconfig_file(&admin),
+        }
     }
 
-    /// Runs this many trials, divided among the clusters, which do not wait for each other. The
-    /// prober must be running. `on_trial` is called after each trial.
+    /// Runs this many trials without a second fault, divided among the clusters, which do not wait
+    /// for each other. The prober must be running. `on_trial` is called after each trial.
     pub async fn run(
         &self,
         trials: usize,
@@ -103,12 +150,15 @@ impl Race {
             .enumerate()
             .map(async |(number, cluster)| {
                 let share = (trials + count - 1 - number) / count;
-                let rng_seed = self.options.rng_seed.wrapping_add(number as u64);
-                let mut rng = fastrand::Rng::with_seed(rng_seed);
-                tokio::time::sleep(self.options.settle).await;
+                let mut rng = self.rng(number);
+                sleep(self.options.settle).await;
                 let mut done = Vec::new();
                 for _ in 0..share {
-                    let trial = cluster.trial(&self.timeline, &self.canary, &mut rng);
+                    let running = cluster.until_steady().await?;
+                    let cut = cluster.cut(running, &mut rng).await?;
+                    let fault = RaceFault::None;
+                    let is_winnable = cut.is_winnable(fault, &mut rng);
+                    let trial = cluster.finish(&cut, fault, is_winnable, self.observers(), || {});
                     let trial = trial.await?;
                     on_trial(&trial);
                     done.push(trial);
@@ -116,5 +166,139 @@ impl Race {
                 anyhow::Ok(done)
             });
         Ok(try_join_all(all).await?.into_iter().flatten().collect())
+    }
+
+    /// Runs this many trials with a second fault. The clusters share the seed and its faults, so
+    /// they are cut off in rounds, all within a renewal period. `on_trial` is called after each
+    /// trial.
+    pub async fn run_with_fault(
+        &self,
+        fault: RaceFault,
+        trials: usize,
+        replicas: &RaceReplicas,
+        on_trial: impl Fn(&RaceTrial),
+    ) -> Result<Vec<RaceTrial>> {
+        let mut rngs: Vec<fastrand::Rng> = (0..self.clusters.len())
+            .map(|number| self.rng(number))
+            .collect();
+        let mut done = Vec::new();
+        while done.len() < trials {
+            let is_new = replicas.start_missing().await?;
+            // A new replica needs the same time as the first ones.
+            if !self.is_settled.swap(true, Ordering::Relaxed) || is_new {
+                sleep(self.options.settle).await;
+            }
+            let count = self.clusters.len().min(trials - done.len());
+            let round = self.round(fault, count, &mut rngs, replicas, &on_trial);
+            let round = round.await;
+            self.end_fault();
+            done.extend(round?);
+        }
+        Ok(done)
+    }
+
+    /// Runs a trial of each of the first `count` clusters.
+    async fn round(
+        &self,
+        fault: RaceFault,
+        count: usize,
+        rngs: &mut [fastrand::Rng],
+        replicas: &RaceReplicas,
+        on_trial: &impl Fn(&RaceTrial),
+    ) -> Result<Vec<RaceTrial>> {
+        let clusters = &self.clusters[..count];
+        let running = try_join_all(clusters.iter().map(RaceCluster::until_steady)).await?;
+        let first_rng = rngs.first_mut().context("no clusters")?;
+        if let Some(proxy) = &self.seed_proxy {
+            proxy.begin(fault, first_rng);
+        }
+        let cuts = clusters.iter().zip(running).zip(rngs.iter_mut()).map(
+            async |((cluster, running), rng)| {
+                if let Some(proxies) = &cluster.proxies {
+                    proxies.begin(fault, rng);
+                }
+                let cut = cluster.cut(running, rng).await?;
+                let is_winnable = cut.is_winnable(fault, rng);
+                anyhow::Ok((cluster, cut, is_winnable))
+            },
+        );
+        let cuts = try_join_all(cuts).await?;
+        let trials = cuts.iter().map(async |(cluster, cut, is_winnable)| {
+            let trial = cluster.finish(cut, fault, *is_winnable, self.observers(), || {
+                self.end_fault();
+            });
+            let trial = trial.await?;
+            on_trial(&trial);
+            anyhow::Ok(trial)
+        });
+        let injection = self.inject(fault, &cuts, replicas);
+        let (trials, ()) = tokio::try_join!(try_join_all(trials), injection)?;
+        Ok(trials)
+    }
+
+    /// Injects the faults that have a time.
+    async fn inject(
+        &self,
+        fault: RaceFault,
+        cuts: &[(&RaceCluster, Cut, bool)],
+        replicas: &RaceReplicas,
+    ) -> Result<()> {
+        let first = |at: FaultTime| {
+            let times = cuts.iter().map(|(_, cut, _)| at.resolve(cut));
+            times.min().unwrap_or_else(Instant::now)
+        };
+        match fault {
+            RaceFault::ShootAway(length, at) => {
+                join_all(cuts.iter().map(async |(cluster, cut, _)| {
+                    let middle = at.resolve(cut);
+                    let start = middle.checked_sub(length / 2).unwrap_or(middle);
+                    cluster.be_away(start, length).await;
+                }))
+                .await;
+            }
+            RaceFault::LeaderKill(at) => {
+                sleep_until(first(at)).await;
+                replicas.kill_leader().await?;
+            }
+            RaceFault::RotationWithWatchDrop(length, at) => {
+                let watches = async {
+                    sleep_until(first(at)).await;
+                    if let Some(proxy) = &self.seed_proxy {
+                        proxy.refuse_watches();
+                        sleep(length).await;
+                        proxy.end();
+                    }
+                    Ok(())
+                };
+                let rotations = cuts
+                    .iter()
+                    .map(|(cluster, cut, _)| cluster.rotate(at.resolve(cut)));
+                tokio::try_join!(watches, try_join_all(rotations))?;
+            }
+            _ => {}
+        }
+        Ok(())
+    }
+
+    fn end_fault(&self) {
+        if let Some(proxy) = &self.seed_proxy {
+            proxy.end();
+        }
+        for cluster in &self.clusters {
+            if let Some(proxies) = &cluster.proxies {
+                proxies.end();
+            }
+        }
+    }
+
+    fn observers(&self) -> TrialObservers<'_> {
+        TrialObservers {
+            timeline: &self.timeline,
+            canary: &self.canary,
+        }
+    }
+
+    fn rng(&self, number: usize) -> fastrand::Rng {
+        fastrand::Rng::with_seed(self.options.rng_seed.wrapping_add(number as u64))
     }
 }

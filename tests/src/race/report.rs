@@ -36,6 +36,67 @@ pub fn table(trials: &[RaceTrial]) -> String {
     lines.join("\n")
 }
 
+/// Formats a Markdown table with a row per fault and number of nodes, and one per fault for all
+/// its trials. Nodes that were lost count apart where a fence in time was not possible.
+pub fn fault_table(trials: &[RaceTrial]) -> String {
+    let mut lines = vec![
+        "| second fault | nodes | trials | possible | nodes Unknown: possible, others | fence \
+         after the cut: mean, worst | restored exactly | restore: median, worst |"
+            .to_owned(),
+        "|---|---|---|---|---|---|---|---|".to_owned(),
+    ];
+    let mut faults: Vec<String> = Vec::new();
+    for trial in trials {
+        let fault = trial.fault.to_string();
+        if !faults.contains(&fault) {
+            faults.push(fault);
+        }
+    }
+    for fault in faults {
+        let own = trials.iter();
+        let own = own.filter(|trial| trial.fault.to_string() == fault);
+        let mut sizes: BTreeMap<usize, Vec<&RaceTrial>> = BTreeMap::new();
+        for trial in own.clone() {
+            sizes.entry(trial.nodes).or_default().push(trial);
+        }
+        for (size, trials) in &sizes {
+            lines.push(fault_row(&fault, &size.to_string(), trials));
+        }
+        if sizes.len() > 1 {
+            lines.push(fault_row(&fault, "all", &own.collect::<Vec<_>>()));
+        }
+    }
+    lines.join("\n")
+}
+
+fn fault_row(fault: &str, name: &str, trials: &[&RaceTrial]) -> String {
+    let lost = |possible: bool| {
+        let own = trials.iter();
+        let own = own.filter(|trial| trial.is_winnable == possible);
+        let unknown: usize = own.clone().map(|trial| trial.unknown_count()).sum();
+        let nodes: usize = own.map(|trial| trial.nodes).sum();
+        format!("{unknown} of {nodes}")
+    };
+    let count =
+        |predicate: fn(&RaceTrial) -> bool| trials.iter().filter(|trial| predicate(trial)).count();
+    let fences = trials.iter().filter_map(|trial| trial.fence_latency());
+    let fences = Percentiles::new(fences.map(|time| time.as_secs_f64()));
+    let restores = trials.iter().filter_map(|trial| trial.restore);
+    let restores = Percentiles::new(restores.map(|time| time.as_secs_f64()));
+    format!(
+        "| {fault} | {name} | {} | {} | {}, {} | {}, {} | {} | {}, {} |",
+        trials.len(),
+        count(|trial| trial.is_winnable),
+        lost(true),
+        lost(false),
+        fences.mean(),
+        fences.percentile(100),
+        count(|trial| trial.is_restored_exactly),
+        restores.percentile(50),
+        restores.percentile(100),
+    )
+}
+
 /// Returns all trials, with the command line of the prober.
 pub fn json(command: &[String], trials: &[RaceTrial]) -> Value {
     json!({
@@ -84,13 +145,15 @@ mod tests {
     use tokio::time::Instant;
 
     use super::*;
+    use crate::race::RaceFault;
 
-    #[test]
-    fn table_has_a_row_per_size() {
+    fn trial(nodes: usize, fence: u64, unknown: &[u64]) -> RaceTrial {
         let partitioned_at = Instant::now();
-        let trial = |nodes, fence: u64, unknown: &[u64]| RaceTrial {
+        RaceTrial {
             cluster: "a".into(),
             nodes,
+            fault: RaceFault::None,
+            is_winnable: true,
             partitioned_at,
             deadline: partitioned_at + Duration::from_secs(32),
             fenced_at: Some(partitioned_at + Duration::from_secs(fence)),
@@ -101,7 +164,34 @@ mod tests {
                 .collect(),
             baseline: Duration::ZERO,
             restore: Some(Duration::from_secs(6)),
+            is_restored_exactly: true,
+        }
+    }
+
+    #[test]
+    fn fault_table_counts_impossible_trials_apart() {
+        let fault = RaceFault::SeedLatency(Duration::from_secs(3));
+        let lost = |is_winnable| RaceTrial {
+            fault,
+            is_winnable,
+            is_restored_exactly: false,
+            ..trial(20, 33, &[34, 34])
         };
+        let trials = [trial(3, 26, &[]), lost(true), lost(false)];
+        let table = fault_table(&trials);
+        let rows: Vec<&str> = table.lines().skip(2).collect();
+        assert_eq!(
+            rows,
+            [
+                "| none | 3 | 1 | 1 | 0 of 3, 0 of 0 | 26.0 s, 26.0 s | 1 | 6.0 s, 6.0 s |",
+                "| seed-latency=3s | 20 | 2 | 1 | 2 of 20, 2 of 20 | 33.0 s, 33.0 s | 0 | 6.0 s, \
+                 6.0 s |",
+            ]
+        );
+    }
+
+    #[test]
+    fn table_has_a_row_per_size() {
         let trials = [trial(3, 26, &[]), trial(20, 28, &[]), trial(20, 33, &[34])];
         let table = table(&trials);
         let rows: Vec<&str> = table.lines().skip(2).collect();

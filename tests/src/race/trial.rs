@@ -5,6 +5,8 @@ use std::time::Duration;
 use serde_json::{Value, json};
 use tokio::time::Instant;
 
+use super::RaceFault;
+
 /// A partition and its outcome.
 #[derive(Debug, Clone)]
 pub struct RaceTrial {
@@ -12,6 +14,12 @@ pub struct RaceTrial {
     pub cluster: String,
     /// The number of nodes of the cluster.
     pub nodes: usize,
+    /// The fault beside the partition.
+    pub fault: RaceFault,
+    /// True if a fence in time was possible, given the fault ([`Cut::is_winnable`]).
+    ///
+    /// [`Cut::is_winnable`]: super::Cut::is_winnable
+    pub is_winnable: bool,
     /// The time from which no lease was renewed.
     pub partitioned_at: Instant,
     /// The first instant at which the node controller may mark a node Unknown.
@@ -28,6 +36,8 @@ pub struct RaceTrial {
     pub baseline: Duration,
     /// The time from the end of the partition until all targets were restored.
     pub restore: Option<Duration>,
+    /// True if all targets have their replicas of before the fence, and no marker.
+    pub is_restored_exactly: bool,
 }
 
 impl RaceTrial {
@@ -65,12 +75,20 @@ impl RaceTrial {
             let unknown = self.unknown_count();
             return format!("{cluster}, {nodes} nodes: no fence, {unknown} Unknown");
         };
+        let restore = match self.restore {
+            Some(time) => format!("restored after {:.1} s", time.as_secs_f64()),
+            None => "not restored".to_owned(),
+        };
         format!(
             "{cluster}, {nodes} nodes: fenced {:.1} s after the partition, gone {margin:.1} s \
-             before the deadline, {} Unknown, restored after {:.1} s",
+             before the deadline, {} Unknown, {restore}{}",
             latency.as_secs_f64(),
             self.unknown_count(),
-            self.restore.unwrap_or_default().as_secs_f64(),
+            if self.is_winnable {
+                ""
+            } else {
+                " (a fence in time was not possible)"
+            },
         )
     }
 
@@ -82,6 +100,8 @@ impl RaceTrial {
         json!({
             "shoot": self.cluster,
             "nodes": self.nodes,
+            "fault": self.fault.to_string(),
+            "possible": self.is_winnable,
             "deadline": seconds(self.deadline),
             "fence": self.fenced_at.map(seconds),
             "margin": self.margin(),
@@ -89,6 +109,7 @@ impl RaceTrial {
             "lost": lost.collect::<Vec<_>>(),
             "sameCallsOfOthers": self.baseline.as_secs_f64(),
             "restore": self.restore.map(|time| time.as_secs_f64()),
+            "restoredExactly": self.is_restored_exactly,
         })
     }
 }
@@ -104,6 +125,8 @@ mod tests {
         let trial = |fenced_at| RaceTrial {
             cluster: "a".into(),
             nodes: 3,
+            fault: RaceFault::None,
+            is_winnable: true,
             partitioned_at,
             deadline: at(32.0),
             fenced_at,
@@ -111,6 +134,7 @@ mod tests {
             unknown: vec![("x".into(), at(32.5)), ("y".into(), at(33.5))],
             baseline: Duration::ZERO,
             restore: None,
+            is_restored_exactly: true,
         };
         let fenced = trial(Some(at(31.0)));
         let within = |seconds| fenced.unknown_within(Duration::from_secs(seconds));

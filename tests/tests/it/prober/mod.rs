@@ -24,6 +24,7 @@ mod operate_guide_examples;
 mod outage_of_all_clusters;
 mod partition_fenced_and_restored;
 mod race_against_controller_manager;
+mod race_with_second_fault;
 mod scale_targets;
 mod seed_refuses_requests;
 mod seed_request_backlog;

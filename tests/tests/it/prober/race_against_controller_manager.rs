@@ -29,6 +29,7 @@ async fn no_node_turns_unknown_in_fenced_clusters() {
         clusters: 2,
         pod_stop: Duration::from_secs(1),
         settle: TIMINGS.renewal * 4,
+        proxied: false,
         rng_seed: 1,
     };
     let race = Race::start(&options).await.unwrap();
