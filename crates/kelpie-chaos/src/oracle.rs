@@ -134,6 +134,15 @@ impl Oracle {
         self.is_quorum(truth, |renewed| self.access.silence(renewed, at) >= weak)
     }
 
+    /// Returns whether enough leases were expired at `at`. The age of a lease counts in full, but
+    /// after an outage the kubelets have one and a half periods to renew it.
+    pub fn has_expired_leases(&self, truth: &PartitionTruth, at: Time) -> bool {
+        self.is_quorum(truth, |renewed| {
+            at.since(renewed) >= self.grace.mul_f64(0.75)
+                && self.access.silence(renewed, at) >= RENEW_PERIOD.mul_f64(1.5)
+        })
+    }
+
     /// Returns the lists that show ground: the time from which each is known, and its odds.
     fn evidence(&self, truth: &PartitionTruth, deadline: Time, grid: &[Time]) -> Vec<(Time, f64)> {
         let lists: Vec<Ask> = grid

@@ -14,9 +14,12 @@ use tokio::time::Instant;
 /// The number of looks under way at once. With fewer, an API server that takes 10 s per request
 /// would never be seen to answer while looks start every 2 s: a further look replaces the oldest.
 const MAX_LOOKS: usize = 6;
-/// Looks overlap while a deadline is near. They start this far apart.
-const SPACING: Duration = Duration::from_secs(1);
-/// Looks start this far apart once several are under way, so that none is replaced too early.
+/// A look that is not answered is followed by another one after this time: its connection may be
+/// dead, and a fence must not stand longer than needed.
+const SPACING: Duration = Duration::from_secs(5);
+/// The same while a deadline is near.
+const PRESSED_SPACING: Duration = Duration::from_secs(1);
+/// The same once several looks are under way, so that none is replaced too early.
 const CROWDED_SPACING: Duration = Duration::from_secs(2);
 const CROWD: usize = 3;
 /// The time that the API server has to answer `/version` after a list failed.
@@ -94,11 +97,11 @@ impl Looks {
     }
 
     /// Returns the instant from which another look may start beside those under way.
-    pub(crate) fn next_overlap(&self) -> Time {
-        let spacing = if self.under_way.len() < CROWD {
-            SPACING
-        } else {
-            CROWDED_SPACING
+    pub(crate) fn next_overlap(&self, is_pressed: bool) -> Time {
+        let spacing = match is_pressed {
+            true if self.under_way.len() < CROWD => PRESSED_SPACING,
+            true => CROWDED_SPACING,
+            false => SPACING,
         };
         self.last_start
             .map_or(Time::MIN, |last| last.after(spacing))

@@ -88,14 +88,13 @@ impl ProbeSchedule {
         }
     }
 
-    /// Returns the instant of the next look. While one is under way, there is none unless the
-    /// cluster is pressed.
+    /// Returns the instant of the next look. It does not wait for ever for those under way.
     fn look_at(&self, observer: &Observer, is_crowded: bool) -> Time {
         let looks = observer.looks();
-        let at = match (looks.is_empty(), self.is_pressed) {
-            (true, _) => self.next_look,
-            (false, true) => self.next_look.max(looks.next_overlap()),
-            (false, false) => Time::MAX,
+        let at = if looks.is_empty() {
+            self.next_look
+        } else {
+            self.next_look.max(looks.next_overlap(self.is_pressed))
         };
         if is_crowded {
             at.max(self.last_look.0.after(CROWDED))

@@ -315,7 +315,10 @@ impl Play {
         let (Some((_, end)), Some(truth)) = (self.partition, &self.truth) else {
             return false;
         };
-        at <= end.after(SLACK) && self.oracle.has_weakest_ground(truth, at.min(end))
+        let (is_near, at) = (at <= end.after(SLACK), at.min(end));
+        let is_grounded =
+            self.oracle.has_weakest_ground(truth, at) || self.oracle.has_expired_leases(truth, at);
+        is_near && is_grounded
     }
 }
 
