@@ -7,6 +7,7 @@ use kelpie_e2e::{ControlPlane, Credentials, KubeApiServer, poll};
 use kelpie_kube::leader::{ElectionSettings, Leadership, ReplicaRole};
 use kelpie_runtime::watch::Receiver;
 use kube::Api;
+use tokio::runtime::{Builder, Runtime};
 use tokio::task::JoinHandle;
 use tokio::time::{Instant, timeout};
 use tokio_util::sync::CancellationToken;
@@ -15,11 +16,20 @@ use super::{TIMEOUT, apply, connect};
 
 const NAME: &str = "dwd-prober-leader-election";
 
-/// A candidate that takes part in the election, in its own task.
+/// A candidate that takes part in the election, in a runtime of its own, so that it can be killed.
 struct RunningCandidate {
     leadership: Receiver<Leadership>,
     token: CancellationToken,
     task: JoinHandle<()>,
+    runtime: Option<Runtime>,
+}
+
+impl Drop for RunningCandidate {
+    fn drop(&mut self) {
+        if let Some(runtime) = self.runtime.take() {
+            runtime.shutdown_background();
+        }
+    }
 }
 
 /// Settings with short durations, for tests that wait for the expiry of the lease.
@@ -54,9 +64,17 @@ impl RunningCandidate {
         let token = CancellationToken::new();
         let election = ReplicaRole::Candidate(settings).election(&api_client);
         let leadership = election.leadership();
-        let election = election.spawn(|_| {});
+        let runtime = Builder::new_multi_thread()
+            .worker_threads(1)
+            .enable_all()
+            .build()
+            .unwrap();
+        let election = {
+            let _inside = runtime.enter();
+            election.spawn(|_| {})
+        };
         let over = token.clone().cancelled_owned();
-        let task = tokio::spawn(async move {
+        let task = runtime.spawn(async move {
             over.await;
             election.step_down().await;
         });
@@ -64,6 +82,7 @@ impl RunningCandidate {
             leadership,
             token,
             task,
+            runtime: Some(runtime),
         }
     }
 
@@ -144,7 +163,7 @@ async fn standby_leads_within_a_second_of_release() {
 
     let begin = Instant::now();
     first.token.cancel();
-    first.task.await.unwrap();
+    (&mut first.task).await.unwrap();
     assert_eq!(first.leadership.borrow(), Leadership::Standby);
     second.until_leading().await;
     let gap = begin.elapsed();
@@ -153,7 +172,7 @@ async fn standby_leads_within_a_second_of_release() {
     assert!(gap < Duration::from_secs(1), "{gap:?}");
     assert_eq!(lease(&control_plane).await, ("second".into(), 1, 15));
     second.token.cancel();
-    second.task.await.unwrap();
+    (&mut second.task).await.unwrap();
     assert_eq!(lease(&control_plane).await, (String::new(), 1, 1));
 }
 
@@ -168,8 +187,7 @@ async fn killed_leader_is_replaced_after_its_lease() {
     let until = first.until_leading().await;
 
     let begin = Instant::now();
-    first.task.abort();
-    let _ = first.task.await;
+    drop(first);
     second.until_leading().await;
 
     let took = begin.elapsed();
@@ -219,7 +237,7 @@ async fn election_starts_once_permitted() {
     early.until_leading().await;
     assert!(early.may_act());
     early.token.cancel();
-    timeout(TIMEOUT, early.task).await.unwrap().unwrap();
+    timeout(TIMEOUT, &mut early.task).await.unwrap().unwrap();
     assert_eq!(lease(&control_plane).await, (String::new(), 0, 1));
 }
 

@@ -183,7 +183,12 @@ async fn running_probe_picks_up_changes() {
 
     // The kubeconfig is deleted, comes back broken, and is repaired.
     secret.delete_secret().await.unwrap();
-    until_problem(&prober, &secret, "no kubeconfig Secret").await;
+    until_problem(
+        &prober,
+        &secret,
+        "Secret deleted; using the last kubeconfig",
+    )
+    .await;
     secret
         .add_secret("dwd-internal", "not a kubeconfig")
         .await
