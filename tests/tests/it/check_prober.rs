@@ -171,7 +171,11 @@ async fn missing_permissions_are_listed() {
     }
     assert_eq!(
         check_rows(&output, "warn"),
-        ["permission: may not create events or patch events"]
+        [
+            "permission: may not list machines.machine.sapcloud.io \
+             or watch machines.machine.sapcloud.io",
+            "permission: may not create events or patch events"
+        ]
     );
     assert_eq!(output.status.code(), Some(1));
 }
