@@ -62,8 +62,7 @@ impl LookResult {
     pub(crate) fn is_refused(&self) -> bool {
         let is_down = |error: &TenantError| error.failure() == FailureKind::Down;
         match (&self.leases, &self.version) {
-            (Err(error), None) => is_down(error),
-            (Err(_), Some(Err(error))) => is_down(error),
+            (Err(error), None) | (Err(_), Some(Err(error))) => is_down(error),
             _ => false,
         }
     }

@@ -194,7 +194,7 @@ impl Evaluator {
             },
             next_wake: times.next_wake(pace, next_trip, horizon, self.overdue_from()),
             deadline,
-            parallel_from: self.parallel_from(rule, deadline, &context),
+            parallel_from: parallel_from(rule, deadline, &context),
             trip_deadline: self.trip_deadline,
             is_pressed,
             review_at: self.review_at(seen, context.reserve),
@@ -338,23 +338,6 @@ impl Evaluator {
         } else if !matches!(seen.lists, ListResult::NotAsked) {
             self.list_failures = self.list_failures.saturating_add(1);
         }
-    }
-
-    /// Returns the instant from which the levels of a fence no longer wait for each other.
-    fn parallel_from(
-        &self,
-        rule: Rule,
-        deadline: Option<Time>,
-        context: &CountContext,
-    ) -> Option<Time> {
-        if context.reserve.is_zero() || rule.verdict() != Verdict::Fence {
-            return None;
-        }
-        // A trip without a deadline ahead has missed it.
-        let is_missed = rule.is_trip().then_some(context.now);
-        deadline
-            .map(|deadline| deadline.before(context.reserve))
-            .or(is_missed)
     }
 
     fn is_tripped(&self) -> bool {
@@ -551,4 +534,16 @@ impl Evaluator {
         let again = is_near.then(|| now.after(REVIEW_INTERVAL));
         next.into_iter().chain(again).min()
     }
+}
+
+/// Returns the instant from which the levels of a fence no longer wait for each other.
+fn parallel_from(rule: Rule, deadline: Option<Time>, context: &CountContext) -> Option<Time> {
+    if context.reserve.is_zero() || rule.verdict() != Verdict::Fence {
+        return None;
+    }
+    // A trip without a deadline ahead has missed it.
+    let is_missed = rule.is_trip().then_some(context.now);
+    deadline
+        .map(|deadline| deadline.before(context.reserve))
+        .or(is_missed)
 }

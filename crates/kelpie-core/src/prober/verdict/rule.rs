@@ -274,7 +274,6 @@ impl Rule {
                 retries_list: true,
                 ..blind
             },
-            Self::BothProbesHealthy => release,
             Self::ExternalUnhealthy => RuleProperties {
                 trip: TripPhase::Open,
                 ..fence
@@ -283,7 +282,7 @@ impl Rule {
                 ends_trip: true,
                 ..release
             },
-            Self::NoCandidates { renewed: true } => release,
+            Self::NoCandidates { renewed: true } | Self::BothProbesHealthy => release,
             Self::NoCandidates { renewed: false } => hold,
             Self::Tripped { since, .. } => RuleProperties {
                 trip: TripPhase::Since(since),

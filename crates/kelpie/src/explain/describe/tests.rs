@@ -69,6 +69,9 @@ fn decision(rule: Rule, leases: Option<LeaseCounts>) -> Decision {
         },
         deadline: None,
         parallel_from: None,
+        trip_deadline: None,
+        is_pressed: false,
+        review_at: None,
         at: at(0.0),
     }
 }
