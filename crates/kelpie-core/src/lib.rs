@@ -37,7 +37,7 @@
 //!     let renew_time = Some(at(now.min(30)));
 //!     let leases = ["a", "b"].map(|name| Lease { name, renew_time, duration_seconds: Some(40) });
 //!     let span = ListSpan { start: at(now), end: at(now) };
-//!     let listed = evaluator.observe_leases(span, None, None, leases);
+//!     let listed = evaluator.observe_leases(span, None, leases);
 //!     if evaluator.nodes_due(&listed, fencing.fence()) {
 //!         let conventions = NodeConventions::default();
 //!         let nodes = NodeSet::new(&nodes, None, &BTreeMap::new(), &conventions);

@@ -31,6 +31,7 @@ pub struct Decision {
     /// passed.
     pub trip_deadline: Option<Time>,
     /// A trip or a deadline is so near that requests to the cluster overlap and nothing pauses.
+    #[serde(default)]
     pub is_pressed: bool,
     /// The instant at which to decide again if no request was answered before.
     pub review_at: Option<Time>,
