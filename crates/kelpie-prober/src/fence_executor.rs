@@ -163,6 +163,7 @@ impl FenceExecutor {
         } else {
             self.carry_out(decision);
         }
+        self.report_unfenced();
     }
 
     fn carry_out(&mut self, decision: &Decision) {
@@ -331,6 +332,7 @@ impl FenceExecutor {
                 let report = self.fencing.observe(target, &observed, now);
                 self.report_events(now);
                 self.end_flow(report, now);
+                self.report_unfenced();
                 self.reporter.targets_observed(self.fencing.observed());
             }
         }
@@ -361,6 +363,13 @@ impl FenceExecutor {
                 self.pressed.set(None);
             }
         }
+    }
+
+    /// Reports a fence that is wanted and not made: a target that the deadline is about still runs.
+    fn report_unfenced(&mut self) {
+        let is_wanted = self.verdict == Some(Verdict::Fence) && !self.access.dry_run;
+        let is_unfenced = is_wanted && self.fencing.is_deadline_open();
+        self.reporter.unfenced(is_unfenced, self.clock.now());
     }
 
     fn has_deadline(&self, target: TargetId) -> bool {
@@ -397,6 +406,7 @@ impl FenceExecutor {
                 self.reporter.problem(part, Some(why));
             }
         }
+        self.report_unfenced();
         self.reporter.targets_observed(self.fencing.observed());
         self.end_flow(report, now);
     }

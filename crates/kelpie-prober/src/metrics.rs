@@ -102,6 +102,8 @@ pub(crate) struct ProberMetrics {
     scale_operations: Family<OneLabel, Counter>,
     trip_to_fence: Histogram,
     margin: Histogram,
+    /// Counts fenced targets whose pods stopped after the deadline.
+    pub(crate) pods_stopped_late: Counter,
     round_duration: Histogram,
     rounds_late: Counter,
     clusters: ClusterFamilies,
@@ -121,6 +123,8 @@ struct ClusterFamilies {
     external_undecided: Family<ClusterLabel, Gauge>,
     verdict: Family<VerdictLabel, Gauge>,
     fenced: Ages,
+    unfenced: Ages,
+    pods_stopping: Ages,
     last_judged: Ages,
     last_margin: Family<ClusterLabel, FloatGauge>,
 }
@@ -189,6 +193,10 @@ impl ProberMetrics {
                 "Time left to the deadline when kube-controller-manager was scaled down. Late \
                  fences count as 0",
                 Histogram::new(MARGIN_BUCKETS),
+            ),
+            pods_stopped_late: set.add(
+                "pods_stopped_late",
+                "Fences after which the pods of kube-controller-manager stopped later than the deadline",
             ),
             round_duration: set.register(
                 "round_duration_seconds",
@@ -280,6 +288,8 @@ impl ProberMetrics {
             unprotected: families.unprotected.get_or_create_owned(&label),
             external_undecided: families.external_undecided.get_or_create_owned(&label),
             fenced: families.fenced.get_or_create_owned(&label),
+            unfenced: families.unfenced.get_or_create_owned(&label),
+            pods_stopping: families.pods_stopping.get_or_create_owned(&label),
             last_judged,
             last_margin: families.last_margin.get_or_create_owned(&label),
             verdict: VERDICTS.map(|(_, verdict)| {
@@ -338,6 +348,18 @@ impl ClusterFamilies {
                 "Time since the prober first saw the cluster fenced; 0 if it is not fenced",
                 Ages::new_with_constructor(clock),
             ),
+            unfenced: set.register(
+                "unfenced_seconds",
+                "Time for which a fence of the cluster has been wanted while kube-controller-manager is not \
+                 scaled down; 0 if no fence is wanted, or it is made",
+                Ages::new_with_constructor(clock),
+            ),
+            pods_stopping: set.register(
+                "pods_stopping_seconds",
+                "Time since this replica scaled kube-controller-manager down while its pods still \
+                 run; 0 once they have stopped",
+                Ages::new_with_constructor(clock),
+            ),
             last_judged: set.register(
                 "last_judged_age_seconds",
                 "Time since the leases of the cluster were last evaluated, or since its probe \
@@ -365,6 +387,10 @@ pub(crate) struct ClusterMetrics {
     pub(crate) external_undecided: Gauge,
     /// The age of the cluster's fence.
     pub(crate) fenced: AgeGauge,
+    /// The time for which a fence has been wanted and not made.
+    pub(crate) unfenced: AgeGauge,
+    /// The time since a fence whose pods still run.
+    pub(crate) pods_stopping: AgeGauge,
     last_judged: AgeGauge,
     last_margin: FloatGauge,
     verdict: [Gauge; 3],
@@ -427,6 +453,8 @@ impl Drop for ClusterMetrics {
         families.unprotected.remove(label);
         families.external_undecided.remove(label);
         families.fenced.remove(label);
+        families.unfenced.remove(label);
+        families.pods_stopping.remove(label);
         families.last_judged.remove(label);
         families.last_margin.remove(label);
         for direction in DIRECTIONS {
@@ -481,12 +509,12 @@ mod tests {
             let label = format!("cluster=\"{cluster}\"");
             text.lines().filter(|line| line.contains(&label)).count()
         };
-        assert_eq!(of(&with_both, "a"), 15);
-        assert_eq!(of(&with_both, "b"), 15);
+        assert_eq!(of(&with_both, "a"), 17);
+        assert_eq!(of(&with_both, "b"), 17);
         let [a, b] = clusters;
         drop(a);
         let with_b = text(&registry);
-        assert_eq!((of(&with_b, "a"), of(&with_b, "b")), (0, 15));
+        assert_eq!((of(&with_b, "a"), of(&with_b, "b")), (0, 17));
         drop(b);
         assert_eq!(text(&registry), before);
     }

@@ -46,6 +46,8 @@ pub(crate) struct ProbeReporter {
     /// The current problem of each subsystem that does not work.
     problems: LastErrors<Subsystem>,
     fenced_since: Option<Time>,
+    /// The instant since which a fence is wanted and not made.
+    unfenced_since: Option<Time>,
     trip: Option<TripTiming>,
     /// True if the Event `Fencing` was recorded for the current fence.
     fencing_reported: bool,
@@ -123,6 +125,7 @@ impl ProbeReporter {
             last_logged: None,
             problems: LastErrors::default(),
             fenced_since: None,
+            unfenced_since: None,
             trip: None,
             fencing_reported: false,
             reported_failures: ReportedFailures::default(),
@@ -214,6 +217,7 @@ impl ProbeReporter {
             TripPhase::Unchanged => return,
             TripPhase::None => {
                 self.trip = None;
+                self.metrics.pods_stopping.set(None);
                 return;
             }
         };
@@ -234,6 +238,13 @@ impl ProbeReporter {
             FenceState::Unknown => self.fenced_since,
         };
         self.metrics.fenced.set(self.fenced_since);
+    }
+
+    /// Reports whether a fence is wanted at `now`, but not made.
+    pub(crate) fn unfenced(&mut self, is_unfenced: bool, now: Time) {
+        let since = self.unfenced_since.unwrap_or(now);
+        self.unfenced_since = is_unfenced.then_some(since);
+        self.metrics.unfenced.set(self.unfenced_since);
     }
 
     /// Sets the problem of a subsystem; `None` if it works. Only a change is logged.
@@ -333,6 +344,7 @@ impl ProbeReporter {
     /// Reports that the pods of a fenced target have stopped. Each target is reported once per
     /// trip.
     pub(crate) fn pods_stopped(&mut self, index: usize, at: Time) {
+        self.metrics.pods_stopping.set(None);
         let Some(trip) = &mut self.trip else { return };
         if !trip.stopped.insert(index) {
             return;
@@ -341,6 +353,7 @@ impl ProbeReporter {
         match trip.margin(at) {
             Some(margin) if margin < 0.0 => {
                 let late = -margin;
+                self.metrics.prober.pods_stopped_late.inc();
                 warn!(cluster, %target, margin, "pods stopped {late:.1} s after the deadline");
             }
             Some(margin) => {
@@ -360,6 +373,10 @@ impl ProbeReporter {
     ) {
         let target = &self.targets[index];
         self.metrics.scaled(direction);
+        if target.is_deadline_target {
+            let is_stopping = direction == Direction::Down && self.trip.is_some();
+            self.metrics.pods_stopping.set(is_stopping.then_some(at));
+        }
         // Each target is measured once per trip: one that is fenced again hours later is not late.
         let mut margin = None;
         if let Some(trip) = self.trip.as_mut().filter(|_| direction == Direction::Down)
@@ -526,7 +543,64 @@ fn capitalized(text: &str) -> String {
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
+    use kelpie_core::prober::ResourceRef;
+    use kelpie_kube::{AnchoredClock, SystemClock};
+    use prometheus_client::registry::Registry;
+
     use super::*;
+    use crate::metrics::ProberMetrics;
+    use crate::state_page::StatePage;
+
+    fn reporter() -> ProbeReporter {
+        let target = Target::new(ResourceRef {
+            api_version: "apps/v1".into(),
+            kind: "Deployment".into(),
+            name: "kube-controller-manager".into(),
+        });
+        let clock = AnchoredClock::anchored(&SystemClock::default());
+        let cluster: Arc<str> = "a".into();
+        let metrics = ProberMetrics::new(&mut Registry::default(), clock).of_cluster(&cluster);
+        let state = StatePage::default().place(&cluster);
+        ProbeReporter::new(cluster, [target].into(), state, metrics, None)
+    }
+
+    fn trip(since: Time) -> TripTiming {
+        TripTiming {
+            since,
+            deadline: Some(since.after(Duration::from_secs(4))),
+            measured: BTreeSet::new(),
+            stopped: BTreeSet::new(),
+        }
+    }
+
+    #[test]
+    fn pods_that_stop_late_are_counted_once() {
+        let mut reporter = reporter();
+        let at = |seconds: i64| Time::from_micros(seconds * 1_000_000);
+        reporter.trip = Some(trip(at(10)));
+        reporter.pods_stopped(0, at(13));
+        let late = reporter.metrics.prober.pods_stopped_late.clone();
+        assert_eq!(late.get(), 0);
+        reporter.trip = Some(trip(at(100)));
+        reporter.pods_stopped(0, at(106));
+        reporter.pods_stopped(0, at(107));
+        assert_eq!(late.get(), 1);
+    }
+
+    #[test]
+    fn unfenced_time_starts_with_the_first_report() {
+        let mut reporter = reporter();
+        let at = |seconds: i64| Time::from_micros(seconds * 1_000_000);
+        reporter.unfenced(true, at(10));
+        reporter.unfenced(true, at(15));
+        assert_eq!(reporter.unfenced_since, Some(at(10)));
+        reporter.unfenced(false, at(20));
+        assert_eq!(reporter.unfenced_since, None);
+        reporter.unfenced(true, at(30));
+        assert_eq!(reporter.unfenced_since, Some(at(30)));
+    }
 
     #[test]
     fn ever_new_failures_are_bounded() {
