@@ -122,6 +122,7 @@ impl ProbeManager {
         let mut beat = interval(HEARTBEAT_INTERVAL);
         beat.set_missed_tick_behavior(MissedTickBehavior::Delay);
         let cancelled = self.cancelled.clone();
+        let warm_up = self.context.warm_up.clone();
         loop {
             let actions = tokio::select! {
                 // Polled in a fixed order, so that a simulated run is repeatable. No stream is
@@ -129,6 +130,7 @@ impl ProbeManager {
                 biased;
                 () = cancelled.cancelled() => break,
                 _ = beat.tick() => self.registry.tick(Instant::now()),
+                () = warm_up.judged() => self.registry.tick(Instant::now()),
                 Some(event) = clusters.next() => {
                     self.track_watch("Clusters", &event);
                     let changed = changed_cluster(&event);

@@ -8,6 +8,7 @@ use kelpie_core::Time;
 use kelpie_core::prober::Decision;
 use kelpie_runtime::watch::Sender;
 use parking_lot::Mutex;
+use tokio::sync::Notify;
 
 /// A cluster that cannot be judged, such as one whose API server is down, is waited for this long
 /// after its initial delay.
@@ -23,6 +24,8 @@ pub(crate) struct WarmUp {
     state: Arc<Mutex<WarmUpState>>,
     /// True if the replica stands for election.
     standing: Sender<bool>,
+    /// Notified when no cluster is waited for any longer.
+    judged: Arc<Notify>,
 }
 
 #[derive(Debug, Default)]
@@ -47,7 +50,14 @@ impl WarmUp {
         Self {
             state: Arc::default(),
             standing,
+            judged: Arc::default(),
         }
+    }
+
+    /// Waits until the last of the clusters is judged, so that the end of the warm-up is noticed at
+    /// once.
+    pub(crate) async fn judged(&self) {
+        self.judged.notified().await;
     }
 
     /// Adds a cluster whose probe judges from `judging_from` on.
@@ -96,12 +106,18 @@ impl WarmUpHandle {
 
     /// Ends the wait for the cluster.
     pub(crate) fn end(&self) {
-        self.warm_up.state.lock().waiting.remove(&self.cluster);
+        let mut state = self.warm_up.state.lock();
+        let was_waited_for = state.waiting.remove(&self.cluster).is_some();
+        if was_waited_for && state.waiting.is_empty() {
+            self.warm_up.judged.notify_one();
+        }
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use futures_util::FutureExt;
+
     use super::*;
 
     fn at(seconds: i64) -> Time {
@@ -115,6 +131,18 @@ mod tests {
         assert!(!standing.borrow());
         assert_eq!(warm_up.finish(at(0)), Ok(()));
         assert!(standing.borrow());
+    }
+
+    #[test]
+    fn last_judgement_is_notified() {
+        let warm_up = WarmUp::new(Sender::new(true));
+        let [first, last] = ["a", "b"].map(|cluster| warm_up.start(&cluster.into(), at(30)));
+        first.end();
+        assert_eq!(warm_up.judged().now_or_never(), None);
+        last.end();
+        assert_eq!(warm_up.judged().now_or_never(), Some(()));
+        last.end();
+        assert_eq!(warm_up.judged().now_or_never(), None);
     }
 
     #[test]
