@@ -171,7 +171,10 @@ pub(super) fn sequential_targets(timings: Timings) -> ProberConfigFile {
 
 /// Waits until the prober judges all its clusters, and so stands for election.
 pub(super) async fn until_ready(prober: &ProberProcess) {
-    let ready = prober.kelpie.until_status("/readyz", 200, TIMEOUT);
+    let ready = poll::until("readiness", TIMEOUT, async || {
+        let ready = prober.health("/readyz").await?;
+        Ok((ready.status == 200).then_some(()))
+    });
     ready.await.unwrap();
 }
 

@@ -6,15 +6,9 @@ use tokio::time::Instant;
 
 use super::fixture::*;
 
-/// Requests for each target during a fence or a restore, as method, subresource and occurrence:
-/// read the target, write the record or remove the marker, scale, and check that the pods follow.
-/// The first GET of all belongs to the read at startup.
-const REQUESTS: [(&str, &str, usize); 4] = [
-    ("GET", "", 2),
-    ("PATCH", "", 1),
-    ("PATCH", "/scale", 1),
-    ("GET", "", 3),
-];
+/// Requests for each target before and during a fence or a restore: the read at startup, and the
+/// one write. A watch shows whether the pods follow.
+const REQUESTS: [&str; 2] = ["GET", "PATCH"];
 
 /// The last request of a prober before it is killed. The API server has handled it, but the prober
 /// never receives the response.
@@ -22,8 +16,6 @@ const REQUESTS: [(&str, &str, usize); 4] = [
 struct LastRequest {
     target: &'static str,
     method: &'static str,
-    subresource: &'static str,
-    occurrence: usize,
 }
 
 #[tokio::test]
@@ -33,14 +25,9 @@ async fn successor_finishes_after_kill_at_any_request() {
     let kubelets = fixture.partitioned_kubelets(3, timings).await;
     let mut trials = Vec::new();
     for target in [KCM, MCM, CA] {
-        for (method, subresource, occurrence) in REQUESTS {
+        for method in REQUESTS {
             let name = format!("killed-{}", trials.len() + 1);
-            let last = LastRequest {
-                target,
-                method,
-                subresource,
-                occurrence,
-            };
+            let last = LastRequest { target, method };
             trials.push((fixture.shoot(&name, &kubelets).await, last));
         }
     }
@@ -78,14 +65,14 @@ async fn successor_finishes_after_kill_at_any_request() {
 /// Starts a prober for this shoot only and kills it at `last`.
 async fn kill(fixture: &Fixture, shoot: &ShootCluster, last: LastRequest) {
     let interceptor = fixture.interceptor().await;
-    let mut matches = 0;
+    let mut is_over = false;
     interceptor.set_rule(move |request| {
-        matches += usize::from(last.matches(request));
-        if matches < last.occurrence {
-            InterceptAction::Pass
-        } else {
+        is_over |= last.matches(request);
+        if is_over {
             // Responses to concurrent requests are held back too.
             InterceptAction::HoldResponse
+        } else {
+            InterceptAction::Pass
         }
     });
     let config = sequential_targets(Timings::QUICK).only(&shoot.name);
@@ -98,13 +85,8 @@ async fn kill(fixture: &Fixture, shoot: &ShootCluster, last: LastRequest) {
 
 impl LastRequest {
     fn matches(self, request: &InterceptedRequest) -> bool {
-        let Self {
-            target,
-            method,
-            subresource,
-            ..
-        } = self;
+        let Self { target, method } = self;
         let path = request.path.split('?').next().unwrap_or_default();
-        request.method == method && path.ends_with(&format!("/deployments/{target}{subresource}"))
+        request.method == method && path.ends_with(&format!("/deployments/{target}"))
     }
 }

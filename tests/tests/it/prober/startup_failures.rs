@@ -8,7 +8,6 @@ use kelpie_e2e::landscape::{
     Kubelets, ProberConfigFile, ProberProcess, SeedCluster, TcpProxy, Timings, create_tenant_user,
     grant_gardener_prober_role,
 };
-use kelpie_e2e::poll;
 
 use super::fixture::*;
 
@@ -74,11 +73,7 @@ async fn startup_waits_and_reports_missing_prerequisites() {
     shoot.create_targets(COUNTS).await.unwrap();
     for prober in [&unreachable, &without_crds, &without_rbac] {
         until_healthy(prober, &shoot).await;
-        let ready = poll::until("readiness", TIMEOUT, async || {
-            let ready = prober.health("/readyz").await?;
-            Ok((ready.status == 200).then_some(()))
-        });
-        ready.await.unwrap();
+        until_ready(prober).await;
         let healthz = prober.health("/healthz").await.unwrap();
         assert_eq!(healthz.status, 200, "dependency-watchdog's endpoint");
     }
