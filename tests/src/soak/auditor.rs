@@ -75,9 +75,8 @@ impl SoakAuditor {
             }
             WrittenObject::Deployment(key, state) => {
                 let before = self.deployments.insert(key.clone(), state.clone());
-                if let Some(before) = before.filter(|_| is_prober) {
-                    self.check_leader(write);
-                    self.check_annotations(write, key, &before, state);
+                if is_prober {
+                    self.check_patch(write, key, before.as_ref(), state, history);
                 }
             }
             WrittenObject::Scale(key, replicas) => {
@@ -93,31 +92,52 @@ impl SoakAuditor {
         }
     }
 
-    /// Checks that only the leader writes.
+    /// Checks that the leader writes. Every replica may fence; only the leader does anything else.
     fn check_leader(&mut self, write: &AuditedWrite) {
         if let Some(leader) = self.leader.clone().filter(|leader| *leader != write.user) {
             self.violation(write, &format!("while {leader} leads"));
         }
     }
 
-    /// Checks a patch of the Deployment itself, which may only change annotations.
-    fn check_annotations(
+    /// Checks a patch of the Deployment itself: a fence, a restore, or a change of annotations.
+    fn check_patch(
         &mut self,
         write: &AuditedWrite,
         key: &TargetKey,
-        before: &DeploymentState,
+        before: Option<&DeploymentState>,
         after: &DeploymentState,
+        history: &NodeHistory,
     ) {
         let target = format!("{}/{}", key.0, key.1);
-        if after.replicas != before.replicas {
-            self.violation(write, &format!("scales {target} by a patch of the object"));
+        let is_fence = after.replicas == 0 && after.marked;
+        if is_fence && before.is_none_or(|before| before.replicas > 0) {
+            self.report.scale_downs += 1;
+            if !history.justifies_fence(&key.0, write.at) {
+                self.violation(write, &format!("fences {target}, whose nodes are healthy"));
+            }
+        } else {
+            self.check_leader(write);
         }
-        if after.marked && after.recorded != Some(before.replicas.to_string()) {
+        let Some(before) = before else { return };
+        if after.replicas > before.replicas {
+            self.report.scale_ups += 1;
+            let recorded = Some(after.replicas.to_string());
+            if !before.marked || before.replicas > 0 || before.recorded != recorded {
+                let text = format!("scales {target} from {before:?} to {after:?}");
+                self.violation(write, &text);
+            }
+            if after.marked {
+                self.violation(write, &format!("keeps the marker of {target}"));
+            }
+        } else if after.marked && after.recorded != Some(before.replicas.to_string()) {
             let text = format!(
                 "records {:?} of {} replicas of {target}",
                 after.recorded, before.replicas
             );
             self.violation(write, &text);
+        }
+        if after.replicas < before.replicas && !is_fence {
+            self.violation(write, &format!("scales {target} down to {after:?}"));
         }
         if before.marked && !after.marked && after.replicas == 0 {
             self.violation(
@@ -243,12 +263,12 @@ mod tests {
         let writes = [
             ("admin", deployment(3, false, None)),
             ("prober-0", WrittenObject::Lease("x".into())),
-            ("prober-0", deployment(3, true, Some("3"))),
-            ("prober-0", WrittenObject::Scale(key(), 0)),
+            ("prober-0", deployment(0, true, Some("3"))),
             ("prober-0", WrittenObject::Lease(String::new())),
             ("prober-1", WrittenObject::Lease("y".into())),
-            ("prober-1", WrittenObject::Scale(key(), 3)),
             ("prober-1", deployment(3, false, Some("3"))),
+            // A standby may fence.
+            ("prober-0", deployment(0, true, Some("3"))),
         ];
         assert_eq!(audit(true, &writes), Vec::<String>::new());
     }
@@ -299,7 +319,7 @@ mod tests {
                 vec![
                     ("prober-1", WrittenObject::Lease("y".into())),
                     ("admin", fenced.clone()),
-                    ("prober-0", WrittenObject::Scale(key(), 3)),
+                    ("prober-0", deployment(3, false, Some("3"))),
                 ],
                 "while prober-1 leads",
             ),
@@ -309,7 +329,23 @@ mod tests {
                     ("admin", fenced.clone()),
                     ("prober-0", deployment(3, true, Some("3"))),
                 ],
-                "by a patch",
+                "keeps the marker",
+            ),
+            (
+                true,
+                vec![
+                    ("admin", deployment(3, false, None)),
+                    ("prober-0", deployment(0, false, None)),
+                ],
+                "scales a/kcm down",
+            ),
+            (
+                true,
+                vec![
+                    ("admin", fenced.clone()),
+                    ("prober-0", deployment(2, false, Some("3"))),
+                ],
+                "from",
             ),
             (
                 true,
