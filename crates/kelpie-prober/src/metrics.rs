@@ -352,7 +352,8 @@ impl ClusterFamilies {
             unfenced: set.register(
                 "unfenced_seconds",
                 "Time for which a fence of the cluster has been wanted while \
-                 kube-controller-manager is not scaled down; 0 if no fence is wanted, or it is made",
+                 kube-controller-manager is not scaled down; 0 if no fence is wanted, or it is \
+                 made",
                 Ages::new_with_constructor(clock),
             ),
             pods_stopping: set.register(

@@ -71,8 +71,8 @@ impl Actuators {
         }
     }
 
-    /// Watches all targets of this name, in one namespace or in all; `None` if a watch does not show
-    /// their settings. The stream never ends.
+    /// Watches all targets of this name, in one namespace or in all; `None` if a watch does not
+    /// show their settings. The stream never ends.
     pub fn watch(
         &self,
         target: &Target,

@@ -253,8 +253,8 @@ impl ClusterClient {
         &self.actuators
     }
 
-    /// Returns the actuators for a second try of a fencing call, over connections of their own: those
-    /// of the first try may be half open.
+    /// Returns the actuators for a second try of a fencing call, over connections of their own:
+    /// those of the first try may be half open.
     pub fn overtaking_actuators(&self) -> Actuators {
         self.actuators.with_client(self.overtaking.clone())
     }

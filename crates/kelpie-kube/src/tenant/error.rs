@@ -7,8 +7,8 @@ use kelpie_net::{ConnectError, RequestError, ResolveError, TlsFault};
 
 use crate::lists::ListError;
 
-/// An error of a request to a tenant's API server. [`TenantError::failure`] tells what it says about
-/// the API server.
+/// An error of a request to a tenant's API server. [`TenantError::failure`] tells what it says
+/// about the API server.
 #[derive(Debug, thiserror::Error)]
 pub enum TenantError {
     /// 429: the API server is overloaded.

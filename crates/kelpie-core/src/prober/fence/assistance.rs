@@ -51,9 +51,9 @@ impl Assistance {
 }
 
 impl Fencing {
-    /// Applies a decision as a standby. If the targets that the deadline is about still run a second
-    /// after this replica's own decision to fence, it fences them, once per trip. Nothing that the
-    /// leader has fenced or released since is touched. A standby never restores.
+    /// Applies a decision as a standby. If the targets that the deadline is about still run a
+    /// second after this replica's own decision to fence, it fences them, once per trip. Nothing
+    /// that the leader has fenced or released since is touched. A standby never restores.
     pub fn assist(&mut self, decision: &Decision, now: Time) -> Option<FlowReport> {
         self.parallel_from = decision.parallel_from;
         for view in &mut self.views {

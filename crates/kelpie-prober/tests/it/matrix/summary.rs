@@ -49,7 +49,8 @@ impl Summary {
 pub(super) fn table(summaries: &[(&str, Summary)]) -> String {
     let mut text = String::from(
         "| second fault | plays | possible | lost | lost, not possible | late restores \
-         | unfounded fences | rules broken | worst margin |\n|---|---|---|---|---|---|---|---|---|\n",
+         | unfounded fences | rules broken | worst margin |\n\
+         |---|---|---|---|---|---|---|---|---|\n",
     );
     let mut replays = String::new();
     for (name, one) in summaries {
