@@ -196,7 +196,8 @@ impl ProberMetrics {
             ),
             pods_stopped_late: set.add(
                 "pods_stopped_late",
-                "Fences after which the pods of kube-controller-manager stopped later than the deadline",
+                "Fences after which the pods of kube-controller-manager stopped later than the \
+                 deadline",
             ),
             round_duration: set.register(
                 "round_duration_seconds",
@@ -350,8 +351,9 @@ impl ClusterFamilies {
             ),
             unfenced: set.register(
                 "unfenced_seconds",
-                "Time for which a fence of the cluster has been wanted while kube-controller-manager is not \
-                 scaled down; 0 if no fence is wanted, or it is made",
+                "Time for which a fence of the cluster has been wanted while \
+                 kube-controller-manager is not scaled down; 0 if no fence is wanted, or it is \
+                 made",
                 Ages::new_with_constructor(clock),
             ),
             pods_stopping: set.register(

@@ -67,7 +67,7 @@ async fn standby_takes_over_within_limits() {
     let fixture = Fixture::start().await;
     let timings = Timings::QUICK;
     let kubelets = fixture.kubelets(3, timings).await;
-    let shoot = fixture.shoot("shoot", &kubelets).await;
+    fixture.shoot("shoot", &kubelets).await;
     let config = ProberConfigFile::gardener_targets(timings);
     let mut leader = fixture.prober(&config, &ELECTION).await;
     until_leading(&leader.kelpie).await;
