@@ -20,9 +20,9 @@ use play::{LandscapePlay, PLAYS_PER_LANDSCAPE};
 use second_fault::{ALL, SecondFault};
 use summary::Summary;
 
-/// A fence needs annotations on the target, which an admission webhook that is away keeps from being
-/// written. The scale subresource would do, with the record elsewhere; the prober does not use it
-/// yet.
+/// A fence needs annotations on the target, which an admission webhook that is away keeps from
+/// being written. The scale subresource would do, with the record elsewhere; the prober does not
+/// use it yet.
 const LOSING: &str = "webhook-outage";
 
 fn run(play: &LandscapePlay) -> ChaosOutcome<Vec<PlayResult>> {
