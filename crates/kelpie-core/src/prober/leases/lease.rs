@@ -99,8 +99,8 @@ impl Heartbeat {
     ) -> bool {
         self.seconds = duration_seconds.unwrap_or(DEFAULT_DURATION_SECONDS);
         let value = value.unwrap_or(Time::MIN);
-        let is_stale = value == self.former && value != Time::MIN && !list.is_versioned;
-        let changed = value != self.value && !is_stale;
+        // A value that comes back is older than the one that replaced it.
+        let changed = value != self.value && !(value < self.value && self.is_stale(value, list));
         if changed || list.is_fresh_start {
             self.unchanged_since = list.end;
             self.proven = !list.is_fresh_start;
@@ -111,6 +111,12 @@ impl Heartbeat {
             self.date(list);
         }
         changed
+    }
+
+    /// Returns whether a value was replaced before, so that the list that shows it again is stale.
+    #[cold]
+    fn is_stale(&self, value: Time, list: &ListContext) -> bool {
+        !list.is_versioned && value == self.former && value != Time::MIN
     }
 
     /// Dates the current value on the prober's timeline.

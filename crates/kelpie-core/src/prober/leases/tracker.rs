@@ -222,6 +222,7 @@ impl LeaseTracker {
 
     /// Returns the index of a name among the first `known` entries, which are sorted. Tries `guess`
     /// first.
+    #[inline]
     fn find(&self, name: &str, guess: usize, known: usize) -> Option<usize> {
         match self.entries.get(guess) {
             Some(entry) if guess < known && *entry.name == *name => Some(guess),
