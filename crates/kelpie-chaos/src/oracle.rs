@@ -58,7 +58,7 @@ pub struct PartitionTruth {
     pub candidates: usize,
 }
 
-/// What was possible in a partition.
+/// The chance of a fence in time, in one partition.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Outlook {
     /// The time at which the first node may turn Unknown.

@@ -58,7 +58,7 @@ pub(super) struct PlayResult {
     pub(super) cluster: String,
     /// The seconds from the cut to the second fault; `None` if the cluster was not cut off.
     pub(super) phase: Option<f64>,
-    /// What was possible; `None` if the cluster was not cut off.
+    /// The chance of a fence in time; `None` if the cluster was not cut off.
     outlook: Option<Outlook>,
     /// True if a node turned Unknown.
     pub(super) is_lost: bool,
