@@ -10,6 +10,7 @@ use kube::config::{KubeConfigOptions, Kubeconfig, KubeconfigError};
 use kube::{Client, Config};
 use tower::timeout::TimeoutLayer;
 
+use super::body_timeout::BodyTimeoutLayer;
 use super::in_process::InProcess;
 use super::rate_limit::RateLimit;
 use super::response_counter::ResponseCounter;
@@ -24,6 +25,13 @@ const ROUTINE_READ_TIMEOUT: Duration = Duration::from_secs(75);
 /// A connection that was idle for this long is not used for a fence. A new connection costs a
 /// millisecond; one that died unnoticed costs the whole deadline.
 pub(super) const FENCING_READ_TIMEOUT: Duration = Duration::from_secs(30);
+
+const ROUTINE_BODY: BodyTimeoutLayer = BodyTimeoutLayer {
+    watch: ROUTINE_READ_TIMEOUT,
+};
+const FENCING_BODY: BodyTimeoutLayer = BodyTimeoutLayer {
+    watch: FENCING_READ_TIMEOUT,
+};
 
 /// The kubelet sets this variable in every pod.
 const IN_CLUSTER_ENV: &str = "KUBERNETES_SERVICE_HOST";
@@ -72,12 +80,19 @@ pub(super) async fn connect(
     let limit = RateLimit::new(options.qps, options.burst);
     Ok(Clients {
         routine: routine
+            .with_layer(&ROUTINE_BODY)
             .with_layer(&routine_timeout())
             .with_layer(&counter.layer())
             .with_layer(&limit)
             .build(),
-        fencing: fencing.with_layer(&counter.layer()).build(),
-        overtaking: overtaking.with_layer(&counter.layer()).build(),
+        fencing: fencing
+            .with_layer(&FENCING_BODY)
+            .with_layer(&counter.layer())
+            .build(),
+        overtaking: overtaking
+            .with_layer(&FENCING_BODY)
+            .with_layer(&counter.layer())
+            .build(),
     })
 }
 
@@ -88,9 +103,13 @@ pub(super) fn in_process(server: &InProcess, counter: &ResponseCounter) -> Clien
     const BURST: u32 = 100;
     let client = || ClientBuilder::new(server.clone(), "default");
     let limit = RateLimit::new(QPS, BURST);
-    let fencing = client().with_layer(&counter.layer()).build();
+    let fencing = client()
+        .with_layer(&FENCING_BODY)
+        .with_layer(&counter.layer())
+        .build();
     Clients {
         routine: client()
+            .with_layer(&ROUTINE_BODY)
             .with_layer(&routine_timeout())
             .with_layer(&counter.layer())
             .with_layer(&limit)

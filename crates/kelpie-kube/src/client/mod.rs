@@ -7,6 +7,7 @@
 //! Watches deliver [`WatchEvent`]s with only the fields that are used of an object. Errors are
 //! sorted by what can be done about them.
 
+mod body_timeout;
 mod connect;
 mod error;
 mod in_process;

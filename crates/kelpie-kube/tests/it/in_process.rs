@@ -1,15 +1,19 @@
 //! API servers in the same process, in virtual time.
 
 use std::io;
+use std::pin::pin;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
+use futures_util::StreamExt;
 use kelpie_core::Time;
 use kelpie_kube::SystemClock;
 use kelpie_kube::client::ClusterClient;
 use kelpie_kube::kubeconfig::TenantConfig;
+use kelpie_kube::resources::KubeconfigSecret;
 use kelpie_kube::tenant::{ConnectionReuse, FailureKind, Tenant};
+use kelpie_kube::watch::{Selection, WatchEvent};
 use kelpie_net::{Network, ResolveError};
 use tokio::io::{AsyncReadExt, AsyncWriteExt, DuplexStream, duplex};
 use tokio::time::{Instant, sleep};
@@ -168,4 +172,42 @@ async fn cluster_client_uses_simulated_clock() {
     let absent = ClusterClient::in_process(&network(), clock, "http://other:443", "t").unwrap();
     let error = absent.version().await.unwrap_err().to_string();
     assert!(error.contains("refused"), "{error}");
+}
+
+/// Serves the head of a list of Secrets and half of its body, and then nothing.
+async fn stop_midway(mut stream: DuplexStream, requests: Arc<AtomicUsize>) {
+    let mut received = Vec::new();
+    while !received.ends_with(b"\r\n\r\n") {
+        if stream.read_buf(&mut received).await.unwrap_or(0) == 0 {
+            return;
+        }
+    }
+    requests.fetch_add(1, Ordering::SeqCst);
+    let half = "HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: 999\r\n\r\n\
+                {\"kind\":\"SecretList\",\"items\":[";
+    stream.write_all(half.as_bytes()).await.unwrap();
+    sleep(Duration::from_hours(1)).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn list_that_stops_midway_is_repeated() {
+    let requests = Arc::new(AtomicUsize::new(0));
+    let counted = Arc::clone(&requests);
+    let network = Network::in_process(move |_, _| {
+        let requests = Arc::clone(&counted);
+        Box::pin(async move {
+            let (client, server) = duplex(4_096);
+            tokio::spawn(stop_midway(server, requests));
+            Ok(client)
+        })
+    });
+    let clock = SystemClock::new(|| Time::from_micros(7));
+    let seed = ClusterClient::in_process(&network, clock, "http://api.inside:443", "t").unwrap();
+    let start = Instant::now();
+    let mut events = pin!(seed.watch::<KubeconfigSecret>(Selection::default()));
+    let event = events.next().await;
+    assert!(matches!(event, Some(WatchEvent::Error(_))), "{event:?}");
+    assert_eq!(start.elapsed().as_secs(), 10);
+    let _ = events.next().await;
+    assert_eq!(requests.load(Ordering::SeqCst), 2);
 }
