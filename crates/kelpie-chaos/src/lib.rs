@@ -52,6 +52,11 @@ pub trait Subject {
     /// Returns a random fault.
     fn random_fault(rng: &mut Rng) -> Fault;
 
+    /// Returns a second fault in the same clusters, which begins shortly before or after `first`.
+    fn second_fault(_first: &Fault, _rng: &mut Rng) -> Option<Fault> {
+        None
+    }
+
     /// Starts a replica. It runs for election if `elected`, and is the only one otherwise.
     fn start(landscape: &Landscape, name: &str, elected: bool) -> SimProcess<Self::Exposed>;
 
@@ -112,12 +117,19 @@ impl ChaosRun {
             reason = "a few"
         )]
         let count = (share * (0.5 + rng.f64())).ceil() as usize;
-        let incidents = (0..count).map(|_| incident::<S>(&plan, length, &mut rng));
+        let mut incidents = Vec::new();
+        for _ in 0..count {
+            let first = incident::<S>(&plan, length, &mut rng);
+            let second = S::second_fault(&first.fault, &mut rng);
+            let second = second.map(|fault| second_incident(fault, &first, length, &mut rng));
+            incidents.push(first);
+            incidents.extend(second);
+        }
         Self {
             scenario: Scenario {
                 name: format!("run {rng_seed}"),
                 length: WARM_UP + length,
-                incidents: incidents.collect(),
+                incidents,
                 ..Scenario::default()
             },
             // Two replicas cost three times as much as one, because both keep polling the Lease.
@@ -137,4 +149,15 @@ fn incident<S: Subject>(plan: &LandscapePlan, length: Duration, rng: &mut Rng) -
         _ => ClusterSelection::Numbers(vec![rng.usize(0..plan.clusters)]),
     };
     Incident::new(at, Some(lasts), S::random_fault(rng)).in_clusters(clusters)
+}
+
+/// Places a second fault near another one: it begins up to 40 s before and 45 s after it.
+fn second_incident(fault: Fault, first: &Incident, length: Duration, rng: &mut Rng) -> Incident {
+    let end = WARM_UP + length;
+    let at = first.at + Duration::from_secs(rng.u64(0..=85));
+    let at = at
+        .saturating_sub(Duration::from_secs(40))
+        .clamp(WARM_UP, end);
+    let lasts = Duration::from_secs(*rng.choice(&[1, 4, 10, 60, 180]).unwrap_or(&10));
+    Incident::new(at, Some(lasts.min(end - at)), fault).in_clusters(first.clusters.clone())
 }

@@ -39,7 +39,7 @@ const FENCED_SLACK: Duration = Duration::from_secs(25);
 
 /// Reports a node that turns Unknown during a partition with one further fault, if the oracle says
 /// that a fence in time was possible. Such losses are only counted while the prober still has some.
-const HOLDS_TO_ORACLE: bool = false;
+const HOLDS_TO_ORACLE: bool = true;
 
 /// The time without other faults after which a cluster's deadlines are checked.
 const UNDISTURBED: Duration = Duration::from_mins(4);

@@ -32,14 +32,16 @@ impl Subject for Prober {
             2 => NodeSelection::Share(0.2 + 0.8 * rng.f64()),
             _ => NodeSelection::Zone(rng.usize(0..LandscapePlan::ZONES)),
         };
-        match rng.u8(0..26) {
+        match rng.u8(0..30) {
             0..=8 => Fault::Partition(nodes),
             9 | 10 => Fault::Outage(site),
-            11 => Fault::Latency(site, Duration::from_millis(rng.u64(10..3_000))),
+            11 => Fault::Latency(site, Duration::from_millis(rng.u64(10..10_000))),
             12 => Fault::Stall(site),
             13 | 14 => Fault::Refusal {
                 site,
-                status: *rng.choice(&[401, 403, 429, 429, 500, 503]).unwrap_or(&500),
+                status: *rng
+                    .choice(&[401, 403, 429, 429, 500, 503, 504])
+                    .unwrap_or(&500),
                 share: rng.f64(),
             },
             15 => Fault::WatchDrop,
@@ -54,11 +56,24 @@ impl Subject for Prober {
             21 => Fault::EtcdOutage,
             22 => Fault::Crash,
             23 => Fault::StaleReads {
-                site: FaultSite::Seed,
-                share: 1.0,
+                site,
+                share: *rng.choice(&[0.3, 0.5, 1.0]).unwrap_or(&1.0),
             },
+            24 => Fault::BodyCut {
+                site,
+                resets: rng.bool(),
+            },
+            25 => Fault::Dns,
+            26 => Fault::WebhookOutage,
+            27 => Fault::ControllerManagerOutage,
+            28 => Fault::CpuStarvation,
             _ => Fault::Pause,
         }
+    }
+
+    fn second_fault(first: &Fault, rng: &mut Rng) -> Option<Fault> {
+        let is_partition = matches!(first, Fault::Partition(_));
+        (is_partition && rng.bool()).then(|| Self::random_fault(rng))
     }
 
     fn start(landscape: &Landscape, name: &str, elected: bool) -> SimProcess<Registry> {
