@@ -2,15 +2,16 @@
 //!
 //! A [`simulation`] runs a scenario on simulated clusters in virtual time, with the real prober and
 //! weeder (the [`watchdog`]) or without them. [`playback`] relates virtual time to real time. After
-//! each frame the [`timeline`] turns events and the [`cluster_phase`] of each cluster into lines,
-//! which the [`renderer`] prints; on a terminal it also draws the [`cluster_table`]. The [`report`]
-//! compares the damage with and without Kelpie. With `--keep`, [`keep_running`] then serves the
-//! simulated clusters.
+//! each frame the [`timeline`] turns events, the [`leadership`] of the replicas and the
+//! [`cluster_phase`] of each cluster into lines, which the [`renderer`] prints; on a terminal it
+//! also draws the [`cluster_table`]. The [`report`] compares the damage with and without Kelpie.
+//! With `--keep`, [`keep_running`] then serves the simulated clusters.
 
 mod cluster_phase;
 mod cluster_table;
 mod interrupt;
 mod keep_running;
+mod leadership;
 mod playback;
 mod renderer;
 mod report;
@@ -25,6 +26,7 @@ use clap::Args;
 use kelpie_core::Time;
 use kelpie_kube::SystemClock;
 use kelpie_sim::LandscapePlan;
+use kelpie_sim::scenario::MAX_REPLICAS;
 
 use self::interrupt::Interrupt;
 use self::playback::{FrameSpeed, Playback};
@@ -48,6 +50,10 @@ use crate::output_format::OutputFormat;
 /// MCM and CA show the running pods of kube-controller-manager, machine-controller-manager and
 /// cluster-autoscaler.
 ///
+/// With --replicas 2, two replicas elect a leader, as in production. The faults `crash` and `pause`
+/// hit the leader of the prober. Any replica may fence: a standby stops kube-controller-manager if
+/// that still runs a second after the standby's own verdict. Only the leader restores.
+///
 /// A scenario is a file, see docs/reference/scenarios.md. Built-in scenarios:
 ///   partition    the nodes of a third of the clusters are cut off
 ///   zone         two of three zones are cut off
@@ -57,6 +63,8 @@ use crate::output_format::OutputFormat;
 ///   rotation     kubeconfigs are rotated, and nodes are cut off
 ///   etcd-outage  etcd is down and API servers crash; the weeder restarts them
 ///   seed-wide    the nodes of all clusters are cut off at once
+///   slow-seed    the seed's API server becomes slow, and nodes are cut off
+///   failover     the leader of two replicas dies, and nodes are cut off
 #[derive(Args)]
 #[command(verbatim_doc_comment)]
 pub(crate) struct Demo {
@@ -81,6 +89,14 @@ pub(crate) struct Demo {
         value_parser = clap::value_parser!(u16).range(1..=500)
     )]
     nodes: u16,
+
+    /// Number of replicas of the prober and of the weeder, up to 3 [default: 1; in failover, 2]
+    #[arg(
+        long,
+        value_name = "N",
+        value_parser = clap::value_parser!(u16).range(1..=i64::from(MAX_REPLICAS))
+    )]
+    replicas: Option<u16>,
 
     /// Seed of the random number generator
     #[arg(long, value_name = "N", default_value = "0")]
@@ -153,7 +169,7 @@ impl Demo {
             rng_seed: self.seed,
             ..LandscapePlan::with_size(self.clusters.into(), self.nodes.into())
         };
-        DemoSetup::new(plan, setup::find_scenario(&self.scenario)?)
+        DemoSetup::new(plan, setup::find_scenario(&self.scenario)?, self.replicas)
     }
 
     /// Runs the scenario with Kelpie and shows it. Returns the simulation in its final state and
@@ -187,7 +203,8 @@ impl Demo {
             simulation.step()?;
             let clusters = simulation.clusters();
             let events = simulation.take_events();
-            let lines = timeline.update(simulation.elapsed, &events, &clusters);
+            let changes = simulation.take_replica_changes();
+            let lines = timeline.update(simulation.elapsed, &events, &changes, &clusters);
             playback.advance(simulation::FRAME, frame_speed(&simulation, &timeline));
             let frame = DemoFrame {
                 elapsed: simulation.elapsed,

@@ -16,6 +16,7 @@ mod objects;
 mod pause_on_write;
 mod plan;
 mod process;
+mod replica_set;
 mod report;
 mod state;
 mod timeline;
@@ -31,7 +32,7 @@ use kelpie_core::Time;
 use tokio::time::{Instant, sleep_until};
 
 use crate::clock::SimClock;
-use crate::resource::{DEPLOYMENTS, GroupResource, PODS};
+use crate::resource::{DEPLOYMENTS, GroupResource, LEASES, PODS};
 use crate::selector::ObjectSelector;
 use crate::server::{ListenerHandle, SimServer, UserInfo};
 use crate::store::DeleteOptions;
@@ -41,6 +42,7 @@ use inner::{LandscapeInner, ServerId};
 pub use link::ProcessLink;
 pub use plan::LandscapePlan;
 pub use process::SimProcess;
+pub use replica_set::ReplicaSet;
 pub use report::{ClusterSnapshot, ControllerReplicas, Damage};
 use state::LandscapeState;
 
@@ -205,6 +207,13 @@ impl Landscape {
     /// Takes the commands since the last call.
     pub fn take_commands(&self) -> Vec<ReplicaCommand> {
         std::mem::take(&mut self.0.state().commands)
+    }
+
+    /// Returns the holder of a Lease in `garden`, by which the replicas of a watchdog elect a
+    /// leader.
+    pub fn lease_holder(&self, lease: &str) -> Option<String> {
+        let lease = self.0.seed.store().get(&LEASES, "garden", lease).ok()?;
+        Some(lease["spec"]["holderIdentity"].as_str()?.to_owned())
     }
 
     /// Returns the current state of all clusters.

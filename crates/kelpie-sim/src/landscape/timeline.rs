@@ -82,7 +82,8 @@ mod tests {
             timeline.add(incident, START);
         }
         let mut changes = Vec::new();
-        while let Some((begins, number, _)) = timeline.pop_due(START.after(Duration::from_mins(1))) {
+        while let Some((begins, number, _)) = timeline.pop_due(START.after(Duration::from_mins(1)))
+        {
             changes.push((begins, number));
         }
         assert!(timeline.is_finished());

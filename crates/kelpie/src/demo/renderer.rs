@@ -127,7 +127,9 @@ impl LiveDisplay {
         let mut lines = cluster_table::lines(frame.clusters, frame.timeline.phases(), table_height);
         let dimmed = Style::new().dimmed();
         lines.push(format!("{dimmed}{LEGEND}{dimmed:#}"));
-        lines.push(format!("{} now", ScenarioTime(frame.elapsed)));
+        let replicas = frame.timeline.leadership.summary();
+        let replicas = replicas.map_or_else(String::new, |summary| format!(": {summary}"));
+        lines.push(format!("{} now{replicas}", ScenarioTime(frame.elapsed)));
         let first = self.recent.len().saturating_sub(recent);
         lines.extend(self.recent.iter().skip(first).map(TimelineLine::to_string));
         let mut text = String::new();
