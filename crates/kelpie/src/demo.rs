@@ -77,7 +77,7 @@ pub(crate) struct Demo {
         long,
         value_name = "N",
         default_value = "12",
-        value_parser = clap::value_parser!(u16).range(1..=1_000)
+        value_parser = parse_count::<1_000>
     )]
     clusters: u16,
 
@@ -86,16 +86,12 @@ pub(crate) struct Demo {
         long,
         value_name = "N",
         default_value = "5",
-        value_parser = clap::value_parser!(u16).range(1..=500)
+        value_parser = parse_count::<500>
     )]
     nodes: u16,
 
     /// Number of replicas of the prober and of the weeder, up to 3 [default: 1; in failover, 2]
-    #[arg(
-        long,
-        value_name = "N",
-        value_parser = clap::value_parser!(u16).range(1..=i64::from(MAX_REPLICAS))
-    )]
+    #[arg(long, value_name = "N", value_parser = parse_count::<MAX_REPLICAS>)]
     replicas: Option<u16>,
 
     /// Seed of the random number generator
@@ -227,6 +223,12 @@ impl Demo {
         renderer.finish(&frame).context("cannot write the output")?;
         Ok(Some((simulation, timeline.actions)))
     }
+}
+
+/// Parses a number from 1 to `MAX`.
+fn parse_count<const MAX: u16>(text: &str) -> Result<u16, String> {
+    let count = text.parse().ok().filter(|count| (1..=MAX).contains(count));
+    count.ok_or_else(|| format!("expected a number from 1 to {MAX}"))
 }
 
 fn frame_speed(simulation: &Simulation, timeline: &Timeline) -> FrameSpeed {

@@ -97,13 +97,13 @@ pub(super) fn scenario(root: &Section<'_>) -> Scenario {
     Scenario {
         name: string("name"),
         summary: string("summary"),
-        replicas: root.get("replicas").and_then(replicas),
+        replicas: root.get("replicas").and_then(|value| replicas(&value)),
         length: length.unwrap_or_default(),
         incidents: incidents.into_iter().filter_map(read).collect(),
     }
 }
 
-fn replicas(value: ConfigValue<'_>) -> Option<u16> {
+fn replicas(value: &ConfigValue<'_>) -> Option<u16> {
     let count = value.integer(1..=u32::from(MAX_REPLICAS))?;
     u16::try_from(count).ok()
 }

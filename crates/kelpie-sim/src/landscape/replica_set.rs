@@ -100,3 +100,71 @@ impl<T> ReplicaSet<T> {
         leader.or_else(|| (!self.running.is_empty()).then_some(0))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use kelpie_core::Time;
+    use serde_json::json;
+    use tokio_util::sync::CancellationToken;
+
+    use super::*;
+    use crate::clock::SimClock;
+    use crate::landscape::LandscapePlan;
+    use crate::resource::LEASES;
+    use crate::store::WriteScope;
+
+    const LEASE: &str = "leader";
+
+    /// A landscape with a Lease that `r1` holds, and the replicas `r0` and `r1`.
+    fn pair() -> (Landscape, ReplicaSet<()>) {
+        let clock = SimClock::starting_at(Time::from_unix(1_700_000_000, 0));
+        let landscape = Landscape::in_process(&LandscapePlan::with_size(1, 1), &clock).unwrap();
+        let seed = landscape.seed();
+        let lease = json!({
+            "metadata": { "name": LEASE, "namespace": "garden" },
+            "spec": { "holderIdentity": "r1" },
+        });
+        seed.store().create(&LEASES, "garden", lease).unwrap();
+        let mut replicas = ReplicaSet::new(2, LEASE);
+        (0..2).for_each(|_| start(&landscape, &mut replicas));
+        (landscape, replicas)
+    }
+
+    fn start(landscape: &Landscape, replicas: &mut ReplicaSet<()>) {
+        let link = landscape.link(&format!("r{}", replicas.missing().unwrap()));
+        let process = SimProcess::start(link, CancellationToken::new(), (), async {});
+        replicas.add(process);
+    }
+
+    #[tokio::test]
+    async fn crash_hits_holder_of_lease() {
+        let (landscape, mut replicas) = pair();
+        assert_eq!(replicas.missing(), None);
+        assert_eq!(replicas.crash_leader(&landscape).as_deref(), Some("r1"));
+        // Its name is not used again: the Lease still has it.
+        start(&landscape, &mut replicas);
+        assert_eq!(replicas.running()[1].link.name(), "r2");
+        assert_eq!(replicas.crash_leader(&landscape).as_deref(), Some("r0"));
+    }
+
+    #[tokio::test]
+    async fn replicas_resume_in_order() {
+        let (landscape, mut replicas) = pair();
+        let first = replicas.pause_leader(&landscape, ProcessLink::pause);
+        let seed = landscape.seed();
+        let hand_over =
+            |lease: &mut serde_json::Value| lease["spec"]["holderIdentity"] = json!("r0");
+        seed.store()
+            .modify(&LEASES, "garden", LEASE, WriteScope::Object, hand_over)
+            .unwrap();
+        let second = replicas.pause_leader(&landscape, ProcessLink::pause);
+        assert_eq!(
+            (first.as_deref(), second.as_deref()),
+            (Some("r1"), Some("r0"))
+        );
+        assert_eq!(replicas.resume_first(), first);
+        // A replica that crashed while it was paused does not resume.
+        assert_eq!(replicas.crash_leader(&landscape), second);
+        assert_eq!(replicas.resume_first(), None);
+    }
+}

@@ -96,9 +96,9 @@ fn insert_field(
 ) -> Option<()> {
     let text = |bytes| std::str::from_utf8(bytes).ok();
     let value = match (proto_type, value) {
-        (ProtoType::ServerOwned | ProtoType::ServerInt | ProtoType::Time, _) => return Some(()),
-        // Encoders write these defaults too, and a real API server stores neither.
-        (ProtoType::Flag | ProtoType::NonZeroInt, WireValue::Varint(0)) => return Some(()),
+        // Encoders write defaults too, and a real API server does not store these.
+        (ProtoType::Flag | ProtoType::NonZeroInt, WireValue::Varint(0))
+        | (ProtoType::ServerOwned | ProtoType::ServerInt | ProtoType::Time, _) => return Some(()),
         (ProtoType::Bool | ProtoType::Flag, WireValue::Varint(number)) => (*number != 0).into(),
         (ProtoType::Int | ProtoType::NonZeroInt, WireValue::Varint(number)) => (*number).into(),
         (ProtoType::IntOrString, WireValue::Bytes(bytes)) => int_or_string(bytes)?,

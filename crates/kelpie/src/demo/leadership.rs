@@ -181,6 +181,14 @@ impl ReplicaName {
         }
     }
 
+    /// Returns the name of a replica that has just started.
+    pub(super) fn new_name(&self) -> &str {
+        match self.role {
+            Some(_) => &self.replica,
+            None => "a new prober",
+        }
+    }
+
     pub(super) fn is_standby(&self) -> bool {
         self.role == Some(ElectedRole::Standby)
     }

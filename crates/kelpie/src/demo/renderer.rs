@@ -73,8 +73,13 @@ impl Renderer {
         };
         let bold = Style::new().bold();
         let [title, summary, deadline] = setup.header();
+        // The file may have none.
+        let summary = match &*summary {
+            "" => String::new(),
+            summary => format!("{summary}\n"),
+        };
         terminal::write(&format!(
-            "{bold}{title}{bold:#}\n{summary}\n{deadline}\n{gap}"
+            "{bold}{title}{bold:#}\n{summary}{deadline}\n{gap}"
         ))
     }
 

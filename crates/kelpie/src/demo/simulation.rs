@@ -242,7 +242,7 @@ mod tests {
         while !simulation.is_finished() {
             simulation.step().unwrap();
             for event in simulation.take_events() {
-                events.push(format!("{:?} {:?}", simulation.elapsed, event.kind));
+                events.push(format!("{:?} {}", simulation.elapsed, event.kind));
             }
         }
         (events, simulation.damage())

@@ -220,10 +220,15 @@ impl Timeline {
         if incident.fault.is_instant() {
             return fault;
         }
-        let duration = format_duration(incident.lasts.unwrap_or_default());
+        let lasts = incident.lasts.unwrap_or_default();
+        let duration = format_duration(lasts);
         let replica = match incident.fault {
-            Fault::Crash => take_changed(changed, ReplicaState::Crashed)
-                .map(|replica| format!("{replica} crashed; a new one starts in {duration}")),
+            Fault::Crash => take_changed(changed, ReplicaState::Crashed).map(|replica| {
+                format!(
+                    "{replica} crashed; a new one starts {}",
+                    format_delay(lasts)
+                )
+            }),
             Fault::Pause => take_changed(changed, ReplicaState::Paused)
                 .map(|replica| format!("{replica} is paused for {duration}")),
             _ => None,
@@ -246,7 +251,7 @@ impl Timeline {
         let fault = self.incident(text).map(|incident| &incident.fault);
         let replica = match fault {
             Some(Fault::Crash) => take_changed(changed, ReplicaState::Started)
-                .map(|replica| format!("{} started", replica.name())),
+                .map(|replica| format!("{} started", replica.new_name())),
             Some(Fault::Pause) => take_changed(changed, ReplicaState::Resumed)
                 .map(|replica| format!("{} runs again", replica.name())),
             _ => None,
@@ -266,6 +271,14 @@ fn take_changed(changed: &mut Vec<ChangedReplica>, state: ReplicaState) -> Optio
 
 /// A replica with its new state, and its role before.
 type ChangedReplica = (ReplicaState, ReplicaName);
+
+/// Formats a delay as `in 15 min` or `at once`.
+fn format_delay(delay: Duration) -> String {
+    if delay.is_zero() {
+        return "at once".to_owned();
+    }
+    format!("in {}", format_duration(delay))
+}
 
 /// Formats full minutes as `15 min`, other durations as `90 s` or `0.5 s`.
 fn format_duration(duration: Duration) -> String {

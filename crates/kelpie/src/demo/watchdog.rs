@@ -31,8 +31,8 @@ const NAMESPACE: &str = "garden";
 /// The configuration that Gardener deploys.
 pub(super) const GARDENER_WEEDER: &str = include_str!("../../../../docs/examples/weeder.yaml");
 
-/// The replicas of the prober and of the weeder. Faults of the scenario can crash and pause those of
-/// the prober.
+/// The replicas of the prober and of the weeder. Faults of the scenario can crash and pause those
+/// of the prober.
 pub(super) struct Watchdog {
     landscape: Landscape,
     probers: ReplicaSet<Router>,
