@@ -21,6 +21,8 @@ mod terminal;
 mod timeline;
 mod watchdog;
 
+use std::mem;
+
 use anyhow::{Context, Result};
 use clap::Args;
 use kelpie_core::Time;
@@ -195,12 +197,14 @@ impl Demo {
             return Ok(None);
         }
         let mut timeline = Timeline::new(setup);
+        let (events, changes) = (simulation.take_events(), simulation.take_replica_changes());
+        let mut lines = Vec::from_iter(timeline.begin(&events, &changes));
         while !simulation.is_finished() {
             simulation.step()?;
             let clusters = simulation.clusters();
             let events = simulation.take_events();
             let changes = simulation.take_replica_changes();
-            let lines = timeline.update(simulation.elapsed, &events, &changes, &clusters);
+            lines.extend(timeline.update(simulation.elapsed, &events, &changes, &clusters));
             playback.advance(simulation::FRAME, frame_speed(&simulation, &timeline));
             let frame = DemoFrame {
                 elapsed: simulation.elapsed,
@@ -208,7 +212,7 @@ impl Demo {
                 clusters: &clusters,
             };
             renderer
-                .render(&frame, lines, playback.due())
+                .render(&frame, mem::take(&mut lines), playback.due())
                 .context("cannot write the output")?;
             if interrupt.wait(playback.until_due()) {
                 return Ok(None);

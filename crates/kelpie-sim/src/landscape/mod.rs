@@ -2,8 +2,9 @@
 //!
 //! A [`LandscapePlan`] sets its size and timings, [`Landscape::play`] puts a scenario's faults on
 //! its timeline, and [`Landscape::run`] drives all actors. A watchdog connects over a
-//! [`ProcessLink`], inside the process and in the runtime's time; [`Landscape::listen`] opens the
-//! API servers to other clients over TLS. [`ClusterSnapshot`] and [`Damage`] report its state, and
+//! [`ProcessLink`], inside the process and in the runtime's time; a [`ReplicaSet`] keeps its
+//! replicas, which faults crash and pause. [`Landscape::listen`] opens the API servers to other
+//! clients over TLS. [`ClusterSnapshot`] and [`Damage`] report its state, and
 //! [`Landscape::observe`] every [`SimEvent`]. All changes happen in `state`, those of one cluster
 //! in `cluster`.
 

@@ -80,19 +80,41 @@ impl<'a> SeedWrite<'a> {
 
 const MANAGER: &str = LandscapePlan::CONTROLLERS[0];
 
+/// A replica with its new state, and its role before.
+pub(super) type ChangedReplica = (ReplicaState, ReplicaName);
+
 impl Leadership {
+    /// Takes in the events and the changes of a frame. Returns the replicas that changed, and a
+    /// description of each change of the leader.
+    pub(super) fn update(
+        &mut self,
+        events: &[SimEvent],
+        changes: &[ReplicaChange],
+    ) -> (Vec<ChangedReplica>, Vec<String>) {
+        let (mut changed, mut leaders) = (Vec::new(), Vec::new());
+        let mut changes = changes.iter().peekable();
+        for event in events {
+            while let Some(change) = changes.next_if(|change| change.at <= event.at) {
+                changed.push(self.on_change(change));
+            }
+            leaders.extend(self.on_event(event));
+        }
+        changed.extend(changes.map(|change| self.on_change(change)));
+        (changed, leaders)
+    }
+
     /// Takes in a change that the simulation made to a replica.
-    pub(super) fn on_change(&mut self, change: &ReplicaChange) {
+    fn on_change(&mut self, change: &ReplicaChange) -> ChangedReplica {
         let ReplicaChange { at, replica, state } = change;
+        let before = self.name(replica);
         let is_leader = self.leader.as_ref() == Some(replica);
         match state {
             ReplicaState::Started => {
-                let crashed = self.replicas.iter();
-                let crashed = crashed
-                    .filter(|(_, state)| **state == ReplicaState::Crashed)
-                    .map(|(name, _)| Arc::clone(name))
-                    .next();
-                crashed.map(|name| self.replicas.remove(&name));
+                let mut replicas = self.replicas.iter();
+                let crashed = replicas.find(|(_, state)| **state == ReplicaState::Crashed);
+                if let Some(crashed) = crashed.map(|(name, _)| Arc::clone(name)) {
+                    self.replicas.remove(&crashed);
+                }
             }
             ReplicaState::Crashed | ReplicaState::Paused if is_leader => {
                 self.leader_lost = Some((*at, *state));
@@ -101,10 +123,11 @@ impl Leadership {
             _ => {}
         }
         self.replicas.insert(Arc::clone(replica), *state);
+        (*state, before)
     }
 
     /// Takes in a request to the seed. Returns a description if another replica leads from then on.
-    pub(super) fn on_event(&mut self, event: &SimEvent) -> Option<String> {
+    fn on_event(&mut self, event: &SimEvent) -> Option<String> {
         match SeedWrite::of(event)? {
             SeedWrite::Lease { user } => self.on_lease_written(short_name(user), event.at),
             SeedWrite::Manager { user, cluster } => {
@@ -265,6 +288,26 @@ pub(super) mod tests {
         assert_eq!(
             pair.summary().unwrap(),
             "prober-1 leads, prober-2 stands by"
+        );
+    }
+
+    #[test]
+    fn changes_and_events_are_ordered_by_time() {
+        let mut pair = pair();
+        let events = [
+            renewal(5, "kelpie-prober-1"),
+            renewal(20, "kelpie-prober-0"),
+        ];
+        let changes = [change(6, "prober-1", ReplicaState::Crashed)];
+        let (changed, leaders) = pair.update(&events, &changes);
+        let names: Vec<String> = changed.iter().map(|(_, name)| name.to_string()).collect();
+        assert_eq!(names, ["leader prober-1"]);
+        assert_eq!(
+            leaders,
+            [
+                "prober-1 leads instead of prober-0",
+                "prober-0 leads, 14.0 s after prober-1 crashed"
+            ]
         );
     }
 

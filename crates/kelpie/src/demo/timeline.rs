@@ -10,7 +10,7 @@ use kelpie_sim::scenario::{Fault, Incident};
 use kelpie_sim::{ClusterSnapshot, LandscapePlan, PodTransition, SimEvent, SimEventKind};
 
 use super::cluster_phase::ClusterPhase;
-use super::leadership::{Leadership, ReplicaName};
+use super::leadership::{ChangedReplica, Leadership, ReplicaName};
 use super::setup::DemoSetup;
 use super::watchdog::{ReplicaChange, ReplicaState};
 
@@ -30,7 +30,6 @@ pub(super) struct Timeline {
     clusters: Vec<TrackedCluster>,
     /// The replicas of the prober.
     pub(super) leadership: Leadership,
-    has_introduced_replicas: bool,
     /// Kelpie's actions so far.
     pub(super) actions: ActionCounts,
 }
@@ -84,14 +83,27 @@ impl Timeline {
                 setup.plan.clusters
             ],
             leadership: Leadership::default(),
-            has_introduced_replicas: false,
             actions: ActionCounts::default(),
         }
     }
 
+    /// Takes in the time before the scenario. Returns a line about the replicas, if there are
+    /// several.
+    pub(super) fn begin(
+        &mut self,
+        events: &[SimEvent],
+        changes: &[ReplicaChange],
+    ) -> Option<TimelineLine> {
+        self.leadership.update(events, changes);
+        Some(TimelineLine {
+            at: Duration::ZERO,
+            text: self.leadership.summary()?,
+            style: Style::new(),
+        })
+    }
+
     /// Returns the lines for a frame that ends at `at`. `events` and `changes` are those of the
-    /// frame, and
-    /// `snapshots` the clusters at its end.
+    /// frame, and `snapshots` the clusters at its end.
     pub(super) fn update(
         &mut self,
         at: Duration,
@@ -101,21 +113,7 @@ impl Timeline {
     ) -> Vec<TimelineLine> {
         let mut lines = Vec::new();
         let mut add = |text: String, style| lines.push(TimelineLine { at, text, style });
-        let mut changed = Vec::new();
-        for change in changes {
-            changed.push((change.state, self.leadership.name(&change.replica)));
-            self.leadership.on_change(change);
-        }
-        let leader_changes = events
-            .iter()
-            .filter_map(|event| self.leadership.on_event(event));
-        let leader_changes: Vec<String> = leader_changes.collect();
-        if !self.has_introduced_replicas {
-            self.has_introduced_replicas = true;
-            if let Some(summary) = self.leadership.summary() {
-                add(summary, Style::new());
-            }
-        }
+        let (mut changed, leader_changes) = self.leadership.update(events, changes);
         for event in events {
             match &event.kind {
                 SimEventKind::FaultBegan { fault } => {
@@ -222,19 +220,19 @@ impl Timeline {
         }
         let lasts = incident.lasts.unwrap_or_default();
         let duration = format_duration(lasts);
-        let replica = match incident.fault {
-            Fault::Crash => take_changed(changed, ReplicaState::Crashed).map(|replica| {
-                format!(
-                    "{replica} crashed; a new one starts {}",
-                    format_delay(lasts)
-                )
-            }),
-            Fault::Pause => take_changed(changed, ReplicaState::Paused)
-                .map(|replica| format!("{replica} is paused for {duration}")),
-            _ => None,
-        };
-        if let Some(text) = replica {
-            return text;
+        match incident.fault {
+            Fault::Crash => {
+                let delay = format_delay(lasts);
+                let crashed = take_changed(changed, ReplicaState::Crashed)
+                    .map(|replica| format!("{replica} crashed; a new one starts {delay}"));
+                return crashed.unwrap_or_else(|| "no prober is left to crash".to_owned());
+            }
+            Fault::Pause => {
+                let paused = take_changed(changed, ReplicaState::Paused)
+                    .map(|replica| format!("{replica} is paused for {duration}"));
+                return paused.unwrap_or_else(|| "no prober is left to pause".to_owned());
+            }
+            _ => {}
         }
         if !incident.fault.is_global() {
             let affected = self.plan.cluster_numbers(&incident.clusters).len();
@@ -268,9 +266,6 @@ fn take_changed(changed: &mut Vec<ChangedReplica>, state: ReplicaState) -> Optio
     let index = changed.iter().position(|(own, _)| *own == state)?;
     Some(changed.remove(index).1)
 }
-
-/// A replica with its new state, and its role before.
-type ChangedReplica = (ReplicaState, ReplicaName);
 
 /// Formats a delay as `in 15 min` or `at once`.
 fn format_delay(delay: Duration) -> String {
