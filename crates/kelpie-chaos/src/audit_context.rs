@@ -4,7 +4,6 @@ use kelpie_core::Time;
 use kelpie_sim::Landscape;
 use kelpie_sim::scenario::{Fault, Incident, NodeSelection};
 
-use crate::replicas::holder;
 use crate::{ChaosRun, FaultPeriod};
 
 /// A landscape, its scheduled faults, and the violations found so far.
@@ -39,7 +38,8 @@ impl AuditContext {
 
     /// Returns whether a replica may act now: it is the only one, or it holds the Lease.
     pub fn may_act(&self, replica: &str) -> bool {
-        self.chaos.watchdogs < 2 || holder(&self.landscape, self.lease).as_deref() == Some(replica)
+        self.chaos.watchdogs < 2
+            || self.landscape.lease_holder(self.lease).as_deref() == Some(replica)
     }
 
     /// Returns when an incident begins and ends.

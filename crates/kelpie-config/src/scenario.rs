@@ -16,6 +16,9 @@ pub const CONTROLLERS: [&str; 3] = [
     "cluster-autoscaler",
 ];
 
+/// The maximum number of replicas of the watchdog.
+pub const MAX_REPLICAS: u16 = 3;
+
 /// A timeline of faults.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Scenario {
@@ -23,6 +26,9 @@ pub struct Scenario {
     pub name: String,
     /// One sentence about what the scenario shows.
     pub summary: String,
+    /// The number of replicas of the watchdog that the scenario is about; `None` if it does not
+    /// depend on it.
+    pub replicas: Option<u16>,
     /// The duration of the whole scenario.
     pub length: Duration,
     /// The incidents, in no particular order.
@@ -34,7 +40,8 @@ pub struct Scenario {
 pub struct Incident {
     /// The start, relative to the start of the scenario.
     pub at: Duration,
-    /// The duration; `None` lasts until the end of the scenario. Instant faults ignore it.
+    /// The duration; `None` lasts until the end of the scenario. A fault of no duration begins and
+    /// ends at the same instant. Instant faults ignore it.
     pub lasts: Option<Duration>,
     /// The clusters in which the fault occurs. Global faults ignore them.
     pub clusters: ClusterSelection,

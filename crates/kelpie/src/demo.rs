@@ -2,15 +2,16 @@
 //!
 //! A [`simulation`] runs a scenario on simulated clusters in virtual time, with the real prober and
 //! weeder (the [`watchdog`]) or without them. [`playback`] relates virtual time to real time. After
-//! each frame the [`timeline`] turns events and the [`cluster_phase`] of each cluster into lines,
-//! which the [`renderer`] prints; on a terminal it also draws the [`cluster_table`]. The [`report`]
-//! compares the damage with and without Kelpie. With `--keep`, [`keep_running`] then serves the
-//! simulated clusters.
+//! each frame the [`timeline`] turns events, the [`leadership`] of the replicas and the
+//! [`cluster_phase`] of each cluster into lines, which the [`renderer`] prints; on a terminal it
+//! also draws the [`cluster_table`]. The [`report`] compares the damage with and without Kelpie.
+//! With `--keep`, [`keep_running`] then serves the simulated clusters.
 
 mod cluster_phase;
 mod cluster_table;
 mod interrupt;
 mod keep_running;
+mod leadership;
 mod playback;
 mod renderer;
 mod report;
@@ -20,11 +21,14 @@ mod terminal;
 mod timeline;
 mod watchdog;
 
+use std::mem;
+
 use anyhow::{Context, Result};
 use clap::Args;
 use kelpie_core::Time;
 use kelpie_kube::SystemClock;
 use kelpie_sim::LandscapePlan;
+use kelpie_sim::scenario::MAX_REPLICAS;
 
 use self::interrupt::Interrupt;
 use self::playback::{FrameSpeed, Playback};
@@ -48,6 +52,10 @@ use crate::output_format::OutputFormat;
 /// MCM and CA show the running pods of kube-controller-manager, machine-controller-manager and
 /// cluster-autoscaler.
 ///
+/// With --replicas 2, two replicas elect a leader, as in production. The faults `crash` and `pause`
+/// hit the leader of the prober. Any replica may fence: a standby stops kube-controller-manager if
+/// that still runs a second after the standby's own verdict. Only the leader restores.
+///
 /// A scenario is a file, see docs/reference/scenarios.md. Built-in scenarios:
 ///   partition    the nodes of a third of the clusters are cut off
 ///   zone         two of three zones are cut off
@@ -57,6 +65,8 @@ use crate::output_format::OutputFormat;
 ///   rotation     kubeconfigs are rotated, and nodes are cut off
 ///   etcd-outage  etcd is down and API servers crash; the weeder restarts them
 ///   seed-wide    the nodes of all clusters are cut off at once
+///   slow-seed    the seed's API server becomes slow, and nodes are cut off
+///   failover     the leader of two replicas dies, and nodes are cut off
 #[derive(Args)]
 #[command(verbatim_doc_comment)]
 pub(crate) struct Demo {
@@ -69,7 +79,7 @@ pub(crate) struct Demo {
         long,
         value_name = "N",
         default_value = "12",
-        value_parser = clap::value_parser!(u16).range(1..=1_000)
+        value_parser = parse_count::<1_000>
     )]
     clusters: u16,
 
@@ -78,9 +88,13 @@ pub(crate) struct Demo {
         long,
         value_name = "N",
         default_value = "5",
-        value_parser = clap::value_parser!(u16).range(1..=500)
+        value_parser = parse_count::<500>
     )]
     nodes: u16,
+
+    /// Number of replicas of the prober and of the weeder, up to 3 [default: 1; in failover, 2]
+    #[arg(long, value_name = "N", value_parser = parse_count::<MAX_REPLICAS>)]
+    replicas: Option<u16>,
 
     /// Seed of the random number generator
     #[arg(long, value_name = "N", default_value = "0")]
@@ -153,7 +167,7 @@ impl Demo {
             rng_seed: self.seed,
             ..LandscapePlan::with_size(self.clusters.into(), self.nodes.into())
         };
-        DemoSetup::new(plan, setup::find_scenario(&self.scenario)?)
+        DemoSetup::new(plan, setup::find_scenario(&self.scenario)?, self.replicas)
     }
 
     /// Runs the scenario with Kelpie and shows it. Returns the simulation in its final state and
@@ -183,11 +197,14 @@ impl Demo {
             return Ok(None);
         }
         let mut timeline = Timeline::new(setup);
+        let (events, changes) = (simulation.take_events(), simulation.take_replica_changes());
+        let mut lines = Vec::from_iter(timeline.begin(&events, &changes));
         while !simulation.is_finished() {
             simulation.step()?;
             let clusters = simulation.clusters();
             let events = simulation.take_events();
-            let lines = timeline.update(simulation.elapsed, &events, &clusters);
+            let changes = simulation.take_replica_changes();
+            lines.extend(timeline.update(simulation.elapsed, &events, &changes, &clusters));
             playback.advance(simulation::FRAME, frame_speed(&simulation, &timeline));
             let frame = DemoFrame {
                 elapsed: simulation.elapsed,
@@ -195,7 +212,7 @@ impl Demo {
                 clusters: &clusters,
             };
             renderer
-                .render(&frame, lines, playback.due())
+                .render(&frame, mem::take(&mut lines), playback.due())
                 .context("cannot write the output")?;
             if interrupt.wait(playback.until_due()) {
                 return Ok(None);
@@ -210,6 +227,12 @@ impl Demo {
         renderer.finish(&frame).context("cannot write the output")?;
         Ok(Some((simulation, timeline.actions)))
     }
+}
+
+/// Parses a number from 1 to `MAX`.
+fn parse_count<const MAX: u16>(text: &str) -> Result<u16, String> {
+    let count = text.parse().ok().filter(|count| (1..=MAX).contains(count));
+    count.ok_or_else(|| format!("expected a number from 1 to {MAX}"))
 }
 
 fn frame_speed(simulation: &Simulation, timeline: &Timeline) -> FrameSpeed {

@@ -3,7 +3,7 @@
 use super::Scenario;
 
 /// The name and file of each scenario.
-const FILES: [(&str, &str); 8] = [
+const FILES: [(&str, &str); 10] = [
     ("partition", include_str!("../../scenarios/partition.yaml")),
     ("zone", include_str!("../../scenarios/zone.yaml")),
     ("flapping", include_str!("../../scenarios/flapping.yaml")),
@@ -21,6 +21,8 @@ const FILES: [(&str, &str); 8] = [
         include_str!("../../scenarios/etcd-outage.yaml"),
     ),
     ("seed-wide", include_str!("../../scenarios/seed-wide.yaml")),
+    ("slow-seed", include_str!("../../scenarios/slow-seed.yaml")),
+    ("failover", include_str!("../../scenarios/failover.yaml")),
 ];
 
 impl Scenario {

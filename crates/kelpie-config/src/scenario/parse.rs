@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use super::{
-    CONTROLLERS, ClusterSelection, Fault, FaultSite, Incident, NodeSelection, RequestSelection,
-    Scenario,
+    CONTROLLERS, ClusterSelection, Fault, FaultSite, Incident, MAX_REPLICAS, NodeSelection,
+    RequestSelection, Scenario,
 };
 use crate::parse::Section;
 use crate::schema::{MapSchema, key};
@@ -13,7 +13,13 @@ use crate::value::{ConfigValue, DurationRange, MAX_COUNT};
 const ROOT: MapSchema = MapSchema {
     location: "at the top level",
     expected: "a map with at least length and incidents",
-    keys: &[key("name"), key("summary"), key("length"), key("incidents")],
+    keys: &[
+        key("name"),
+        key("summary"),
+        key("replicas"),
+        key("length"),
+        key("incidents"),
+    ],
     removed: &[],
 };
 
@@ -91,9 +97,15 @@ pub(super) fn scenario(root: &Section<'_>) -> Scenario {
     Scenario {
         name: string("name"),
         summary: string("summary"),
+        replicas: root.get("replicas").and_then(|value| replicas(&value)),
         length: length.unwrap_or_default(),
         incidents: incidents.into_iter().filter_map(read).collect(),
     }
+}
+
+fn replicas(value: &ConfigValue<'_>) -> Option<u16> {
+    let count = value.integer(1..=u32::from(MAX_REPLICAS))?;
+    u16::try_from(count).ok()
 }
 
 /// Parses an incident. `length` is that of the scenario, within which the incident must start.
@@ -106,7 +118,7 @@ fn incident(value: ConfigValue<'_>, length: Option<Duration>) -> Option<Incident
         return None;
     }
     let lasts = section.get("lasts");
-    let lasts = lasts.and_then(|value| value.duration(DurationRange::Positive));
+    let lasts = lasts.and_then(|value| value.duration(DurationRange::NonNegative));
     let fault = fault(&section)?;
     let incident = Incident::new(start, lasts, fault).in_clusters(clusters(&section)?);
     Some(incident.for_requests(requests(&section)?))

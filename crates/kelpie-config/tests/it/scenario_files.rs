@@ -123,6 +123,22 @@ fn incidents_have_length_and_clusters() {
     assert_eq!(found.clusters, ClusterSelection::Share(0.5));
     let found = incident("fault: crash; only: [0, 3]").unwrap();
     assert_eq!(found.clusters, ClusterSelection::Numbers(vec![0, 3]));
+    let found = incident("fault: crash; lasts: 0s").unwrap();
+    assert_eq!(found.lasts, Some(Duration::ZERO));
+}
+
+#[test]
+fn replicas_are_one_to_three() {
+    let parse = |replicas: &str| {
+        let yaml = format!("{replicas}length: 1m\nincidents: [{{at: 0s, fault: crash}}]\n");
+        Scenario::parse(yaml.as_bytes()).map(|parsed| parsed.value.replicas)
+    };
+    assert_eq!(parse("").unwrap(), None);
+    assert_eq!(parse("replicas: 2\n").unwrap(), Some(2));
+    for wrong in ["0", "4", "two"] {
+        let report = parse(&format!("replicas: {wrong}\n")).unwrap_err();
+        assert!(report.to_string().contains("1:11: replicas: "), "{report}");
+    }
 }
 
 #[test]

@@ -31,7 +31,7 @@ fn play(mut scenario: Scenario, watchdogs: usize) -> ChaosOutcome<AuditCounts> {
 fn built_in_scenarios_match_their_docs() {
     // A scenario, the number of times that kube-controller-manager is fenced, and the damage
     // without a prober: nodes turned Unknown, and whether machines are replaced.
-    let expected: [(&str, RangeInclusive<usize>, _, _); 8] = [
+    let expected: [(&str, RangeInclusive<usize>, _, _); 10] = [
         ("partition", 4..=4, 20, true),
         ("zone", 6..=6, 24, true),
         // Three clusters and six partitions, one of which is too short for some clusters.
@@ -41,12 +41,15 @@ fn built_in_scenarios_match_their_docs() {
         ("rotation", 4..=4, 20, true),
         ("etcd-outage", 0..=0, 0, false),
         ("seed-wide", 12..=12, 60, true),
+        ("slow-seed", 4..=4, 20, true),
+        ("failover", 4..=4, 20, true),
     ];
     let names: Vec<&str> = expected.iter().map(|(name, ..)| *name).collect();
     assert_eq!(names, Scenario::built_in_names().collect::<Vec<_>>());
     for (name, fences, unknown, replaces) in expected {
         let scenario = Scenario::built_in(name).unwrap();
-        let with = play(scenario.clone(), 1);
+        let replicas = scenario.replicas.unwrap_or(1).into();
+        let with = play(scenario.clone(), replicas);
         assert_eq!(with.violations, Vec::<String>::new(), "{name}");
         assert!(
             fences.contains(&with.counts.stops),
@@ -69,6 +72,12 @@ fn built_in_scenarios_match_their_docs() {
         assert_eq!(without.machines_replaced > 0, replaces, "{name}");
         assert!(without.margins.is_empty(), "{name}");
     }
+}
+
+#[test]
+fn failover_needs_a_second_replica() {
+    let lone = play(Scenario::built_in("failover").unwrap(), 1);
+    assert_eq!((lone.counts.stops, lone.damage.nodes_unknown), (4, 20));
 }
 
 /// The leader crashes ten seconds before a partition, and a replica starts twenty seconds later.

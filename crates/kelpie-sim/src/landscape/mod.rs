@@ -2,8 +2,9 @@
 //!
 //! A [`LandscapePlan`] sets its size and timings, [`Landscape::play`] puts a scenario's faults on
 //! its timeline, and [`Landscape::run`] drives all actors. A watchdog connects over a
-//! [`ProcessLink`], inside the process and in the runtime's time; [`Landscape::listen`] opens the
-//! API servers to other clients over TLS. [`ClusterSnapshot`] and [`Damage`] report its state, and
+//! [`ProcessLink`], inside the process and in the runtime's time; a [`ReplicaSet`] keeps its
+//! replicas, which faults crash and pause. [`Landscape::listen`] opens the API servers to other
+//! clients over TLS. [`ClusterSnapshot`] and [`Damage`] report its state, and
 //! [`Landscape::observe`] every [`SimEvent`]. All changes happen in `state`, those of one cluster
 //! in `cluster`.
 
@@ -16,6 +17,7 @@ mod objects;
 mod pause_on_write;
 mod plan;
 mod process;
+mod replica_set;
 mod report;
 mod state;
 mod timeline;
@@ -31,7 +33,7 @@ use kelpie_core::Time;
 use tokio::time::{Instant, sleep_until};
 
 use crate::clock::SimClock;
-use crate::resource::{DEPLOYMENTS, GroupResource, PODS};
+use crate::resource::{DEPLOYMENTS, GroupResource, LEASES, PODS};
 use crate::selector::ObjectSelector;
 use crate::server::{ListenerHandle, SimServer, UserInfo};
 use crate::store::DeleteOptions;
@@ -41,6 +43,7 @@ use inner::{LandscapeInner, ServerId};
 pub use link::ProcessLink;
 pub use plan::LandscapePlan;
 pub use process::SimProcess;
+pub use replica_set::ReplicaSet;
 pub use report::{ClusterSnapshot, ControllerReplicas, Damage};
 use state::LandscapeState;
 
@@ -205,6 +208,13 @@ impl Landscape {
     /// Takes the commands since the last call.
     pub fn take_commands(&self) -> Vec<ReplicaCommand> {
         std::mem::take(&mut self.0.state().commands)
+    }
+
+    /// Returns the holder of a Lease in `garden`, by which the replicas of a watchdog elect a
+    /// leader.
+    pub fn lease_holder(&self, lease: &str) -> Option<String> {
+        let lease = self.0.seed.store().get(&LEASES, "garden", lease).ok()?;
+        Some(lease["spec"]["holderIdentity"].as_str()?.to_owned())
     }
 
     /// Returns the current state of all clusters.

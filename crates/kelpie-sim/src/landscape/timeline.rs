@@ -21,13 +21,7 @@ impl FaultTimeline {
     /// Schedules an incident, relative to `now`.
     pub(super) fn add(&mut self, incident: &Incident, now: Time) {
         let number = self.incidents.len();
-        let at = now.after(incident.at);
-        self.pending.insert((at, true, number));
-        if let Some(lasts) = incident.lasts
-            && !incident.fault.is_instant()
-        {
-            self.pending.insert((at.after(lasts), false, number));
-        }
+        self.pending.insert((now.after(incident.at), true, number));
         self.incidents.push(incident.clone());
     }
 
@@ -48,6 +42,10 @@ impl FaultTimeline {
             self.active.remove(&number);
         } else if !incident.fault.is_instant() {
             self.active.insert(number, incident.clone());
+            // Scheduled only now: a fault of no duration ends after its own beginning.
+            if let Some(lasts) = incident.lasts {
+                self.pending.insert((at.after(lasts), false, number));
+            }
         }
         Some((begins, number, incident))
     }
@@ -64,5 +62,59 @@ impl FaultTimeline {
     /// Returns whether no fault is active or scheduled.
     pub(super) fn is_finished(&self) -> bool {
         self.active.is_empty() && self.pending.is_empty()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use kelpie_config::scenario::{Fault, FaultSite};
+
+    use super::*;
+
+    const START: Time = Time::MIN;
+
+    /// Returns the changes of these incidents, each as whether it begins, and its number.
+    fn changes(incidents: &[Incident]) -> Vec<(bool, usize)> {
+        let mut timeline = FaultTimeline::default();
+        for incident in incidents {
+            timeline.add(incident, START);
+        }
+        let mut changes = Vec::new();
+        while let Some((begins, number, _)) = timeline.pop_due(START.after(Duration::from_mins(1)))
+        {
+            changes.push((begins, number));
+        }
+        assert!(timeline.is_finished());
+        changes
+    }
+
+    #[test]
+    fn fault_of_no_duration_begins_and_ends() {
+        let (at, lasts) = (Duration::from_secs(1), Some(Duration::ZERO));
+        let momentary = |fault| Incident::new(at, lasts, fault);
+        let faults = [Fault::Crash, Fault::Pause, Fault::Outage(FaultSite::Seed)];
+        let changes = changes(&faults.map(momentary));
+        for number in 0..3 {
+            let own = changes.iter().filter(|(_, other)| *other == number);
+            let own: Vec<bool> = own.map(|(begins, _)| *begins).collect();
+            assert_eq!(own, [true, false], "{changes:?}");
+        }
+    }
+
+    #[test]
+    fn faults_end_before_others_begin() {
+        let second = Duration::from_secs(1);
+        let later = Incident::new(second, Some(second), Fault::Pause);
+        let earlier = Incident::new(Duration::ZERO, Some(second), Fault::Pause);
+        let expected = [(true, 1), (false, 1), (true, 0), (false, 0)];
+        assert_eq!(changes(&[later, earlier]), expected);
+    }
+
+    #[test]
+    fn instant_fault_only_begins() {
+        let rotation = Incident::new(Duration::ZERO, Some(Duration::ZERO), Fault::Rotation);
+        assert_eq!(changes(&[rotation]), [(true, 0)]);
     }
 }

@@ -15,8 +15,8 @@ impl QueryParams {
         for pair in query.split('&').filter(|pair| !pair.is_empty()) {
             let (name, value) = pair.split_once('=').unwrap_or((pair, ""));
             found
-                .entry(percent_decode(name))
-                .or_insert_with(|| percent_decode(value));
+                .entry(form_decode(name))
+                .or_insert_with(|| form_decode(value));
         }
         Self(found)
     }
@@ -42,10 +42,14 @@ impl QueryParams {
     }
 }
 
-/// Decodes percent-encoding and plus signs. Invalid UTF-8 is replaced.
+/// Decodes a part of a query, in which a plus sign stands for a space.
+fn form_decode(text: &str) -> String {
+    percent_decode(&text.replace('+', " "))
+}
+
+/// Decodes percent-encoding. Invalid UTF-8 is replaced.
 pub(super) fn percent_decode(text: &str) -> String {
-    let text = text.replace('+', " ");
-    percent_decode_str(&text).decode_utf8_lossy().into_owned()
+    percent_decode_str(text).decode_utf8_lossy().into_owned()
 }
 
 #[cfg(test)]

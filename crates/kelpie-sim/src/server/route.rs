@@ -175,6 +175,7 @@ mod tests {
                 "/apis/apps/v1/namespaces/a/deployments/b%2Fc",
                 "deployments.apps [a] [b/c] []",
             ),
+            ("/api/v1/namespaces/a/pods/b+c%2Bd", "pods [a] [b+c+d] []"),
         ] {
             assert_eq!(describe(path), expected, "{path}");
         }

@@ -96,9 +96,11 @@ fn insert_field(
 ) -> Option<()> {
     let text = |bytes| std::str::from_utf8(bytes).ok();
     let value = match (proto_type, value) {
-        (ProtoType::ServerOwned | ProtoType::ServerInt | ProtoType::Time, _) => return Some(()),
-        (ProtoType::Bool, WireValue::Varint(number)) => (*number != 0).into(),
-        (ProtoType::Int, WireValue::Varint(number)) => (*number).into(),
+        // Encoders write defaults too, and a real API server does not store these.
+        (ProtoType::Flag | ProtoType::NonZeroInt, WireValue::Varint(0))
+        | (ProtoType::ServerOwned | ProtoType::ServerInt | ProtoType::Time, _) => return Some(()),
+        (ProtoType::Bool | ProtoType::Flag, WireValue::Varint(number)) => (*number != 0).into(),
+        (ProtoType::Int | ProtoType::NonZeroInt, WireValue::Varint(number)) => (*number).into(),
         (ProtoType::IntOrString, WireValue::Bytes(bytes)) => int_or_string(bytes)?,
         (ProtoType::String, WireValue::Bytes(bytes)) => text(bytes)?.into(),
         (ProtoType::Message(fields), WireValue::Bytes(bytes)) => {
@@ -181,7 +183,7 @@ mod tests {
     use super::super::{MAGIC, envelope, kind_fields};
     use super::*;
     use crate::kind::KINDS;
-    use crate::resource::{PODS, SECRETS};
+    use crate::resource::{DEPLOYMENTS, PODS, SECRETS};
 
     fn secret() -> Vec<u8> {
         let mut metadata = MessageBuilder::default();
@@ -243,6 +245,36 @@ mod tests {
             deep = outer;
         }
         assert_eq!(pod(&|container| container.message(8, &deep)), None);
+    }
+
+    #[test]
+    fn omits_defaults_that_json_omits() {
+        let mut port = MessageBuilder::default();
+        port.number(2, &json!(0));
+        port.number(3, &json!(0));
+        let mut container = MessageBuilder::default();
+        container.message(6, &port);
+        container.number(16, &json!(false));
+        container.number(18, &json!(true));
+        let mut spec = MessageBuilder::default();
+        spec.message(2, &container);
+        let mut template = MessageBuilder::default();
+        template.message(2, &spec);
+        let mut deployment_spec = MessageBuilder::default();
+        deployment_spec.number(1, &json!(0));
+        deployment_spec.message(3, &template);
+        let mut deployment = MessageBuilder::default();
+        deployment.message(2, &deployment_spec);
+        let kind = &KINDS[&DEPLOYMENTS];
+        let body = envelope(kind, "Deployment", &deployment);
+        let decoded = decode(kind_fields(kind).unwrap(), &body).unwrap();
+        let expected = json!({
+            "replicas": 0,
+            "template": {
+                "spec": { "containers": [{ "ports": [{ "containerPort": 0 }], "tty": true }] },
+            },
+        });
+        assert_eq!(decoded["spec"], expected);
     }
 
     #[test]

@@ -59,7 +59,11 @@ fn encode_message(fields: Fields, object: &Value) -> MessageBuilder {
         let items = value.as_array().into_iter().flatten();
         match proto_type {
             ProtoType::String => message.text(number, value),
-            ProtoType::Bool | ProtoType::Int | ProtoType::ServerInt => {
+            ProtoType::Bool
+            | ProtoType::Flag
+            | ProtoType::Int
+            | ProtoType::NonZeroInt
+            | ProtoType::ServerInt => {
                 message.number(number, value);
             }
             ProtoType::Time => message.time(number, value),

@@ -2,8 +2,8 @@
 //! are received, these are the fields that kubectl can set without a file.
 
 use ProtoType::{
-    Bool, BytesMap, Int, IntOrString, Message, Messages, Quantities, ServerInt, ServerOwned,
-    String, StringMap, Strings, Time,
+    Bool, BytesMap, Flag, Int, IntOrString, Message, Messages, NonZeroInt, Quantities, ServerInt,
+    ServerOwned, String, StringMap, Strings, Time,
 };
 
 use crate::kind::ResourceKind;
@@ -19,7 +19,11 @@ pub(crate) type Fields = &'static [Field];
 pub(crate) enum ProtoType {
     String,
     Bool,
+    /// A boolean that JSON omits if it is false.
+    Flag,
     Int,
+    /// A number that JSON omits if it is 0.
+    NonZeroInt,
     Message(Fields),
     /// Such as a port, which may be named.
     IntOrString,
@@ -159,14 +163,14 @@ const CONTAINER: Fields = &[
     (6, "ports", Messages(CONTAINER_PORT)),
     (7, "env", Messages(ENV_VAR)),
     (14, "imagePullPolicy", String),
-    (16, "stdin", Bool),
-    (17, "stdinOnce", Bool),
-    (18, "tty", Bool),
+    (16, "stdin", Flag),
+    (17, "stdinOnce", Flag),
+    (18, "tty", Flag),
 ];
 
 const CONTAINER_PORT: Fields = &[
     (1, "name", String),
-    (2, "hostPort", Int),
+    (2, "hostPort", NonZeroInt),
     (3, "containerPort", Int),
     (4, "protocol", String),
 ];
@@ -212,7 +216,7 @@ const SERVICE_PORT: Fields = &[
     (2, "protocol", String),
     (3, "port", Int),
     (4, "targetPort", IntOrString),
-    (5, "nodePort", Int),
+    (5, "nodePort", NonZeroInt),
 ];
 
 const CLUSTER_ROLE: Fields = &[METADATA, (2, "rules", Messages(POLICY_RULE))];

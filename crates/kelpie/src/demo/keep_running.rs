@@ -31,8 +31,8 @@ pub(super) fn keep_running(simulation: &Simulation, shutdown: &CancellationToken
                 .with_context(|| format!("cannot write {}", path.display()))?;
         }
         let mut urls = Vec::new();
-        for (component, routes) in simulation.watchdog.iter().flat_map(Watchdog::routes) {
-            urls.push((component, serve(routes, shutdown).await?));
+        for (name, routes) in simulation.watchdog.iter().flat_map(Watchdog::routes) {
+            urls.push((name, serve(routes, shutdown).await?));
         }
         let first = simulation.clusters().into_iter().next();
         let first = first.map(|snapshot| snapshot.cluster).unwrap_or_default();
@@ -48,12 +48,12 @@ pub(super) fn keep_running(simulation: &Simulation, shutdown: &CancellationToken
              kelpie check weeder --config-file weeder.yaml\n",
             folder.path().display()
         );
-        if let Some((_, prober)) = urls.iter().find(|(component, _)| *component == "prober") {
+        if let Some((_, prober)) = urls.iter().find(|(name, _)| name.starts_with("prober")) {
             let _ = writeln!(text, "  kelpie explain {first} --from {prober}");
         }
         text.push('\n');
-        for (component, url) in urls {
-            let _ = writeln!(text, "{component}: {url}/metrics, {url}/debug/state");
+        for (name, url) in urls {
+            let _ = writeln!(text, "{name}: {url}/metrics, {url}/debug/state");
         }
         terminal::write(&text).context("cannot write the addresses")?;
         shutdown.cancelled().await;

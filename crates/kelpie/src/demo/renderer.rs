@@ -73,8 +73,13 @@ impl Renderer {
         };
         let bold = Style::new().bold();
         let [title, summary, deadline] = setup.header();
+        // The file may have none.
+        let summary = match &*summary {
+            "" => String::new(),
+            summary => format!("{summary}\n"),
+        };
         terminal::write(&format!(
-            "{bold}{title}{bold:#}\n{summary}\n{deadline}\n{gap}"
+            "{bold}{title}{bold:#}\n{summary}{deadline}\n{gap}"
         ))
     }
 
@@ -127,7 +132,9 @@ impl LiveDisplay {
         let mut lines = cluster_table::lines(frame.clusters, frame.timeline.phases(), table_height);
         let dimmed = Style::new().dimmed();
         lines.push(format!("{dimmed}{LEGEND}{dimmed:#}"));
-        lines.push(format!("{} now", ScenarioTime(frame.elapsed)));
+        let replicas = frame.timeline.leadership.summary();
+        let replicas = replicas.map_or_else(String::new, |summary| format!(": {summary}"));
+        lines.push(format!("{} now{replicas}", ScenarioTime(frame.elapsed)));
         let first = self.recent.len().saturating_sub(recent);
         lines.extend(self.recent.iter().skip(first).map(TimelineLine::to_string));
         let mut text = String::new();

@@ -20,6 +20,7 @@ pub(super) struct DamageReport<'a> {
     rng_seed: u64,
     clusters: usize,
     nodes: usize,
+    replicas: u16,
     with: Damage,
     without: Damage,
     #[serde(skip)]
@@ -38,6 +39,7 @@ impl<'a> DamageReport<'a> {
             rng_seed: setup.plan.rng_seed,
             clusters: setup.plan.clusters,
             nodes: setup.plan.nodes,
+            replicas: setup.replicas,
             with,
             without,
             actions,
@@ -76,6 +78,9 @@ impl<'a> DamageReport<'a> {
                 .map_or_else(|| "never".to_owned(), minutes)
         });
         let _ = writeln!(text, "\n{}", self.fence_summary());
+        if self.actions.by_standby > 0 {
+            let _ = writeln!(text, "Made by a standby: {}.", self.actions.by_standby);
+        }
         if self.actions.weeded > 0 {
             let pods = pluralize(
                 self.actions.weeded,

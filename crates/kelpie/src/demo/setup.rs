@@ -14,12 +14,19 @@ use crate::printable::printable;
 pub(super) struct DemoSetup {
     pub(super) plan: LandscapePlan,
     pub(super) scenario: Scenario,
+    /// The number of replicas of the prober and of the weeder.
+    pub(super) replicas: u16,
 }
 
 impl DemoSetup {
     /// Gives every incident a duration: one without lasts until the end of the scenario. Fails if
-    /// an incident names a cluster or a zone that the plan does not have.
-    pub(super) fn new(plan: LandscapePlan, mut scenario: Scenario) -> Result<Self> {
+    /// an incident names a cluster or a zone that the plan does not have. `replicas` overrides the
+    /// scenario's own number.
+    pub(super) fn new(
+        plan: LandscapePlan,
+        mut scenario: Scenario,
+        replicas: Option<u16>,
+    ) -> Result<Self> {
         for incident in &mut scenario.incidents {
             let rest = scenario.length.saturating_sub(incident.at);
             incident.lasts.get_or_insert(rest);
@@ -43,7 +50,11 @@ impl DemoSetup {
                 );
             }
         }
-        Ok(Self { plan, scenario })
+        Ok(Self {
+            replicas: replicas.or(scenario.replicas).unwrap_or(1),
+            plan,
+            scenario,
+        })
     }
 
     /// Returns the lines at the top of the output: the setup, the scenario's summary, and the
@@ -56,9 +67,14 @@ impl DemoSetup {
             ..
         } = self.plan;
         let name = &self.scenario.name;
+        let replicas = match self.replicas {
+            1 => String::new(),
+            count => format!(", {count} replicas"),
+        };
         [
             format!(
-                "kelpie demo: {name}, {clusters} clusters of {nodes} nodes, random seed {rng_seed}"
+                "kelpie demo: {name}, {clusters} clusters of {nodes} nodes{replicas}, random seed \
+                 {rng_seed}"
             ),
             self.scenario.summary.clone(),
             "deadline: the instant at which a cluster's first node can turn Unknown".to_owned(),

@@ -1,5 +1,6 @@
 //! A simulated landscape with a scenario, in virtual time.
 
+use std::sync::Arc;
 use std::sync::mpsc::{Receiver, channel};
 use std::time::Duration;
 
@@ -8,11 +9,13 @@ use kelpie_core::Time;
 use kelpie_kube::SystemClock;
 use kelpie_sim::{ClusterSnapshot, Damage, Landscape, SimClock, SimEvent, SimEventKind};
 use tokio::runtime::{Builder, Runtime};
+use tokio::sync::Notify;
 use tokio::time::sleep;
 use tokio_util::sync::CancellationToken;
 
+use super::leadership;
 use super::setup::DemoSetup;
-use super::watchdog::Watchdog;
+use super::watchdog::{ReplicaChange, Watchdog};
 
 /// The virtual time of one step.
 pub(super) const FRAME: Duration = Duration::from_millis(250);
@@ -39,6 +42,8 @@ pub(super) struct Simulation {
     pub(super) landscape: Landscape,
     pub(super) watchdog: Option<Watchdog>,
     events: Receiver<SimEvent>,
+    /// Notified when a fault may have a command for the watchdog.
+    commands_pending: Arc<Notify>,
     length: Duration,
     /// The virtual time since the start of the scenario.
     pub(super) elapsed: Duration,
@@ -51,14 +56,20 @@ impl Simulation {
         let mut simulation = Self::without_watchdog(setup, now)?;
         {
             let _guard = simulation.runtime.enter();
-            simulation.watchdog = Some(Watchdog::start(&simulation.landscape)?);
+            let replicas = setup.replicas.into();
+            simulation.watchdog = Some(Watchdog::start(&simulation.landscape, replicas)?);
         }
         let (sender, events) = channel();
         simulation.events = events;
+        let commands_pending = Arc::clone(&simulation.commands_pending);
         simulation.landscape.observe(move |event: &SimEvent| {
-            if !matches!(event.kind, SimEventKind::Request { .. }) {
+            let is_request = matches!(event.kind, SimEventKind::Request { .. });
+            if !is_request || leadership::is_relevant(event) {
                 // Fails only if the simulation has ended and dropped the receiver.
                 let _ = sender.send(event.clone());
+            }
+            if !is_request {
+                commands_pending.notify_one();
             }
         });
         Ok(simulation)
@@ -86,6 +97,7 @@ impl Simulation {
             landscape,
             watchdog: None,
             events: channel().1,
+            commands_pending: Arc::default(),
             length: setup.scenario.length,
             elapsed: Duration::ZERO,
         })
@@ -117,13 +129,21 @@ impl Simulation {
     }
 
     fn advance(&mut self) -> Result<()> {
-        // The timer has to be created inside of the runtime.
-        self.runtime.block_on(async { sleep(FRAME).await });
-        let _guard = self.runtime.enter();
-        match &mut self.watchdog {
-            Some(watchdog) => watchdog.apply_commands(),
-            None => Ok(()),
-        }
+        let (watchdog, commands_pending) = (&mut self.watchdog, &self.commands_pending);
+        self.runtime.block_on(async {
+            let frame = sleep(FRAME);
+            tokio::pin!(frame);
+            loop {
+                // A fault hits the watchdog at its own instant, not at the end of the frame.
+                tokio::select! {
+                    biased;
+                    () = commands_pending.notified() => {
+                        watchdog.as_mut().map_or(Ok(()), Watchdog::apply_commands)?;
+                    }
+                    () = &mut frame => return Ok(()),
+                }
+            }
+        })
     }
 
     /// Runs until virtual time reaches the system clock, or until `interrupt` is cancelled. Virtual
@@ -172,6 +192,12 @@ impl Simulation {
         self.events.try_iter().collect()
     }
 
+    /// Takes the changes of the prober's replicas since the last call.
+    pub(super) fn take_replica_changes(&mut self) -> Vec<ReplicaChange> {
+        let watchdog = self.watchdog.as_mut();
+        watchdog.map(Watchdog::take_changes).unwrap_or_default()
+    }
+
     /// Returns the damage so far.
     pub(super) fn damage(&self) -> Damage {
         // Outside of the runtime, time would be real.
@@ -199,10 +225,11 @@ mod tests {
 
     /// Runs a scenario that is over by `now`. Returns its events, with the time since its start,
     /// and its damage.
-    fn run(now: Time) -> (Vec<String>, Damage) {
+    fn run(scenario: &str, now: Time) -> (Vec<String>, Damage) {
         let setup = DemoSetup::new(
             LandscapePlan::with_size(3, 5),
-            Scenario::built_in("flapping").unwrap(),
+            Scenario::built_in(scenario).unwrap(),
+            None,
         )
         .unwrap();
         let mut simulation = Simulation::with_watchdog(&setup, now).unwrap();
@@ -215,7 +242,7 @@ mod tests {
         while !simulation.is_finished() {
             simulation.step().unwrap();
             for event in simulation.take_events() {
-                events.push(format!("{:?} {:?}", simulation.elapsed, event.kind));
+                events.push(format!("{:?} {}", simulation.elapsed, event.kind));
             }
         }
         (events, simulation.damage())
@@ -224,10 +251,14 @@ mod tests {
     #[test]
     fn run_does_not_depend_on_time_of_day() {
         let noon = Time::from_unix(1_800_000_000, 0);
-        let expected = run(noon);
-        assert!(expected.0.len() > 10, "{expected:?}");
-        for later in [Duration::from_millis(37_500), Duration::from_secs(1_234)] {
-            assert_eq!(run(noon.after(later)), expected, "{later:?} later");
+        let delays = [Duration::from_millis(37_500), Duration::from_secs(1_234)];
+        for (scenario, delays) in [("flapping", &delays[..]), ("failover", &delays[1..])] {
+            let expected = run(scenario, noon);
+            assert!(expected.0.len() > 10, "{expected:?}");
+            for later in delays {
+                let again = run(scenario, noon.after(*later));
+                assert_eq!(again, expected, "{scenario} {later:?} later");
+            }
         }
     }
 
@@ -236,6 +267,7 @@ mod tests {
         let setup = DemoSetup::new(
             LandscapePlan::with_size(1, 1),
             Scenario::built_in("partition").unwrap(),
+            None,
         )
         .unwrap();
         let now = Time::from_unix(1_800_000_000, 0);

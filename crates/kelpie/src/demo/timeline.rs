@@ -6,11 +6,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anstyle::{AnsiColor, Style};
-use kelpie_sim::scenario::Incident;
-use kelpie_sim::{ClusterSnapshot, PodTransition, SimEvent, SimEventKind};
+use kelpie_sim::scenario::{Fault, Incident};
+use kelpie_sim::{ClusterSnapshot, LandscapePlan, PodTransition, SimEvent, SimEventKind};
 
 use super::cluster_phase::ClusterPhase;
+use super::leadership::{ChangedReplica, Leadership, ReplicaName};
 use super::setup::DemoSetup;
+use super::watchdog::{ReplicaChange, ReplicaState};
 
 /// A line of the timeline, such as `t+01:25 shoot--a: fenced 5.5 s before its deadline`.
 #[derive(Debug)]
@@ -23,9 +25,11 @@ pub(super) struct TimelineLine {
 /// Turns events and snapshots into lines, and counts Kelpie's actions.
 pub(super) struct Timeline {
     incidents: Vec<Incident>,
-    nodes: usize,
+    plan: LandscapePlan,
     /// In the order of the snapshots.
     clusters: Vec<TrackedCluster>,
+    /// The replicas of the prober.
+    pub(super) leadership: Leadership,
     /// Kelpie's actions so far.
     pub(super) actions: ActionCounts,
 }
@@ -45,6 +49,8 @@ pub(super) struct ActionCounts {
     pub(super) fences: u32,
     /// The fences after their deadline.
     pub(super) late: u32,
+    /// The fences by a replica that was not the leader.
+    pub(super) by_standby: u32,
     /// The crash-looping pods that were deleted.
     pub(super) weeded: u32,
 }
@@ -52,8 +58,11 @@ pub(super) struct ActionCounts {
 impl ActionCounts {
     /// Counts a fence. Without a margin there was no deadline: the nodes are already back, or
     /// already Unknown.
-    fn add_fence(&mut self, margin: Option<f64>, unknown: usize) {
+    fn add_fence(&mut self, margin: Option<f64>, unknown: usize, replica: Option<&ReplicaName>) {
         self.fences += 1;
+        if replica.is_some_and(ReplicaName::is_standby) {
+            self.by_standby += 1;
+        }
         if margin.map_or(unknown > 0, |margin| margin < 0.0) {
             self.late += 1;
         }
@@ -64,7 +73,7 @@ impl Timeline {
     pub(super) fn new(setup: &DemoSetup) -> Self {
         Self {
             incidents: setup.scenario.incidents.clone(),
-            nodes: setup.plan.nodes,
+            plan: setup.plan.clone(),
             clusters: vec![
                 TrackedCluster {
                     phase: ClusterPhase::Healthy,
@@ -73,33 +82,53 @@ impl Timeline {
                 };
                 setup.plan.clusters
             ],
+            leadership: Leadership::default(),
             actions: ActionCounts::default(),
         }
     }
 
-    /// Returns the lines for a frame that ends at `at`. `events` are those of the frame, and
-    /// `snapshots` the clusters at its end.
+    /// Takes in the time before the scenario. Returns a line about the replicas, if there are
+    /// several.
+    pub(super) fn begin(
+        &mut self,
+        events: &[SimEvent],
+        changes: &[ReplicaChange],
+    ) -> Option<TimelineLine> {
+        self.leadership.update(events, changes);
+        Some(TimelineLine {
+            at: Duration::ZERO,
+            text: self.leadership.summary()?,
+            style: Style::new(),
+        })
+    }
+
+    /// Returns the lines for a frame that ends at `at`. `events` and `changes` are those of the
+    /// frame, and `snapshots` the clusters at its end.
     pub(super) fn update(
         &mut self,
         at: Duration,
         events: &[SimEvent],
+        changes: &[ReplicaChange],
         snapshots: &[ClusterSnapshot],
     ) -> Vec<TimelineLine> {
         let mut lines = Vec::new();
         let mut add = |text: String, style| lines.push(TimelineLine { at, text, style });
+        let (mut changed, leader_changes) = self.leadership.update(events, changes);
         for event in events {
             match &event.kind {
                 SimEventKind::FaultBegan { fault } => {
                     let style = colour(AnsiColor::Yellow).bold();
-                    add(self.describe_fault(fault, snapshots), style);
+                    add(self.describe_fault(fault, &mut changed), style);
                 }
                 SimEventKind::FaultEnded { fault } => {
-                    let incident = self.incident(fault);
-                    let fault = incident.map_or(fault.clone(), |found| found.fault.to_string());
-                    add(format!("ended: {fault}"), Style::new().bold());
+                    let text = self.describe_end(fault, &mut changed);
+                    add(text, Style::new().bold());
                 }
                 _ => {}
             }
+        }
+        for text in leader_changes {
+            add(text, colour(AnsiColor::Cyan));
         }
         for (text, style) in describe_damage(events) {
             add(text, style);
@@ -139,7 +168,7 @@ impl Timeline {
         }
         for (snapshot, tracked) in snapshots.iter().zip(&mut self.clusters) {
             let (before, was_fenced) = (tracked.phase, &mut tracked.was_fenced);
-            let phase = ClusterPhase::of(snapshot, self.nodes, *was_fenced);
+            let phase = ClusterPhase::of(snapshot, self.plan.nodes, *was_fenced);
             tracked.phase = phase;
             let cluster = &snapshot.cluster;
             match (before, phase) {
@@ -147,9 +176,10 @@ impl Timeline {
                 | (ClusterPhase::Restored, ClusterPhase::Restored) => {}
                 (_, ClusterPhase::Fenced(margin)) => {
                     *was_fenced = true;
-                    self.actions.add_fence(margin, snapshot.unknown);
-                    let text = format!("{cluster}: {}", describe_fence(margin, snapshot.unknown));
-                    add(text, phase.style());
+                    let replica = self.leadership.fenced_by(cluster);
+                    self.actions.add_fence(margin, snapshot.unknown, replica);
+                    let text = describe_fence(margin, snapshot.unknown, replica);
+                    add(format!("{cluster}: {text}"), phase.style());
                 }
                 (_, ClusterPhase::Restored) => {
                     let text = format!("{cluster}: restored, all controllers as before");
@@ -179,8 +209,8 @@ impl Timeline {
     }
 
     /// Describes the fault of the incident with this text, such as `partition of all nodes in 5 of
-    /// 12 clusters for 15 min`.
-    fn describe_fault(&self, text: &str, snapshots: &[ClusterSnapshot]) -> String {
+    /// 12 clusters for 15 min`. A fault of the watchdog names the replica that it hit.
+    fn describe_fault(&self, text: &str, changed: &mut Vec<ChangedReplica>) -> String {
         let Some(incident) = self.incident(text) else {
             return text.to_owned();
         };
@@ -188,34 +218,81 @@ impl Timeline {
         if incident.fault.is_instant() {
             return fault;
         }
+        let lasts = incident.lasts.unwrap_or_default();
+        let duration = format_duration(lasts);
+        match incident.fault {
+            Fault::Crash => {
+                let delay = format_delay(lasts);
+                let crashed = take_changed(changed, ReplicaState::Crashed)
+                    .map(|replica| format!("{replica} crashed; a new one starts {delay}"));
+                return crashed.unwrap_or_else(|| "no prober is left to crash".to_owned());
+            }
+            Fault::Pause => {
+                let paused = take_changed(changed, ReplicaState::Paused)
+                    .map(|replica| format!("{replica} is paused for {duration}"));
+                return paused.unwrap_or_else(|| "no prober is left to pause".to_owned());
+            }
+            _ => {}
+        }
         if !incident.fault.is_global() {
-            let affected = snapshots
-                .iter()
-                .filter(|snapshot| snapshot.faults.contains(&fault));
-            fault = match (affected.count(), snapshots.len()) {
+            let affected = self.plan.cluster_numbers(&incident.clusters).len();
+            fault = match (affected, self.plan.clusters) {
                 (affected, all) if affected == all => format!("{fault} in all clusters"),
                 (affected, all) => format!("{fault} in {affected} of {all} clusters"),
             };
         }
-        let duration = format_duration(incident.lasts.unwrap_or_default());
         format!("{fault} for {duration}")
+    }
+
+    /// Describes the end of the incident with this text.
+    fn describe_end(&self, text: &str, changed: &mut Vec<ChangedReplica>) -> String {
+        let fault = self.incident(text).map(|incident| &incident.fault);
+        let replica = match fault {
+            Some(Fault::Crash) => take_changed(changed, ReplicaState::Started)
+                .map(|replica| format!("{} started", replica.new_name())),
+            Some(Fault::Pause) => take_changed(changed, ReplicaState::Resumed)
+                .map(|replica| format!("{} runs again", replica.name())),
+            _ => None,
+        };
+        replica.unwrap_or_else(|| {
+            let fault = fault.map_or_else(|| text.to_owned(), Fault::to_string);
+            format!("ended: {fault}")
+        })
     }
 }
 
-/// Formats full minutes as `15 min`, other durations as `90 s`.
+/// Takes the first replica that changed to this state.
+fn take_changed(changed: &mut Vec<ChangedReplica>, state: ReplicaState) -> Option<ReplicaName> {
+    let index = changed.iter().position(|(own, _)| *own == state)?;
+    Some(changed.remove(index).1)
+}
+
+/// Formats a delay as `in 15 min` or `at once`.
+fn format_delay(delay: Duration) -> String {
+    if delay.is_zero() {
+        return "at once".to_owned();
+    }
+    format!("in {}", format_duration(delay))
+}
+
+/// Formats full minutes as `15 min`, other durations as `90 s` or `0.5 s`.
 fn format_duration(duration: Duration) -> String {
     match duration.as_secs() {
+        _ if duration.subsec_nanos() > 0 => format!("{} s", duration.as_secs_f64()),
         seconds if seconds >= 60 && seconds.is_multiple_of(60) => format!("{} min", seconds / 60),
         seconds => format!("{seconds} s"),
     }
 }
 
-fn describe_fence(margin: Option<f64>, unknown: usize) -> String {
+/// Describes a fence, by this replica if there are several.
+fn describe_fence(margin: Option<f64>, unknown: usize, replica: Option<&ReplicaName>) -> String {
+    let by = replica.map(|replica| format!(" by {replica}"));
+    let by = by.unwrap_or_default();
     match margin {
-        None if unknown > 0 => format!("fenced too late for {unknown} nodes"),
-        None => "fenced while its nodes were reconnecting".to_owned(),
-        Some(margin) if margin < 0.0 => format!("fenced {:.1} s after its deadline", -margin),
-        Some(margin) => format!("fenced {margin:.1} s before its deadline"),
+        None if unknown > 0 => format!("fenced{by} too late for {unknown} nodes"),
+        None => format!("fenced{by} while its nodes were reconnecting"),
+        Some(margin) if margin < 0.0 => format!("fenced{by} {:.1} s after its deadline", -margin),
+        Some(margin) => format!("fenced{by} {margin:.1} s before its deadline"),
     }
 }
 
@@ -301,6 +378,7 @@ impl fmt::Display for TimelineLine {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::demo::leadership::tests::pair;
 
     #[test]
     fn fence_is_late_after_deadline_or_unknown_nodes() {
@@ -311,17 +389,25 @@ mod tests {
             (None, 3, "fenced too late for 3 nodes", 2),
             (None, 0, "fenced while its nodes were reconnecting", 2),
         ] {
-            actions.add_fence(margin, unknown);
-            assert_eq!(describe_fence(margin, unknown), text);
+            actions.add_fence(margin, unknown, None);
+            assert_eq!(describe_fence(margin, unknown, None), text);
             assert_eq!(actions.late, late, "{text}");
         }
-        assert_eq!(actions.fences, 4);
+        assert_eq!((actions.fences, actions.by_standby), (4, 0));
+        let standby = pair().name("prober-1");
+        actions.add_fence(Some(4.4), 0, Some(&standby));
+        assert_eq!((actions.fences, actions.by_standby), (5, 1));
+        assert_eq!(
+            describe_fence(Some(4.4), 0, Some(&standby)),
+            "fenced by standby prober-1 4.4 s before its deadline"
+        );
     }
 
     #[test]
     fn durations_are_readable() {
         let text = |seconds| format_duration(Duration::from_secs(seconds));
         assert_eq!([text(20), text(90), text(900)], ["20 s", "90 s", "15 min"]);
+        assert_eq!(format_duration(Duration::from_millis(1_500)), "1.5 s");
         assert_eq!(
             ScenarioTime(Duration::from_millis(91_999)).to_string(),
             "t+01:31"

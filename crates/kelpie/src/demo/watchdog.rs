@@ -6,83 +6,185 @@ use std::time::Duration;
 use anyhow::Result;
 use axum::Router;
 use kelpie_config::Strictness;
+use kelpie_core::Time;
 use kelpie_health::{LoopHeartbeat, Readiness};
 use kelpie_kube::SystemClock;
 use kelpie_kube::client::ClusterClient;
+use kelpie_kube::leader::ElectionSettings;
 use kelpie_prober::Prober;
-use kelpie_sim::{Landscape, ProcessLink, ReplicaCommand, SimProcess};
+use kelpie_sim::{Landscape, ProcessLink, ReplicaCommand, ReplicaSet, SimProcess};
 use kelpie_weeder::Weeder;
 use prometheus_client::registry::Registry;
 use tokio_util::sync::CancellationToken;
 
 use crate::cli::Invocation;
-use crate::config_file;
+use crate::component::default_election;
+use crate::{config_file, prober, weeder};
 
 /// The names under which the seed knows the components.
 const PROBER: &str = "kelpie-prober";
 const WEEDER: &str = "kelpie-weeder";
 
+/// The namespace of the Leases.
+const NAMESPACE: &str = "garden";
+
 /// The configuration that Gardener deploys.
 pub(super) const GARDENER_WEEDER: &str = include_str!("../../../../docs/examples/weeder.yaml");
 
-/// The prober and the weeder. Faults of the scenario can crash and pause the prober.
+/// The replicas of the prober and of the weeder. Faults of the scenario can crash and pause those
+/// of the prober.
 pub(super) struct Watchdog {
     landscape: Landscape,
-    /// `None` after a crash.
-    prober: Option<ComponentProcess>,
-    weeder: ComponentProcess,
+    probers: ReplicaSet<Router>,
+    weeders: ReplicaSet<Router>,
+    changes: Vec<ReplicaChange>,
 }
 
 /// A component with its HTTP routes: metrics and state page.
 type ComponentProcess = SimProcess<Router>;
 
+/// A change of a replica of the prober, which the simulation made.
+#[derive(Clone, Debug)]
+pub(super) struct ReplicaChange {
+    pub(super) at: Time,
+    pub(super) replica: Arc<str>,
+    pub(super) state: ReplicaState,
+}
+
+/// The state of a process.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum ReplicaState {
+    Started,
+    Crashed,
+    Paused,
+    Resumed,
+}
+
 impl Watchdog {
-    /// Starts both components. Must be called in the simulation's runtime.
-    pub(super) fn start(landscape: &Landscape) -> Result<Self> {
-        Ok(Self {
+    /// Starts `count` replicas of both components. Must be called in the simulation's runtime.
+    pub(super) fn start(landscape: &Landscape, count: usize) -> Result<Self> {
+        let mut watchdog = Self {
             landscape: landscape.clone(),
-            prober: Some(start_prober(landscape)?),
-            weeder: start_weeder(landscape)?,
-        })
+            probers: ReplicaSet::new(count, prober::LEASE),
+            weeders: ReplicaSet::new(count, weeder::LEASE),
+            changes: Vec::new(),
+        };
+        for _ in 0..count {
+            watchdog.start_prober()?;
+            watchdog.start_weeder()?;
+        }
+        Ok(watchdog)
     }
 
     /// Applies the commands of the scenario's faults to the prober.
     pub(super) fn apply_commands(&mut self) -> Result<()> {
         for command in self.landscape.take_commands() {
-            match (command, &self.prober) {
-                (ReplicaCommand::Start, None) => {
-                    self.prober = Some(start_prober(&self.landscape)?);
+            let (replica, state) = match command {
+                ReplicaCommand::Start => {
+                    self.start_prober()?;
+                    continue;
                 }
-                (ReplicaCommand::Crash, _) => {
-                    self.prober.take().into_iter().for_each(SimProcess::crash);
+                ReplicaCommand::Crash => (
+                    self.probers.crash_leader(&self.landscape),
+                    ReplicaState::Crashed,
+                ),
+                ReplicaCommand::Pause => {
+                    let pause = ProcessLink::pause;
+                    let paused = self.probers.pause_leader(&self.landscape, pause);
+                    (paused, ReplicaState::Paused)
                 }
-                (ReplicaCommand::Pause, Some(prober)) => prober.link.pause(),
-                (ReplicaCommand::Resume, Some(prober)) => prober.link.resume(),
-                _ => {}
+                ReplicaCommand::Resume => (self.probers.resume_first(), ReplicaState::Resumed),
+            };
+            if let Some(replica) = replica {
+                self.record(&replica, state);
             }
         }
         Ok(())
     }
 
-    /// Returns the HTTP routes of the components that run.
-    pub(super) fn routes(&self) -> Vec<(&'static str, Router)> {
-        let prober = self.prober.iter().map(|prober| ("prober", prober));
-        let components = prober.chain([("weeder", &self.weeder)]);
-        let routes = components.map(|(name, component)| (name, component.exposed.clone()));
+    /// Takes the changes of the prober's replicas since the last call.
+    pub(super) fn take_changes(&mut self) -> Vec<ReplicaChange> {
+        std::mem::take(&mut self.changes)
+    }
+
+    /// Returns the HTTP routes of the replicas that run, by their names.
+    pub(super) fn routes(&self) -> Vec<(String, Router)> {
+        let components = self.probers.running().iter().chain(self.weeders.running());
+        let routes = components.map(|component| {
+            let name = short_name(component.link.name()).to_owned();
+            (name, component.exposed.clone())
+        });
         routes.collect()
+    }
+
+    /// Starts a replica of the prober, if one is missing.
+    fn start_prober(&mut self) -> Result<()> {
+        if let Some(name) = missing_replica(&self.probers, PROBER) {
+            let election = election(&self.probers, &name, prober::LEASE);
+            let process = start_prober(&self.landscape, &name, election)?;
+            self.probers.add(process);
+            self.record(&name, ReplicaState::Started);
+        }
+        Ok(())
+    }
+
+    /// Starts a replica of the weeder, if one is missing.
+    fn start_weeder(&mut self) -> Result<()> {
+        if let Some(name) = missing_replica(&self.weeders, WEEDER) {
+            let election = election(&self.weeders, &name, weeder::LEASE);
+            let process = start_weeder(&self.landscape, &name, election)?;
+            self.weeders.add(process);
+        }
+        Ok(())
+    }
+
+    fn record(&mut self, replica: &str, state: ReplicaState) {
+        self.changes.push(ReplicaChange {
+            at: self.landscape.now(),
+            replica: short_name(replica).into(),
+            state,
+        });
     }
 }
 
-fn start_prober(landscape: &Landscape) -> Result<ComponentProcess> {
+/// Returns the name by which the demo shows a process, such as `prober-0`.
+pub(super) fn short_name(process: &str) -> &str {
+    process.strip_prefix("kelpie-").unwrap_or(process)
+}
+
+/// Returns the name of the next replica, if one is missing. Replicas that elect a leader are
+/// numbered, and none has the name of an earlier one.
+fn missing_replica(replicas: &ReplicaSet<Router>, component: &str) -> Option<String> {
+    let number = replicas.missing()?;
+    Some(if replicas.is_elected() {
+        format!("{component}-{number}")
+    } else {
+        component.to_owned()
+    })
+}
+
+/// Returns the settings of a replica's election, with the defaults of its flags.
+fn election(replicas: &ReplicaSet<Router>, name: &str, lease: &str) -> Option<ElectionSettings> {
+    replicas.is_elected().then(|| ElectionSettings {
+        identity: name.to_owned(),
+        ..default_election(NAMESPACE, lease)
+    })
+}
+
+fn start_prober(
+    landscape: &Landscape,
+    name: &str,
+    election: Option<ElectionSettings>,
+) -> Result<ComponentProcess> {
     let config = config_file::gardener_prober(Invocation::Kelpie)?;
     let options = kelpie_prober::ProberOptions {
         dry_run: false,
         fresh_connections: false,
-        election: None,
-        identity: PROBER.to_owned(),
-        event_namespace: "garden".to_owned(),
+        election,
+        identity: name.to_owned(),
+        event_namespace: NAMESPACE.to_owned(),
     };
-    let (link, seed) = connect(landscape, PROBER)?;
+    let (link, seed) = connect(landscape, name)?;
     let mut registry = Registry::default();
     let prober = Prober::new(config, options, seed, &mut registry);
     let routes = kelpie_health::metrics(Arc::new(registry)).merge(prober.routes());
@@ -95,16 +197,20 @@ fn start_prober(landscape: &Landscape) -> Result<ComponentProcess> {
     Ok(SimProcess::start(link, shutdown, routes, run))
 }
 
-fn start_weeder(landscape: &Landscape) -> Result<ComponentProcess> {
+fn start_weeder(
+    landscape: &Landscape,
+    name: &str,
+    election: Option<ElectionSettings>,
+) -> Result<ComponentProcess> {
     let config = kelpie_config::weeder::parse(GARDENER_WEEDER.as_bytes(), Strictness::Strict);
     let config = config_file::built_in(config)?;
     let options = kelpie_weeder::WeederOptions {
         dry_run: false,
         namespace: None,
-        election: None,
-        identity: WEEDER.to_owned(),
+        election,
+        identity: name.to_owned(),
     };
-    let (link, seed) = connect(landscape, WEEDER)?;
+    let (link, seed) = connect(landscape, name)?;
     let mut registry = Registry::default();
     let shutdown = CancellationToken::new();
     let weeder = Weeder::new(config, options, seed, &mut registry, shutdown.clone());

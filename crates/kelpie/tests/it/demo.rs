@@ -109,6 +109,33 @@ incidents:
     insta::assert_snapshot!(program.run(&[&SMALL[..], &arguments].concat()));
 }
 
+#[test]
+fn standby_fences_when_the_leader_dies() {
+    let arguments = ["demo", "--once", "--scenario", "failover"];
+    insta::assert_snapshot!(Program::new("demo-failover").run(&arguments));
+    let alone = [&arguments[..], &["--replicas", "1", "--output", "json"]].concat();
+    let output = Program::new("demo-alone").command(&alone).output().unwrap();
+    let alone: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(alone["replicas"], 1, "{alone}");
+    assert_eq!(count(&alone, "with", "nodesUnknown"), 20, "{alone}");
+}
+
+#[test]
+fn faults_hit_the_leader() {
+    let program = Program::new("demo-leader").with_file(
+        "own.yaml",
+        "replicas: 3
+length: 5m
+incidents:
+- {at: 30100ms, lasts: 25s, fault: pause}
+- {at: 90s, lasts: 0s, fault: crash}
+- {at: 2m, lasts: 500ms, only: [0], fault: partition}
+",
+    );
+    let arguments = ["--once", "--scenario", "own.yaml", "--replicas", "2"];
+    insta::assert_snapshot!(program.run(&[&SMALL[..], &arguments].concat()));
+}
+
 /// Runs a scenario with these incidents and returns the margins with Kelpie.
 fn margins(test: &str, incidents: &str) -> Vec<f64> {
     let scenario = format!("length: 12m\nincidents:\n{incidents}");
@@ -168,6 +195,8 @@ fn invalid_scenarios_are_rejected() {
         &["demo", "--scenario", "."],
         &["demo", "--speed", "fast"],
         &["demo", "--clusters", "0"],
+        &["demo", "--replicas", "0"],
+        &["demo", "--replicas", "x"],
         &["demo", "--keep", "--output", "json"],
     ]
     .map(|arguments| {
@@ -195,7 +224,7 @@ fn closed_pipe_ends_the_demo() {
 #[test]
 fn keep_runs_until_ctrl_c() {
     let mut child = Program::new("demo-kept")
-        .command(&[&SMALL[..], &["--once", "--keep"]].concat())
+        .command(&[&SMALL[..], &["--once", "--keep", "--replicas", "2"]].concat())
         .spawn()
         .unwrap();
     let lines = BufReader::new(child.stdout.take().unwrap()).lines();
@@ -205,7 +234,10 @@ fn keep_runs_until_ctrl_c() {
         Some(std::path::PathBuf::from(path))
     });
     let kubeconfig = folder.unwrap().join("kubeconfig");
-    assert!(lines.any(|line| line.starts_with("weeder: http://127.0.0.1:")));
+    for replica in ["prober-0", "prober-1", "weeder-0", "weeder-1"] {
+        let address = format!("{replica}: http://127.0.0.1:");
+        assert!(lines.any(|line| line.starts_with(&address)), "{replica}");
+    }
     assert!(kubeconfig.exists());
     assert!(child.try_wait().unwrap().is_none());
     interrupt(&child);
