@@ -39,6 +39,24 @@ fn standby_fences_deadline_target_after_a_second() {
 }
 
 #[test]
+fn standby_leaves_the_levels_to_an_acting_leader() {
+    for first_marked_at in [0.0, 0.5] {
+        let mut fixture = FenceFixture::gardener();
+        (0..3).for_each(|index| fixture.show(index));
+        fixture.run(first_marked_at);
+        fixture.object(0).present.marked = true;
+        fixture.object(0).scale(0, at(first_marked_at));
+        fixture.show(0);
+        fixture.assist(&fence_by(9.0));
+        fixture.run(5.9);
+        assert_eq!(fixture.writes, []);
+        // The leader did not go on: the deadline ends the order of the levels.
+        fixture.run(20.0);
+        assert_eq!(fixture.writes, [(6.0, KCM, "down")]);
+    }
+}
+
+#[test]
 fn standby_fences_once_per_trip() {
     let mut fixture = FenceFixture::gardener();
     fixture.assist(&fence_by(4.0));
@@ -56,6 +74,43 @@ fn standby_fences_once_per_trip() {
     fixture.assist(&fence_by(64.0));
     fixture.run(70.0);
     assert_eq!(fixture.writes.len(), 2, "in the next trip");
+}
+
+#[test]
+fn standby_accepts_release_while_pods_stop() {
+    let mut fixture = FenceFixture::gardener();
+    (0..3).for_each(|index| fixture.show(index));
+    fixture.assist(&fence_by(4.0));
+    fixture.run(1.1);
+    assert_eq!(fixture.writes, [(1.0, KCM, "down")]);
+    for seconds in [1.2, 1.3, 1.4] {
+        fixture.now = at(seconds);
+        fixture.object(KCM).present.marked = false;
+        fixture.object(KCM).scale(1, at(seconds));
+        fixture.show(KCM);
+        fixture.run(seconds);
+    }
+    fixture.run(60.0);
+    assert_eq!(fixture.writes.len(), 1);
+}
+
+#[test]
+fn fence_is_lifted_only_by_a_newer_decision() {
+    let mut fixture = FenceFixture::gardener();
+    (0..3).for_each(|index| fixture.show(index));
+    fixture.apply(&release());
+    fixture.now = at(5.0);
+    fixture.object(KCM).present.marked = true;
+    fixture.object(KCM).present.recorded = RecordedSetting::Value(Setting(1));
+    fixture.object(KCM).scale(0, at(5.0));
+    fixture.show(KCM);
+    assert!(fixture.fencing.wants_look());
+    assert_eq!(fixture.fencing.poll(fixture.now).steps, []);
+    // The look finds nothing but the same.
+    fixture.run(20.0);
+    assert_eq!(fixture.looks, 1);
+    assert_eq!(fixture.writes, [(5.0, KCM, "up")]);
+    assert_eq!(fixture.fencing.fence(), FenceState::None);
 }
 
 #[test]

@@ -184,8 +184,7 @@ impl FenceFixture {
     pub fn look_if_wanted(&mut self) {
         if let Some(last) = self.last.filter(|_| self.fencing.wants_look()) {
             self.looks += 1;
-            let at = self.now;
-            self.apply(&Decision { at, ..last });
+            self.apply(&last);
         }
     }
 
@@ -201,8 +200,10 @@ impl FenceFixture {
     }
 
     pub fn apply(&mut self, decision: &Decision) {
-        self.last = Some(*decision);
-        self.reports.extend(self.fencing.apply(decision));
+        let at = self.now;
+        let decision = Decision { at, ..*decision };
+        self.last = Some(decision);
+        self.reports.extend(self.fencing.apply(&decision));
     }
 }
 

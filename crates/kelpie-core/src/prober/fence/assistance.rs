@@ -24,11 +24,6 @@ pub(super) struct Assistance {
 }
 
 impl Assistance {
-    /// Returns the instant from which the standby may fence.
-    pub(super) fn starts_at(&self) -> Time {
-        self.since.after(LEADER_FIRST)
-    }
-
     /// Takes in a change of a target. One that has the marker, or was started since, is left alone.
     pub(super) fn track(
         &mut self,
@@ -52,12 +47,13 @@ impl Assistance {
 
 impl Fencing {
     /// Applies a decision as a standby. If the targets that the deadline is about still run a
-    /// second after this replica's own decision to fence, it fences them, once per trip. Nothing
-    /// that the leader has fenced or released since is touched. A standby never restores.
+    /// second after this replica's own decision to fence, it fences them, once per trip. Where the
+    /// leader has begun, it gets the time that the deadline leaves. Nothing that the leader has
+    /// fenced or released since is touched. A standby never restores.
     pub fn assist(&mut self, decision: &Decision, now: Time) -> Option<FlowReport> {
         self.parallel_from = decision.parallel_from;
         for view in &mut self.views {
-            view.undone_at = None;
+            view.contradicted_at = None;
         }
         self.wanted = match decision.verdict {
             Verdict::Fence => Some(Direction::Down),
@@ -79,6 +75,17 @@ impl Fencing {
             }
         }
         None
+    }
+
+    /// Returns the instant from which the standby may fence. A leader that has fenced other targets
+    /// keeps the order of the levels, until the deadline ends it.
+    pub(super) fn assistance_at(&self, assistance: &Assistance) -> Time {
+        let mut views = self.views.iter().zip(&*self.targets);
+        let leader_acts =
+            views.any(|(view, target)| view.is_fenced(target) && !self.has_deadline(target));
+        let levels_end = self.parallel_from.filter(|_| leader_acts);
+        let first = assistance.since.after(LEADER_FIRST);
+        levels_end.map_or(first, |end| end.max(first))
     }
 
     /// Returns for each target whether the standby would fence it, as far as is known.

@@ -71,7 +71,9 @@ impl Flow {
         let direction = self.direction;
         let flows = self.flows.iter_mut().zip(&*self.targets).enumerate();
         let step = |(index, (flow, target)): (usize, (&mut TargetFlow, &Target))| {
-            let view = views.get(index).filter(|view| view.undone_at.is_none())?;
+            let view = views
+                .get(index)
+                .filter(|view| view.contradicted_at.is_none())?;
             let known = view.known(direction, target);
             flow.poll(target, known, now).map(|(call, purpose)| Step {
                 target: TargetId(index),
@@ -151,7 +153,7 @@ impl Flow {
         views: &[TargetView],
     ) -> Option<Time> {
         let flows = self.flows.iter().zip(views);
-        let flows = flows.filter(|(_, view)| view.undone_at.is_none());
+        let flows = flows.filter(|(_, view)| view.contradicted_at.is_none());
         let flows = flows.filter_map(|(flow, _)| flow.next_wake());
         let waiting = self.flows.iter().any(TargetFlow::is_waiting);
         let rush = parallel_from.filter(|_| waiting);

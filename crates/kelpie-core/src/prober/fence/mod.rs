@@ -131,7 +131,7 @@ impl Fencing {
             self.retry_at = Time::MIN;
         }
         self.parallel_from = decision.parallel_from;
-        self.take_up_undone(decision.at);
+        self.take_up_contradicted(decision.at);
         let flow = self.flow.as_ref()?;
         let is_against = self.wanted.is_some_and(|wanted| wanted != flow.direction);
         if is_against || was_standby {
@@ -140,32 +140,35 @@ impl Fencing {
         None
     }
 
-    /// Fences targets again that another client has started, if the decision is newer than that.
-    fn take_up_undone(&mut self, decided_at: Time) {
-        let is_fencing = self.wanted == Some(Direction::Down);
+    /// Takes up targets that another client has changed against the wanted direction, if the
+    /// decision is newer than that.
+    fn take_up_contradicted(&mut self, decided_at: Time) {
         for (index, view) in self.views.iter_mut().enumerate() {
-            let is_looked_at = view.undone_at.is_some_and(|at| decided_at >= at);
-            if is_fencing && !is_looked_at {
-                continue;
-            }
-            if view.undone_at.take().is_some()
+            let contradicted_at = match self.wanted {
+                Some(Direction::Down) => view.contradicted_at,
+                Some(Direction::Up) => view.marked_since,
+                None => None,
+            };
+            let was_contradicted = view.contradicted_at.is_some();
+            view.contradicted_at = contradicted_at.filter(|at| *at > decided_at);
+            if was_contradicted
+                && view.contradicted_at.is_none()
                 && let (Some(flow), Some(target)) = (self.flow.as_mut(), self.targets.get(index))
-                && is_fencing
-                && flow.direction == Direction::Down
+                && flow.goes(self.wanted)
                 && flow.is_done(TargetId(index))
-                && view.runs(target)
+                && view.is_against(flow.direction, target)
             {
                 flow.reopen(TargetId(index));
             }
         }
     }
 
-    /// Returns whether a fence was undone by another client. It is made again once a decision that
-    /// is newer than that is applied.
+    /// Returns whether another client has changed a target against the wanted direction: it has
+    /// undone a fence, or made one. The next decision that is newer than that is carried out.
     pub fn wants_look(&self) -> bool {
-        self.wanted == Some(Direction::Down)
+        self.wanted.is_some()
             && self.assistance.is_none()
-            && self.views.iter().any(|view| view.undone_at.is_some())
+            && self.views.iter().any(|view| view.contradicted_at.is_some())
     }
 
     /// Stops acting at once, as on losing leadership. Refreshes go on.
@@ -311,8 +314,10 @@ impl Fencing {
 
     /// Returns the earliest start of the next flow.
     fn flow_at(&self) -> Time {
-        let assistance = self.assistance.as_ref();
-        assistance.map_or(self.retry_at, Assistance::starts_at)
+        match &self.assistance {
+            None => self.retry_at,
+            Some(assistance) => self.assistance_at(assistance),
+        }
     }
 
     /// Returns whether a flow in this direction would find something to do, as far as is known.
@@ -322,13 +327,16 @@ impl Fencing {
             // A target that was never read, or not since a write of unknown result, may need it:
             // the deadline does not wait for a refresh.
             Direction::Down => views.any(|(view, target)| match &view.observed {
-                _ if view.undone_at.is_some() => false,
+                _ if view.contradicted_at.is_some() => false,
                 None => true,
                 Some(_) if view.is_unsure() => true,
                 Some(Observed::Missing) => !target.optional,
                 Some(Observed::Present(_)) => view.runs(target),
             }),
-            Direction::Up => views.any(|(view, _)| view.present().is_some_and(|it| it.marked)),
+            // A fence is lifted only by a decision that is newer than the fence.
+            Direction::Up => {
+                views.any(|(view, _)| view.is_marked() && view.contradicted_at.is_none())
+            }
         }
     }
 
@@ -405,13 +413,22 @@ impl Fencing {
     ) -> T {
         let (view, target) = (&mut self.views[id.0], &self.targets[id.0]);
         let (was_fenced, before) = (view.is_fenced(target), view.present().cloned());
+        let was_marked = view.is_marked();
         let result = change(view);
-        let runs = view.runs(target);
-        let is_leader = self.assistance.is_none();
-        if is_leader && self.wanted == Some(Direction::Down) && was_fenced && runs {
-            view.undone_at.get_or_insert(now);
-        } else if !runs {
-            view.undone_at = None;
+        let is_marked = view.is_marked();
+        view.marked_since = view.marked_since.filter(|_| is_marked);
+        if is_marked {
+            view.marked_since.get_or_insert(now);
+        }
+        let (is_against, is_new) = match self.wanted {
+            Some(Direction::Down) => (view.runs(target), was_fenced),
+            Some(Direction::Up) => (is_marked, !was_marked),
+            None => (false, false),
+        };
+        if !is_against {
+            view.contradicted_at = None;
+        } else if is_new && self.assistance.is_none() {
+            view.contradicted_at.get_or_insert(now);
         }
         let has_stopped = view.has_stopped(target);
         if let Some(since) = view.stopping_since.take_if(|_| has_stopped) {
@@ -506,7 +523,9 @@ impl Fencing {
 
     /// Returns whether a target could be fenced and is not, or was never read.
     pub fn is_open(&self) -> bool {
-        self.is_needed(Direction::Down) || self.views.iter().any(|view| view.undone_at.is_some())
+        let mut views = self.views.iter().zip(&*self.targets);
+        self.is_needed(Direction::Down)
+            || views.any(|(view, target)| view.contradicted_at.is_some() && view.runs(target))
     }
 
     /// Returns whether a target that the deadline is about could be fenced and is not, or was never

@@ -146,9 +146,13 @@ impl TargetFlow {
         self.begin();
     }
 
+    /// Ends the flow of a standby, whether it has fenced the target or the leader has acted. The
+    /// standby must not fence again what the leader releases. Returns false if it has ended before.
     pub(super) fn leave_to_leader(&mut self) -> bool {
-        let is_open = self.applied.is_none() && self.outcome().is_none();
-        if is_open {
+        let is_open = self.outcome().is_none();
+        if is_open && self.applied.is_some() {
+            self.finish(false);
+        } else if is_open {
             self.state = TargetFlowState::Done(TargetOutcome::LeftToLeader);
         }
         is_open

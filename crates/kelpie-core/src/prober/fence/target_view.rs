@@ -32,9 +32,11 @@ pub(super) struct TargetView {
     pub(super) is_watched: bool,
     /// A write that may still happen.
     doubt: Option<WriteDoubt>,
-    /// The instant at which another client was seen to have undone the fence. The target is fenced
-    /// again after the next decision.
-    pub(super) undone_at: Option<Time>,
+    /// The instant at which another client was seen to have changed the target against the wanted
+    /// direction. The next decision that is newer than that is carried out.
+    pub(super) contradicted_at: Option<Time>,
+    /// The instant at which the marker was first seen on the target.
+    pub(super) marked_since: Option<Time>,
     /// The instant of the fence whose pods have not stopped yet.
     pub(super) stopping_since: Option<Time>,
     read_at: Time,
@@ -69,7 +71,8 @@ impl Default for TargetView {
             observed: None,
             is_watched: false,
             doubt: None,
-            undone_at: None,
+            contradicted_at: None,
+            marked_since: None,
             stopping_since: None,
             read_at: Time::MIN,
             refresh_at: Time::MIN,
@@ -99,6 +102,19 @@ impl TargetView {
         let is_fenced =
             |object: &TargetObject| object.marked && !object.ignored && !runs(object, target);
         self.present().is_some_and(is_fenced)
+    }
+
+    /// Returns whether the target carries a marker, as far as is known.
+    pub(super) fn is_marked(&self) -> bool {
+        self.present().is_some_and(|object| object.marked)
+    }
+
+    /// Returns whether the target is not yet as a flow in this direction wants it.
+    pub(super) fn is_against(&self, direction: Direction, target: &Target) -> bool {
+        match direction {
+            Direction::Down => self.runs(target),
+            Direction::Up => self.is_marked(),
+        }
     }
 
     /// Returns whether a fence would change the target, as far as is known.
