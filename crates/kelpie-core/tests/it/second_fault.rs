@@ -170,6 +170,31 @@ fn stale_list_proves_nothing() {
 }
 
 #[test]
+fn version_that_stands_still_retracts_silence() {
+    let fences = |version: fn(f64) -> u64| {
+        let mut fixture = EvaluatorFixture::new(settings(), at(-40.0));
+        let members = nodes((0..4).map(name));
+        let mut verdicts = Vec::new();
+        for tenth in (-400..600).step_by(5) {
+            let now = f64::from(tenth) / 10.0;
+            let renewed = now.min(0.0);
+            let listed = list_version(&mut fixture, now, version(now), &leases(4, 0, renewed));
+            if fixture.evaluator.lacks_nodes() {
+                let members = node_set(&members);
+                fixture.evaluator.observe_nodes(members, at(now));
+            }
+            let round = observation(at(now), ListResult::Read(listed));
+            verdicts.push(fixture.evaluator.decide(&round).verdict);
+        }
+        verdicts.contains(&Verdict::Fence)
+    };
+    let moving = |now: f64| (now * 10.0 + 1_000.0) as u64;
+    assert!(fences(moving), "the nodes fell silent");
+    // From 8 s on, the lists come from a cache that stands still.
+    assert!(!fences(|now| (now.min(8.0) * 10.0 + 1_000.0) as u64));
+}
+
+#[test]
 fn value_that_comes_back_is_no_renewal() {
     let mut fixture = EvaluatorFixture::new(settings(), at(0.0));
     fixture.round(at(0.0), &leases(1, 0, 0.0));

@@ -25,7 +25,7 @@ pub struct Lease<'a> {
 }
 
 /// The start and end of a list request.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ListSpan {
     /// An instant before the request was sent. Everything in the response is at least as new as the
     /// state at this instant.

@@ -17,8 +17,8 @@ const RESTORE_PATIENCE: Duration = Duration::from_mins(2);
 #[derive(Debug, Default)]
 pub(crate) struct ListVersions {
     newest: Option<u64>,
-    /// The end of the first list with the newest version.
-    moved_at: Time,
+    /// The first list with the newest version.
+    first: ListSpan,
     /// The start of the first of the older lists that came last, without a newer one since.
     older_since: Option<Time>,
 }
@@ -30,6 +30,8 @@ pub(crate) enum Freshness {
     Current,
     /// The list proves neither a renewal nor an expiry.
     Stale,
+    /// The list is stale, and so may be those before it, back to the first one with its version.
+    StandingStill(ListSpan),
     /// The versions went back for good, so that nothing known from before counts.
     Restored,
 }
@@ -43,8 +45,8 @@ impl ListVersions {
         match self.newest {
             Some(newest) if version == newest => {
                 self.older_since = None;
-                if span.start.since(self.moved_at) > MOST_STANDSTILL {
-                    return Freshness::Stale;
+                if span.start.since(self.first.end) > MOST_STANDSTILL {
+                    return Freshness::StandingStill(self.first);
                 }
                 return Freshness::Current;
             }
@@ -65,7 +67,7 @@ impl ListVersions {
     fn advance(&mut self, version: u64, span: ListSpan) {
         *self = Self {
             newest: Some(version),
-            moved_at: span.end,
+            first: span,
             older_since: None,
         };
     }
@@ -98,7 +100,11 @@ mod tests {
         let mut versions = ListVersions::default();
         assert_eq!(observe(&mut versions, 0, 10), Freshness::Current);
         assert_eq!(observe(&mut versions, 15, 10), Freshness::Current);
-        assert_eq!(observe(&mut versions, 16, 10), Freshness::Stale);
+        let first = ListSpan::default();
+        assert_eq!(
+            observe(&mut versions, 16, 10),
+            Freshness::StandingStill(first)
+        );
         assert_eq!(observe(&mut versions, 17, 11), Freshness::Current);
     }
 

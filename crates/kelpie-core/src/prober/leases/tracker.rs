@@ -74,6 +74,8 @@ pub struct AcceptedList {
     pub(crate) is_fresh_start: bool,
     /// The list is older than one seen before, so it was ignored.
     pub(crate) is_stale: bool,
+    /// The lists since this one may be as stale as the list itself.
+    pub(crate) stale_since: Option<ListSpan>,
 }
 
 /// A lease as the prober judges it.
@@ -110,12 +112,16 @@ impl LeaseTracker {
             self.outages.answered(span.start, grace);
             self.versions.observe(version, span)
         };
-        if freshness == Freshness::Stale {
+        if let Freshness::Stale | Freshness::StandingStill(_) = freshness {
             return AcceptedList {
                 span,
                 nodes_due: false,
                 is_fresh_start: false,
                 is_stale: true,
+                stale_since: match freshness {
+                    Freshness::StandingStill(since) => Some(since),
+                    _ => None,
+                },
             };
         }
         if freshness == Freshness::Restored {
@@ -157,6 +163,7 @@ impl LeaseTracker {
             nodes_due: nodes_never_read || self.has_unknown || newly_expired || orphan_due,
             is_fresh_start: list.is_fresh_start,
             is_stale: false,
+            stale_since: None,
         }
     }
 

@@ -163,6 +163,9 @@ impl Evaluator {
             horizon: horizon.at,
             reserve: seen.delays.reserve(self.settings.fence_reserve),
         };
+        if let ListResult::Read(listed) = seen.lists {
+            self.retract(listed.stale_since, &limits, &context);
+        }
         let counts = listed.map(|_| LeaseCounts::count(&self.tracker, &limits, &context));
         let was_tripped = self.is_tripped();
         let rule = self.rule(seen, &context, counts.as_ref());
@@ -298,6 +301,27 @@ impl Evaluator {
         let rule = Rule::Tripped { since, cause };
         self.last.rule = Some(rule);
         Some(rule)
+    }
+
+    /// Goes back to what was known at an earlier list, because those after it turned out to be
+    /// stale: they showed a silence that they could not know of. A trip stands.
+    fn retract(
+        &mut self,
+        stale_since: Option<ListSpan>,
+        limits: &GraceLimits,
+        context: &CountContext,
+    ) {
+        let Some(span) = stale_since.filter(|span| span.start < self.last.start) else {
+            return;
+        };
+        if !self.is_tripped() {
+            let context = CountContext {
+                now: span.start,
+                ..*context
+            };
+            self.last.counts = LeaseCounts::count(&self.tracker, limits, &context);
+            (self.last.start, self.last.end) = (span.start, span.end);
+        }
     }
 
     /// Returns T, where leases were judged and do not trip already.
