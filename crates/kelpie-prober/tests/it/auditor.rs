@@ -37,10 +37,6 @@ const SLACK: Duration = Duration::from_secs(10);
 /// before it.
 const FENCED_SLACK: Duration = Duration::from_secs(25);
 
-/// Reports a node that turns Unknown during a partition with one further fault, if the oracle says
-/// that a fence in time was possible. Such losses are only counted while the prober still has some.
-const HOLDS_TO_ORACLE: bool = true;
-
 /// The time without other faults after which a cluster's deadlines are checked.
 const UNDISTURBED: Duration = Duration::from_mins(4);
 
@@ -64,9 +60,6 @@ pub(crate) struct AuditCounts {
     pub(crate) releases: usize,
     /// The partitions whose deadline was checked.
     pub(crate) deadline_checks: usize,
-    /// The nodes that turned Unknown during a partition with one further fault, although the oracle
-    /// says that a fence in time was possible.
-    pub(crate) compound_losses: usize,
     /// The writes that a pause held in flight, and those of them that changed something.
     pub(crate) late: usize,
     pub(crate) late_applied: usize,
@@ -170,11 +163,8 @@ impl kelpie_chaos::Auditor for Auditor {
                         self.context.report_violation(at, &text);
                     }
                 } else if self.target(cluster, 0).replicas > 0 && self.was_possible(cluster, at) {
-                    self.counts.compound_losses += 1;
-                    if HOLDS_TO_ORACLE {
-                        let text = format!("{cluster}: {node} turned Unknown, not inevitably");
-                        self.context.report_violation(at, &text);
-                    }
+                    let text = format!("{cluster}: {node} turned Unknown, not inevitably");
+                    self.context.report_violation(at, &text);
                 }
             }
             SimEventKind::FaultBegan { .. } => {
@@ -475,7 +465,9 @@ impl Auditor {
         let cut = near.iter().filter(is_partition).collect::<Vec<_>>();
         let [cut] = cut[..] else { return false };
         let (begin, end) = self.context.period(cut);
-        if near.len() != 2 || truth.cut_at.since(begin) >= TICK || at > end {
+        let is_truth_of_cut = truth.cut_at >= begin && truth.cut_at.since(begin) < TICK;
+        let is_whole = cut.fault == Fault::Partition(NodeSelection::All);
+        if near.len() != 2 || !is_truth_of_cut || !is_whole || at > end {
             return false;
         }
         let chaos = &self.context.chaos;

@@ -21,7 +21,6 @@ fn total(counts: Result<Vec<AuditCounts>, String>) -> AuditCounts {
             stops: total.stops + one.stops,
             releases: total.releases + one.releases,
             deadline_checks: total.deadline_checks + one.deadline_checks,
-            compound_losses: total.compound_losses + one.compound_losses,
             late: total.late + one.late,
             late_applied: total.late_applied + one.late_applied,
         })
