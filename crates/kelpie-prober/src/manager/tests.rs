@@ -39,6 +39,7 @@ async fn restarted_probe_spends_no_second_initial_delay() {
             end: now,
             api_server: ProbeResult::Success,
             external: None,
+            egress: kelpie_core::prober::EgressState::Works,
             lists: ListResult::NotAsked,
             throttled: None,
             fence: FenceState::None,

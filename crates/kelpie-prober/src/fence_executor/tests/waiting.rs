@@ -114,6 +114,7 @@ pub(super) fn fence_decision(now: Time) -> Decision {
         end: now,
         api_server: ProbeResult::Success,
         external: None,
+        egress: EgressState::Works,
         lists: ListResult::NotAsked,
         throttled: None,
         fence: FenceState::None,
