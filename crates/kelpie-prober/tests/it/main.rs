@@ -11,6 +11,7 @@
 mod auditor;
 mod chaos;
 mod endurance;
+mod external_paths;
 mod faulty_prober;
 mod handover;
 mod matrix;

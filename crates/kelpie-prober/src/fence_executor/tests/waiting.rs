@@ -4,9 +4,7 @@ use std::io;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use kelpie_core::prober::fence::{ResourceVersion, TargetObject};
-use kelpie_core::prober::{
-    Evaluator, ListResult, Observation, ProbeResult, ProbeSettings, ResourceRef, Setting,
-};
+use kelpie_core::prober::{Evaluator, ProbeSettings, ResourceRef, Setting};
 use kelpie_kube::SystemClock;
 use kelpie_kube::client::ClusterClient;
 use kelpie_kube::leader::Leadership;
@@ -16,6 +14,7 @@ use kelpie_runtime::watch::Sender;
 use super::takeover;
 use crate::deadline_queue::{DeadlineQueue, Priority};
 use crate::fence_executor::*;
+use crate::observer::tests::nothing_seen;
 
 const LEADS: Duration = Duration::from_secs(10);
 
@@ -109,21 +108,7 @@ pub(super) fn target() -> Target {
 
 /// Returns a decision to fence.
 pub(super) fn fence_decision(now: Time) -> Decision {
-    let nothing = Observation {
-        start: now,
-        end: now,
-        api_server: ProbeResult::Success,
-        external: None,
-        egress: EgressState::Works,
-        lists: ListResult::NotAsked,
-        throttled: None,
-        fence: FenceState::None,
-        stands_by: false,
-        released: None,
-        delays: Delays::default(),
-        jitter: 0.0,
-    };
-    let decision = Evaluator::new(ProbeSettings::default(), now).decide(&nothing);
+    let decision = Evaluator::new(ProbeSettings::default(), now).decide(&nothing_seen(now));
     Decision {
         verdict: Verdict::Fence,
         ..decision
