@@ -43,6 +43,7 @@ pub(crate) struct Observer {
     pools: Arc<PoolConditions>,
     conventions: NodeConventions,
     machines: Option<Arc<Machines>>,
+    machines_current: bool,
     /// True if the conditions of the worker pools have changed since the nodes were last read.
     nodes_outdated: bool,
     list_delay: RecentWorst,
@@ -126,6 +127,7 @@ impl Observer {
             pools: Arc::default(),
             conventions: context.source.node_conventions(),
             machines: None,
+            machines_current: true,
             nodes_outdated: false,
             list_delay: RecentWorst::default(),
         }
@@ -142,9 +144,13 @@ impl Observer {
             self.nodes_outdated |= self.pools != inputs.pools;
             self.pools = Arc::clone(&inputs.pools);
         }
-        if !same_arc(self.machines.as_ref(), inputs.machines.as_ref()) {
+        let are_current = inputs.machines_current;
+        if !same_arc(self.machines.as_ref(), inputs.machines.as_ref())
+            || self.machines_current != are_current
+        {
             self.machines.clone_from(&inputs.machines);
-            evaluator.observe_machines(self.machines.as_deref());
+            self.machines_current = are_current;
+            evaluator.observe_machines(self.machines.as_deref(), are_current);
         }
     }
 

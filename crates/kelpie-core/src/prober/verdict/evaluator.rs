@@ -129,8 +129,9 @@ impl Evaluator {
     }
 
     /// Judges the known nodes by other machines; `None` where the Machine resource does not exist.
-    pub fn observe_machines(&mut self, machines: Option<&Machines>) {
-        self.tracker.observe_machines(machines);
+    /// While they are not current, the machines of nodes that joined since are missing.
+    pub fn observe_machines(&mut self, machines: Option<&Machines>, are_current: bool) {
+        self.tracker.observe_machines(machines, are_current);
     }
 
     /// Returns the leases and nodes as last listed.
