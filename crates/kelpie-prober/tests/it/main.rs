@@ -14,6 +14,7 @@ mod endurance;
 mod external_paths;
 mod faulty_prober;
 mod handover;
+mod healthy_rounds;
 mod matrix;
 mod partition;
 mod paused_leader;
