@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use kelpie_core::Time;
-use kelpie_core::prober::{EgressLedger, EgressState, ProbeResult};
+use kelpie_core::prober::{EgressState, EgressTracker, ProbeResult};
 use parking_lot::Mutex;
 use prometheus_client::metrics::gauge::Gauge;
 use tracing::{info, warn};
@@ -11,7 +11,7 @@ use tracing::{info, warn};
 /// The external probes of all clusters. Clones share them.
 #[derive(Clone, Debug)]
 pub(crate) struct OwnEgress {
-    ledger: Arc<Mutex<EgressLedger>>,
+    tracker: Arc<Mutex<EgressTracker>>,
     suspected: Gauge,
 }
 
@@ -23,10 +23,10 @@ pub(crate) struct EgressEntry {
 }
 
 impl OwnEgress {
-    /// Creates an empty ledger. `suspected` shows the suspicion.
+    /// Creates an empty tracker. `suspected` shows the suspicion.
     pub(crate) fn new(suspected: Gauge) -> Self {
         Self {
-            ledger: Arc::default(),
+            tracker: Arc::default(),
             suspected,
         }
     }
@@ -38,12 +38,12 @@ impl OwnEgress {
         }
     }
 
-    /// Changes the ledger, and reports a suspicion that begins or ends with it.
-    fn update(&self, change: impl FnOnce(&mut EgressLedger)) {
-        let mut ledger = self.ledger.lock();
-        let was_suspected = ledger.is_suspected();
-        change(&mut ledger);
-        let is_suspected = ledger.is_suspected();
+    /// Changes the tracker, and reports a suspicion that begins or ends with it.
+    fn update(&self, change: impl FnOnce(&mut EgressTracker)) {
+        let mut tracker = self.tracker.lock();
+        let was_suspected = tracker.is_suspected();
+        change(&mut tracker);
+        let is_suspected = tracker.is_suspected();
         if is_suspected == was_suspected {
             return;
         }
@@ -63,18 +63,18 @@ impl EgressEntry {
     /// Takes in a result that arrived at `at`, and whether the leases of the cluster are renewed.
     pub(crate) fn record(&self, result: ProbeResult, at: Time, leases_renewed: bool) {
         self.own_egress
-            .update(|ledger| ledger.record(&self.cluster, result, at, leases_renewed));
+            .update(|tracker| tracker.record(&self.cluster, result, at, leases_renewed));
     }
 
     /// Returns the state of the egress, for a decision about this cluster.
     pub(crate) fn state(&self, now: Time) -> EgressState {
-        self.own_egress.ledger.lock().state(&self.cluster, now)
+        self.own_egress.tracker.lock().state(&self.cluster, now)
     }
 }
 
 impl Drop for EgressEntry {
     fn drop(&mut self) {
         self.own_egress
-            .update(|ledger| ledger.remove(&self.cluster));
+            .update(|tracker| tracker.remove(&self.cluster));
     }
 }

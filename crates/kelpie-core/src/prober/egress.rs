@@ -42,22 +42,22 @@ pub enum EgressState {
 /// three, began to fail within 30 s while the leases of their clusters were renewed. It lasts for
 /// as long as that many fail.
 #[derive(Debug, Default)]
-pub struct EgressLedger {
+pub struct EgressTracker {
     /// The clusters whose external probes have succeeded before.
-    paths: BTreeMap<Arc<str>, ExternalPath>,
+    paths: BTreeMap<Arc<str>, ProbedPath>,
     is_suspected: bool,
 }
 
 /// The external probe of one cluster.
 #[derive(Debug)]
-struct ExternalPath {
+struct ProbedPath {
     last_success: Time,
     /// The first failure since the last success, and since the last suspicion.
     failing_since: Option<Time>,
     leases_renewed: bool,
 }
 
-impl EgressLedger {
+impl EgressTracker {
     /// Takes in a result that arrived at `at`, and whether the leases of the cluster are renewed.
     pub fn record(
         &mut self,
@@ -71,7 +71,7 @@ impl EgressLedger {
             if result != ProbeResult::Success {
                 return;
             }
-            let path = ExternalPath {
+            let path = ProbedPath {
                 last_success: at,
                 failing_since: None,
                 leases_renewed,
@@ -96,7 +96,7 @@ impl EgressLedger {
             self.end_suspicion();
         } else if result == ProbeResult::Failure {
             let together = at.before(TOGETHER);
-            let began = |path: &ExternalPath| path.failing_since.is_some_and(|at| at >= together);
+            let began = |path: &ProbedPath| path.failing_since.is_some_and(|at| at >= together);
             self.is_suspected = self.is_most(self.count_renewed(began));
         }
     }
@@ -148,7 +148,7 @@ impl EgressLedger {
     }
 
     /// Counts clusters whose leases are renewed.
-    fn count_renewed(&self, is_counted: impl Fn(&ExternalPath) -> bool) -> u32 {
+    fn count_renewed(&self, is_counted: impl Fn(&ProbedPath) -> bool) -> u32 {
         let paths = self.paths.values();
         let counted = paths.filter(|path| path.leases_renewed && is_counted(path));
         u32::try_from(counted.count()).unwrap_or(u32::MAX)
@@ -180,18 +180,18 @@ mod tests {
         format!("cluster-{number:02}").into()
     }
 
-    /// Returns a ledger in which this many external probes succeeded at 0.
-    fn proven(clusters: i64) -> EgressLedger {
-        let mut ledger = EgressLedger::default();
+    /// Returns a tracker in which this many external probes succeeded at 0.
+    fn proven(clusters: i64) -> EgressTracker {
+        let mut tracker = EgressTracker::default();
         for number in 0..clusters {
-            ledger.record(&cluster(number), Success, at(0), true);
+            tracker.record(&cluster(number), Success, at(0), true);
         }
-        ledger
+        tracker
     }
 
-    fn fail(ledger: &mut EgressLedger, number: i64, seconds: i64) -> EgressState {
-        ledger.record(&cluster(number), Failure, at(seconds), true);
-        ledger.state(&cluster(number), at(seconds))
+    fn fail(tracker: &mut EgressTracker, number: i64, seconds: i64) -> EgressState {
+        tracker.record(&cluster(number), Failure, at(seconds), true);
+        tracker.state(&cluster(number), at(seconds))
     }
 
     #[test]
@@ -210,89 +210,89 @@ mod tests {
             // The first is more than 30 s ago when the last fails.
             (10, 6, 7, Unclear),
         ] {
-            let mut ledger = proven(probed);
+            let mut tracker = proven(probed);
             for number in 0..failing {
-                fail(&mut ledger, number, 10 + number * spacing);
+                fail(&mut tracker, number, 10 + number * spacing);
             }
             let last = 10 + (failing - 1) * spacing;
-            let state = ledger.state(&cluster(failing - 1), at(last));
+            let state = tracker.state(&cluster(failing - 1), at(last));
             assert_eq!(state, expected, "{failing} of {probed}, every {spacing} s");
         }
     }
 
     #[test]
     fn paths_that_never_worked_do_not_count() {
-        let mut ledger = proven(3);
+        let mut tracker = proven(3);
         for number in 3..20 {
-            fail(&mut ledger, number, 1);
+            fail(&mut tracker, number, 1);
         }
-        assert!(!ledger.is_suspected());
+        assert!(!tracker.is_suspected());
         for number in 0..3 {
-            fail(&mut ledger, number, 2);
+            fail(&mut tracker, number, 2);
         }
-        assert_eq!(ledger.state("cluster-00", at(2)), SUSPECTED(3, 3));
+        assert_eq!(tracker.state("cluster-00", at(2)), SUSPECTED(3, 3));
     }
 
     #[test]
     fn clusters_that_stopped_renewing_do_not_count() {
-        let mut ledger = proven(4);
+        let mut tracker = proven(4);
         for number in 0..4 {
-            ledger.record(&cluster(number), Failure, at(10), number > 1);
+            tracker.record(&cluster(number), Failure, at(10), number > 1);
         }
-        assert!(!ledger.is_suspected(), "2 of 4 renew");
-        ledger.record(&cluster(0), Failure, at(11), true);
-        assert!(ledger.is_suspected());
-        ledger.record(&cluster(0), Transient, at(12), false);
-        assert!(!ledger.is_suspected(), "their leases are not renewed");
+        assert!(!tracker.is_suspected(), "2 of 4 renew");
+        tracker.record(&cluster(0), Failure, at(11), true);
+        assert!(tracker.is_suspected());
+        tracker.record(&cluster(0), Transient, at(12), false);
+        assert!(!tracker.is_suspected(), "their leases are not renewed");
     }
 
     #[test]
     fn success_of_others_clears_the_egress() {
-        let mut ledger = proven(10);
-        assert_eq!(fail(&mut ledger, 0, 10), EgressState::Unclear);
+        let mut tracker = proven(10);
+        assert_eq!(fail(&mut tracker, 0, 10), EgressState::Unclear);
         for number in 1..5 {
-            ledger.record(&cluster(number), Success, at(12), true);
+            tracker.record(&cluster(number), Success, at(12), true);
         }
-        assert_eq!(ledger.state("cluster-00", at(12)), EgressState::Unclear);
-        ledger.record(&cluster(5), Success, at(12), true);
-        assert_eq!(ledger.state("cluster-00", at(12)), EgressState::Works);
+        assert_eq!(tracker.state("cluster-00", at(12)), EgressState::Unclear);
+        tracker.record(&cluster(5), Success, at(12), true);
+        assert_eq!(tracker.state("cluster-00", at(12)), EgressState::Works);
     }
 
     #[test]
     fn unclear_egress_delays_for_a_limited_time() {
-        let mut ledger = proven(10);
-        fail(&mut ledger, 0, 10);
-        assert_eq!(ledger.state("cluster-00", at(39)), EgressState::Unclear);
-        assert_eq!(ledger.state("cluster-00", at(40)), EgressState::Works);
+        let mut tracker = proven(10);
+        fail(&mut tracker, 0, 10);
+        assert_eq!(tracker.state("cluster-00", at(39)), EgressState::Unclear);
+        assert_eq!(tracker.state("cluster-00", at(40)), EgressState::Works);
     }
 
     #[test]
     fn suspicion_lasts_until_half_succeed() {
-        let mut ledger = proven(10);
+        let mut tracker = proven(10);
         for number in 0..10 {
-            fail(&mut ledger, number, 10);
+            fail(&mut tracker, number, 10);
         }
         for minute in 1..60 {
-            assert_eq!(fail(&mut ledger, 0, minute * 60), SUSPECTED(10, 10));
+            assert_eq!(fail(&mut tracker, 0, minute * 60), SUSPECTED(10, 10));
         }
         for number in 0..4 {
-            ledger.record(&cluster(number), Success, at(4_000), true);
+            tracker.record(&cluster(number), Success, at(4_000), true);
         }
-        assert_eq!(ledger.state("cluster-09", at(4_000)), SUSPECTED(6, 10));
-        ledger.record(&cluster(4), Success, at(4_000), true);
-        assert!(!ledger.is_suspected());
-        assert_eq!(fail(&mut ledger, 9, 4_001), EgressState::Unclear);
+        assert_eq!(tracker.state("cluster-09", at(4_000)), SUSPECTED(6, 10));
+        tracker.record(&cluster(4), Success, at(4_000), true);
+        assert!(!tracker.is_suspected());
+        assert_eq!(fail(&mut tracker, 9, 4_001), EgressState::Unclear);
     }
 
     #[test]
     fn removed_clusters_end_a_suspicion() {
-        let mut ledger = proven(3);
+        let mut tracker = proven(3);
         for number in 0..3 {
-            fail(&mut ledger, number, 10);
+            fail(&mut tracker, number, 10);
         }
-        assert!(ledger.is_suspected());
-        ledger.remove("cluster-01");
-        assert!(!ledger.is_suspected());
+        assert!(tracker.is_suspected());
+        tracker.remove("cluster-01");
+        assert!(!tracker.is_suspected());
     }
 
     proptest! {
@@ -303,26 +303,26 @@ mod tests {
             mut delays in prop::collection::vec(0_i64..10_000, 3..30),
         ) {
             delays.sort_unstable();
-            let mut ledger = proven(i64::try_from(delays.len()).unwrap());
+            let mut tracker = proven(i64::try_from(delays.len()).unwrap());
             for (number, millis) in (0..).zip(delays) {
                 let now = Time::from_micros(10_000_000 + millis * 1_000);
-                ledger.record(&cluster(number), Failure, now, true);
+                tracker.record(&cluster(number), Failure, now, true);
                 for failed in 0..=number {
-                    prop_assert_ne!(ledger.state(&cluster(failed), now), EgressState::Works);
+                    prop_assert_ne!(tracker.state(&cluster(failed), now), EgressState::Works);
                 }
             }
-            prop_assert!(ledger.is_suspected());
+            prop_assert!(tracker.is_suspected());
         }
 
         /// A single cluster is judged as soon as the others have been probed again.
         #[test]
         fn single_cluster_is_judged_after_a_round(clusters in 3_i64..30) {
-            let mut ledger = proven(clusters);
-            fail(&mut ledger, 0, 10);
+            let mut tracker = proven(clusters);
+            fail(&mut tracker, 0, 10);
             for number in 1..clusters {
-                ledger.record(&cluster(number), Success, at(20), true);
+                tracker.record(&cluster(number), Success, at(20), true);
             }
-            prop_assert_eq!(ledger.state("cluster-00", at(20)), EgressState::Works);
+            prop_assert_eq!(tracker.state("cluster-00", at(20)), EgressState::Works);
         }
     }
 }

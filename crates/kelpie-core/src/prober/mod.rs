@@ -12,7 +12,7 @@ mod target;
 mod verdict;
 
 pub use delays::{Delays, RecentWorst};
-pub use egress::{EgressLedger, EgressState};
+pub use egress::{EgressState, EgressTracker};
 pub use leases::{
     AcceptedList, Lease, LeaseCounts, LeaseRole, LeaseStatus, LeaseTracker, ListSpan, TripCause,
 };

@@ -210,7 +210,7 @@ fn causes_have_distinct_labels_and_texts() {
 }
 
 fn nodes_of(names: &[&str], machines: &Machines) -> NodeSet {
-    let named = |name: &&str| node(|node| node.name = (*name).to_owned());
+    let named = |name: &&str| node(|node| node.name = String::from(*name));
     let nodes: Vec<Node> = names.iter().map(named).collect();
     NodeSet::new(&nodes, Some(machines), &PoolConditions::new(), &CONVENTIONS)
 }
