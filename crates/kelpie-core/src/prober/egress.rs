@@ -1,14 +1,12 @@
 //! The prober's own egress: whether external probes fail because of the clusters or of ourselves.
 //!
-//! The external probe of a cluster takes the path that its kubelets use. When those probes of most
-//! clusters fail at the same time while kubelets keep renewing their leases, the common cause is
-//! the way out of the prober's own network.
+//! The external probe of a cluster takes the path that its kubelets use. When the external probes
+//! of most clusters fail at the same time while kubelets keep renewing their leases, the common
+//! cause is the way out of the prober's own network.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
-
-use serde::{Deserialize, Serialize};
 
 use crate::Time;
 use crate::prober::probe_status::ProbeResult;
@@ -19,11 +17,9 @@ const TOGETHER: Duration = Duration::from_secs(30);
 const MIN_CLUSTERS: u32 = 3;
 
 /// The prober's own egress, as the external probes of all clusters show it.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase", tag = "state")]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum EgressState {
     /// External probes of other clusters succeed, or there are too few of them to tell.
-    #[default]
     Works,
     /// The external probe of this cluster fails, and too few of the others were repeated since.
     Unclear,
@@ -49,7 +45,7 @@ pub struct EgressTracker {
 }
 
 /// The external probe of one cluster.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 struct ProbedPath {
     last_success: Time,
     /// The first failure since the last success, and since the last suspicion.
@@ -66,18 +62,11 @@ impl EgressTracker {
         at: Time,
         leases_renewed: bool,
     ) {
-        if !self.paths.contains_key(cluster) {
-            // A path that never worked says nothing about what has changed.
-            if result != ProbeResult::Success {
-                return;
-            }
-            let path = ProbedPath {
-                last_success: at,
-                failing_since: None,
-                leases_renewed,
-            };
+        if result == ProbeResult::Success && !self.paths.contains_key(cluster) {
+            let path = ProbedPath::default();
             self.paths.insert(Arc::clone(cluster), path);
         }
+        // A path that never worked says nothing about what has changed.
         let Some(path) = self.paths.get_mut(cluster) else {
             return;
         };

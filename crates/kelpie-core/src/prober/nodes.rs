@@ -335,8 +335,8 @@ impl NodeSet {
         }
     }
 
-    /// Excludes no node for a missing Machine that had none already in the last list, `before`: the
-    /// Machines may be older than the node.
+    /// Excludes nodes for a missing Machine only if they had none in `before`, the last list. The
+    /// Machines may be older than the other nodes.
     pub(crate) fn include_new_nodes(&mut self, before: Option<&Self>) {
         let before = before.map_or(&[][..], |before| &before.nodes);
         for node in self.nodes.iter_mut().filter(|node| node.lacks_machine) {

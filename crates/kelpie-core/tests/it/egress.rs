@@ -71,7 +71,7 @@ fn suspected_egress_holds() {
     assert!(
         decision.to_string().starts_with(
             "Hold: the prober's own egress is suspected: the external probes of 9 of 10 clusters \
-             fail while leases are renewed; external probes decide nothing."
+             fail while leases are renewed; until it works, only leases fence."
         ),
         "{decision}"
     );

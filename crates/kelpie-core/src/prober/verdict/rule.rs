@@ -399,7 +399,7 @@ impl fmt::Display for Rule {
             Self::EgressSuspected { failing, probed } => write!(
                 f,
                 "the prober's own egress is suspected: the external probes of {failing} of \
-                 {probed} clusters fail while leases are renewed; external probes decide nothing"
+                 {probed} clusters fail while leases are renewed; until it works, only leases fence"
             ),
             Self::ListFailed => f.write_str("the leases could not be listed"),
             Self::StaleList => {
