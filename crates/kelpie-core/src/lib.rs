@@ -48,6 +48,7 @@
 //!         end: at(now),
 //!         api_server: ProbeResult::Success,
 //!         external: None,
+//!         egress: EgressState::Works,
 //!         lists: ListResult::Read(listed),
 //!         throttled: None,
 //!         fence: fencing.fence(),

@@ -157,12 +157,8 @@ pub(crate) struct ProbeInputs {
     /// was never listed.
     pub(crate) machines: Option<Arc<Machines>>,
     /// False while the watch on machines fails after it had listed them. The machine of a node that
-    /// joined since is not in `machines`, so a missing machine excludes no node that is younger
-    /// than the last node list with current machines.
-    #[cfg_attr(
-        not(test),
-        expect(dead_code, reason = "the evaluation of nodes does not use it yet")
-    )]
+    /// joined since is not in `machines`, so a missing machine excludes only nodes that had none
+    /// before.
     pub(crate) machines_current: bool,
 }
 

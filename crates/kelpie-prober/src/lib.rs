@@ -13,6 +13,7 @@ mod manager;
 mod metrics;
 mod observer;
 mod open_files;
+mod own_egress;
 mod permissions;
 mod probe;
 mod prober;

@@ -72,7 +72,6 @@ impl LookResult {
 #[derive(Default)]
 pub(crate) struct Looks {
     under_way: Vec<StartedLook>,
-    last_start: Option<Time>,
 }
 
 struct StartedLook {
@@ -88,22 +87,20 @@ impl Looks {
         }
         let result = Box::pin(look(Arc::clone(tenant), start, timeout));
         self.under_way.push(StartedLook { start, result });
-        self.last_start = Some(start);
     }
 
     pub(crate) fn is_empty(&self) -> bool {
         self.under_way.is_empty()
     }
 
-    /// Returns the instant from which another look may start beside those under way.
-    pub(crate) fn next_overlap(&self, is_pressed: bool) -> Time {
-        let spacing = match is_pressed {
+    /// Returns the time after the start of the last look from which another one may start beside
+    /// those under way.
+    pub(crate) fn spacing(&self, is_pressed: bool) -> Duration {
+        match is_pressed {
             true if self.under_way.len() < CROWD => PRESSED_SPACING,
             true => CROWDED_SPACING,
             false => SPACING,
-        };
-        self.last_start
-            .map_or(Time::MIN, |last| last.after(spacing))
+        }
     }
 
     /// Returns how long the oldest look has been waiting for its answer.

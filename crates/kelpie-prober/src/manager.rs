@@ -27,6 +27,7 @@ use crate::inputs::ProbeInputs;
 use crate::metrics::ProberMetrics;
 use crate::observer::Observer;
 use crate::open_files::open_files_needed;
+use crate::own_egress::OwnEgress;
 use crate::probe::{Probe, ProbeSchedule};
 use crate::registry::{ClusterRegistry, OptionalInput, ProbeAction};
 use crate::reporter::{ClusterEventSink, ProbeReporter};
@@ -48,6 +49,7 @@ pub(crate) struct ProbeContext {
     pub(crate) access: SeedAccess,
     pub(crate) kubeconfig_reader: KubeconfigReader,
     pub(crate) warm_up: WarmUp,
+    pub(crate) own_egress: OwnEgress,
     /// The limit on open files; `None` if it is not known.
     pub(crate) open_files_limit: Option<u64>,
     pub(crate) metrics: Arc<ProberMetrics>,

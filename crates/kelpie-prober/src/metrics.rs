@@ -91,6 +91,7 @@ pub(crate) struct ProberMetrics {
     pub(crate) unreadable_clusters: Gauge,
     pub(crate) watch_failures: Counter,
     pub(crate) probe_restarts: Counter,
+    pub(crate) own_egress_suspected: Gauge,
     unavailable_inputs: Family<OneLabel, Gauge>,
     open_files_limit: Gauge,
     requests: Family<OneLabel, Counter>,
@@ -151,6 +152,11 @@ impl ProberMetrics {
             probe_restarts: set.add(
                 "probe_restarts",
                 "Probes that panicked (a bug in Kelpie) and were restarted",
+            ),
+            own_egress_suspected: set.add(
+                "own_egress_suspected",
+                "1 while most external probes fail together and leases are renewed: the prober's \
+                 own egress is suspected, and external probes decide nothing",
             ),
             unavailable_inputs: set.add(
                 "optional_input_unavailable",

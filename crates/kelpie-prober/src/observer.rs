@@ -1,21 +1,20 @@
 //! The observer of a probe: makes its requests and prepares their results for the evaluator.
 
-use std::panic::resume_unwind;
+mod external_probe;
+
 use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::future::{BoxFuture, pending};
 use kelpie_core::Time;
 use kelpie_core::prober::{
-    AcceptedList, Delays, Evaluator, FenceState, ListResult, ListSpan, Machines, Node,
+    AcceptedList, Delays, EgressState, Evaluator, FenceState, ListResult, ListSpan, Machines, Node,
     NodeConventions, NodeSet, Observation, PoolConditions, ProbeResult, RecentWorst, Throttle,
 };
 use kelpie_kube::AnchoredClock;
 use kelpie_kube::tenant::{ConnectionReuse, RequestStats, Tenant, TenantError};
 use kelpie_net::Network;
-use tokio::task::JoinError;
-use tokio::time::{Instant, timeout};
-use tokio_util::task::AbortOnDropHandle;
+use tokio::time::Instant;
 
 use crate::credential_refresher::CredentialRefresher;
 use crate::inputs::{LazyKubeconfig, ProbeInputs, same_arc};
@@ -23,9 +22,8 @@ use crate::look::{LookResult, Looks};
 use crate::manager::ProbeContext;
 use crate::source::ProbePath;
 use crate::subsystem::Subsystem;
+use external_probe::ExternalProbe;
 
-/// The time that a decision waits for the response over the external path.
-const EXTERNAL_WAIT: Duration = Duration::from_secs(1);
 /// A failed list of nodes is repeated after this time at the earliest. No decision waits for it.
 const NODES_RETRY: Duration = Duration::from_secs(5);
 
@@ -45,6 +43,7 @@ pub(crate) struct Observer {
     pools: Arc<PoolConditions>,
     conventions: NodeConventions,
     machines: Option<Arc<Machines>>,
+    machines_current: bool,
     /// True if the conditions of the worker pools have changed since the nodes were last read.
     nodes_outdated: bool,
     list_delay: RecentWorst,
@@ -109,9 +108,9 @@ impl Observer {
             fingerprint: None,
             problem: None,
         };
-        let external = || ExternalProbe {
-            path: Some(path()),
-            request: None,
+        let external = || {
+            let egress = context.own_egress.entry(cluster);
+            ExternalProbe::new(context.clock, path(), egress)
         };
         let has_external = context.config.external_kubeconfig_secret.is_some();
         Self {
@@ -128,6 +127,7 @@ impl Observer {
             pools: Arc::default(),
             conventions: context.source.node_conventions(),
             machines: None,
+            machines_current: true,
             nodes_outdated: false,
             list_delay: RecentWorst::default(),
         }
@@ -137,18 +137,20 @@ impl Observer {
     pub(crate) fn apply_inputs(&mut self, inputs: &ProbeInputs, evaluator: &mut Evaluator) {
         evaluator.set_grace(inputs.grace);
         self.internal.set_kubeconfig(inputs.internal.as_ref());
-        let external = self.external.as_mut();
-        // Not while a request is in flight: the next round sets it.
-        if let Some(path) = external.and_then(|external| external.path.as_mut()) {
-            path.set_kubeconfig(inputs.external.as_ref());
+        if let Some(external) = &mut self.external {
+            external.set_kubeconfig(inputs.external.as_ref());
         }
         if !Arc::ptr_eq(&self.pools, &inputs.pools) {
             self.nodes_outdated |= self.pools != inputs.pools;
             self.pools = Arc::clone(&inputs.pools);
         }
-        if !same_arc(self.machines.as_ref(), inputs.machines.as_ref()) {
+        let are_current = inputs.machines_current;
+        if !same_arc(self.machines.as_ref(), inputs.machines.as_ref())
+            || self.machines_current != are_current
+        {
             self.machines.clone_from(&inputs.machines);
-            evaluator.observe_machines(self.machines.as_deref());
+            self.machines_current = are_current;
+            evaluator.observe_machines(self.machines.as_deref(), are_current);
         }
     }
 
@@ -239,7 +241,11 @@ impl Observer {
             }
         };
         let external = match &mut self.external {
-            Some(external) => Some(external.result(is_pressed, &mut recorder).await),
+            Some(external) => {
+                let leases_renewed = evaluator.leases_renewed(self.clock.now());
+                let result = external.result(is_pressed, leases_renewed, &mut recorder);
+                Some(result.await)
+            }
             None => None,
         };
         self.result(start, api_server, external, lists, recorder, context)
@@ -293,11 +299,13 @@ impl Observer {
     pub(crate) fn observation(&self, start: Time, context: RoundContext) -> Observation {
         let end = self.clock.now();
         let list = self.list_delay.at(end).max(self.looks.longest_wait(end));
+        let external = self.external.as_ref();
         Observation {
             start,
             end,
             api_server: ProbeResult::Transient,
-            external: self.external.as_ref().map(|_| ProbeResult::Transient),
+            external: external.map(|_| ProbeResult::Transient),
+            egress: external.map_or(EgressState::Works, |external| external.egress()),
             lists: ListResult::NotAsked,
             throttled: None,
             fence: context.fence,
@@ -403,70 +411,6 @@ impl TenantPath {
     }
 }
 
-/// Probes the external path in a task of its own, beside the rounds.
-///
-/// On this path packets are rather lost than refused, and a request that hangs must not delay the
-/// evaluation of leases.
-#[derive(Debug)]
-struct ExternalProbe {
-    /// `None` while a request is in flight.
-    path: Option<TenantPath>,
-    request: Option<AbortOnDropHandle<ExternalResponse>>,
-}
-
-/// The path, which the task returns, and the result of the request.
-type ExternalResponse = (TenantPath, Result<Result<(), TenantError>, String>);
-
-impl ExternalProbe {
-    /// Starts a request, unless one is in flight.
-    fn start(&mut self, deadline: Instant) {
-        let Some(path) = self.path.take() else {
-            return;
-        };
-        let request = async move {
-            let result = path.version(deadline).await;
-            (path, result)
-        };
-        self.request = Some(AbortOnDropHandle::new(tokio::spawn(request)));
-    }
-
-    /// Returns the result of the request if it arrives soon, and a transient failure otherwise. A
-    /// pressed cluster does not wait.
-    async fn result(&mut self, is_pressed: bool, recorder: &mut RoundRecorder) -> ProbeResult {
-        let wait = if is_pressed {
-            Duration::ZERO
-        } else {
-            EXTERNAL_WAIT
-        };
-        let Some(request) = &mut self.request else {
-            return ProbeResult::Transient;
-        };
-        let Ok(response) = timeout(wait, request).await else {
-            return ProbeResult::Transient;
-        };
-        self.request = None;
-        let (path, result) = match response.map_err(JoinError::try_into_panic) {
-            Ok(response) => response,
-            // A task that panicked took the path with it. The manager restarts the whole probe.
-            Err(Ok(panic)) => resume_unwind(panic),
-            // The runtime is shutting down.
-            Err(Err(_)) => return ProbeResult::Transient,
-        };
-        let path = self.path.insert(path);
-        recorder.external_stats = path.take_stats();
-        match result {
-            Ok(result) => {
-                recorder.record(Subsystem::ExternalKubeconfig, path.problem.clone());
-                recorder.record_probe(Subsystem::External, &result)
-            }
-            Err(problem) => {
-                recorder.record(Subsystem::ExternalKubeconfig, Some(problem));
-                ProbeResult::Transient
-            }
-        }
-    }
-}
-
 const NO_KUBECONFIG: &str =
     "the cluster's namespace has no kubeconfig Secret with the configured name";
 
@@ -502,6 +446,30 @@ impl RoundRecorder {
             Ok(()) => ProbeResult::Success,
             Err(error) if error.is_transient() => ProbeResult::Transient,
             Err(_) => ProbeResult::Failure,
+        }
+    }
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use super::*;
+
+    /// Returns the observation of an instant at which nothing is known about the cluster but that
+    /// it is not fenced.
+    pub(crate) fn nothing_seen(now: Time) -> Observation {
+        Observation {
+            start: now,
+            end: now,
+            api_server: ProbeResult::Success,
+            external: None,
+            egress: EgressState::Works,
+            lists: ListResult::NotAsked,
+            throttled: None,
+            fence: FenceState::None,
+            stands_by: false,
+            released: None,
+            delays: Delays::default(),
+            jitter: 0.0,
         }
     }
 }

@@ -90,17 +90,15 @@ impl ProbeSchedule {
 
     /// Returns the instant of the next look. It does not wait for ever for those under way.
     fn look_at(&self, observer: &Observer, is_crowded: bool) -> Time {
-        let looks = observer.looks();
-        let at = if looks.is_empty() {
-            self.next_look
-        } else {
-            self.next_look.max(looks.next_overlap(self.is_pressed))
-        };
-        if is_crowded {
-            at.max(self.last_look.0.after(CROWDED))
-        } else {
-            at
+        let (looks, last_start) = (observer.looks(), self.last_look.0);
+        let mut at = self.next_look;
+        if !looks.is_empty() {
+            at = at.max(last_start.after(looks.spacing(self.is_pressed)));
         }
+        if is_crowded {
+            at = at.max(last_start.after(CROWDED));
+        }
+        at
     }
 
     /// Plans what follows from a decision. A review does not put off a look that was planned.
@@ -161,19 +159,21 @@ impl Probe {
         let look_at = self.clock.instant(look_at);
         let review_at = self.schedule.review_at.unwrap_or(Time::MAX);
         let review_at = self.clock.instant(review_at);
-        let known = self.inputs.borrow_and_update().clone();
+        let (grace, internal) = {
+            let known = self.inputs.borrow_and_update();
+            (known.grace, known.internal.clone())
+        };
         let (inputs, observer) = (&mut self.inputs, &mut self.observer);
         let inputs_changed = async move {
             // An error means that the sender is gone: the probe is being cancelled.
             let _ = inputs
                 .wait_for(|inputs| {
-                    inputs.grace != known.grace
-                        || !same_arc(inputs.internal.as_ref(), known.internal.as_ref())
+                    inputs.grace != grace || !same_arc(inputs.internal.as_ref(), internal.as_ref())
                 })
                 .await;
         };
-        // On the heap while it lasts: a probe must be small between looks.
-        let event = Box::pin(async move {
+        // Pinned here: a future that is passed on by value takes its space in the task twice.
+        let event = pin!(async move {
             tokio::select! {
                 biased;
                 answer = observer.next_answer() => ProbeEvent::Answer(answer),

@@ -31,6 +31,7 @@ use crate::credential_refresher::{KubeconfigReader, ReadKubeconfig};
 use crate::fence_executor::SeedAccess;
 use crate::manager::{ProbeContext, ProbeManager};
 use crate::metrics::{PREFIX, ProberMetrics};
+use crate::own_egress::OwnEgress;
 use crate::reporter::ClusterEventSink;
 use crate::source::cluster_source;
 use crate::state_page::{ProberState, StatePage};
@@ -109,6 +110,7 @@ impl Prober {
             access,
             kubeconfig_reader,
             warm_up: WarmUp::new(replica.standing()),
+            own_egress: OwnEgress::new(metrics.own_egress_suspected.clone()),
             open_files_limit: None,
             metrics,
             state_page: StatePage::default(),

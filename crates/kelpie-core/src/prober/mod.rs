@@ -2,6 +2,7 @@
 //! fence that follows from it.
 
 mod delays;
+mod egress;
 pub mod fence;
 mod leases;
 mod nodes;
@@ -11,6 +12,7 @@ mod target;
 mod verdict;
 
 pub use delays::{Delays, RecentWorst};
+pub use egress::{EgressState, EgressTracker};
 pub use leases::{
     AcceptedList, Lease, LeaseCounts, LeaseRole, LeaseStatus, LeaseTracker, ListSpan, TripCause,
 };

@@ -243,6 +243,8 @@ pub(crate) struct TrackedNode {
     pub(crate) exclusion: Option<Exclusion>,
     /// The cause found on the node itself, which comes before its Machine.
     own_exclusion: Option<Exclusion>,
+    /// The node had no Machine when the Machines were last current.
+    lacks_machine: bool,
     is_updating: bool,
 }
 
@@ -277,16 +279,21 @@ impl TrackedNode {
             created: node.created,
             exclusion: None,
             own_exclusion,
+            lacks_machine: false,
             is_updating: node.conditions.iter().any(is_updating),
         };
-        node.evaluate(machines);
+        node.evaluate(machines, true);
         node
     }
 
-    fn evaluate(&mut self, machines: Option<&Machines>) {
-        let by_machine = match machines.map(|machines| machines.get(&self.name)) {
+    fn evaluate(&mut self, machines: Option<&Machines>, are_current: bool) {
+        let machine = machines.map(|machines| machines.get(&self.name));
+        if are_current {
+            self.lacks_machine = machine == Some(None);
+        }
+        let by_machine = match machine {
             None => None,
-            Some(None) => Some(Exclusion::NoMachine),
+            Some(None) => self.lacks_machine.then_some(Exclusion::NoMachine),
             Some(Some((name, phase))) => {
                 self.name.clone_from(name);
                 match phase {
@@ -296,6 +303,10 @@ impl TrackedNode {
                 }
             }
         };
+        self.set_exclusion(by_machine);
+    }
+
+    fn set_exclusion(&mut self, by_machine: Option<Exclusion>) {
         let by_update = self.is_updating.then_some(Exclusion::InPlaceUpdate);
         self.exclusion = self.own_exclusion.or(by_machine).or(by_update);
     }
@@ -318,9 +329,22 @@ impl NodeSet {
         Self { nodes }
     }
 
-    pub(crate) fn set_machines(&mut self, machines: Option<&Machines>) {
+    pub(crate) fn set_machines(&mut self, machines: Option<&Machines>, are_current: bool) {
         for node in &mut self.nodes {
-            node.evaluate(machines);
+            node.evaluate(machines, are_current);
+        }
+    }
+
+    /// Excludes nodes for a missing Machine only if they had none in `before`, the last list. The
+    /// Machines may be older than the other nodes.
+    pub(crate) fn include_new_nodes(&mut self, before: Option<&Self>) {
+        let before = before.map_or(&[][..], |before| &before.nodes);
+        for node in self.nodes.iter_mut().filter(|node| node.lacks_machine) {
+            let found = before.binary_search_by(|old| old.name.cmp(&node.name));
+            if !found.is_ok_and(|index| before[index].lacks_machine) {
+                node.lacks_machine = false;
+                node.set_exclusion(None);
+            }
         }
     }
 

@@ -1,9 +1,11 @@
 //! The causes that exclude a node from the candidates.
 
 use kelpie_core::prober::{
-    Exclusion, MachinePhase, Machines, Node, NodeCondition, NodeConventions, NodeSet,
+    Evaluator, Exclusion, MachinePhase, Machines, Node, NodeCondition, NodeConventions, NodeSet,
     PoolConditions, exclusion,
 };
+
+use crate::evaluator_fixture::{at, settings};
 
 const CONVENTIONS: NodeConventions = NodeConventions {
     pool_label: "pool",
@@ -205,4 +207,48 @@ fn causes_have_distinct_labels_and_texts() {
     texts.sort();
     texts.dedup();
     assert_eq!(texts.len(), 2 * Exclusion::ALL.len());
+}
+
+fn nodes_of(names: &[&str], machines: &Machines) -> NodeSet {
+    let named = |name: &&str| node(|node| node.name = String::from(*name));
+    let nodes: Vec<Node> = names.iter().map(named).collect();
+    NodeSet::new(&nodes, Some(machines), &PoolConditions::new(), &CONVENTIONS)
+}
+
+#[test]
+fn nodes_without_a_machine_count_while_machines_are_outdated() {
+    let machines: Machines = [("a", MachinePhase::Alive)].into_iter().collect();
+    let mut evaluator = Evaluator::new(settings(), at(0.0));
+    let excluded = |evaluator: &Evaluator| -> Vec<String> {
+        let nodes = evaluator.leases().nodes().unwrap();
+        let excluded = nodes.iter().filter(|(_, cause)| cause.is_some());
+        excluded.map(|(name, _)| name.to_owned()).collect()
+    };
+    evaluator.observe_machines(Some(&machines), true);
+    evaluator.observe_nodes(nodes_of(&["a", "b"], &machines), at(0.0));
+    assert_eq!(excluded(&evaluator), ["b"]);
+
+    // The watch fails, and `c` joins.
+    evaluator.observe_machines(Some(&machines), false);
+    assert_eq!(excluded(&evaluator), ["b"], "it had no machine before");
+    for now in [10.0, 20.0] {
+        evaluator.observe_nodes(nodes_of(&["a", "b", "c"], &machines), at(now));
+        assert_eq!(excluded(&evaluator), ["b"], "{now}");
+    }
+    let failed: Machines = [("a", MachinePhase::Failed)].into_iter().collect();
+    evaluator.observe_machines(Some(&failed), false);
+    assert_eq!(excluded(&evaluator), ["a", "b"]);
+
+    evaluator.observe_machines(Some(&machines), true);
+    assert_eq!(excluded(&evaluator), ["b", "c"]);
+}
+
+#[test]
+fn first_nodes_count_while_machines_are_outdated() {
+    let mut evaluator = Evaluator::new(settings(), at(0.0));
+    let none = Machines::default();
+    evaluator.observe_machines(Some(&none), false);
+    evaluator.observe_nodes(nodes_of(&["a"], &none), at(0.0));
+    let nodes = evaluator.leases().nodes().unwrap();
+    assert!(nodes.iter().all(|(_, cause)| cause.is_none()));
 }

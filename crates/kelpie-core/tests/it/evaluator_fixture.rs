@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use kelpie_core::prober::{
-    AcceptedList, Decision, Delays, Evaluator, FenceState, Lease, LeaseStatus, ListResult,
-    ListSpan, Node, NodeConventions, NodeSet, Observation, ProbeResult, ProbeSettings,
+    AcceptedList, Decision, Delays, EgressState, Evaluator, FenceState, Lease, LeaseStatus,
+    ListResult, ListSpan, Node, NodeConventions, NodeSet, Observation, ProbeResult, ProbeSettings,
 };
 use kelpie_core::{Fraction, Time};
 
@@ -51,6 +51,7 @@ pub fn observation(start: Time, lists: ListResult) -> Observation {
         end: start,
         api_server: ProbeResult::Success,
         external: None,
+        egress: EgressState::Works,
         lists,
         throttled: None,
         fence: FenceState::None,

@@ -120,6 +120,24 @@ fn watched_target_is_fenced_without_a_read() {
     assert_eq!(fixture.events.last(), Some(&stopped));
 }
 
+/// Another replica restores the target before its pods were seen to stop. Much later, another
+/// client stops them.
+#[test]
+fn stop_after_restore_by_others_is_not_measured() {
+    let mut fixture = FenceFixture::new(one(|_| ()), &[Some(1)]);
+    fixture.show(0);
+    fixture.apply(&fence_by(60.0));
+    fixture.run(1.0);
+    for (seconds, count) in [(1.5, 1), (300.0, 0), (310.0, 0)] {
+        fixture.now = at(seconds);
+        let now = fixture.now;
+        fixture.object(0).scale(count, now);
+        fixture.show(0);
+    }
+    let is_stop = |event: &FenceEvent| matches!(event, FenceEvent::Stopped { .. });
+    assert!(!fixture.events.iter().any(is_stop), "{:?}", fixture.events);
+}
+
 #[test]
 fn conflict_with_watched_state_is_read_once() {
     let mut fixture = FenceFixture::new(one(|_| ()), &[Some(1)]);

@@ -19,6 +19,7 @@ mod model;
 mod addon;
 mod candidates;
 mod decision_text;
+mod egress;
 mod evaluator_fixture;
 mod faults;
 mod fence_by_standby;

@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use kelpie_core::Time;
 use kelpie_core::prober::{
-    Decision, Delays, FenceState, LeaseRole, LeaseStatus, ListResult, ListSpan, Observation,
-    ProbeResult, ProbeSettings, Rule, Thresholds, Throttle, Verdict, WakeReason,
+    Decision, Delays, EgressState, FenceState, LeaseRole, LeaseStatus, ListResult, ListSpan,
+    Observation, ProbeResult, ProbeSettings, Rule, Thresholds, Throttle, Verdict, WakeReason,
 };
 use proptest::prelude::*;
 
@@ -19,6 +19,7 @@ struct AnyRound {
     duration: i64,
     api_server: ProbeResult,
     external: Option<ProbeResult>,
+    egress: EgressState,
     listed: u8,
     throttled: Option<u64>,
     fence: FenceState,
@@ -32,6 +33,15 @@ fn any_result() -> impl Strategy<Value = ProbeResult> {
         12 => Just(ProbeResult::Success),
         1 => Just(ProbeResult::Failure),
         1 => Just(ProbeResult::Transient),
+    ]
+}
+
+fn any_egress() -> impl Strategy<Value = EgressState> {
+    let (failing, probed) = (3, 4);
+    prop_oneof![
+        4 => Just(EgressState::Works),
+        1 => Just(EgressState::Unclear),
+        1 => Just(EgressState::Suspected { failing, probed }),
     ]
 }
 
@@ -50,6 +60,7 @@ prop_compose! {
         duration in prop_oneof![Just(0), 0..3 * SECOND],
         api_server in any_result(),
         external in prop::option::weighted(0.2, any_result()),
+        egress in any_egress(),
         listed in 0_u8..10,
         throttled in prop::option::weighted(0.05, 0_u64..100),
         fence in any_fence(),
@@ -58,8 +69,8 @@ prop_compose! {
         renewals in prop::collection::vec(prop::bool::weighted(0.4), 12),
     ) -> AnyRound {
         AnyRound {
-            pause, duration, api_server, external, listed, throttled, fence, released, jitter,
-            renewals,
+            pause, duration, api_server, external, egress, listed, throttled, fence, released,
+            jitter, renewals,
         }
     }
 }
@@ -139,6 +150,7 @@ fn run_rounds(
             end,
             api_server: round.api_server,
             external: round.external,
+            egress: round.egress,
             lists,
             throttled: round.throttled.map(|after| Throttle {
                 retry_after: Some(Duration::from_secs(after)),

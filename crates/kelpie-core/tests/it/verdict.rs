@@ -345,7 +345,7 @@ fn changed_machines_update_roles() {
     };
     list(&mut fixture, 10.0);
     let machines: Machines = [(name(0), MachinePhase::Alive)].into_iter().collect();
-    fixture.evaluator.observe_machines(Some(&machines));
+    fixture.evaluator.observe_machines(Some(&machines), true);
     let roles: Vec<_> = fixture
         .evaluator
         .leases()

@@ -12,8 +12,8 @@ use fastrand::Rng;
 use kelpie_core::Time;
 use kelpie_core::prober::fence::{Fencing, Step};
 use kelpie_core::prober::{
-    Delays, Evaluator, Lease, ListResult, ListSpan, Node, NodeConventions, NodeSet, Observation,
-    ProbeResult, ProbeSettings, Rule, TripCause, Verdict,
+    Delays, EgressState, Evaluator, Lease, ListResult, ListSpan, Node, NodeConventions, NodeSet,
+    Observation, ProbeResult, ProbeSettings, Rule, TripCause, Verdict,
 };
 
 use control_plane::{ModelNodeController, Targets};
@@ -226,6 +226,7 @@ impl<'s> RaceSimulation<'s> {
             end,
             api_server,
             external: None,
+            egress: EgressState::Works,
             lists,
             throttled: None,
             fence: self.fencing.fence(),

@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 
 use kelpie_core::Time;
 use kelpie_core::prober::{
-    Decision, Delays, Evaluator, FenceState, Lease, ListResult, ListSpan, Node, NodeConventions,
-    NodeSet, Observation, ProbeResult, ProbeSettings,
+    Decision, Delays, EgressState, Evaluator, FenceState, Lease, ListResult, ListSpan, Node,
+    NodeConventions, NodeSet, Observation, ProbeResult, ProbeSettings,
 };
 
 pub const SECOND: i64 = 1_000_000;
@@ -49,6 +49,7 @@ impl Rounds {
             end: start,
             api_server: ProbeResult::Success,
             external: None,
+            egress: EgressState::Works,
             lists: ListResult::Read(listed),
             throttled: None,
             fence: FenceState::None,

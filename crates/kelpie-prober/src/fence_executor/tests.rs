@@ -1,3 +1,4 @@
+mod fixture;
 mod slow_seed;
 mod takeover;
 mod waiting;

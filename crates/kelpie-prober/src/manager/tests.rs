@@ -1,11 +1,12 @@
 //! Tests of the probes that the manager starts.
 
 use kelpie_config::{Strictness, prober};
-use kelpie_core::prober::{FenceState, ListResult, Observation, ProbeResult, Rule};
+use kelpie_core::prober::Rule;
 use kelpie_kube::SystemClock;
 use prometheus_client::registry::Registry;
 
 use super::*;
+use crate::observer::tests::nothing_seen;
 use crate::{Prober, ProberOptions};
 
 /// Returns the context of a prober whose seed is not used.
@@ -34,20 +35,7 @@ async fn restarted_probe_spends_no_second_initial_delay() {
         let (_, inputs) = watch::channel(ProbeInputs::default());
         let token = CancellationToken::new();
         let mut probe = context.probe(&cluster, started, &warm_up, inputs, token);
-        let nothing = Observation {
-            start: now,
-            end: now,
-            api_server: ProbeResult::Success,
-            external: None,
-            lists: ListResult::NotAsked,
-            throttled: None,
-            fence: FenceState::None,
-            stands_by: false,
-            released: None,
-            delays: kelpie_core::prober::Delays::default(),
-            jitter: 0.0,
-        };
-        probe.evaluator.decide(&nothing).reasons.rule
+        probe.evaluator.decide(&nothing_seen(now)).reasons.rule
     };
     let delay = context.config.probe.initial_delay;
     let first = rule_of_probe_started(now);

@@ -11,8 +11,10 @@
 mod auditor;
 mod chaos;
 mod endurance;
+mod external_paths;
 mod faulty_prober;
 mod handover;
+mod healthy_rounds;
 mod matrix;
 mod partition;
 mod paused_leader;

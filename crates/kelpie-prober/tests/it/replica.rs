@@ -15,8 +15,29 @@ use tokio_util::sync::CancellationToken;
 /// The Lease by which replicas elect a leader.
 pub(crate) const LEASE: &str = "dwd-prober-leader-election";
 
+/// The Secret with a cluster's kubeconfig for its external address.
+pub(crate) const EXTERNAL_SECRET: &str = "external-kubeconfig";
+
 /// Starts a replica, which runs for election if `elected`.
 pub(crate) fn prober(landscape: &Landscape, name: &str, elected: bool) -> SimProcess<Registry> {
+    start(landscape, name, elected, "")
+}
+
+/// Starts a replica that is not elected and probes the external paths too.
+pub(crate) fn prober_with_external_paths(
+    landscape: &Landscape,
+    name: &str,
+) -> SimProcess<Registry> {
+    let external = format!("externalKubeConfigSecretName: {EXTERNAL_SECRET}\n");
+    start(landscape, name, false, &external)
+}
+
+fn start(
+    landscape: &Landscape,
+    name: &str,
+    elected: bool,
+    more_config: &str,
+) -> SimProcess<Registry> {
     let link = landscape.link(name);
     let wall = SystemClock::new(landscape.watchdog_clock());
     let seed =
@@ -37,7 +58,7 @@ pub(crate) fn prober(landscape: &Landscape, name: &str, elected: bool) -> SimPro
         event_namespace: "garden".into(),
     };
     let mut registry = Registry::default();
-    let prober = Prober::new(config(), options, seed, &mut registry);
+    let prober = Prober::new(config(more_config), options, seed, &mut registry);
     let shutdown = CancellationToken::new();
     let heartbeat = LoopHeartbeat::new(Duration::from_mins(1));
     let ready = Readiness::new().handle("seed");
@@ -45,8 +66,8 @@ pub(crate) fn prober(landscape: &Landscape, name: &str, elected: bool) -> SimPro
     SimProcess::start(link, shutdown, registry, work)
 }
 
-/// Returns the configuration that Gardener ships.
-fn config() -> ProberConfig {
+/// Returns the configuration that Gardener ships, and `more`.
+fn config(more: &str) -> ProberConfig {
     let [kcm, mcm, autoscaler] = LandscapePlan::CONTROLLERS;
     let target = |name: &str, optional: bool, up: u32, down: u32| {
         format!(
@@ -59,7 +80,7 @@ fn config() -> ProberConfig {
     };
     let yaml = format!(
         "kubeConfigSecretName: {}
-kcmNodeMonitorGraceDuration: 40s
+{more}kcmNodeMonitorGraceDuration: 40s
 dependentResourceInfos:
 {}{}{}",
         LandscapePlan::SECRET,

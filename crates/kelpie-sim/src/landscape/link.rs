@@ -1,11 +1,13 @@
 //! The in-process network between a watchdog and a landscape.
 
+use std::collections::BTreeSet;
 use std::io;
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use fastrand::Rng;
 use kelpie_net::{Network, ResolveError};
+use parking_lot::Mutex;
 use tokio::io::duplex;
 use tokio::time::sleep;
 
@@ -28,6 +30,8 @@ pub struct ProcessLink {
     name: Arc<str>,
     landscape: Weak<LandscapeInner>,
     state: Sender<LinkState>,
+    /// The clusters that the process cannot reach over their external addresses.
+    without_external_path: Arc<Mutex<BTreeSet<String>>>,
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -45,6 +49,7 @@ impl ProcessLink {
             name: name.into(),
             landscape,
             state: Sender::default(),
+            without_external_path: Arc::default(),
         }
     }
 
@@ -53,16 +58,31 @@ impl ProcessLink {
         &self.name
     }
 
+    /// The prefix of the external addresses of clusters.
+    pub const EXTERNAL_PREFIX: &str = "external.";
+
+    /// Refuses new connections to the external addresses of these clusters, and no others.
+    pub fn block_external_paths(&self, clusters: impl IntoIterator<Item = String>) {
+        *self.without_external_path.lock() = clusters.into_iter().collect();
+    }
+
     /// Returns the network for the process' clients.
     pub fn network(&self) -> Network {
         let (landscape, state) = (self.landscape.clone(), self.state.subscribe());
         let names = self.landscape.clone();
+        let without_external_path = Arc::clone(&self.without_external_path);
         let network = Network::in_process(move |host, port| {
             let (landscape, mut state) = (landscape.clone(), state.clone());
-            let host = host.to_owned();
+            let external = host.strip_prefix(Self::EXTERNAL_PREFIX);
+            let is_blocked =
+                external.is_some_and(|cluster| without_external_path.lock().contains(cluster));
+            let host = external.unwrap_or(host).to_owned();
             Box::pin(async move {
                 if state.wait_for(|state| state != LinkState::Paused).await == LinkState::Cut {
                     return Err(io::ErrorKind::ConnectionReset.into());
+                }
+                if is_blocked {
+                    return Err(io::ErrorKind::ConnectionRefused.into());
                 }
                 let inner = landscape.upgrade();
                 let inner = inner.ok_or(io::ErrorKind::ConnectionRefused)?;

@@ -90,34 +90,19 @@ async fn check_rule(
 }
 
 /// Returns the first complete list of a watch. `rbac` is the file that grants the watch. If the
-/// list fails, adds a row and returns `None`.
+/// list fails, adds the row that `failed` makes of the subject, the finding and the remedy, and
+/// returns `None`.
 pub(super) async fn list_all<T>(
     subject: &'static str,
     rbac: &str,
     events: impl Stream<Item = WatchEvent<T>>,
+    failed: fn(&'static str, String, String) -> CheckRow,
     table: &mut CheckTable,
 ) -> Option<Vec<T>> {
     match first_list(rbac, events).await {
         Ok(objects) => Some(objects),
         Err((finding, remedy)) => {
-            table.add(CheckRow::fail(subject, finding, remedy));
-            None
-        }
-    }
-}
-
-/// Does the same as [`list_all`] for objects that the component can do without.
-pub(super) async fn list_optional<T>(
-    subject: &'static str,
-    rbac: &str,
-    events: impl Stream<Item = WatchEvent<T>>,
-    table: &mut CheckTable,
-) -> Option<Vec<T>> {
-    match first_list(rbac, events).await {
-        Ok(objects) => Some(objects),
-        Err((finding, remedy)) => {
-            let finding = format!("{finding}; everything else works without them");
-            table.add(CheckRow::warn(subject, finding, remedy));
+            table.add(failed(subject, finding, remedy));
             None
         }
     }

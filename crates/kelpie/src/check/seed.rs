@@ -9,11 +9,17 @@ use kelpie_kube::leader::ElectionSettings;
 use kelpie_prober::seed_rules;
 use kelpie_prober::source::{ClusterKubeconfig, ClusterObject, ProbePath, cluster_source};
 
-use super::api_server::{self, list_all, list_optional};
+use super::api_server::{self, list_all};
 use super::table::{CheckRow, CheckTable};
 
 /// The file that grants the prober's permissions on the seed.
 const RBAC: &str = "deploy/rbac/prober-seed.yaml";
+
+/// Makes a row of a list that failed and that clusters are probed without.
+fn dispensable(subject: &'static str, finding: String, remedy: String) -> CheckRow {
+    let finding = finding + "; everything else works without them";
+    CheckRow::warn(subject, finding, remedy)
+}
 
 /// Checks the seed's version, the kinds of the targets and the prober's permissions. Returns false
 /// if there is no point in further checks.
@@ -63,12 +69,21 @@ impl SeedInventory {
         table: &mut CheckTable,
     ) -> Option<Self> {
         let source = cluster_source(config);
-        let clusters = list_all("Clusters", RBAC, source.clusters(seed), table).await;
+        let clusters = list_all(
+            "Clusters",
+            RBAC,
+            source.clusters(seed),
+            CheckRow::fail,
+            table,
+        )
+        .await;
         let internal = source.kubeconfigs(seed, ProbePath::Internal)?;
-        let internal = list_all("Secrets", RBAC, internal, table).await;
+        let internal = list_all("Secrets", RBAC, internal, CheckRow::fail, table).await;
         let external = match source.kubeconfigs(seed, ProbePath::External) {
-            // The clusters are probed without them.
-            Some(external) => list_optional("external Secrets", RBAC, external, table).await,
+            Some(external) => {
+                let subject = "external Secrets";
+                list_all(subject, RBAC, external, dispensable, table).await
+            }
             None => None,
         };
         let by_cluster = |kubeconfigs: Vec<ClusterKubeconfig>| {

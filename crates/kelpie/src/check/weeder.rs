@@ -86,7 +86,7 @@ impl CheckWeeder {
         }
         let names: Vec<&str> = config.services.keys().map(String::as_str).collect();
         let slices = seed.endpoint_slices(&names, only);
-        let Some(slices) = list_all("services", RBAC, slices, table).await else {
+        let Some(slices) = list_all("services", RBAC, slices, CheckRow::fail, table).await else {
             return;
         };
         let mut services = Services::new(config.readiness);

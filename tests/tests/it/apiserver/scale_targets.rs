@@ -10,8 +10,9 @@ use kelpie_core::prober::fence::{
     Fencing, FlowReport, Observed, RecordedSetting, ResourceVersion, TargetObject, TargetOutcome,
 };
 use kelpie_core::prober::{
-    Decision, Delays, Evaluator, FenceState, Lease, ListResult, ListSpan, Node, NodeConventions,
-    NodeSet, Observation, ProbeResult, ProbeSettings, ResourceRef, Setting, Target, Verdict,
+    Decision, Delays, EgressState, Evaluator, FenceState, Lease, ListResult, ListSpan, Node,
+    NodeConventions, NodeSet, Observation, ProbeResult, ProbeSettings, ResourceRef, Setting,
+    Target, Verdict,
 };
 use kelpie_e2e::{ControlPlane, KubeApiServer, poll};
 use kelpie_kube::actuator::{ActuatorError, ScaleClient};
@@ -152,6 +153,7 @@ fn decisions() -> [Decision; 2] {
             end,
             api_server: ProbeResult::Success,
             external: None,
+            egress: EgressState::Works,
             lists: ListResult::Read(listed),
             throttled: None,
             fence,

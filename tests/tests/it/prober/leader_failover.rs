@@ -123,8 +123,9 @@ async fn late_write_of_suspended_leader_changes_nothing() {
     }
 }
 
-/// No successor has written anything, so the resource versions that the leader knows are still
-/// current. Only its own clock tells it that its lease has expired.
+/// The leader is suspended between the writes to two targets. No successor has written anything, so
+/// the first write succeeds late, and the next one would too. Only its own clock tells the leader
+/// that its lease has expired.
 #[tokio::test]
 async fn resumed_leader_writes_nothing_until_reelected() {
     let election = [
@@ -143,17 +144,21 @@ async fn resumed_leader_writes_nothing_until_reelected() {
         fixture.shoot("two", &kubelets).await,
         fixture.shoot("three", &kubelets).await,
     ];
-    let names = [KCM, MCM, CA];
-    let all_at_once = names.map(|name| TargetConfig::deployment(name, 0, 0));
-    let config = ProberConfigFile::new(timings, all_at_once.to_vec());
+    // The target of the deadline goes first: a standby would fence it too.
+    let targets = vec![
+        TargetConfig::deployment(KCM, 0, 2),
+        TargetConfig::deployment(MCM, 1, 1),
+        TargetConfig::deployment(CA, 1, 0),
+    ];
+    let config = ProberConfigFile::new(timings, targets).line("fenceReserve: 0s");
     let interceptor = fixture.interceptor().await;
-    let all = shoots.len() * names.len();
+    let all = shoots.len();
     let mut written = BTreeSet::new();
     interceptor.set_rule(move |request| {
         // The leader has to keep its Lease until the last write, however far apart the shoots trip.
         if request.is_deployment_write() {
             written.insert(request.object_path().to_owned());
-            InterceptAction::HoldResponse
+            InterceptAction::Hold
         } else if request.is_lease_call() && written.len() == all {
             InterceptAction::Hold
         } else {
@@ -163,7 +168,7 @@ async fn resumed_leader_writes_nothing_until_reelected() {
     let leader = fixture
         .prober_through(&interceptor, &config, &election)
         .await;
-    let held = poll::until("a write to each target", TIMEOUT, async || {
+    let held = poll::until("a write to each first target", TIMEOUT, async || {
         let held = interceptor
             .held()
             .into_iter()
@@ -175,6 +180,10 @@ async fn resumed_leader_writes_nothing_until_reelected() {
     });
     held.await.unwrap();
     suspend(&leader).await;
+    let is_later = |request: &InterceptedRequest| {
+        request.is_deployment_write() && !request.object_path().ends_with(KCM)
+    };
+    assert!(!interceptor.requests().iter().any(is_later), "too early");
     sleep(suspension).await;
 
     // Everything is answered now except the requests for the Lease.
@@ -186,13 +195,19 @@ async fn resumed_leader_writes_nothing_until_reelected() {
         }
     });
     interceptor.release_held();
-    let resumed = Instant::now();
     leader.kelpie.process().signal("CONT").unwrap();
+    for shoot in &shoots {
+        let first = poll::until("the late write", TIMEOUT, async || {
+            let target = shoot.target(KCM).await?;
+            Ok((target.replicas == 0).then_some(()))
+        });
+        first.await.unwrap();
+    }
     until_rounds(&leader, 4.0).await;
     assert!(!leads(&leader.kelpie).await);
-    let mut since = interceptor.requests();
-    since.retain(|request| request.at >= resumed && request.is_deployment_write());
-    assert!(since.is_empty(), "{since:#?}");
+    let mut later = interceptor.requests();
+    later.retain(is_later);
+    assert!(later.is_empty(), "{later:#?}");
 
     interceptor.set_rule(|_| InterceptAction::Pass);
     interceptor.release_held();

@@ -430,6 +430,10 @@ impl Fencing {
         } else if is_new && self.assistance.is_none() {
             view.contradicted_at.get_or_insert(now);
         }
+        if runs || view.present().is_none() {
+            // Restored or deleted before its pods were seen to stop: a later stop is another one.
+            view.stopping_since = None;
+        }
         let has_stopped = view.has_stopped(target);
         if let Some(since) = view.stopping_since.take_if(|_| has_stopped) {
             self.events.push(FenceEvent::Stopped {

@@ -156,12 +156,15 @@ impl LeaseCounts {
     /// Returns the instant from which the silence of this list trips the probe, because the
     /// deadline is close. `None` if too few candidates are silent.
     pub(crate) fn last_call_at(&self, reserve: Duration, settings: &ProbeSettings) -> Option<Time> {
-        let is_silent = settings
-            .failure_fraction
-            .is_reached(self.silent, self.candidates);
         self.deadline
-            .filter(|_| is_silent && !reserve.is_zero())
+            .filter(|_| self.is_silent(settings) && !reserve.is_zero())
             .map(|deadline| deadline.before(reserve))
+    }
+
+    /// Returns whether enough candidates are silent for a fence at last call.
+    pub(crate) fn is_silent(&self, settings: &ProbeSettings) -> bool {
+        let failure = settings.failure_fraction;
+        failure.is_reached(self.silent, self.candidates)
     }
 
     /// Returns T, the earliest instant after now at which the counts would trip if no lease were

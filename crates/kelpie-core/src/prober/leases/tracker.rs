@@ -33,6 +33,8 @@ pub struct LeaseTracker {
     generation: u32,
     nodes: Option<NodeSet>,
     nodes_read_at: Option<Time>,
+    /// The Machines of nodes that have joined lately may be missing.
+    machines_outdated: bool,
     exclusions: Exclusions,
     /// There is a lease whose node was not looked up yet.
     has_unknown: bool,
@@ -240,16 +242,20 @@ impl LeaseTracker {
     }
 
     /// Takes in a list of nodes. `read_at` is the instant of the request.
-    pub fn observe_nodes(&mut self, nodes: NodeSet, read_at: Time) {
+    pub fn observe_nodes(&mut self, mut nodes: NodeSet, read_at: Time) {
+        if self.machines_outdated {
+            nodes.include_new_nodes(self.nodes.as_ref());
+        }
         self.nodes = Some(nodes);
         self.nodes_read_at = Some(read_at);
         self.assign_roles(true);
     }
 
     /// Evaluates the known nodes again, with other machines.
-    pub fn observe_machines(&mut self, machines: Option<&Machines>) {
+    pub fn observe_machines(&mut self, machines: Option<&Machines>, are_current: bool) {
+        self.machines_outdated = !are_current;
         if let Some(nodes) = &mut self.nodes {
-            nodes.set_machines(machines);
+            nodes.set_machines(machines, are_current);
             self.assign_roles(false);
         }
     }

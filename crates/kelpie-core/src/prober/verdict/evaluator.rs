@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use super::decision::{Decision, Reasons};
+use super::external_path::ExternalPath;
 use super::observation::{FenceState, ListResult, Observation};
 use super::rule::{LeaseFacts, ListState, RoundFacts, Rule, Verdict, select};
 use super::schedule::{RoundPace, RoundTimes};
@@ -36,9 +37,7 @@ pub struct Evaluator {
     grace: Duration,
     started: Time,
     api_server: ProbeStatus,
-    external: ProbeStatus,
-    /// The external probe has succeeded at least once. Before, its failures prove nothing.
-    external_proven: bool,
+    external: ExternalPath,
     lease_probe: ProbeStatus,
     tracker: LeaseTracker,
     trip: TripState,
@@ -68,8 +67,7 @@ impl Evaluator {
             settings,
             started: now,
             api_server: ProbeStatus::default(),
-            external: ProbeStatus::default(),
-            external_proven: false,
+            external: ExternalPath::default(),
             lease_probe: ProbeStatus::default(),
             tracker: LeaseTracker::default(),
             trip: TripState::Never,
@@ -131,8 +129,9 @@ impl Evaluator {
     }
 
     /// Judges the known nodes by other machines; `None` where the Machine resource does not exist.
-    pub fn observe_machines(&mut self, machines: Option<&Machines>) {
-        self.tracker.observe_machines(machines);
+    /// While they are not current, the machines of nodes that joined since are missing.
+    pub fn observe_machines(&mut self, machines: Option<&Machines>, are_current: bool) {
+        self.tracker.observe_machines(machines, are_current);
     }
 
     /// Returns the leases and nodes as last listed.
@@ -189,7 +188,7 @@ impl Evaluator {
                 rule,
                 leases: counts,
                 api_server: self.api_server,
-                external: seen.external.map(|_| self.external),
+                external: seen.external.map(|_| self.external.status),
                 lease_probe: self.lease_probe,
                 failure_fraction: self.settings.failure_fraction,
                 recovery_fraction: self.settings.recovery_fraction,
@@ -224,8 +223,7 @@ impl Evaluator {
             ListResult::NotAsked => self.api_server.record(seen.api_server, thresholds),
         }
         if let Some(result) = seen.external {
-            self.external_proven |= result == ProbeResult::Success;
-            self.external.record(result, thresholds);
+            self.external.record(result, seen.egress, thresholds);
         }
         !was_unhealthy && self.api_server.health(thresholds) == ProbeHealth::Unhealthy
     }
@@ -238,13 +236,13 @@ impl Evaluator {
         leases: Option<&LeaseCounts>,
     ) -> Rule {
         let thresholds = self.settings.api_thresholds;
-        let external = seen.external.filter(|_| self.external_proven);
         let standing_trip = leases.is_none().then(|| self.standing_trip(seen, context));
         let facts = RoundFacts {
             start: seen.start,
             judging_from: self.started.after(self.settings.initial_delay),
             api_server: self.api_server.health(thresholds),
-            external: external.map(|_| self.external.health(thresholds)),
+            external: seen.external.and_then(|_| self.external.health(thresholds)),
+            egress: seen.egress,
             leases,
             list: self.list_state(seen),
             has_nodes: self.tracker.nodes().is_some_and(|nodes| !nodes.is_empty()),
@@ -407,6 +405,7 @@ impl Evaluator {
             min_candidates: self.settings.min_candidates,
             result,
             health,
+            is_silent: counts.is_silent(&self.settings),
             failures: self.lease_probe.error_count,
             failure_threshold: thresholds.failure,
             trip: self.trip,
@@ -486,7 +485,8 @@ impl Evaluator {
         };
         let external = seen
             .external
-            .is_some_and(|result| is_counting(result, self.external));
+            .is_some_and(|result| is_counting(result, self.external.status))
+            || rule.properties().rechecks_external;
         if external || is_counting(seen.api_server, self.api_server) {
             return RoundPace::Recheck;
         }
@@ -504,6 +504,18 @@ impl Evaluator {
                 .and_then(|counts| counts.first_expiry),
             first_judgement: rule.properties().judging_from,
         }
+    }
+
+    /// Returns whether the last list is fresh enough to act on and shows that kubelets renew their
+    /// leases.
+    pub fn leases_renewed(&self, now: Time) -> bool {
+        let counts = &self.last.counts;
+        let recovery = self.settings.recovery_fraction;
+        self.has_evidence(now)
+            && counts.candidates > 0
+            && !self.is_tripped()
+            && !counts.is_silent(&self.settings)
+            && !recovery.is_reached(counts.unproven, counts.candidates)
     }
 
     /// Returns whether the last list is fresh enough to act on.

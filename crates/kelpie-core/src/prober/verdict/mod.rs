@@ -2,6 +2,7 @@
 
 mod decision;
 mod evaluator;
+mod external_path;
 mod observation;
 mod rule;
 mod schedule;

@@ -4,6 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::Time;
 use crate::prober::delays::Delays;
+use crate::prober::egress::EgressState;
 use crate::prober::leases::AcceptedList;
 use crate::prober::probe_status::ProbeResult;
 use crate::prober::verdict::Throttle;
@@ -48,6 +49,8 @@ pub struct Observation {
     pub api_server: ProbeResult,
     /// The result of the external probe; `None` if it is not configured.
     pub external: Option<ProbeResult>,
+    /// The prober's own egress, which the external probe depends on.
+    pub egress: EgressState,
     /// The result of the lists.
     pub lists: ListResult,
     /// Set if a request was answered with 429.

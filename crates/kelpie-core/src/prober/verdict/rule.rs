@@ -9,6 +9,7 @@ use serde::{Deserialize, Serialize};
 
 use super::trip::TripState;
 use crate::Time;
+use crate::prober::egress::EgressState;
 use crate::prober::leases::{LeaseCounts, TripCause};
 use crate::prober::probe_status::{ProbeHealth, ProbeResult};
 
@@ -38,6 +39,16 @@ pub enum Rule {
     ApiServerNotHealthy,
     /// The API server cannot be reached over the external path, the one that kubelets use.
     ExternalUnhealthy,
+    /// The external path fails, and whether it fails in other clusters too is not known yet.
+    EgressUnclear,
+    /// The external paths of most clusters fail together while leases are renewed.
+    #[serde(rename_all = "camelCase")]
+    EgressSuspected {
+        /// The clusters whose external probes fail while their leases are renewed.
+        failing: u32,
+        /// The clusters whose external probes have succeeded before.
+        probed: u32,
+    },
     /// The leases could not be listed.
     ListFailed,
     /// The list of leases is older than an earlier one.
@@ -110,6 +121,8 @@ pub struct RuleProperties {
     pub ends_trip: bool,
     /// The lists are repeated soon, and ever more slowly while they fail.
     pub retries_list: bool,
+    /// The external probe is repeated soon, because its failure is not explained yet.
+    pub rechecks_external: bool,
     /// The instant of the first judgement, before which every round only observes.
     pub judging_from: Option<Time>,
 }
@@ -136,6 +149,7 @@ pub(super) struct RoundFacts<'a> {
     pub(super) api_server: ProbeHealth,
     /// `None` where no external probe is configured.
     pub(super) external: Option<ProbeHealth>,
+    pub(super) egress: EgressState,
     /// `None` if this round has no list, or none that can be used.
     pub(super) leases: Option<&'a LeaseCounts>,
     pub(super) list: ListState,
@@ -165,6 +179,8 @@ pub(super) struct LeaseFacts {
     pub(super) min_candidates: u32,
     pub(super) result: ProbeResult,
     pub(super) health: ProbeHealth,
+    /// Enough candidates are silent for a fence at last call.
+    pub(super) is_silent: bool,
     /// Consecutive failures of the lease probe, and how many trip.
     pub(super) failures: u32,
     pub(super) failure_threshold: u32,
@@ -195,7 +211,13 @@ pub(super) fn select(
         return Rule::ApiServerNotHealthy;
     }
     if round.external == Some(ProbeHealth::Unhealthy) {
-        return Rule::ExternalUnhealthy;
+        let doubt = match round.egress {
+            EgressState::Works => return Rule::ExternalUnhealthy,
+            EgressState::Unclear => Rule::EgressUnclear,
+            EgressState::Suspected { failing, probed } => Rule::EgressSuspected { failing, probed },
+        };
+        let leases = round.leases.filter(|_| round.has_nodes);
+        return external_in_doubt(doubt, leases.map(judge_leases));
     }
     let Some(leases) = round.leases else {
         return match (round.list, round.external) {
@@ -236,6 +258,22 @@ pub(super) fn select(
     }
 }
 
+/// Returns the rule for an external path that fails, possibly because of the prober's own egress.
+/// The leases decide: without their renewals, the doubt protects nothing.
+fn external_in_doubt(doubt: Rule, leases: Option<LeaseFacts>) -> Rule {
+    let Some(leases) = leases else { return doubt };
+    match leases.trip {
+        TripState::Tripped { since, cause }
+            if leases.health == ProbeHealth::Unhealthy
+                && leases.candidates >= leases.min_candidates =>
+        {
+            Rule::Tripped { since, cause }
+        }
+        _ if leases.is_silent || leases.failures > 0 => Rule::ExternalUnhealthy,
+        _ => doubt,
+    }
+}
+
 impl Rule {
     /// Returns the properties of the rule.
     pub fn properties(self) -> RuleProperties {
@@ -248,6 +286,7 @@ impl Rule {
             is_urgent: false,
             ends_trip: false,
             retries_list: false,
+            rechecks_external: false,
             judging_from: None,
         };
         let release = RuleProperties {
@@ -277,6 +316,15 @@ impl Rule {
             Self::ExternalUnhealthy => RuleProperties {
                 trip: TripPhase::Open,
                 ..fence
+            },
+            Self::EgressUnclear => RuleProperties {
+                may_trip: true,
+                rechecks_external: true,
+                ..blind
+            },
+            Self::EgressSuspected { .. } => RuleProperties {
+                may_trip: true,
+                ..blind
             },
             Self::NoNodes => RuleProperties {
                 ends_trip: true,
@@ -343,6 +391,16 @@ impl fmt::Display for Rule {
             Self::ExternalUnhealthy => {
                 f.write_str("the API server cannot be reached over the external path")
             }
+            Self::EgressUnclear => f.write_str(
+                "the API server cannot be reached over the external path; waiting for the \
+                 external probes of other clusters, because the fault may be the prober's own \
+                 network",
+            ),
+            Self::EgressSuspected { failing, probed } => write!(
+                f,
+                "the prober's own egress is suspected: the external probes of {failing} of \
+                 {probed} clusters fail while leases are renewed; until it works, only leases fence"
+            ),
             Self::ListFailed => f.write_str("the leases could not be listed"),
             Self::StaleList => {
                 f.write_str("the API server returned a stale list of leases, which proves nothing")

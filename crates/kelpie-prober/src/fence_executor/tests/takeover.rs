@@ -10,7 +10,7 @@ use kelpie_runtime::watch::Sender;
 use prometheus_client::registry::Registry;
 use tempfile::NamedTempFile;
 
-use super::waiting::fence_decision;
+use super::fixture::fence_decision;
 use crate::fence_executor::*;
 use crate::metrics::ProberMetrics;
 use crate::state_page::StatePage;
