@@ -5,6 +5,8 @@ use kelpie_core::prober::{FenceState, ListResult, Observation, ProbeResult, Rule
 use kelpie_kube::SystemClock;
 use prometheus_client::registry::Registry;
 
+use kelpie_kube::leader::LeaseName;
+
 use super::*;
 use crate::{Prober, ProberOptions};
 
@@ -16,6 +18,10 @@ fn context() -> ProbeContext {
         dry_run: true,
         fresh_connections: false,
         election: None,
+        lease: LeaseName {
+            namespace: "garden".into(),
+            name: "a".into(),
+        },
         identity: "a".into(),
         event_namespace: "garden".into(),
     };

@@ -9,6 +9,7 @@ use kelpie_config::Strictness;
 use kelpie_health::{LoopHeartbeat, Readiness};
 use kelpie_kube::SystemClock;
 use kelpie_kube::client::ClusterClient;
+use kelpie_kube::leader::LeaseName;
 use kelpie_prober::Prober;
 use kelpie_sim::{Landscape, ProcessLink, ReplicaCommand, SimProcess};
 use kelpie_weeder::Weeder;
@@ -79,6 +80,10 @@ fn start_prober(landscape: &Landscape) -> Result<ComponentProcess> {
         dry_run: false,
         fresh_connections: false,
         election: None,
+        lease: LeaseName {
+            namespace: "garden".to_owned(),
+            name: crate::prober::LEASE.to_owned(),
+        },
         identity: PROBER.to_owned(),
         event_namespace: "garden".to_owned(),
     };

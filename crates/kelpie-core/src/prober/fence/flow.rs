@@ -2,8 +2,9 @@
 
 use std::sync::Arc;
 
+use super::direction::Direction;
 use super::step::{Call, Origin, Reply, Step, TargetId};
-use super::target_flow::{AppliedSetting, Direction, TargetFlow, TargetOutcome};
+use super::target_flow::{AppliedSetting, TargetFlow, TargetOutcome};
 use super::target_object::Observed;
 use super::target_view::TargetView;
 use crate::Time;
@@ -21,12 +22,12 @@ pub(super) struct Flow {
 
 impl Flow {
     pub(super) fn new(id: u64, direction: Direction, targets: &Arc<[Target]>) -> Self {
-        let flows = targets.iter().map(|_| TargetFlow::new(direction)).collect();
+        let flow = |target| TargetFlow::new(direction, has_deadline(target, targets));
         Self {
             id,
             direction,
             targets: Arc::clone(targets),
-            flows,
+            flows: targets.iter().map(flow).collect(),
         }
     }
 
@@ -227,4 +228,10 @@ impl Flow {
         }
         first
     }
+}
+
+/// Returns whether the deadline is about this target: all of them, unless the configuration names
+/// some.
+pub(super) fn has_deadline(target: &Target, targets: &[Target]) -> bool {
+    target.is_deadline_target || !targets.iter().any(|target| target.is_deadline_target)
 }
