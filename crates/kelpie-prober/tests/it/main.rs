@@ -21,3 +21,4 @@ mod rotation;
 mod scale;
 mod scenarios;
 mod subject;
+mod webhook_outage;

@@ -57,6 +57,7 @@ impl Subject for Prober {
                 site: FaultSite::Seed,
                 share: 1.0,
             },
+            24 => Fault::WebhookOutage,
             _ => Fault::Pause,
         }
     }
