@@ -4,10 +4,9 @@ use std::collections::BTreeMap;
 
 use anyhow::{Context, Result};
 use k8s_openapi::jiff::Timestamp;
-use kelpie_kube::lease_records::RECORDS_ANNOTATION;
 use serde_json::Value;
 
-use crate::landscape::{MARKER, RECORD};
+use crate::landscape::{LEASE_RECORDS, MARKER, RECORD};
 
 /// The audit policy: writes to Deployments, to their scale, and to the Lease for leader election,
 /// with their responses.
@@ -112,7 +111,7 @@ impl AuditedWrite {
         let written = match (resource, reference["subresource"].as_str()) {
             (Some("leases"), _) => {
                 let holder = text(&object["spec"]["holderIdentity"]);
-                let records = annotations[RECORDS_ANNOTATION].as_str();
+                let records = annotations[LEASE_RECORDS].as_str();
                 WrittenObject::Lease(holder, lease_records(records.unwrap_or("{}"))?)
             }
             (_, Some(_)) => WrittenObject::Scale(key.clone(), replicas),

@@ -171,7 +171,7 @@ impl RecordWriter {
         let mut is_elected = true;
         let (mut read_at, mut pause) = (Instant::now(), READ_PAUSE);
         loop {
-            let is_unread = self.version.as_str().is_empty();
+            let reads = !is_elected && self.version.as_str().is_empty();
             tokio::select! {
                 biased;
                 count = self.requested.recv_many(&mut changes, MOST_CHANGES) => {
@@ -188,7 +188,7 @@ impl RecordWriter {
                     // There is no election, so nothing else reads the Lease.
                     Err(_) => is_elected = false,
                 },
-                read = read_from(&self.leases, &self.lease, read_at), if !is_elected && is_unread => match read {
+                read = read_from(&self.leases, &self.lease, read_at), if reads => match read {
                     Ok(Some(lease)) => self.publish(&lease),
                     Ok(None) => self.version = ResourceVersion::new("0"),
                     // A fence that needs the Lease reports why it cannot be read.

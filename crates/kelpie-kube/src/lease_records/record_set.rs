@@ -192,7 +192,10 @@ mod tests {
         let text = records.annotation().unwrap();
         assert_eq!(
             text,
-            r#"{"apps/v1 Deployment kube-controller-manager":{"a":[1,"5e1f0c2a","7"],"b":[2,"5e1f0c2a","9"]}}"#
+            concat!(
+                r#"{"apps/v1 Deployment kube-controller-manager":"#,
+                r#"{"a":[1,"5e1f0c2a","7"],"b":[2,"5e1f0c2a","9"]}}"#
+            )
         );
         assert_eq!(RecordSet::parse(&text), (records, false));
     }

@@ -120,13 +120,13 @@ impl WatchedTargets {
         while records.changed().await.is_ok() {
             let new = Arc::clone(&records.borrow_and_update());
             count(new.len());
-            self.set_records(&targets, new);
+            self.set_records(&targets, &new);
         }
     }
 
-    fn set_records(&self, targets: &[Target], new: Arc<RecordSet>) {
+    fn set_records(&self, targets: &[Target], new: &Arc<RecordSet>) {
         let state = &mut *self.0.lock();
-        let old = mem::replace(&mut state.records, Arc::clone(&new));
+        let old = mem::replace(&mut state.records, Arc::clone(new));
         let keys: BTreeSet<&RecordKey> = old.keys().chain(new.keys()).collect();
         for key in keys {
             let kept = new.get(key);

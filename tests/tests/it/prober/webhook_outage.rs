@@ -1,7 +1,7 @@
 //! The backend of an admission webhook before Deployments is away: a fence is made by the scale
 //! subresource, and its record waits on the leader Lease.
 
-use kelpie_e2e::landscape::{ProberConfigFile, Timings, rest};
+use kelpie_e2e::landscape::{LEASE_RECORDS, ProberConfigFile, Timings, rest};
 use kelpie_e2e::poll;
 use kube::Client;
 use serde_json::{Value, json};
@@ -109,7 +109,7 @@ async fn until_records(client: &Client, has_records: bool) {
     let what = format!("records on the Lease: {has_records}");
     let done = poll::until(&what, TIMEOUT, async || {
         let lease: Value = rest::get(client, LEADER_LEASE).await?;
-        let records = &lease["metadata"]["annotations"]["kelpie.dev/fence-records"];
+        let records = &lease["metadata"]["annotations"][LEASE_RECORDS];
         Ok((records.is_string() == has_records).then_some(()))
     });
     done.await.unwrap();

@@ -22,12 +22,12 @@ pub(super) struct Flow {
 
 impl Flow {
     pub(super) fn new(id: u64, direction: Direction, targets: &Arc<[Target]>) -> Self {
-        let flow = |target| TargetFlow::new(direction, has_deadline(target, targets));
+        let flows = targets.iter().map(|_| TargetFlow::new(direction)).collect();
         Self {
             id,
             direction,
             targets: Arc::clone(targets),
-            flows: targets.iter().map(flow).collect(),
+            flows,
         }
     }
 
@@ -119,6 +119,13 @@ impl Flow {
         if let (Some(flow), Some(target)) =
             (self.flows.get_mut(target.0), self.targets.get(target.0))
         {
+            let is_fence = matches!(call, Call::Fence(_) | Call::WriteRecord(_));
+            let can_wait = is_fence && !has_deadline(target, &self.targets);
+            let reply = match reply {
+                // A fence that the deadline is not about waits for the webhook.
+                Reply::WebhookFailed if can_wait => Reply::Rejected,
+                reply => reply,
+            };
             flow.reply(target, call, reply, now);
         }
     }

@@ -56,8 +56,6 @@ pub enum TargetOutcome {
 #[derive(Debug)]
 pub(super) struct TargetFlow {
     direction: Direction,
-    /// The deadline is about this target.
-    has_deadline: bool,
     state: TargetFlowState,
     delay_is_over: bool,
     /// The instant at which its writes have taken longer than they may.
@@ -102,10 +100,9 @@ enum TargetFlowState {
 }
 
 impl TargetFlow {
-    pub(super) fn new(direction: Direction, has_deadline: bool) -> Self {
+    pub(super) fn new(direction: Direction) -> Self {
         Self {
             direction,
-            has_deadline,
             state: TargetFlowState::Waiting,
             delay_is_over: false,
             overdue_at: None,
@@ -135,7 +132,7 @@ impl TargetFlow {
         *self = Self {
             delay_is_over: true,
             attempts: self.attempts,
-            ..Self::new(self.direction, self.has_deadline)
+            ..Self::new(self.direction)
         };
         self.begin();
     }
@@ -338,18 +335,20 @@ impl TargetFlow {
     }
 
     /// Goes on without the admission webhook: the record is kept on the leader Lease, and the
-    /// replicas are set through the scale subresource. A target without a deadline can wait.
+    /// replicas are set through the scale subresource.
     fn keep_record(&mut self, target: &Target, now: Time) {
-        let basis = self.basis.as_ref().filter(|_| self.has_deadline);
-        let call = basis.and_then(|basis| match Record::found(basis) {
-            Some(record) => {
-                let fence = FenceWrite::after(record, fenced_setting(target));
-                Some(Call::Fence(fence))
-            }
-            // The record on the target is wrong, but counts more than one on the Lease.
-            None if basis.carries_marker() => None,
-            None => KeepRecord::new(basis).map(Call::KeepRecord),
-        });
+        let call = self
+            .basis
+            .as_ref()
+            .and_then(|basis| match Record::found(basis) {
+                Some(record) => {
+                    let fence = FenceWrite::after(record, fenced_setting(target));
+                    Some(Call::Fence(fence))
+                }
+                // The record on the target is wrong, but counts more than one on the Lease.
+                None if basis.carries_marker() => None,
+                None => KeepRecord::new(basis).map(Call::KeepRecord),
+            });
         match call {
             Some(call) => self.state = TargetFlowState::Due(call, Purpose::Flow),
             None => self.fail(target, now),

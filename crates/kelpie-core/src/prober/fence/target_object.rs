@@ -23,7 +23,8 @@ impl ResourceVersion {
         &self.0
     }
 
-    /// Returns whether the version is older than another one of the same object, as far as is known.
+    /// Returns whether the version is older than another one of the same object. Versions that are
+    /// no numbers are not.
     pub fn is_older_than(&self, other: &Self) -> bool {
         self.compare(other) == Some(Ordering::Less)
     }

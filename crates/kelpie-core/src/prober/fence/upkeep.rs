@@ -1,5 +1,5 @@
-//! Writes that no flow waits for: a record is moved from the leader Lease to its target, and what an
-//! admission webhook has kept of a fence is removed.
+//! Writes that no flow waits for: a record is moved from the leader Lease to its target, and what
+//! is left of a fence is removed.
 
 use super::Fencing;
 use super::flow::Flow;
