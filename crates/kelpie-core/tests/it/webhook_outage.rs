@@ -219,6 +219,32 @@ fn record_of_former_target_is_dropped() {
 }
 
 #[test]
+fn stale_state_drops_no_record() {
+    let mut fixture = FenceFixture::new(one(|_| ()), &[Some(3)]);
+    let old = fixture.object(0).clone();
+    fixture.object(0).touch();
+    fixture.set_webhook(true);
+    fixture.apply(&fence_by(60.0));
+    fixture.run(1.0);
+    for is_marked in [false, true] {
+        fixture.fencing = Fencing::new(one(|_| ()).into());
+        let fenced = std::mem::replace(fixture.object(0), old.clone());
+        fixture.object(0).present.marked = is_marked;
+        fixture.show(0);
+        *fixture.object(0) = fenced;
+        fixture.show_lease();
+        fixture.apply(&release());
+        let steps = fixture.fencing.poll(fixture.now).steps;
+        let drops = |step: &Step| matches!(step.call, Call::DropRecord(_));
+        assert!(!steps.iter().any(drops), "{steps:?}");
+    }
+    fixture.fencing = Fencing::new(one(|_| ()).into());
+    fixture.apply(&release());
+    fixture.run(20.0);
+    assert_restored(&fixture);
+}
+
+#[test]
 fn marked_targets_are_restored_without_the_webhook() {
     let level = |level: u32| target(&format!("target-{level}"), |target| target.up.level = level);
     let mut fixture = FenceFixture::new(vec![level(0), level(1)], &[Some(3), Some(2)]);

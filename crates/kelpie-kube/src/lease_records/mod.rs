@@ -55,7 +55,7 @@ pub enum RecordError {
     #[error("no change of Lease {lease} in time")]
     Expired { lease: LeaseName },
     /// There are too many records.
-    #[error("Lease {lease} is full: its records would take more than 200 KB")]
+    #[error("Lease {lease} is full: its records would take more than 230 KB")]
     Full { lease: LeaseName },
     /// The API server did not accept the change, or its answer was lost.
     #[error("cannot change the records on Lease {lease}: {cause}; it takes get, create and update")]

@@ -57,10 +57,13 @@ impl KeptRecord {
     }
 
     /// Returns whether the record is of no use: its target was created anew, carries its record
-    /// itself, or is not fenced and cannot be fenced any more by a write that rests on the record.
+    /// itself, or is not fenced. A state that is not newer than the record proves nothing: a write
+    /// that rests on the record may have happened since, or may still happen.
     pub(super) fn is_unneeded(&self, target: &Target, object: &TargetObject) -> bool {
+        let is_newer =
+            object.version != self.version && !object.version.is_older_than(&self.version);
         let is_restored = goal(Direction::Up, target, object).is_none();
-        !object.is_kept || is_restored && object.version != self.version
+        is_newer && (!object.is_kept || is_restored)
     }
 
     /// Adds the record to a target that carries none itself.

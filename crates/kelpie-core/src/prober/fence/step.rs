@@ -18,8 +18,8 @@ pub struct TargetId(pub usize);
 /// Proof that the present setting of a target is recorded: on the target, or on the leader Lease.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Record {
-    pub(super) version: ResourceVersion,
-    pub(super) setting: Setting,
+    version: ResourceVersion,
+    setting: Setting,
 }
 
 impl Record {
