@@ -173,6 +173,7 @@ impl HubReplication {
             ApiError::Unauthorized(_)
             | ApiError::Forbidden(_)
             | ApiError::TimedOut
+            | ApiError::Webhook(_)
             | ApiError::Unavailable(_) => {
                 self.client.reconnect().await;
                 Some(pause)

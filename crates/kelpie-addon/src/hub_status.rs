@@ -247,6 +247,7 @@ fn concerns_all_clusters(cause: &ApiError) -> bool {
         ApiError::Unauthorized(_)
         | ApiError::Throttled(_)
         | ApiError::TimedOut
+        | ApiError::Webhook(_)
         | ApiError::Unavailable(_) => true,
         ApiError::Forbidden(_)
         | ApiError::NotFound

@@ -16,6 +16,7 @@ pub mod client;
 pub mod events;
 pub mod kubeconfig;
 pub mod leader;
+pub mod lease_records;
 pub mod lists;
 pub mod objects;
 pub mod projection;

@@ -10,7 +10,8 @@ use tokio::time::Instant;
 use crate::AnchoredClock;
 use crate::client::{ClientMetrics, ClusterClient};
 use crate::events::EventRecorder;
-use crate::leader::{CallLatency, Election, ElectionHandle, Leadership, ReplicaRole};
+use crate::leader::{CallLatency, Election, ElectionHandle, Leadership, LeaseName, ReplicaRole};
+use crate::lease_records::LeaseRecords;
 
 /// A replica of a component that does not run yet.
 pub struct Replica {
@@ -93,6 +94,16 @@ impl Replica {
     /// false, the replica takes only a Lease that has been free for 5 s. It is true from the start.
     pub fn standing(&self) -> Sender<bool> {
         self.election.standing()
+    }
+
+    /// Returns the store of the records on this Lease, which is the one of the election if there is
+    /// one, and the future that serves the store. It has to be spawned once.
+    pub fn lease_records(
+        &self,
+        client: &ClusterClient,
+        lease: LeaseName,
+    ) -> (LeaseRecords, impl Future<Output = ()> + Send + use<>) {
+        LeaseRecords::new(client, lease, self.election.lease())
     }
 
     /// Returns the clock of the replica.

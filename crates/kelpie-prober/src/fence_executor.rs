@@ -32,6 +32,8 @@ use watched_targets::TargetUpdate;
 
 /// Reported for a target that another client keeps writing to.
 const CONTESTED: &str = "another client keeps changing it; retrying";
+/// Reported for a record on the leader Lease that another replica has put there.
+const SILENT_WEBHOOK: &str = "an admission webhook did not answer";
 /// Calls that are under way when a probe ends get this long to finish.
 const DRAIN: Duration = Duration::from_secs(2);
 /// A new leader or a standby acts on a decision that is younger than this part of the grace period.
@@ -60,6 +62,8 @@ pub(crate) struct FenceExecutor {
     cancel: CancellationToken,
     verdict: Option<Verdict>,
     decision: Option<Decision>,
+    /// For each target, why its record cannot be put on it.
+    webhook_errors: Vec<Option<String>>,
     /// Calls of a flow.
     under_way: FuturesUnordered<BoxFuture<'static, CompletedStep>>,
     /// Refreshes. The end of a probe does not wait for them.
@@ -82,12 +86,13 @@ impl FenceExecutor {
         reporter: ProbeReporter,
     ) -> Self {
         let mut executor = Self {
-            updates: access.watched.subscribe(&cluster),
+            updates: access.watched.subscribe(&cluster, &targets),
             pressed: PressedEntry::new(access.measurements.clone(), Arc::clone(&cluster)),
             grace: access.grace,
             cluster,
             clock,
             fencing: Fencing::new(Arc::clone(&targets)),
+            webhook_errors: vec![None; targets.len()],
             targets,
             access,
             acts: false,
@@ -335,6 +340,29 @@ impl FenceExecutor {
                 self.report_unfenced();
                 self.reporter.targets_observed(self.fencing.observed());
             }
+            TargetUpdate::Kept(target, kept) => {
+                let kept = kept.map(|kept| *kept);
+                self.fencing.set_kept(target, kept, now);
+                self.report_events(now);
+                self.reporter.targets_observed(self.fencing.observed());
+            }
+        }
+        self.report_kept();
+    }
+
+    /// Reports fenced targets whose record waits on the leader Lease.
+    fn report_kept(&mut self) {
+        for (index, error) in self.webhook_errors.iter_mut().enumerate() {
+            let is_kept = self.fencing.is_kept(TargetId(index));
+            let problem = is_kept.then(|| {
+                let lease = self.access.record_lease();
+                let why = error.as_deref().unwrap_or(SILENT_WEBHOOK);
+                format!("its record waits on Lease {lease}: {why}")
+            });
+            if !is_kept {
+                *error = None;
+            }
+            self.reporter.problem(Subsystem::Record(index), problem);
         }
     }
 
@@ -388,6 +416,13 @@ impl FenceExecutor {
         let is_read = step.call == Call::Read;
         let (reply, mut call_report) = interpret(result, self.targets[index].optional);
         let is_conflict = reply == Reply::Conflict;
+        if let (Reply::WebhookFailed, CallReport::Problem(why)) = (&reply, &call_report) {
+            self.webhook_errors[index] = Some(why.clone());
+        }
+        // Why a record waits is reported with it.
+        if let Call::MoveRecord(_) = step.call {
+            call_report = CallReport::None;
+        }
         let report = self.fencing.reply(step, reply, now);
         self.report_events(now);
         if is_conflict && self.fencing.is_contested(target) {
@@ -407,6 +442,7 @@ impl FenceExecutor {
             }
         }
         self.report_unfenced();
+        self.report_kept();
         self.reporter.targets_observed(self.fencing.observed());
         self.end_flow(report, now);
     }
@@ -452,8 +488,11 @@ fn interpret(result: Result<Reply, StepError>, optional: bool) -> (Reply, CallRe
         Err(StepError::Refused(ActuatorError::UnknownKind { .. })) if optional => {
             (Reply::Read(Observed::Missing), CallReport::Works)
         }
+        Err(StepError::NotKept(error)) => (Reply::Failed, CallReport::Problem(error.to_string())),
         Err(StepError::Refused(error)) => {
-            let reply = if error.is_rejection() {
+            let reply = if error.is_webhook_failure() {
+                Reply::WebhookFailed
+            } else if error.is_rejection() {
                 Reply::Rejected
             } else {
                 Reply::Failed

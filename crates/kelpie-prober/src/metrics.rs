@@ -94,6 +94,8 @@ pub(crate) struct ProberMetrics {
     pub(crate) own_egress_suspected: Gauge,
     unavailable_inputs: Family<OneLabel, Gauge>,
     open_files_limit: Gauge,
+    /// The number of records that wait on the leader Lease.
+    pub(crate) records_on_lease: Gauge,
     requests: Family<OneLabel, Counter>,
     /// The counter of successful requests. A healthy round looks up nothing else.
     ok_responses: Counter,
@@ -166,6 +168,11 @@ impl ProberMetrics {
             open_files_limit: set.add(
                 "open_files_limit",
                 "Limit on open files of the process, of which each cluster needs 12; 0 if unknown",
+            ),
+            records_on_lease: set.add(
+                "records_on_lease",
+                "Records of fences that wait on the leader Lease, because an admission webhook \
+                 does not let them be put on their targets",
             ),
             requests: set.add(
                 "requests",

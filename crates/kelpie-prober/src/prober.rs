@@ -15,7 +15,7 @@ use kelpie_config::ProberConfig;
 use kelpie_core::prober::Target;
 use kelpie_health::{LoopHeartbeat, ReadyHandle};
 use kelpie_kube::client::ClusterClient;
-use kelpie_kube::leader::{CallLatency, ElectionHandle, ElectionSettings, ReplicaRole};
+use kelpie_kube::leader::{CallLatency, ElectionHandle, ElectionSettings, LeaseName, ReplicaRole};
 use kelpie_kube::replica::Replica;
 use kelpie_kube::tenant::ConnectionReuse;
 use kelpie_runtime::drain;
@@ -51,6 +51,8 @@ pub struct ProberOptions {
     pub fresh_connections: bool,
     /// Act only as the elected leader; `None`: always.
     pub election: Option<ElectionSettings>,
+    /// The Lease of the leader. It also has the records of targets that cannot be annotated.
+    pub lease: LeaseName,
     /// The reporting instance of Events.
     pub identity: String,
     /// The namespace of Events about cluster-scoped objects.
@@ -66,6 +68,10 @@ pub struct Prober {
     read_kubeconfigs: mpsc::UnboundedReceiver<ReadKubeconfig>,
     /// Watches the targets of all clusters.
     target_watches: BoxFuture<'static, ()>,
+    /// Writes records to the leader Lease.
+    record_writes: BoxFuture<'static, ()>,
+    /// Passes the records on the leader Lease to the probes.
+    record_updates: BoxFuture<'static, ()>,
     replica: Replica,
 }
 
@@ -95,6 +101,12 @@ impl Prober {
             options.dry_run,
         );
         let targets: Arc<[Target]> = config.targets.clone().into();
+        let (records, record_writes) = replica.lease_records(&seed, options.lease);
+        let waiting = metrics.records_on_lease.clone();
+        let count = move |count| {
+            waiting.set(i64::try_from(count).unwrap_or(i64::MAX));
+        };
+        let (access, record_updates) = access.with_records(records, Arc::clone(&targets), count);
         let target_watches = access.watch(Arc::clone(&targets), config.namespace.clone());
         let context = ProbeContext {
             clock: replica.clock(),
@@ -126,6 +138,8 @@ impl Prober {
             batch_reads: batch_reads.boxed(),
             read_kubeconfigs,
             target_watches: target_watches.boxed(),
+            record_writes: record_writes.boxed(),
+            record_updates: record_updates.boxed(),
             replica,
         }
     }
@@ -168,10 +182,13 @@ impl Prober {
         let (context, seed, batch_reads) = (self.context, self.seed, self.batch_reads);
         let (access, latency) = (context.access.clone(), self.replica.election_latency());
         let (read_kubeconfigs, target_watches) = (self.read_kubeconfigs, self.target_watches);
+        let (record_writes, record_updates) = (self.record_writes, self.record_updates);
         let leader = context.metrics.leader.clone();
         let work = |background: &ElectionHandle| {
             background.spawn(|over| over.run_until_cancelled_owned(batch_reads));
             background.spawn(|over| over.run_until_cancelled_owned(target_watches));
+            background.spawn(|over| over.run_until_cancelled_owned(record_writes));
+            background.spawn(|over| over.run_until_cancelled_owned(record_updates));
             background.spawn(|over| over.run_until_cancelled_owned(measure(access, latency)));
             // Before the probes end: a warm standby takes over while they finish their calls.
             background.release_on(shutdown.clone());

@@ -15,6 +15,8 @@ pub(crate) enum Subsystem {
     Target(usize),
     /// Writing to a target, by its index in the configuration.
     Write(usize),
+    /// Putting the record of a target on it, by the target's index in the configuration.
+    Record(usize),
 }
 
 impl Subsystem {
@@ -27,7 +29,7 @@ impl Subsystem {
             Self::External => "external path",
             Self::Leases => "leases",
             Self::Nodes => "nodes",
-            Self::Target(index) | Self::Write(index) => {
+            Self::Target(index) | Self::Write(index) | Self::Record(index) => {
                 return targets[index].resource.to_string();
             }
         };

@@ -6,7 +6,7 @@ use anyhow::Result;
 use clap::{Args, ValueHint};
 use kelpie_config::ProberConfig;
 use kelpie_kube::client::ClusterClient;
-use kelpie_kube::leader::ElectionSettings;
+use kelpie_kube::leader::{ElectionSettings, LeaseName};
 use kelpie_prober::ProberOptions;
 use prometheus_client::registry::Registry;
 use tracing::info;
@@ -81,6 +81,10 @@ impl Prober {
             dry_run: self.dry_run,
             fresh_connections: self.fresh_connections,
             election,
+            lease: LeaseName {
+                namespace: self.election.namespace().to_owned(),
+                name: LEASE.to_owned(),
+            },
             identity: identity(),
             event_namespace: self.election.namespace().to_owned(),
         };

@@ -52,7 +52,7 @@ pub use rbac::{
     create_tenant_token, create_tenant_user, grant_gardener_prober_role, grant_gardener_weeder_role,
 };
 pub use seed_cluster::SeedCluster;
-pub use shoot_cluster::{MARKER, RECORD, ShootCluster, TargetView};
+pub use shoot_cluster::{LEASE_RECORDS, MARKER, RECORD, ShootCluster, TargetView};
 pub use target_timeline::{TargetChange, TargetTimeline};
 pub use tcp_proxy::{ProxyFault, TcpProxy};
 pub use timings::Timings;

@@ -16,6 +16,8 @@ use crate::poll;
 pub const MARKER: &str = "dependency-watchdog.gardener.cloud/meltdown-protection-active";
 /// The annotation with the number of replicas to restore.
 pub const RECORD: &str = "dependency-watchdog.gardener.cloud/replicas";
+/// The annotation of the leader Lease with the records of targets that cannot be annotated.
+pub const LEASE_RECORDS: &str = "kelpie.dev/fence-records";
 
 /// The name of the Secret with the kubeconfig.
 const SECRET: &str = "dwd-internal";

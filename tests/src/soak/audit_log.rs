@@ -1,10 +1,12 @@
 //! The writes to a seed cluster, from its API server's audit log.
 
+use std::collections::BTreeMap;
+
 use anyhow::{Context, Result};
 use k8s_openapi::jiff::Timestamp;
 use serde_json::Value;
 
-use crate::landscape::{MARKER, RECORD};
+use crate::landscape::{LEASE_RECORDS, MARKER, RECORD};
 
 /// The audit policy: writes to Deployments, to their scale, and to the Lease for leader election,
 /// with their responses.
@@ -41,8 +43,9 @@ pub struct AuditedWrite {
 /// An object after a write, as far as the audit log shows it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum WrittenObject {
-    /// The Lease for leader election, with its holder; empty if it was released.
-    Lease(String),
+    /// The Lease for leader election, with its holder, which is empty if it was released, and the
+    /// records of fences that are kept on it.
+    Lease(String, BTreeMap<TargetKey, String>),
     /// A Deployment with all its fields.
     Deployment(TargetKey, DeploymentState),
     /// The scale of a Deployment: only its replicas are known.
@@ -106,7 +109,11 @@ impl AuditedWrite {
         let annotations = &object["metadata"]["annotations"];
         let resource = reference["resource"].as_str();
         let written = match (resource, reference["subresource"].as_str()) {
-            (Some("leases"), _) => WrittenObject::Lease(text(&object["spec"]["holderIdentity"])),
+            (Some("leases"), _) => {
+                let holder = text(&object["spec"]["holderIdentity"]);
+                let records = annotations[LEASE_RECORDS].as_str();
+                WrittenObject::Lease(holder, lease_records(records.unwrap_or("{}"))?)
+            }
             (_, Some(_)) => WrittenObject::Scale(key.clone(), replicas),
             _ => {
                 let state = DeploymentState {
@@ -125,7 +132,7 @@ impl AuditedWrite {
             (Some(revision), written) if code.is_some_and(|code| code < 300) => {
                 (revision.parse()?, written)
             }
-            (_, WrittenObject::Lease(_)) => (0, WrittenObject::Unknown(key)),
+            (_, WrittenObject::Lease(..)) => (0, WrittenObject::Unknown(key)),
             (
                 _,
                 WrittenObject::Deployment(key, _)
@@ -140,6 +147,20 @@ impl AuditedWrite {
             written,
         })
     }
+}
+
+/// Parses the records on the Lease.
+fn lease_records(text: &str) -> Result<BTreeMap<TargetKey, String>> {
+    let targets: BTreeMap<String, BTreeMap<String, (u64, String, String)>> =
+        serde_json::from_str(text)?;
+    let mut records = BTreeMap::new();
+    for (target, namespaces) in targets {
+        let name = target.rsplit(' ').next().unwrap_or_default();
+        for (namespace, (replicas, ..)) in namespaces {
+            records.insert((namespace, name.to_owned()), replicas.to_string());
+        }
+    }
+    Ok(records)
 }
 
 #[cfg(test)]

@@ -20,7 +20,10 @@ const UNKNOWN_AROUND_STOP: Duration = Duration::from_secs(5);
 #[derive(Default)]
 pub(super) struct SoakAuditor {
     deployments: BTreeMap<TargetKey, DeploymentState>,
-    /// The user that last wrote the Lease with a holder.
+    /// The records that are kept on the Lease.
+    kept: BTreeMap<TargetKey, String>,
+    holder: String,
+    /// The user that wrote the Lease when its holder was new.
     leader: Option<String>,
     report: SoakReport,
 }
@@ -70,19 +73,27 @@ impl SoakAuditor {
                     self.leader = None;
                 }
             }
-            WrittenObject::Lease(holder) => {
-                self.leader = (!holder.is_empty()).then(|| write.user.clone());
+            WrittenObject::Lease(holder, kept) => {
+                // A write with the same holder may be a record that a standby keeps.
+                if self.leader.is_none() || *holder != self.holder {
+                    self.leader = (!holder.is_empty()).then(|| write.user.clone());
+                    self.holder.clone_from(holder);
+                }
+                self.kept.clone_from(kept);
             }
             WrittenObject::Deployment(key, state) => {
-                let before = self.deployments.insert(key.clone(), state.clone());
+                let before = self.before(key);
+                self.deployments.insert(key.clone(), state.clone());
                 if is_prober {
                     self.check_patch(write, key, before.as_ref(), state, history);
                 }
             }
             WrittenObject::Scale(key, replicas) => {
-                let before = self.deployments.get(key).cloned();
+                let before = self.before(key);
                 if is_prober {
-                    self.check_leader(write);
+                    if *replicas > 0 {
+                        self.check_leader(write);
+                    }
                     self.check_scale(write, key, before.as_ref(), *replicas, history);
                 }
                 if let Some(state) = self.deployments.get_mut(key) {
@@ -90,6 +101,16 @@ impl SoakAuditor {
                 }
             }
         }
+    }
+
+    /// Returns a Deployment before a write, with the record that is kept for it.
+    fn before(&self, key: &TargetKey) -> Option<DeploymentState> {
+        let mut before = self.deployments.get(key).cloned()?;
+        if let Some(kept) = self.kept.get(key).filter(|_| !before.marked) {
+            before.marked = true;
+            before.recorded = Some(kept.clone());
+        }
+        Some(before)
     }
 
     /// Checks that the leader writes. Every replica may fence; only the leader does anything else.
@@ -129,6 +150,8 @@ impl SoakAuditor {
             if after.marked {
                 self.violation(write, &format!("keeps the marker of {target}"));
             }
+        } else if before.marked && before.replicas == 0 && after.recorded == before.recorded {
+            // The record moves from the Lease to the target.
         } else if after.marked && after.recorded != Some(before.replicas.to_string()) {
             let text = format!(
                 "records {:?} of {} replicas of {target}",
@@ -218,6 +241,10 @@ mod tests {
         ("a".to_owned(), "kcm".to_owned())
     }
 
+    fn lease(holder: &str) -> WrittenObject {
+        WrittenObject::Lease(holder.into(), BTreeMap::new())
+    }
+
     fn deployment(replicas: u64, marked: bool, recorded: Option<&str>) -> WrittenObject {
         let recorded = recorded.map(str::to_owned);
         let state = DeploymentState {
@@ -262,15 +289,39 @@ mod tests {
     fn fence_and_restore_are_accepted() {
         let writes = [
             ("admin", deployment(3, false, None)),
-            ("prober-0", WrittenObject::Lease("x".into())),
+            ("prober-0", lease("x")),
             ("prober-0", deployment(0, true, Some("3"))),
-            ("prober-0", WrittenObject::Lease(String::new())),
-            ("prober-1", WrittenObject::Lease("y".into())),
+            ("prober-0", lease("")),
+            ("prober-1", lease("y")),
             ("prober-1", deployment(3, false, Some("3"))),
             // A standby may fence.
             ("prober-0", deployment(0, true, Some("3"))),
         ];
         assert_eq!(audit(true, &writes), Vec::<String>::new());
+    }
+
+    #[test]
+    fn record_on_the_lease_counts() {
+        let kept = WrittenObject::Lease("x".into(), [(key(), "3".into())].into());
+        let scale = |replicas| WrittenObject::Scale(key(), replicas);
+        let fence = [
+            ("admin", deployment(3, false, None)),
+            ("prober-0", lease("x")),
+            ("prober-1", kept),
+            ("prober-1", scale(0)),
+        ];
+        let restored = [("prober-0", scale(3)), ("prober-0", lease("x"))];
+        let moved = [
+            ("prober-0", deployment(0, true, Some("3"))),
+            ("prober-0", lease("x")),
+            ("prober-0", deployment(3, false, Some("3"))),
+        ];
+        for rest in [&restored[..], &moved] {
+            let writes = [&fence, rest].concat();
+            assert_eq!(audit(true, &writes), Vec::<String>::new());
+        }
+        let standby_restores = [&fence[..], &[("prober-1", scale(3))]].concat();
+        assert_eq!(audit(true, &standby_restores).len(), 1);
     }
 
     #[test]
@@ -317,7 +368,7 @@ mod tests {
             (
                 true,
                 vec![
-                    ("prober-1", WrittenObject::Lease("y".into())),
+                    ("prober-1", lease("y")),
                     ("admin", fenced.clone()),
                     ("prober-0", deployment(3, false, Some("3"))),
                 ],

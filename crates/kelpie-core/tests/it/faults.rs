@@ -21,6 +21,10 @@ enum CallFault {
     ReplyLost,
     /// Another client writes to the object before the call.
     Touched,
+    /// The admission webhook goes away before the call, or is back.
+    Webhook {
+        is_away: bool,
+    },
 }
 
 fn any_fault() -> impl Strategy<Value = CallFault> {
@@ -29,6 +33,7 @@ fn any_fault() -> impl Strategy<Value = CallFault> {
         1 => Just(CallFault::Lost),
         1 => Just(CallFault::ReplyLost),
         1 => Just(CallFault::Touched),
+        1 => any::<bool>().prop_map(|is_away| CallFault::Webhook { is_away }),
     ]
 }
 
@@ -77,7 +82,8 @@ fn with_required_objects(targets: &[Target], replicas: &[Option<u32>]) -> Vec<Op
 
 fn with_faults(faults: &[CallFault]) -> impl FnMut(&Step, &mut Targets, Time) -> Option<Reply> {
     let mut faults = faults.iter();
-    move |step, objects, now| match faults.next().copied().unwrap_or(CallFault::None) {
+    let end = CallFault::Webhook { is_away: false };
+    move |step, objects, now| match faults.next().copied().unwrap_or(end) {
         CallFault::None => None,
         CallFault::Lost => Some(Reply::Failed),
         CallFault::ReplyLost => {
@@ -87,6 +93,12 @@ fn with_faults(faults: &[CallFault]) -> impl FnMut(&Step, &mut Targets, Time) ->
         CallFault::Touched => {
             if let Some(object) = &mut objects.0[step.target.0] {
                 object.touch();
+            }
+            None
+        }
+        CallFault::Webhook { is_away } => {
+            for object in objects.0.iter_mut().flatten() {
+                object.is_webhook_away = is_away;
             }
             None
         }
@@ -130,6 +142,8 @@ proptest! {
             fixture.run_with(seconds(fixture.now) + 400.0, with_faults(&faults));
             prop_assert_eq!(&fixture.replicas(), expected);
         }
+        fixture.touch_kept();
+        fixture.run(seconds(fixture.now) + 400.0);
         prop_assert!(!fixture.has_marker());
     }
 
@@ -157,6 +171,9 @@ proptest! {
             }
         }
         fixture.apply(&release());
+        fixture.set_webhook(false);
+        fixture.run(seconds(fixture.now) + 400.0);
+        fixture.touch_kept();
         fixture.run(seconds(fixture.now) + 400.0);
         prop_assert_eq!(fixture.replicas(), replicas);
         prop_assert!(!fixture.has_marker());
@@ -224,6 +241,16 @@ proptest! {
             if !is_calm && calls.rng.u8(0..30) == 0 {
                 fixture.fencing.refresh();
             }
+            if is_calm || calls.rng.u8(0..30) == 0 {
+                let is_away = !is_calm && calls.rng.bool();
+                fixture.set_webhook(is_away);
+            }
+            if round == rounds + 2_000 {
+                fixture.touch_kept();
+            }
+            if is_calm || calls.rng.u8(0..3) == 0 {
+                fixture.show_lease();
+            }
             if watched && calls.rng.u8(0..4) == 0 {
                 let index = calls.rng.usize(0..fixture.objects.0.len());
                 fixture.show(index);
@@ -239,10 +266,15 @@ proptest! {
                 match step.call {
                     Call::Read => {}
                     Call::Restore(_) => prop_assert_eq!(verdict, Verdict::Release),
-                    Call::WriteRecord(_) | Call::Fence(_) => {
+                    Call::WriteRecord(_)
+                    | Call::Fence(_)
+                    | Call::KeepRecord(_)
+                    | Call::MoveRecord(_) => {
                         prop_assert_eq!(verdict, Verdict::Fence);
                     }
-                    Call::DropMarker(_) => prop_assert_ne!(verdict, Verdict::Hold),
+                    Call::DropMarker(_) | Call::DropRecord(_) => {
+                        prop_assert_ne!(verdict, Verdict::Hold);
+                    }
                 }
                 calls.send(step, &mut fixture.objects, fixture.now);
             }

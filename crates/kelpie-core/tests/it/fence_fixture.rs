@@ -110,6 +110,7 @@ impl FenceFixture {
         let mut spins = 0;
         loop {
             self.look_if_wanted();
+            self.show_lease();
             let polled = self.fencing.poll(self.now);
             self.started_early
                 .extend(polled.started_early.iter().map(|target| target.0));
@@ -121,7 +122,7 @@ impl FenceFixture {
                     Some(reply) => reply,
                     None => self.objects.apply(&step, self.now),
                 };
-                if let Reply::Written(_) = reply {
+                if let Reply::Written(_) | Reply::LeaseWritten = reply {
                     self.writes
                         .push((seconds(self.now), step.target.0, call_name(&step.call)));
                 }
@@ -170,7 +171,31 @@ impl FenceFixture {
             .0
             .iter()
             .flatten()
-            .any(|object| object.present.marked)
+            .any(|object| object.present.marked || object.kept.is_some())
+    }
+
+    /// Shows the records on the leader Lease to the fencing.
+    pub fn show_lease(&mut self) {
+        for (index, object) in self.objects.0.iter().enumerate() {
+            let kept = object.as_ref().and_then(|object| object.kept.clone());
+            self.fencing.set_kept(TargetId(index), kept, self.now);
+        }
+    }
+
+    /// Changes the targets that have a record on the leader Lease. While a target is unchanged, the
+    /// fence of its record may still happen.
+    pub fn touch_kept(&mut self) {
+        let objects = self.objects.0.iter_mut().flatten();
+        for object in objects.filter(|object| object.kept.is_some()) {
+            object.touch();
+        }
+    }
+
+    /// Takes the admission webhook away, or brings it back.
+    pub fn set_webhook(&mut self, is_away: bool) {
+        for object in self.objects.0.iter_mut().flatten() {
+            object.is_webhook_away = is_away;
+        }
     }
 
     pub fn first_write_at(&self, index: usize, call: &str) -> Option<f64> {
@@ -227,5 +252,8 @@ pub fn call_name(call: &Call) -> &'static str {
         Call::Fence(_) => "down",
         Call::Restore(_) => "up",
         Call::DropMarker(_) => "unmark",
+        Call::KeepRecord(_) => "keep",
+        Call::MoveRecord(_) => "move",
+        Call::DropRecord(_) => "drop",
     }
 }

@@ -32,4 +32,5 @@ mod race;
 mod schedule;
 mod second_fault;
 mod verdict;
+mod webhook_outage;
 mod weeder;

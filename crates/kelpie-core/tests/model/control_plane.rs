@@ -4,7 +4,8 @@ use std::time::Duration;
 
 use kelpie_core::Time;
 use kelpie_core::prober::fence::{
-    Call, Observed, RecordedSetting, Reply, ResourceVersion, Step, TargetObject, WriteAnswer,
+    Call, KeptRecord, Observed, RecordedSetting, Reply, ResourceVersion, Step, TargetObject,
+    WriteAnswer,
 };
 use kelpie_core::prober::{FlowRule, ResourceRef, Setting, Target};
 
@@ -45,6 +46,10 @@ pub struct Targets(pub Vec<Option<StoredTarget>>);
 #[derive(Clone, Debug, PartialEq)]
 pub struct StoredTarget {
     pub present: TargetObject,
+    /// Its record on the leader Lease.
+    pub kept: Option<KeptRecord>,
+    /// An admission webhook does not answer: annotations cannot be written.
+    pub is_webhook_away: bool,
     version: u64,
     scaled_at: Time,
     effective_before: Setting,
@@ -53,8 +58,14 @@ pub struct StoredTarget {
 impl StoredTarget {
     pub fn with_replicas(replicas: u32) -> Self {
         let version = ResourceVersion::new("1");
+        let running = TargetObject::running(Setting(replicas), version);
         Self {
-            present: TargetObject::running(Setting(replicas), version),
+            present: TargetObject {
+                uid: "5e1f0c2a-3b4d".into(),
+                ..running
+            },
+            kept: None,
+            is_webhook_away: false,
             version: 1,
             scaled_at: Time::MIN,
             effective_before: Setting(replicas),
@@ -83,6 +94,16 @@ impl StoredTarget {
         );
         present.marked = true;
         present.recorded = RecordedSetting::Value(setting);
+    }
+
+    /// Returns the setting to restore, as recorded on the object or on the Lease.
+    pub fn recorded(&self) -> Option<Setting> {
+        let kept = self.kept.as_ref();
+        let kept = kept.filter(|kept| self.present.uid.starts_with(kept.uid()));
+        match self.present.recorded {
+            RecordedSetting::Value(setting) if self.present.marked => Some(setting),
+            _ => kept.map(KeptRecord::setting),
+        }
     }
 
     /// Returns the object as a client sees it.
@@ -118,10 +139,35 @@ impl Targets {
         let Some(object) = &mut self.0[step.target.0] else {
             return Reply::Read(Observed::Missing);
         };
-        let Some(based_on) = step.call.version() else {
-            return Reply::Read(Observed::Present(object.seen(now)));
+        let changes_annotations = match &step.call {
+            Call::Read => return Reply::Read(Observed::Present(object.seen(now))),
+            Call::KeepRecord(keep) => {
+                let kept = keep.kept();
+                if !object.kept.as_ref().is_none_or(|it| kept.may_replace(it)) {
+                    return Reply::Conflict;
+                }
+                object.kept = Some(kept.clone());
+                return Reply::LeaseWritten;
+            }
+            Call::DropRecord(drop) => {
+                object.kept.take_if(|kept| kept == drop.kept());
+                let is_of_this = object.present.uid.starts_with(drop.kept().uid());
+                let is_restored = object.present.setting >= drop.kept().setting();
+                assert!(
+                    !is_of_this || is_restored || object.recorded().is_some(),
+                    "dropped the record of a fenced target"
+                );
+                return Reply::LeaseWritten;
+            }
+            Call::Fence(write) => write.carries_record(),
+            Call::Restore(write) => write.drops_marker(),
+            Call::WriteRecord(_) | Call::MoveRecord(_) | Call::DropMarker(_) => true,
         };
-        if *based_on != object.present.version {
+        // Admission comes before the check of the version.
+        if changes_annotations && object.is_webhook_away {
+            return Reply::WebhookFailed;
+        }
+        if step.call.version() != Some(&object.present.version) {
             return Reply::Conflict;
         }
         let mut shows_object = false;
@@ -139,9 +185,8 @@ impl Targets {
                 if scale.carries_record() {
                     object.record(scale.recorded());
                 }
-                let record = (object.present.marked, object.present.recorded);
-                let expected = (true, RecordedSetting::Value(object.present.setting));
-                assert_eq!(record, expected, "scaled down without a record");
+                let expected = Some(object.present.setting);
+                assert_eq!(object.recorded(), expected, "scaled down without a record");
                 assert_eq!(scale.recorded(), object.present.setting);
                 assert!(
                     scale.setting() < object.present.setting,
@@ -150,7 +195,10 @@ impl Targets {
                 object.scale(scale.setting().0, now);
             }
             Call::Restore(scale) => {
-                assert!(object.present.marked, "scaled up without a marker");
+                assert!(
+                    object.recorded().is_some() || object.present.marked,
+                    "scaled up without a marker"
+                );
                 assert!(
                     scale.setting() > object.present.setting,
                     "scaled up to fewer replicas"
@@ -159,7 +207,17 @@ impl Targets {
                 object.present.marked &= !scale.drops_marker();
                 object.scale(scale.setting().0, now);
             }
-            Call::Read => {}
+            Call::MoveRecord(write) => {
+                assert_eq!(
+                    object.recorded(),
+                    Some(write.setting()),
+                    "moved another record"
+                );
+                object.present.marked = true;
+                object.present.recorded = RecordedSetting::Value(write.setting());
+                object.touch();
+            }
+            Call::Read | Call::KeepRecord(_) | Call::DropRecord(_) => {}
         }
         Reply::Written(if shows_object {
             WriteAnswer::Object(object.seen(now))

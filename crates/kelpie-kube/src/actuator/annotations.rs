@@ -26,6 +26,7 @@ pub(super) fn target_object<'a>(
         marked: annotation(MARKER_ANNOTATION).is_some(),
         recorded: recorded(annotation(REPLICAS_ANNOTATION)),
         ignored: annotation(IGNORE_ANNOTATION).is_some_and(is_true_in_go),
+        is_kept: false,
         uid: Box::default(),
     }
 }

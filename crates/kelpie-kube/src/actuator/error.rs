@@ -49,6 +49,11 @@ impl ActuatorError {
         )
     }
 
+    /// Returns whether an admission webhook did not answer.
+    pub fn is_webhook_failure(&self) -> bool {
+        matches!(self.cause(), Some(ApiError::Webhook(_)))
+    }
+
     /// Returns whether the API server is overloaded: it throttles, or does not answer in time.
     pub fn is_overload(&self) -> bool {
         matches!(
@@ -66,6 +71,7 @@ fn describe(verb: &str, what: &str, limit: Duration, cause: &ApiError) -> String
             );
         }
         ApiError::Throttled(_) => "the API server is throttling requests (429); retrying",
+        ApiError::Webhook(reason) => reason,
         ApiError::NotFound => "it does not exist",
         ApiError::Conflict => "another client has changed it; reading it again",
         ApiError::TimedOut => {

@@ -8,6 +8,9 @@ use thiserror::Error;
 
 /// Messages of the API server are cut to this length.
 const MAX_MESSAGE_CHARS: usize = 500;
+/// In the message of an API server whose webhook has no backend, or answers too late. A webhook
+/// that answers and denies a request has another message.
+const FAILED_WEBHOOK: &str = "failed calling webhook";
 
 /// A failed request, sorted by what can be done about it. The texts are the API server's, without
 /// the operation that failed.
@@ -35,6 +38,9 @@ pub enum ApiError {
     #[error("status {status}: {reason}")]
     #[expect(missing_docs, reason = "the message shows each field")]
     Invalid { status: u16, reason: String },
+    /// 500: an admission webhook of the API server did not answer, so nothing was changed.
+    #[error("{0}")]
+    Webhook(String),
     /// There was no response before the deadline. A write may have happened all the same.
     #[error("no response in time")]
     TimedOut,
@@ -55,6 +61,7 @@ impl ApiError {
             410 => Self::Expired,
             429 => Self::Throttled(None),
             400..500 => Self::Invalid { status, reason },
+            _ if reason.contains(FAILED_WEBHOOK) => Self::Webhook(reason),
             _ => Self::Unavailable(format!("status {status}: {reason}")),
         }
     }
@@ -121,6 +128,21 @@ mod tests {
         ] {
             assert_eq!(ApiError::from_status(code, "why"), expected);
         }
+    }
+
+    #[test]
+    fn webhook_failures_are_told_apart() {
+        let failed =
+            "Internal error occurred: failed calling webhook \"a\": no endpoints available";
+        assert_eq!(
+            ApiError::from_status(500, failed),
+            ApiError::Webhook(failed.into())
+        );
+        let denied = "admission webhook \"a\" denied the request";
+        assert_eq!(
+            ApiError::from_status(403, denied),
+            ApiError::Forbidden(denied.into())
+        );
     }
 
     #[test]

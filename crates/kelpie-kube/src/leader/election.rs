@@ -4,7 +4,9 @@ use std::time::Duration;
 
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
+use k8s_openapi::api::coordination::v1::Lease;
 use kelpie_runtime::watch::{Receiver, Sender};
+use tokio::sync::watch;
 use tokio::task::JoinHandle;
 use tokio::time::{Instant, timeout};
 use tokio_util::sync::CancellationToken;
@@ -51,7 +53,9 @@ impl ReplicaRole {
             }),
             latency: Sender::new(None),
             standing: standing.subscribe(),
+            lease: watch::Sender::default(),
         };
+        let lease = channels.lease.subscribe();
         let leadership = channels.leadership.subscribe();
         let latency = channels.latency.subscribe();
         let task = match self {
@@ -62,6 +66,7 @@ impl ReplicaRole {
         Election {
             leadership,
             latency,
+            lease,
             standing,
             observes,
             task,
@@ -74,6 +79,7 @@ impl ReplicaRole {
 pub struct Election {
     leadership: Receiver<Leadership>,
     latency: Receiver<Option<CallLatency>>,
+    lease: watch::Receiver<Lease>,
     standing: Sender<bool>,
     /// This replica can never act.
     observes: bool,
@@ -100,6 +106,11 @@ impl Election {
     /// stays `None`.
     pub fn latency(&self) -> Receiver<Option<CallLatency>> {
         self.latency.clone()
+    }
+
+    /// Returns the Lease as the election last saw it, as a channel.
+    pub(crate) fn lease(&self) -> watch::Receiver<Lease> {
+        self.lease.clone()
     }
 
     /// Returns the channel that holds this replica back from the election. While its value is

@@ -6,8 +6,8 @@
 mod election;
 mod elector;
 
-use std::mem;
 use std::time::Duration;
+use std::{fmt, mem};
 
 use futures_util::future::BoxFuture;
 use futures_util::stream::FuturesUnordered;
@@ -17,6 +17,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::MicroTime;
 use kelpie_runtime::watch::{Receiver, Sender};
 use kube::Api;
 use kube::api::PostParams;
+use tokio::sync::watch;
 use tokio::time::{Instant, sleep_until, timeout};
 use tokio_util::sync::CancellationToken;
 use tracing::{debug, info, warn};
@@ -47,6 +48,21 @@ pub struct ElectionSettings {
     pub renew_deadline: Duration,
     /// The time between renewals; shorter than the renew deadline.
     pub retry_period: Duration,
+}
+
+/// The name of a Lease.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct LeaseName {
+    /// The namespace of the Lease.
+    pub namespace: String,
+    /// The name in this namespace.
+    pub name: String,
+}
+
+impl fmt::Display for LeaseName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}/{}", self.namespace, self.name)
+    }
 }
 
 /// The leadership of this replica.
@@ -99,6 +115,8 @@ pub(crate) struct ElectionChannels {
     pub(crate) latency: Sender<Option<CallLatency>>,
     /// False while this replica takes only a Lease that was free for 5 s.
     pub(crate) standing: Receiver<bool>,
+    /// The Lease as last seen: its version and annotations count.
+    pub(crate) lease: watch::Sender<Lease>,
 }
 
 /// Takes part in an election until the token is cancelled, and then releases the Lease. The future
@@ -209,14 +227,14 @@ impl Candidate {
                 let (jitter, lease) = (fastrand::f64(), lease.map(without_managed_fields));
                 let seen = lease.as_ref().map(seen);
                 if self.elector.observe(seen, start, now, jitter) {
-                    self.last = lease.unwrap_or_default();
+                    self.saw(lease.unwrap_or_default());
                 }
                 self.is_failing = false;
             }
             (Ok(Some(lease)), ElectionAction::Create(_) | ElectionAction::Update(_)) => {
                 let lease = without_managed_fields(lease);
                 if self.elector.wrote(seen(&lease), start, now) {
-                    self.last = lease;
+                    self.saw(lease);
                 }
                 self.is_failing = false;
             }
@@ -234,6 +252,19 @@ impl Candidate {
                 self.report_failure(&error);
             }
         }
+    }
+
+    /// Takes in the newest state of the Lease.
+    fn saw(&mut self, lease: Lease) {
+        let version = |lease: &Lease| lease.metadata.resource_version.clone();
+        self.channels.lease.send_if_modified(|last| {
+            let is_new = version(last) != version(&lease);
+            if is_new {
+                last.clone_from(&lease);
+            }
+            is_new
+        });
+        self.last = lease;
     }
 
     /// Publishes the latency of a call. An immediate error says nothing about it.

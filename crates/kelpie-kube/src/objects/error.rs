@@ -36,7 +36,10 @@ impl fmt::Display for ObjectError {
             ApiError::Invalid { reason, .. } => {
                 write!(f, "the API server rejected it as invalid: {reason}")
             }
-            ApiError::Expired | ApiError::TimedOut | ApiError::Unavailable(_) => {
+            ApiError::Expired
+            | ApiError::Webhook(_)
+            | ApiError::TimedOut
+            | ApiError::Unavailable(_) => {
                 write!(f, "{cause}; check the API server and the connection to it")
             }
         }

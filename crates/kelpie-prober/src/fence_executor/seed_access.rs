@@ -7,12 +7,13 @@ use futures_util::StreamExt;
 use futures_util::future::BoxFuture;
 use futures_util::stream::FuturesUnordered;
 use kelpie_core::Time;
-use kelpie_core::prober::fence::{Call, Direction, Purpose, Reply, Step};
+use kelpie_core::prober::fence::{Call, Direction, KeptRecord, Purpose, Reply, Step};
 use kelpie_core::prober::{ProbeSettings, Target};
 use kelpie_kube::AnchoredClock;
 use kelpie_kube::actuator::{ActuatorError, Actuators, BatchReader};
 use kelpie_kube::client::ClusterClient;
 use kelpie_kube::leader::Leadership;
+use kelpie_kube::lease_records::{LeaseRecords, RecordError, RecordKey};
 use kelpie_runtime::watch::Receiver;
 use tokio::time::{Instant, interval_at, sleep_until};
 use tokio_util::sync::CancellationToken;
@@ -39,6 +40,8 @@ pub(crate) struct SeedAccess {
     pub(super) leadership: Receiver<Leadership>,
     pub(super) measurements: SeedMeasurements,
     pub(super) watched: WatchedTargets,
+    /// The records on the leader Lease; `None` in tests.
+    records: Option<LeaseRecords>,
     clock: AnchoredClock,
     /// The grace period of clusters that have none of their own.
     pub(super) grace: Duration,
@@ -77,6 +80,8 @@ pub(super) enum StepError {
     /// The right to write ended while the call was under way. It may have happened.
     CutOff,
     Refused(ActuatorError),
+    /// The leader Lease was not changed.
+    NotKept(RecordError),
 }
 
 impl SeedAccess {
@@ -96,10 +101,32 @@ impl SeedAccess {
             leadership,
             measurements: SeedMeasurements::default(),
             watched: WatchedTargets::default(),
+            records: None,
             clock,
             grace: settings.grace,
             dry_run,
         }
+    }
+
+    /// Sets the place for records of targets that cannot be annotated. The second value is the
+    /// future that passes them to the executors and their number to `count`; it has to be spawned
+    /// once.
+    pub(crate) fn with_records(
+        mut self,
+        records: LeaseRecords,
+        targets: Arc<[Target]>,
+        count: impl Fn(usize) + Send,
+    ) -> (Self, impl Future<Output = ()> + Send) {
+        let watched = self.watched.clone();
+        let following = watched.follow_records(targets, records.records(), count);
+        self.records = Some(records);
+        (self, following)
+    }
+
+    /// Returns the name of the Lease for records of targets that cannot be annotated.
+    pub(super) fn record_lease(&self) -> String {
+        let records = self.records.as_ref();
+        records.map(|it| it.lease().to_string()).unwrap_or_default()
     }
 
     /// Returns the future that watches the targets. It has to be spawned once.
@@ -127,6 +154,16 @@ impl SeedAccess {
         context: &CallContext,
     ) -> Result<Reply, StepError> {
         let deadline = context.deadline;
+        let (record, keeps) = match &step.call {
+            Call::KeepRecord(keep) => (Some(keep.kept()), true),
+            Call::DropRecord(drop) => (Some(drop.kept()), false),
+            _ => (None, false),
+        };
+        if let Some(record) = record {
+            return self
+                .change_record(cluster, target, record, keeps, context.right)
+                .await;
+        }
         let urgency = match step.purpose {
             Purpose::Refresh => {
                 let read = self.batch_reader.read(cluster, target).await;
@@ -134,7 +171,7 @@ impl SeedAccess {
                 return observed.map(Reply::Read).map_err(StepError::Refused);
             }
             // A target that is fenced already must not delay one that is not.
-            Purpose::Readiness => Priority::Patient,
+            Purpose::Readiness | Purpose::Upkeep => Priority::Patient,
             Purpose::Flow | Purpose::Attempt if step.is_deadline_target => {
                 Priority::Pressing(deadline)
             }
@@ -161,6 +198,40 @@ impl SeedAccess {
         }
     }
 
+    /// Keeps the record of a target on the leader Lease, or drops it.
+    async fn change_record(
+        &self,
+        cluster: &Arc<str>,
+        target: &Target,
+        record: &KeptRecord,
+        keeps: bool,
+        right: WriteRight,
+    ) -> Result<Reply, StepError> {
+        let (Some(records), Some(until)) = (&self.records, self.right_until(right)) else {
+            return Err(StepError::NotAllowed);
+        };
+        let key = RecordKey {
+            namespace: cluster.to_string(),
+            target: target.resource.clone(),
+        };
+        let changed = async {
+            if keeps {
+                records.keep(key, record.clone(), until).await
+            } else {
+                records.drop_record(key, record.clone(), until).await
+            }
+        };
+        tokio::select! {
+            biased;
+            changed = changed => match changed {
+                Ok(()) => Ok(Reply::LeaseWritten),
+                Err(RecordError::Outdated { .. }) => Ok(Reply::Conflict),
+                Err(error) => Err(StepError::NotKept(error)),
+            },
+            () = self.right_ended(right) => Err(StepError::CutOff),
+        }
+    }
+
     #[cfg(test)]
     pub(super) fn clock_now(&self) -> Time {
         self.clock.now()
@@ -174,15 +245,20 @@ impl SeedAccess {
         }
     }
 
+    /// Returns the end of the right to write, which a renewal of the leadership moves forward;
+    /// `None` if it has ended.
+    fn right_until(&self, right: WriteRight) -> Option<Instant> {
+        match (right, self.leadership.borrow()) {
+            _ if !self.may_write(right) => None,
+            (WriteRight::Standby { until }, _)
+            | (WriteRight::Leader, Leadership::Leader { until }) => Some(until),
+            (WriteRight::Leader, Leadership::Standby) => None,
+        }
+    }
+
     /// Waits for the end of the right to write.
     async fn right_ended(&self, right: WriteRight) {
-        while self.may_write(right) {
-            let until = match (right, self.leadership.borrow()) {
-                // A renewal of the leadership moves it forward.
-                (WriteRight::Standby { until }, _)
-                | (WriteRight::Leader, Leadership::Leader { until }) => until,
-                (WriteRight::Leader, Leadership::Standby) => return,
-            };
+        while let Some(until) = self.right_until(right) {
             sleep_until(until).await;
         }
     }

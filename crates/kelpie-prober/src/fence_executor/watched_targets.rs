@@ -1,6 +1,6 @@
 //! Watches on the targets of all clusters: one for each name.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::mem;
 use std::sync::Arc;
 use std::time::Duration;
@@ -9,12 +9,14 @@ use futures_util::StreamExt;
 use futures_util::future::join_all;
 use futures_util::stream::BoxStream;
 use kelpie_core::prober::Target;
-use kelpie_core::prober::fence::{Observed, TargetId, TargetObject};
+use kelpie_core::prober::fence::{KeptRecord, Observed, TargetId, TargetObject};
 use kelpie_kube::actuator::{Actuators, WatchedTarget};
+use kelpie_kube::lease_records::{RecordKey, RecordSet};
 use kelpie_kube::watch::WatchEvent;
 use kelpie_runtime::LastErrors;
 use parking_lot::Mutex;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
+use tokio::sync::watch;
 use tokio::time::sleep;
 use tracing::{info, warn};
 
@@ -30,6 +32,8 @@ pub(crate) struct WatchedTargets(Arc<Mutex<WatchedState>>);
 struct WatchedState {
     /// One for each target of the configuration.
     targets: BTreeMap<usize, TargetObjects>,
+    /// The records that are kept on the leader Lease.
+    records: Arc<RecordSet>,
     /// The executor of each cluster, by the cluster's namespace.
     executors: BTreeMap<Arc<str>, UnboundedSender<TargetUpdate>>,
 }
@@ -51,6 +55,8 @@ pub(super) enum TargetUpdate {
     Watched(TargetId, bool),
     /// The target as the watch shows it. Boxed, because a channel reserves space for many.
     Observed(TargetId, Box<Observed>),
+    /// The record of a target on the leader Lease.
+    Kept(TargetId, Option<Box<KeptRecord>>),
 }
 
 impl WatchedTargets {
@@ -103,6 +109,36 @@ impl WatchedTargets {
         }
     }
 
+    /// Passes the records on the leader Lease to the executors, and their number to `count`. The
+    /// future ends with the sender.
+    pub(crate) async fn follow_records(
+        self,
+        targets: Arc<[Target]>,
+        mut records: watch::Receiver<Arc<RecordSet>>,
+        count: impl Fn(usize),
+    ) {
+        while records.changed().await.is_ok() {
+            let new = Arc::clone(&records.borrow_and_update());
+            count(new.len());
+            self.set_records(&targets, &new);
+        }
+    }
+
+    fn set_records(&self, targets: &[Target], new: &Arc<RecordSet>) {
+        let state = &mut *self.0.lock();
+        let old = mem::replace(&mut state.records, Arc::clone(new));
+        let keys: BTreeSet<&RecordKey> = old.keys().chain(new.keys()).collect();
+        for key in keys {
+            let kept = new.get(key);
+            let index = targets.iter().position(|it| it.resource == key.target);
+            if let Some(index) = index.filter(|_| kept != old.get(key)) {
+                let kept = kept.cloned().map(Box::new);
+                let update = TargetUpdate::Kept(TargetId(index), kept);
+                send(&state.executors, &key.namespace, update);
+            }
+        }
+    }
+
     fn take_in(&self, index: usize, event: WatchEvent<WatchedTarget>) {
         let state = &mut *self.0.lock();
         let target = state.targets.entry(index).or_default();
@@ -152,9 +188,23 @@ impl WatchedTargets {
 
     /// Returns the updates for the executor of a cluster, beginning with the present state. It
     /// replaces an earlier executor of the cluster.
-    pub(super) fn subscribe(&self, cluster: &Arc<str>) -> UnboundedReceiver<TargetUpdate> {
+    pub(super) fn subscribe(
+        &self,
+        cluster: &Arc<str>,
+        targets: &[Target],
+    ) -> UnboundedReceiver<TargetUpdate> {
         let (executor, updates) = unbounded_channel();
         let state = &mut *self.0.lock();
+        for (index, target) in targets.iter().enumerate() {
+            let key = RecordKey {
+                namespace: cluster.to_string(),
+                target: target.resource.clone(),
+            };
+            if let Some(kept) = state.records.get(&key) {
+                let kept = Some(Box::new(kept.clone()));
+                let _ = executor.send(TargetUpdate::Kept(TargetId(index), kept));
+            }
+        }
         for (index, target) in state.targets.iter().filter(|(_, target)| target.is_synced) {
             target.show(TargetId(*index), cluster, &executor);
         }
@@ -206,6 +256,7 @@ mod tests {
                 Observed::Missing => "missing".into(),
                 Observed::Present(object) => format!("replicas: {}", object.setting),
             },
+            Ok(TargetUpdate::Kept(_, kept)) => format!("kept: {}", kept.is_some()),
             Err(_) => "nothing".into(),
         }
     }
@@ -213,7 +264,7 @@ mod tests {
     #[test]
     fn executors_see_their_own_target() {
         let watched = WatchedTargets::default();
-        let mut updates = watched.subscribe(&"a".into());
+        let mut updates = watched.subscribe(&"a".into(), &[]);
         for event in [WatchEvent::Init, target("a", 1), target("b", 2)] {
             watched.take_in(0, event);
         }
@@ -226,17 +277,17 @@ mod tests {
         assert_eq!(next(&mut updates), "replicas: 0");
         assert_eq!(next(&mut updates), "nothing");
 
-        let mut late = watched.subscribe(&"b".into());
+        let mut late = watched.subscribe(&"b".into(), &[]);
         assert_eq!(next(&mut late), "watched: true");
         assert_eq!(next(&mut late), "replicas: 0");
-        let mut missing = watched.subscribe(&"c".into());
+        let mut missing = watched.subscribe(&"c".into(), &[]);
         assert_eq!(next(&mut missing), "watched: true");
         assert_eq!(next(&mut missing), "missing");
 
         watched.lost(0);
         assert_eq!(next(&mut updates), "watched: false");
         assert_eq!(next(&mut late), "watched: false");
-        let mut new = watched.subscribe(&"a".into());
+        let mut new = watched.subscribe(&"a".into(), &[]);
         assert_eq!(next(&mut new), "nothing");
     }
 }

@@ -5,6 +5,8 @@ use kelpie_core::prober::Rule;
 use kelpie_kube::SystemClock;
 use prometheus_client::registry::Registry;
 
+use kelpie_kube::leader::LeaseName;
+
 use super::*;
 use crate::observer::tests::nothing_seen;
 use crate::{Prober, ProberOptions};
@@ -17,6 +19,10 @@ fn context() -> ProbeContext {
         dry_run: true,
         fresh_connections: false,
         election: None,
+        lease: LeaseName {
+            namespace: "garden".into(),
+            name: "a".into(),
+        },
         identity: "a".into(),
         event_namespace: "garden".into(),
     };

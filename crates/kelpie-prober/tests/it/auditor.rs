@@ -7,10 +7,13 @@ use std::time::Duration;
 
 use kelpie_chaos::{AuditContext, Oracle, PartitionTruth};
 use kelpie_core::{Fraction, Time};
-use kelpie_sim::resource::DEPLOYMENTS;
+use kelpie_kube::lease_records::RECORDS_ANNOTATION;
+use kelpie_sim::resource::{DEPLOYMENTS, LEASES};
 use kelpie_sim::scenario::{Fault, Incident, NodeSelection};
 use kelpie_sim::{LandscapePlan, ObjectSelector, ObjectWatch, SimEvent, SimEventKind, StoreEvent};
 use serde_json::Value;
+
+use crate::replica::LEASE;
 
 pub(crate) const MARKER: &str = "dependency-watchdog.gardener.cloud/meltdown-protection-active";
 pub(crate) const RECORD: &str = "dependency-watchdog.gardener.cloud/replicas";
@@ -43,13 +46,39 @@ const UNDISTURBED: Duration = Duration::from_mins(4);
 /// An event of the timeline is less than this late.
 const TICK: Duration = Duration::from_millis(100);
 
-/// The replicas and annotations of a Deployment.
+/// The replicas of a Deployment and its record, on itself or on the leader Lease.
 #[derive(Clone, Debug, Default, PartialEq)]
 struct TargetState {
     replicas: u64,
     is_marked: bool,
     record: Option<String>,
+    uid: String,
+    version: String,
 }
+
+impl TargetState {
+    /// Adds the record on the leader Lease to a target that has none itself.
+    fn with_lease(mut self, kept: Option<&LeaseEntry>) -> Self {
+        if let Some((replicas, uid, _)) = kept
+            && !self.is_marked
+            && self.uid.starts_with(uid)
+        {
+            self.is_marked = true;
+            self.record = Some(replicas.to_string());
+        }
+        self
+    }
+
+    /// Returns whether a decision about the target would be the same.
+    fn is_like(&self, other: &Self) -> bool {
+        let content = |state: &Self| (state.replicas, state.is_marked, state.record.clone());
+        content(self) == content(other)
+    }
+}
+
+/// A record on the leader Lease: the replicas, the beginning of the target's uid, and the version
+/// on which the fence rests.
+type LeaseEntry = (u64, String, String);
 
 /// Counters of the situations that were checked.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
@@ -90,6 +119,8 @@ pub(crate) struct Auditor {
     context: AuditContext,
     changes: ObjectWatch,
     targets: BTreeMap<(String, String), TargetState>,
+    /// The records on the leader Lease.
+    kept: BTreeMap<(String, String), LeaseEntry>,
     /// The time of each target's last change.
     changed: BTreeMap<(String, String), Time>,
     /// The time at which a replica last marked a target or scaled it down.
@@ -114,6 +145,7 @@ impl kelpie_chaos::Auditor for Auditor {
             context,
             changes: changes.unwrap(),
             targets: BTreeMap::new(),
+            kept: BTreeMap::new(),
             changed: BTreeMap::new(),
             fenced: BTreeMap::new(),
             desired: BTreeMap::new(),
@@ -152,6 +184,9 @@ impl kelpie_chaos::Auditor for Auditor {
                     };
                     self.counts.late += usize::from(writer.is_late());
                     self.take_changes(Some(writer), at);
+                } else if &**server == "seed" && is_write && path.contains("/leases") {
+                    self.take_changes(None, at);
+                    self.take_records(at);
                 }
             }
             SimEventKind::NodeUnknown { cluster, node } => {
@@ -187,9 +222,11 @@ impl kelpie_chaos::Auditor for Auditor {
             for (index, name) in LandscapePlan::CONTROLLERS.into_iter().enumerate() {
                 let key = (snapshot.cluster.clone(), name.to_owned());
                 let target = self.targets.get(&key).cloned().unwrap_or_default();
+                // While a target is unchanged, a write that rests on its record may still happen.
+                let kept = self.kept.get(&key).filter(|kept| kept.2 != target.version);
                 let planned = u64::from(self.context.chaos.plan.replicas[index]);
                 let desired = self.desired.get(&key).copied().unwrap_or(planned);
-                if target.replicas != desired || target.is_marked {
+                if target.replicas != desired || target.is_marked || kept.is_some() {
                     let text = format!(
                         "{}: {name} is not in its original state: {target:?}",
                         snapshot.cluster
@@ -202,6 +239,37 @@ impl kelpie_chaos::Auditor for Auditor {
 }
 
 impl Auditor {
+    /// Reads the records on the leader Lease.
+    fn take_records(&mut self, at: Time) {
+        let seed = self.context.landscape.seed();
+        let lease = seed.store().get(&LEASES, "garden", LEASE).ok();
+        let text = lease.and_then(|lease| {
+            let text = &lease["metadata"]["annotations"][RECORDS_ANNOTATION];
+            text.as_str().map(str::to_owned)
+        });
+        let targets: BTreeMap<String, BTreeMap<String, LeaseEntry>> =
+            serde_json::from_str(text.as_deref().unwrap_or("{}")).unwrap();
+        let mut kept = BTreeMap::new();
+        for (target, records) in targets {
+            let name = target.rsplit(' ').next().unwrap_or_default().to_owned();
+            kept.extend(
+                records
+                    .into_iter()
+                    .map(|(namespace, record)| ((namespace, name.clone()), record)),
+            );
+        }
+        let before = std::mem::replace(&mut self.kept, kept);
+        for (key, (_, uid, _)) in before {
+            let target = self.targets.get(&key).cloned().unwrap_or_default();
+            let is_lost = !self.kept.contains_key(&key) && target.uid.starts_with(&uid);
+            if is_lost && target.replicas == 0 && !target.is_marked {
+                let (cluster, name) = key;
+                let text = format!("{cluster}: {name} stays fenced without its record");
+                self.context.report_violation(at, &text);
+            }
+        }
+    }
+
     fn target(&self, cluster: &str, index: usize) -> TargetState {
         let key = (
             cluster.to_owned(),
@@ -220,8 +288,10 @@ impl Auditor {
             };
             let (key, after) = read(&object);
             let before = self.targets.insert(key.clone(), after.clone());
-            let before = before.unwrap_or_else(|| after.clone());
-            if before == after {
+            let kept = self.kept.get(&key);
+            let before = before.unwrap_or_else(|| after.clone()).with_lease(kept);
+            let after = after.with_lease(kept);
+            if before.is_like(&after) {
                 continue;
             }
             let changed = self.changed.insert(key.clone(), at);
@@ -267,11 +337,6 @@ impl Auditor {
             let text = format!("{cluster}: {writer} writes {name} but is not the leader");
             self.context.report_violation(at, &text);
         }
-        // Annotations cannot be written without the webhook, but replicas can. The record is kept
-        // elsewhere meanwhile.
-        let has_webhook = !self.was_affected(cluster, at, UNDISTURBED, |fault| {
-            *fault == Fault::WebhookOutage
-        });
         if is_marked || after.replicas < before.replicas {
             self.fenced.insert(key.clone(), at);
         }
@@ -282,7 +347,7 @@ impl Auditor {
             let true_record = Some(before.replicas.to_string());
             // The record is written before the replicas, or with them.
             let is_recorded = after.is_marked && after.record == true_record;
-            if !is_recorded && has_webhook {
+            if !is_recorded {
                 let text = format!("{cluster}: {name} scaled down without its record: {before:?}");
                 self.context.report_violation(at, &text);
             }
@@ -296,11 +361,11 @@ impl Auditor {
             }
             self.check_margin(cluster, name, at);
         } else if after.replicas > before.replicas {
-            if !before.is_marked && has_webhook {
+            if !before.is_marked {
                 let text = format!("{cluster}: {name} scaled up without the marker: {before:?}");
                 self.context.report_violation(at, &text);
             }
-            if before.record != Some(after.replicas.to_string()) && has_webhook {
+            if before.record != Some(after.replicas.to_string()) {
                 let text = format!("{cluster}: {name} not restored: {before:?} -> {after:?}");
                 self.context.report_violation(at, &text);
             }
@@ -532,6 +597,8 @@ fn read(object: &Value) -> ((String, String), TargetState) {
         replicas: object["spec"]["replicas"].as_u64().unwrap_or(1),
         is_marked: annotations.get(MARKER).is_some(),
         record: annotations[RECORD].as_str().map(str::to_owned),
+        uid: text("uid"),
+        version: text("resourceVersion"),
     };
     ((text("namespace"), text("name")), target)
 }

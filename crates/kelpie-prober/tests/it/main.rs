@@ -23,3 +23,4 @@ mod rotation;
 mod scale;
 mod scenarios;
 mod subject;
+mod webhook_outage;

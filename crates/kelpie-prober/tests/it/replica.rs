@@ -6,7 +6,7 @@ use kelpie_config::{ProberConfig, Strictness, prober};
 use kelpie_health::{LoopHeartbeat, Readiness};
 use kelpie_kube::SystemClock;
 use kelpie_kube::client::ClusterClient;
-use kelpie_kube::leader::ElectionSettings;
+use kelpie_kube::leader::{ElectionSettings, LeaseName};
 use kelpie_prober::{Prober, ProberOptions};
 use kelpie_sim::{Landscape, LandscapePlan, SimProcess};
 use prometheus_client::registry::Registry;
@@ -54,6 +54,10 @@ fn start(
         dry_run: false,
         fresh_connections: false,
         election,
+        lease: LeaseName {
+            namespace: "garden".into(),
+            name: LEASE.into(),
+        },
         identity: name.to_owned(),
         event_namespace: "garden".into(),
     };

@@ -10,7 +10,7 @@ use kelpie_core::Time;
 use kelpie_health::{LoopHeartbeat, Readiness};
 use kelpie_kube::SystemClock;
 use kelpie_kube::client::ClusterClient;
-use kelpie_kube::leader::ElectionSettings;
+use kelpie_kube::leader::{ElectionSettings, LeaseName};
 use kelpie_prober::Prober;
 use kelpie_sim::{Landscape, ProcessLink, ReplicaCommand, ReplicaSet, SimProcess};
 use kelpie_weeder::Weeder;
@@ -181,6 +181,10 @@ fn start_prober(
         dry_run: false,
         fresh_connections: false,
         election,
+        lease: LeaseName {
+            namespace: NAMESPACE.to_owned(),
+            name: crate::prober::LEASE.to_owned(),
+        },
         identity: name.to_owned(),
         event_namespace: NAMESPACE.to_owned(),
     };

@@ -31,4 +31,5 @@ mod seed_request_backlog;
 mod soak;
 mod startup_failures;
 mod tenant_connections;
+mod webhook_outage;
 mod wrong_node_clocks;

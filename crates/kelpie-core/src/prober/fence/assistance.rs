@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use super::flow::has_deadline;
 use super::step::TargetId;
 use super::target_object::TargetObject;
 use super::target_view::TargetView;
@@ -36,7 +37,8 @@ impl Assistance {
             _ => false,
         };
         if let Some(left_alone) = self.left_alone.get_mut(target.0) {
-            *left_alone |= is_started || after.is_some_and(|after| after.marked);
+            // A record that is kept on the Lease may be this replica's own.
+            *left_alone |= is_started || after.is_some_and(TargetObject::carries_marker);
         }
     }
 
@@ -61,7 +63,8 @@ impl Fencing {
         };
         match decision.verdict {
             Verdict::Fence if self.assistance.is_none() => {
-                let marked = |view: &TargetView| view.present().is_some_and(|it| it.marked);
+                let marked =
+                    |view: &TargetView| view.present().is_some_and(TargetObject::carries_marker);
                 self.assistance = Some(Assistance {
                     since: now,
                     is_over: false,
@@ -81,8 +84,8 @@ impl Fencing {
     /// keeps the order of the levels, until the deadline ends it.
     pub(super) fn assistance_at(&self, assistance: &Assistance) -> Time {
         let mut views = self.views.iter().zip(&*self.targets);
-        let leader_acts =
-            views.any(|(view, target)| view.is_fenced(target) && !self.has_deadline(target));
+        let leader_acts = views
+            .any(|(view, target)| view.is_fenced(target) && !has_deadline(target, &self.targets));
         let levels_end = self.parallel_from.filter(|_| leader_acts);
         let first = assistance.since.after(LEADER_FIRST);
         levels_end.map_or(first, |end| end.max(first))
@@ -94,7 +97,7 @@ impl Fencing {
         let views = self.views.iter().zip(&*self.targets).zip(left_alone);
         let is_open = views.map(|((view, target), left_alone)| {
             let may_run = view.observed.is_none() || view.runs(target);
-            !left_alone && may_run && self.has_deadline(target)
+            !left_alone && may_run && has_deadline(target, &self.targets)
         });
         is_open.collect()
     }

@@ -2,8 +2,9 @@
 
 use std::sync::Arc;
 
+use super::direction::Direction;
 use super::step::{Call, Origin, Reply, Step, TargetId};
-use super::target_flow::{AppliedSetting, Direction, TargetFlow, TargetOutcome};
+use super::target_flow::{AppliedSetting, TargetFlow, TargetOutcome};
 use super::target_object::Observed;
 use super::target_view::TargetView;
 use crate::Time;
@@ -120,6 +121,13 @@ impl Flow {
         if let (Some(flow), Some(target)) =
             (self.flows.get_mut(target.0), self.targets.get(target.0))
         {
+            let is_fence = matches!(call, Call::Fence(_) | Call::WriteRecord(_));
+            let can_wait = is_fence && !has_deadline(target, &self.targets);
+            let reply = match reply {
+                // A fence that the deadline is not about waits for the webhook.
+                Reply::WebhookFailed if can_wait => Reply::Rejected,
+                reply => reply,
+            };
             flow.reply(target, call, reply, now);
         }
     }
@@ -229,4 +237,10 @@ impl Flow {
         }
         first
     }
+}
+
+/// Returns whether the deadline is about this target: all of them, unless the configuration names
+/// some.
+pub(super) fn has_deadline(target: &Target, targets: &[Target]) -> bool {
+    target.is_deadline_target || !targets.iter().any(|target| target.is_deadline_target)
 }

@@ -5,21 +5,26 @@
 //! targets only what it has read or a watch has shown, so that a restart loses nothing.
 
 mod assistance;
+mod direction;
 mod flow;
+mod kept_record;
 mod step;
 mod target_flow;
 mod target_object;
 mod target_view;
+mod upkeep;
 
 use std::cmp::Ordering;
 use std::sync::Arc;
 use std::time::Duration;
 
+pub use direction::{Direction, goal};
+pub use kept_record::{DropRecord, KeepRecord, KeptRecord, MoveRecord};
 pub use step::{
     Call, DropMarker, FenceWrite, Purpose, Reply, RestoreWrite, Step, TargetId, WriteAnswer,
     WriteRecord,
 };
-pub use target_flow::{Direction, TargetOutcome, goal};
+pub use target_flow::TargetOutcome;
 pub use target_object::{Observed, RecordedSetting, ResourceVersion, TargetObject};
 
 use serde::{Deserialize, Serialize};
@@ -27,7 +32,7 @@ use serde::{Deserialize, Serialize};
 use crate::Time;
 use crate::prober::{Decision, FenceState, Setting, Target, Verdict};
 use assistance::Assistance;
-use flow::Flow;
+use flow::{Flow, has_deadline};
 use step::Origin;
 use target_view::TargetView;
 
@@ -194,7 +199,7 @@ impl Fencing {
     /// read may need a fence.
     pub fn invalidate(&mut self) {
         for view in self.views.iter_mut().filter(|view| !view.is_watched) {
-            *view = TargetView::default();
+            view.invalidate();
         }
     }
 
@@ -235,7 +240,10 @@ impl Fencing {
             if assistance.is_some_and(|it| it.leaves_alone(target)) && !flow.is_in_flight(target) {
                 flow.leave_to_leader(target);
             }
-            flow.observe(target, observed, now);
+            // With the record that is kept for it.
+            if let Some(observed) = &self.views[target.0].observed {
+                flow.observe(target, observed, now);
+            }
         }
         self.collect_applied(target);
         self.finish_flow(now)
@@ -280,6 +288,7 @@ impl Fencing {
                     is_deadline_target: false,
                 });
             }
+            due.steps.extend(self.begin_upkeep(target, now));
         }
         due
     }
@@ -335,7 +344,7 @@ impl Fencing {
             }),
             // A fence is lifted only by a decision that is newer than the fence.
             Direction::Up => {
-                views.any(|(view, _)| view.is_marked() && view.contradicted_at.is_none())
+                views.any(|(view, target)| view.is_marked(target) && view.contradicted_at.is_none())
             }
         }
     }
@@ -354,6 +363,11 @@ impl Fencing {
                 if self.views.get(target.0)?.refresh == Some(number) {
                     self.absorb(target, &call, reply, None, now);
                 }
+                return None;
+            }
+            Origin::Upkeep(number) => {
+                self.end_upkeep(target, number, &call, now);
+                self.absorb(target, &call, reply, None, now);
                 return None;
             }
             Origin::Flow(id) => id,
@@ -396,6 +410,10 @@ impl Fencing {
                     view.written(call, &answer, now);
                     Reply::Written(answer)
                 }
+                Reply::LeaseWritten => {
+                    view.lease_written(call, now);
+                    Reply::LeaseWritten
+                }
                 reply => {
                     view.failed(call, &reply, flow, now);
                     reply
@@ -413,9 +431,9 @@ impl Fencing {
     ) -> T {
         let (view, target) = (&mut self.views[id.0], &self.targets[id.0]);
         let (was_fenced, before) = (view.is_fenced(target), view.present().cloned());
-        let was_marked = view.is_marked();
+        let was_marked = view.has_marker();
         let result = change(view);
-        let is_marked = view.is_marked();
+        let is_marked = view.has_marker();
         view.marked_since = view.marked_since.filter(|_| is_marked);
         if is_marked {
             view.marked_since.get_or_insert(now);
@@ -430,7 +448,7 @@ impl Fencing {
         } else if is_new && self.assistance.is_none() {
             view.contradicted_at.get_or_insert(now);
         }
-        if runs || view.present().is_none() {
+        if view.runs(target) || view.present().is_none() {
             // Restored or deleted before its pods were seen to stop: a later stop is another one.
             view.stopping_since = None;
         }
@@ -491,8 +509,11 @@ impl Fencing {
             .and_then(|flow| flow.next_wake(now, self.parallel_from, &self.views));
         let due = self.due_flow().map(|_| self.flow_at());
         let indices = 0..self.views.len();
-        let refreshes = indices.filter_map(|index| self.refresh_at(TargetId(index)));
-        refreshes.chain(flow).chain(due).min()
+        let views = indices.flat_map(|index| {
+            let upkeep = self.upkeep(TargetId(index)).map(|(at, _)| at);
+            [self.refresh_at(TargetId(index)), upkeep]
+        });
+        views.flatten().chain(flow).chain(due).min()
     }
 
     /// Returns whether the last write to a target was given up because other clients keep changing
@@ -511,7 +532,7 @@ impl Fencing {
                 None => return FenceState::Unknown,
                 Some(Observed::Present(object)) if !object.ignored => {
                     is_full &= !view.runs(target);
-                    if object.marked {
+                    if view.is_marked(target) {
                         fence = FenceState::Partial;
                     }
                 }
@@ -536,14 +557,8 @@ impl Fencing {
     /// read.
     pub fn is_deadline_open(&self) -> bool {
         let views = self.views.iter().zip(&*self.targets);
-        let mut deadline_targets = views.filter(|(_, target)| self.has_deadline(target));
+        let mut deadline_targets = views.filter(|(_, target)| has_deadline(target, &self.targets));
         deadline_targets.any(|(view, target)| view.observed.is_none() || view.runs(target))
-    }
-
-    /// Returns whether the deadline is about this target: all of them, unless the configuration
-    /// names some.
-    fn has_deadline(&self, target: &Target) -> bool {
-        target.is_deadline_target || !self.targets.iter().any(|target| target.is_deadline_target)
     }
 
     /// Returns the instant at which all controllers were last restored by this replica.

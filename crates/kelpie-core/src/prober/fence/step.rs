@@ -2,10 +2,11 @@
 //!
 //! A fence without a record cannot be expressed: a [`FenceWrite`] either carries the record of the
 //! setting that it replaces, or is made from a [`Record`], which was found on the target or is the
-//! response to a [`WriteRecord`]. Code outside of this module cannot build one.
+//! response to a [`WriteRecord`] or a [`KeepRecord`]. Code outside of this module cannot build one.
 
 use serde::{Deserialize, Serialize};
 
+use super::kept_record::{DropRecord, KeepRecord, MoveRecord};
 use super::target_object::{Observed, RecordedSetting, ResourceVersion, TargetObject};
 use crate::prober::target::Setting;
 
@@ -14,7 +15,7 @@ use crate::prober::target::Setting;
 #[serde(transparent)]
 pub struct TargetId(pub usize);
 
-/// Proof that a target carries the marker and a record of its present setting.
+/// Proof that the present setting of a target is recorded: on the target, or on the leader Lease.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Record {
     version: ResourceVersion,
@@ -22,13 +23,19 @@ pub(super) struct Record {
 }
 
 impl Record {
-    /// Returns the record of an earlier attempt if it is still true.
+    /// Returns the record of an earlier attempt if it is on the target and still true.
     pub(super) fn found(object: &TargetObject) -> Option<Self> {
         let is_true = object.marked && object.recorded == RecordedSetting::Value(object.setting);
-        is_true.then(|| Self {
+        // What is known of the Lease may be old: another replica may have dropped the record.
+        (is_true && !object.is_kept).then(|| Self::of(object))
+    }
+
+    /// Returns the record that is to be written for a target in this state.
+    pub(super) fn of(object: &TargetObject) -> Self {
+        Self {
             version: object.version.clone(),
             setting: object.setting,
-        })
+        }
     }
 }
 
@@ -85,12 +92,8 @@ impl FenceWrite {
 
     /// Creates the write that also records the present setting and sets the marker.
     pub(super) fn with_record(object: &TargetObject, setting: Setting) -> Self {
-        let record = Record {
-            version: object.version.clone(),
-            setting: object.setting,
-        };
         Self {
-            record,
+            record: Record::of(object),
             setting,
             carries_record: true,
         }
@@ -140,12 +143,21 @@ pub struct RestoreWrite {
 }
 
 impl RestoreWrite {
-    /// Creates the restore of a marked target. Without `drops_marker`, a [`DropMarker`] follows.
+    /// Creates the restore of a marked target. Without `drops_marker`, a [`DropMarker`] or a
+    /// [`DropRecord`] follows.
     pub(super) fn new(marked: Marked, setting: Setting, drops_marker: bool) -> Self {
         Self {
             marked,
             setting,
             drops_marker,
+        }
+    }
+
+    /// Returns the same restore without its change of annotations, which a webhook prevents.
+    pub(super) fn keeping_marker(self) -> Self {
+        Self {
+            drops_marker: false,
+            ..self
         }
     }
 
@@ -202,6 +214,12 @@ pub enum Call {
     Restore(RestoreWrite),
     /// Removes the marker and keeps the record.
     DropMarker(DropMarker),
+    /// Keeps the record of a target on the leader Lease.
+    KeepRecord(KeepRecord),
+    /// Marks a fenced target and puts its record on it, which was kept on the leader Lease.
+    MoveRecord(MoveRecord),
+    /// Drops a record from the leader Lease.
+    DropRecord(DropRecord),
 }
 
 /// One call to make now. Calls of one batch may run at the same time. Each is handed back with its
@@ -225,6 +243,9 @@ pub struct Step {
 pub enum Purpose {
     /// A read that no flow waits for.
     Refresh,
+    /// A write that no flow waits for: a record is put in its place, or what is left of a fence is
+    /// removed.
+    Upkeep,
     /// A read that checks whether pods have followed an acknowledged write.
     Readiness,
     /// A read that finds out what to do, or a write of an operation under way.
@@ -234,15 +255,16 @@ pub enum Purpose {
 }
 
 impl Call {
-    /// Returns whether the call changes the target.
+    /// Returns whether the call changes the target, or the leader Lease.
     pub fn is_write(&self) -> bool {
-        self.version().is_some()
+        !matches!(self, Self::Read)
     }
 
-    /// Returns the version that a write rests on; `None` for a read.
+    /// Returns the version that a write to the target rests on; `None` for other calls.
     pub fn version(&self) -> Option<&ResourceVersion> {
         match self {
-            Self::Read => None,
+            Self::Read | Self::KeepRecord(_) | Self::DropRecord(_) => None,
+            Self::MoveRecord(write) => Some(write.version()),
             Self::WriteRecord(write) => Some(write.version()),
             Self::Fence(write) => Some(write.version()),
             Self::Restore(write) => Some(write.version()),
@@ -254,7 +276,7 @@ impl Call {
 impl Step {
     /// Returns whether the call may queue behind other routine calls.
     pub fn can_wait(&self) -> bool {
-        self.purpose == Purpose::Refresh
+        matches!(self.purpose, Purpose::Refresh | Purpose::Upkeep)
     }
 }
 
@@ -265,6 +287,8 @@ pub(super) enum Origin {
     Refresh(u64),
     /// A flow, by its number.
     Flow(u64),
+    /// A write that belongs to no flow, by its number.
+    Upkeep(u64),
 }
 
 /// The result of a call.
@@ -272,12 +296,16 @@ pub(super) enum Origin {
 pub enum Reply {
     /// The result of a read.
     Read(Observed),
-    /// A write succeeded.
+    /// A write to the target succeeded.
     Written(WriteAnswer),
+    /// A write to the leader Lease succeeded.
+    LeaseWritten,
     /// A write rested on an old version.
     Conflict,
     /// The call changed nothing: it was rejected, or not sent.
     Rejected,
+    /// The call changed nothing: an admission webhook did not answer.
+    WebhookFailed,
     /// The call failed in another way. A write may have happened, or may happen later.
     Failed,
 }

@@ -1,10 +1,11 @@
 //! One target's part of a flow.
 
-use std::fmt;
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
+use super::direction::{Direction, fenced_setting, goal};
+use super::kept_record::KeepRecord;
 use super::step::{
     Call, DropMarker, FenceWrite, Marked, Purpose, Record, Reply, RestoreWrite, WriteAnswer,
     WriteRecord,
@@ -20,16 +21,6 @@ const READINESS_POLL: Duration = Duration::from_millis(500);
 /// Writes are repeated at once after this many conflicts at most, so that two clients that fight
 /// over a target do not cause a busy loop.
 const CONFLICTS_AT_ONCE: u32 = 10;
-
-/// The direction of a flow.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub enum Direction {
-    /// Fencing: the setting is lowered.
-    Down,
-    /// Restoring: the recorded setting is applied.
-    Up,
-}
 
 /// The outcome of a target's part of a flow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -281,12 +272,32 @@ impl TargetFlow {
             }
             (Call::Restore(write), Reply::Written(WriteAnswer::Version(version))) => {
                 self.apply(target, write.setting(), now);
-                if write.drops_marker() {
+                // A record on the Lease is dropped beside the flow.
+                let is_kept = self.basis.as_ref().is_some_and(|basis| basis.is_kept);
+                if write.drops_marker() || is_kept {
                     self.settle(now);
                 } else {
                     let drop = Call::DropMarker(DropMarker::after(&write, version));
                     self.state = TargetFlowState::Due(drop, Purpose::Flow);
                 }
+            }
+            (Call::Fence(write), Reply::WebhookFailed) if write.carries_record() => {
+                self.keep_record(target, now);
+            }
+            (Call::WriteRecord(_), Reply::WebhookFailed) => self.keep_record(target, now),
+            (Call::KeepRecord(keep), Reply::LeaseWritten) => {
+                if let Some(basis) = &mut self.basis {
+                    basis.mark(keep.kept().setting());
+                    basis.is_kept = true;
+                }
+                let record = keep.acknowledged();
+                let fence = Call::Fence(FenceWrite::after(record, fenced_setting(target)));
+                self.state = TargetFlowState::Due(fence, Purpose::Flow);
+            }
+            // The target is restored by its replicas alone. Its marker can wait for the webhook.
+            (Call::Restore(write), Reply::WebhookFailed) if write.drops_marker() => {
+                let restore = Call::Restore(write.keeping_marker());
+                self.state = TargetFlowState::Due(restore, Purpose::Flow);
             }
             (Call::Fence(_), Reply::Written(WriteAnswer::Object(object))) => {
                 // An admission webhook may have set another count.
@@ -303,7 +314,9 @@ impl TargetFlow {
                 self.settle(now);
                 self.evaluate(target, Observed::Present(object), now);
             }
-            (Call::DropMarker(_), Reply::Written(_)) => match self.applied {
+            // A marker that a webhook keeps from being dropped delays neither the next level nor
+            // the end of the flow.
+            (Call::DropMarker(_), Reply::Written(_) | Reply::WebhookFailed) => match self.applied {
                 Some(_) => self.settle(now),
                 None if self.basis.as_ref().is_some_and(|basis| basis.ignored) => {
                     self.state = TargetFlowState::Done(TargetOutcome::Ignored);
@@ -322,6 +335,27 @@ impl TargetFlow {
                 }
                 self.fail(target, now);
             }
+        }
+    }
+
+    /// Goes on without the admission webhook: the record is kept on the leader Lease, and the
+    /// replicas are set through the scale subresource.
+    fn keep_record(&mut self, target: &Target, now: Time) {
+        let call = self
+            .basis
+            .as_ref()
+            .and_then(|basis| match Record::found(basis) {
+                Some(record) => {
+                    let fence = FenceWrite::after(record, fenced_setting(target));
+                    Some(Call::Fence(fence))
+                }
+                // The record on the target is wrong, but counts more than one on the Lease.
+                None if basis.carries_marker() => None,
+                None => KeepRecord::new(basis).map(Call::KeepRecord),
+            });
+        match call {
+            Some(call) => self.state = TargetFlowState::Due(call, Purpose::Flow),
+            None => self.fail(target, now),
         }
     }
 
@@ -377,7 +411,9 @@ impl TargetFlow {
     }
 
     fn go_up(&mut self, target: &Target, object: TargetObject, now: Time) {
-        let Some(marked) = Marked::found(&object) else {
+        let has_goal = goal(Direction::Up, target, &object).is_some();
+        let marked = Marked::found(&object).filter(|_| has_goal || !object.is_kept);
+        let Some(marked) = marked else {
             let restored = |basis: &TargetObject| {
                 basis.marked && goal(Direction::Up, target, basis) == Some(object.setting)
             };
@@ -401,7 +437,8 @@ impl TargetFlow {
         if self.must_wait(target, now) {
             return;
         }
-        let restore = RestoreWrite::new(marked, setting, target.takes_one_write());
+        let drops_marker = target.takes_one_write() && !object.is_kept;
+        let restore = RestoreWrite::new(marked, setting, drops_marker);
         self.attempt(Call::Restore(restore), target, object, now);
     }
 
@@ -413,7 +450,7 @@ impl TargetFlow {
     }
 
     fn leave_alone(&mut self, object: &TargetObject) {
-        self.state = match Marked::found(object) {
+        self.state = match Marked::found(object).filter(|_| !object.is_kept) {
             Some(marked) => {
                 TargetFlowState::Due(Call::DropMarker(DropMarker::new(marked)), Purpose::Flow)
             }
@@ -506,38 +543,5 @@ impl TargetFlow {
         } else {
             TargetFlowState::ReadAt(now.after(backoff.min(SLOWEST_RETRY)))
         };
-    }
-}
-
-/// Returns the setting that a flow in this direction would apply; `None` if there is nothing to do.
-pub fn goal(direction: Direction, target: &Target, object: &TargetObject) -> Option<Setting> {
-    if object.ignored {
-        return None;
-    }
-    let fenced = fenced_setting(target);
-    match direction {
-        Direction::Down => (object.setting > fenced).then_some(fenced),
-        Direction::Up => {
-            let setting = match (target.up.setting, object.recorded) {
-                (Some(setting), _) | (None, RecordedSetting::Value(setting)) => setting,
-                (None, RecordedSetting::Absent | RecordedSetting::Corrupt) => Setting::RUNNING,
-            };
-            let is_ours = object.marked && object.setting == fenced;
-            (is_ours && object.setting < setting).then_some(setting)
-        }
-    }
-}
-
-/// Returns the setting of a fenced target.
-pub(super) fn fenced_setting(target: &Target) -> Setting {
-    target.down.setting.unwrap_or(Setting::FENCED)
-}
-
-impl fmt::Display for Direction {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Down => "down",
-            Self::Up => "up",
-        })
     }
 }

@@ -1,6 +1,7 @@
 //! The state of a target as it was last read.
 
 use std::cmp::Ordering;
+use std::ops::Not;
 
 use serde::{Deserialize, Serialize};
 
@@ -20,6 +21,12 @@ impl ResourceVersion {
     /// Returns the version as the API server expects it.
     pub fn as_str(&self) -> &str {
         &self.0
+    }
+
+    /// Returns whether the version is older than another one of the same object. Versions that are
+    /// no numbers are not.
+    pub fn is_older_than(&self, other: &Self) -> bool {
+        self.compare(other) == Some(Ordering::Less)
     }
 
     /// Compares the age of two versions of one object; `None` if they are no numbers.
@@ -58,6 +65,9 @@ pub struct TargetObject {
     pub recorded: RecordedSetting,
     /// The owner wants the object left alone.
     pub ignored: bool,
+    /// Marker and record are not on the object: the record is kept on the leader Lease.
+    #[serde(default, skip_serializing_if = "Not::not")]
+    pub is_kept: bool,
     /// The uid of the object, for Events about it; empty if it is not known.
     #[serde(skip)]
     pub uid: Box<str>,
@@ -85,6 +95,7 @@ impl TargetObject {
             marked: false,
             recorded: RecordedSetting::Absent,
             ignored: false,
+            is_kept: false,
             uid: Box::default(),
         }
     }
@@ -93,6 +104,11 @@ impl TargetObject {
     pub(crate) fn mark(&mut self, setting: Setting) {
         self.marked = true;
         self.recorded = RecordedSetting::Value(setting);
+    }
+
+    /// Returns whether the object itself carries the marker.
+    pub(crate) fn carries_marker(&self) -> bool {
+        self.marked && !self.is_kept
     }
 
     /// Returns whether a decision would be the same on the other object: only the version moved on.

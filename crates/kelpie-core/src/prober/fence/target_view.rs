@@ -3,8 +3,9 @@
 use std::cmp::Ordering;
 use std::time::Duration;
 
-use super::step::{Call, Reply, WriteAnswer};
-use super::target_flow::{Direction, fenced_setting, goal};
+use super::direction::{Direction, fenced_setting, goal};
+use super::kept_record::{DropRecord, KeptRecord, MoveRecord};
+use super::step::{Call, DropMarker, Marked, Reply, WriteAnswer};
 use super::target_object::{Observed, ResourceVersion, TargetObject};
 use crate::Time;
 use crate::prober::Target;
@@ -23,11 +24,18 @@ const RETRY: Duration = Duration::from_secs(1);
 const MOST_DOUBLINGS: u32 = 9;
 /// The longest time between two reads of a target with a write of unknown fate.
 const DOUBT_INTERVAL: Duration = Duration::from_secs(10);
+/// The time between two tries of a write that an admission webhook prevents.
+const WEBHOOK_INTERVAL: Duration = Duration::from_secs(10);
 
 /// The last known state of a target, and the schedule of its refreshes.
 #[derive(Debug)]
 pub(super) struct TargetView {
+    /// The target with the record that is kept for it.
     pub(super) observed: Option<Observed>,
+    /// The target as it was read or written.
+    learned: Option<Observed>,
+    /// The record on the leader Lease, as far as is known.
+    kept: Option<KeptRecord>,
     /// A watch keeps the state up to date.
     pub(super) is_watched: bool,
     /// A write that may still happen.
@@ -46,6 +54,13 @@ pub(super) struct TargetView {
     failures: u32,
     /// The refresh under way. It is outdated by anything newer that is learned about the target.
     pub(super) refresh: Option<u64>,
+    /// An admission webhook keeps the marker of a restored target from being dropped.
+    is_marker_stuck: bool,
+    /// The write under way that belongs to no flow.
+    pub(super) upkeep: Option<u64>,
+    /// The instants from which such a write may be sent: to the leader Lease, and to the target.
+    drop_record_at: Time,
+    webhook_at: Time,
 }
 
 /// A write without an answer, or whose answer does not tell whether it happened. It rests on a
@@ -69,6 +84,8 @@ impl Default for TargetView {
     fn default() -> Self {
         Self {
             observed: None,
+            learned: None,
+            kept: None,
             is_watched: false,
             doubt: None,
             contradicted_at: None,
@@ -78,6 +95,10 @@ impl Default for TargetView {
             refresh_at: Time::MIN,
             failures: 0,
             refresh: None,
+            is_marker_stuck: false,
+            upkeep: None,
+            drop_record_at: Time::MIN,
+            webhook_at: Time::MIN,
         }
     }
 }
@@ -87,6 +108,71 @@ impl TargetView {
         match &self.observed {
             Some(Observed::Present(object)) => Some(object),
             Some(Observed::Missing) | None => None,
+        }
+    }
+
+    /// Discards what was read. What is known of the Lease stays.
+    pub(super) fn invalidate(&mut self) {
+        *self = Self {
+            kept: self.kept.take(),
+            ..Self::default()
+        };
+    }
+
+    /// Takes in the record on the leader Lease.
+    pub(super) fn set_kept(&mut self, kept: Option<KeptRecord>, now: Time) {
+        if self.kept != kept {
+            self.webhook_at = now.after(WEBHOOK_INTERVAL);
+            self.kept = kept;
+            self.add_kept();
+        }
+    }
+
+    fn add_kept(&mut self) {
+        self.observed = self.learned.clone();
+        if let (Some(Observed::Present(object)), Some(kept)) = (&mut self.observed, &self.kept) {
+            kept.overlay(object);
+        }
+    }
+
+    /// Returns whether a watchdog has marked the target, and a flow has to restore or unmark it.
+    pub(super) fn is_marked(&self, target: &Target) -> bool {
+        self.present().is_some_and(|object| {
+            let is_restored = goal(Direction::Up, target, object).is_none();
+            // What is left of a fence is removed beside the flows.
+            let is_left_over = is_restored && (object.is_kept || self.is_marker_stuck);
+            object.marked && !is_left_over
+        })
+    }
+
+    /// Returns the write that puts a record in its place or removes what is left of a fence, and
+    /// the instant from which it may be sent. It must not be sent while a flow works on the target.
+    pub(super) fn upkeep(&self, wanted: Direction, target: &Target) -> Option<(Time, Call)> {
+        let object = self.present().filter(|_| self.upkeep.is_none())?;
+        let is_fenced = goal(Direction::Up, target, object).is_some();
+        match &self.kept {
+            Some(kept) if kept.is_unneeded(target, object) => {
+                let drop = DropRecord::new(kept.clone());
+                Some((self.drop_record_at, Call::DropRecord(drop)))
+            }
+            Some(_) if wanted == Direction::Down && is_fenced => {
+                let record = MoveRecord::new(object)?;
+                Some((self.webhook_at, Call::MoveRecord(record)))
+            }
+            None if wanted == Direction::Up && self.is_marker_stuck && !is_fenced => {
+                let drop = DropMarker::new(Marked::found(object)?);
+                Some((self.webhook_at, Call::DropMarker(drop)))
+            }
+            _ => None,
+        }
+    }
+
+    /// Takes in that a write ended that belonged to no flow.
+    pub(super) fn upkeep_ended(&mut self, call: &Call, now: Time) {
+        self.upkeep = None;
+        match call {
+            Call::DropRecord(_) => self.drop_record_at = now.after(RETRY),
+            _ => self.webhook_at = now.after(WEBHOOK_INTERVAL),
         }
     }
 
@@ -104,8 +190,8 @@ impl TargetView {
         self.present().is_some_and(is_fenced)
     }
 
-    /// Returns whether the target carries a marker, as far as is known.
-    pub(super) fn is_marked(&self) -> bool {
+    /// Returns whether a watchdog has marked the target, as far as is known.
+    pub(super) fn has_marker(&self) -> bool {
         self.present().is_some_and(|object| object.marked)
     }
 
@@ -113,7 +199,7 @@ impl TargetView {
     pub(super) fn is_against(&self, direction: Direction, target: &Target) -> bool {
         match direction {
             Direction::Down => self.runs(target),
-            Direction::Up => self.is_marked(),
+            Direction::Up => self.is_marked(target),
         }
     }
 
@@ -169,7 +255,10 @@ impl TargetView {
         };
         self.doubt
             .take_if(|doubt| version != Some(&doubt.version) || now >= doubt.until);
-        self.observed = Some(observed);
+        let is_marked = matches!(&observed, Observed::Present(object) if object.marked);
+        self.is_marker_stuck &= is_marked;
+        self.learned = Some(observed);
+        self.add_kept();
         self.read_at = now;
         self.failures = 0;
         self.refresh_at = aligned(now, REFRESH_INTERVAL);
@@ -184,12 +273,12 @@ impl TargetView {
             doubt.is_unread = false;
             doubt.looks += 1;
         }
-        let observed = match &self.observed {
+        let learned = match &self.learned {
             Some(known) if self.order(&observed) == Some(Ordering::Less) => known.clone(),
-            _ => observed,
+            _ => observed.clone(),
         };
-        self.learn(observed.clone(), now);
-        observed
+        self.learn(learned, now);
+        self.observed.clone().unwrap_or(observed)
     }
 
     /// Notes a write that is about to be sent.
@@ -218,7 +307,7 @@ impl TargetView {
         let object = match answer {
             WriteAnswer::Object(object) => object.clone(),
             WriteAnswer::Version(version) => {
-                let Some(mut object) = self.present().cloned() else {
+                let Some(Observed::Present(mut object)) = self.learned.clone() else {
                     return;
                 };
                 object.version = version.clone();
@@ -235,7 +324,8 @@ impl TargetView {
                         object.setting = write.setting();
                     }
                     Call::DropMarker(_) => object.marked = false,
-                    Call::Read => {}
+                    Call::MoveRecord(write) => object.mark(write.setting()),
+                    Call::Read | Call::KeepRecord(_) | Call::DropRecord(_) => {}
                 }
                 object
             }
@@ -247,9 +337,27 @@ impl TargetView {
         }
     }
 
+    /// Takes in that a write to the leader Lease succeeded.
+    pub(super) fn lease_written(&mut self, call: &Call, now: Time) {
+        match call {
+            Call::KeepRecord(keep) => self.set_kept(Some(keep.kept().clone()), now),
+            Call::DropRecord(drop) if self.kept.as_ref() == Some(drop.kept()) => {
+                self.set_kept(None, now);
+            }
+            _ => {}
+        }
+    }
+
     /// Takes in the reply to a call that told nothing about the target.
     pub(super) fn failed(&mut self, call: &Call, reply: &Reply, flow: Option<u64>, now: Time) {
+        if let (Call::DropMarker(_), Reply::WebhookFailed) = (call, reply) {
+            self.is_marker_stuck = true;
+            self.webhook_at = now.after(WEBHOOK_INTERVAL);
+        }
         let Some(version) = call.version() else {
+            if call.is_write() {
+                return;
+            }
             // Refreshes that keep failing must not crowd out those of other clusters.
             let longest = match self.doubt {
                 Some(_) => DOUBT_INTERVAL,
@@ -261,7 +369,7 @@ impl TargetView {
             return;
         };
         match (&mut self.doubt, reply) {
-            (doubt @ Some(_), Reply::Rejected) => {
+            (doubt @ Some(_), Reply::Rejected | Reply::WebhookFailed) => {
                 doubt.take_if(|doubt| Some(doubt.flow) == flow && !doubt.is_open);
             }
             // After a conflict, the state is unknown too.

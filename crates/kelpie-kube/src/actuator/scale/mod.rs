@@ -167,6 +167,14 @@ impl ScaleClient {
                 self.annotate(operation, record.version(), &annotations, None)
                     .await
             }
+            Call::MoveRecord(record) => {
+                let operation = self.operation("move the record to", namespace, target);
+                let annotations = record_of(record.setting());
+                self.annotate(operation, record.version(), &annotations, None)
+                    .await
+            }
+            // Changes of the leader Lease.
+            Call::KeepRecord(_) | Call::DropRecord(_) => return Ok(Reply::Rejected),
             Call::Fence(write) if write.carries_record() => {
                 let operation = self.operation("fence", namespace, target);
                 let (record, replicas) = (record_of(write.recorded()), Some(write.setting()));
