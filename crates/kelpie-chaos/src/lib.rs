@@ -159,5 +159,6 @@ fn second_incident(fault: Fault, first: &Incident, length: Duration, rng: &mut R
         .saturating_sub(Duration::from_secs(40))
         .clamp(WARM_UP, end);
     let lasts = Duration::from_secs(*rng.choice(&[1, 4, 10, 60, 180]).unwrap_or(&10));
-    Incident::new(at, Some(lasts.min(end - at)), fault).in_clusters(first.clusters.clone())
+    Incident::new(at, Some(lasts.min(end.saturating_sub(at))), fault)
+        .in_clusters(first.clusters.clone())
 }

@@ -1,6 +1,7 @@
 //! The prober as a component of a process.
 
 use std::future;
+use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -23,6 +24,7 @@ use kelpie_runtime::watch::Receiver;
 use prometheus_client::registry::Registry;
 use serde::Deserialize;
 use tokio::sync::mpsc;
+use tokio::time::{Instant, sleep, timeout};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use tracing::warn;
@@ -41,6 +43,10 @@ use crate::warm_up::WarmUp;
 const COMPONENT: &str = "kelpie-prober";
 /// Probes get this long to reach a step boundary.
 const DRAIN: Duration = Duration::from_secs(3);
+/// The pause between two requests that measure the seed.
+const PING_INTERVAL: Duration = Duration::from_secs(5);
+/// A request that waits for longer counts before it is answered, and again after the same time.
+const PING_PATIENCE: Duration = Duration::from_secs(1);
 
 /// Options beside the configuration file.
 #[derive(Clone, Debug)]
@@ -72,6 +78,8 @@ pub struct Prober {
     record_writes: BoxFuture<'static, ()>,
     /// Passes the records on the leader Lease to the probes.
     record_updates: BoxFuture<'static, ()>,
+    /// Measures the latency of the seed.
+    measurement: BoxFuture<'static, ()>,
     replica: Replica,
 }
 
@@ -84,6 +92,7 @@ impl Prober {
         registry: &mut Registry,
     ) -> Self {
         let role = ReplicaRole::new(options.election, options.dry_run);
+        let is_alone = role == ReplicaRole::Alone;
         let events = || seed.events(COMPONENT, &options.identity);
         let replica = Replica::new(&seed, role, events);
         let metrics = ProberMetrics::new(registry, replica.clock());
@@ -108,6 +117,11 @@ impl Prober {
         };
         let (access, record_updates) = access.with_records(records, Arc::clone(&targets), count);
         let target_watches = access.watch(Arc::clone(&targets), config.namespace.clone());
+        let measurement = if is_alone {
+            measure_by_pings(access.clone(), seed.clone()).boxed()
+        } else {
+            measure_by_election(access.clone(), replica.election_latency()).boxed()
+        };
         let context = ProbeContext {
             clock: replica.clock(),
             targets,
@@ -140,6 +154,7 @@ impl Prober {
             target_watches: target_watches.boxed(),
             record_writes: record_writes.boxed(),
             record_updates: record_updates.boxed(),
+            measurement,
             replica,
         }
     }
@@ -180,7 +195,7 @@ impl Prober {
         ready: ReadyHandle,
     ) {
         let (context, seed, batch_reads) = (self.context, self.seed, self.batch_reads);
-        let (access, latency) = (context.access.clone(), self.replica.election_latency());
+        let measurement = self.measurement;
         let (read_kubeconfigs, target_watches) = (self.read_kubeconfigs, self.target_watches);
         let (record_writes, record_updates) = (self.record_writes, self.record_updates);
         let leader = context.metrics.leader.clone();
@@ -189,7 +204,7 @@ impl Prober {
             background.spawn(|over| over.run_until_cancelled_owned(target_watches));
             background.spawn(|over| over.run_until_cancelled_owned(record_writes));
             background.spawn(|over| over.run_until_cancelled_owned(record_updates));
-            background.spawn(|over| over.run_until_cancelled_owned(measure(access, latency)));
+            background.spawn(|over| over.run_until_cancelled_owned(measurement));
             // Before the probes end: a warm standby takes over while they finish their calls.
             background.release_on(shutdown.clone());
             async move {
@@ -210,12 +225,25 @@ impl Prober {
 }
 
 /// Measures the seed by the calls of the election, which are made even if nothing is fenced.
-async fn measure(access: SeedAccess, mut latency: Receiver<Option<CallLatency>>) {
+async fn measure_by_election(access: SeedAccess, mut latency: Receiver<Option<CallLatency>>) {
     loop {
         latency.changed().await;
         if let Some(call) = latency.borrow_and_update() {
             access.record_latency(call.elapsed);
         }
+    }
+}
+
+/// Measures the seed where no election does. A request counts while it waits, too.
+async fn measure_by_pings(access: SeedAccess, seed: ClusterClient) {
+    loop {
+        let start = Instant::now();
+        let mut ping = pin!(seed.ping());
+        while timeout(PING_PATIENCE, &mut ping).await.is_err() {
+            access.record_latency(start.elapsed());
+        }
+        access.record_latency(start.elapsed());
+        sleep(PING_INTERVAL).await;
     }
 }
 

@@ -54,7 +54,8 @@ use crate::output_format::OutputFormat;
 ///
 /// With --replicas 2, two replicas elect a leader, as in production. The faults `crash` and `pause`
 /// hit the leader of the prober. Any replica may fence: a standby stops kube-controller-manager if
-/// the leader has fenced nothing a second after the standby's own verdict. Only the leader restores.
+/// the leader has fenced nothing a second after the standby's own verdict. Only the leader
+/// restores.
 ///
 /// A scenario is a file, see docs/reference/scenarios.md. Built-in scenarios:
 ///   partition    the nodes of a third of the clusters are cut off

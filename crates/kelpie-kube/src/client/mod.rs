@@ -306,6 +306,12 @@ impl ClusterClient {
         Ok(version.git_version)
     }
 
+    /// Makes a small request with the fencing client, to measure the API server.
+    pub async fn ping(&self) -> Result<(), ApiError> {
+        let version = call_within(REQUEST_TIMEOUT, self.fencing.apiserver_version()).await;
+        version.map(|_| ())
+    }
+
     /// Returns the number of responses so far by HTTP status. Status 0 counts requests without one.
     pub fn response_counts(&self) -> BTreeMap<u16, u64> {
         self.counter.read()

@@ -9,7 +9,7 @@ use kelpie_chaos::{AuditContext, Oracle, PartitionTruth};
 use kelpie_core::{Fraction, Time};
 use kelpie_kube::lease_records::RECORDS_ANNOTATION;
 use kelpie_sim::resource::{DEPLOYMENTS, LEASES};
-use kelpie_sim::scenario::{Fault, Incident, NodeSelection};
+use kelpie_sim::scenario::{Fault, FaultSite, Incident, NodeSelection};
 use kelpie_sim::{LandscapePlan, ObjectSelector, ObjectWatch, SimEvent, SimEventKind, StoreEvent};
 use serde_json::Value;
 
@@ -39,6 +39,10 @@ const SLACK: Duration = Duration::from_secs(10);
 /// the prober's reaction rests on a list that is up to a round old, and that list on the renewals
 /// before it.
 const FENCED_SLACK: Duration = Duration::from_secs(25);
+
+/// A cache that stands still is recognized when its version has not moved for 15 s. The first list
+/// with that version comes up to 12 s after the cache stopped. Until then its lists count.
+const MISLED: Duration = Duration::from_secs(15 + 12);
 
 /// The time without other faults after which a cluster's deadlines are checked.
 const UNDISTURBED: Duration = Duration::from_mins(4);
@@ -351,11 +355,12 @@ impl Auditor {
                 let text = format!("{cluster}: {name} scaled down without its record: {before:?}");
                 self.context.report_violation(at, &text);
             }
-            if !is_late && !self.was_partitioned(cluster, at, slack) {
+            let is_excused = is_late || self.was_misled(cluster, at);
+            if !is_excused && !self.was_partitioned(cluster, at, slack) {
                 let text = format!("{cluster}: {name} scaled down although no node was cut off");
                 self.context.report_violation(at, &text);
             }
-            if !is_late && !self.are_leases_stale(cluster, at, slack) {
+            if !is_excused && !self.are_leases_stale(cluster, at, slack) {
                 let text = format!("{cluster}: {name} scaled down while leases keep changing");
                 self.context.report_violation(at, &text);
             }
@@ -436,6 +441,26 @@ impl Auditor {
     fn was_partitioned(&self, cluster: &str, at: Time, slack: Duration) -> bool {
         self.was_affected(cluster, at, slack, |fault| {
             matches!(fault, Fault::Partition(_))
+        })
+    }
+
+    /// Returns whether all lists of the cluster come from a cache that has stood still for so short
+    /// a time that it cannot be recognized, or came from one when a fence was decided on.
+    fn was_misled(&self, cluster: &str, at: Time) -> bool {
+        let incidents = self.context.chaos.scenario.incidents.iter();
+        let mut stale = incidents.filter(|incident| {
+            let is_stale = matches!(
+                incident.fault,
+                Fault::StaleReads {
+                    site: FaultSite::Shoot,
+                    share: 1.0
+                }
+            );
+            is_stale && self.context.affects(incident, cluster)
+        });
+        stale.any(|incident| {
+            let (begin, _) = self.context.period(incident);
+            begin <= at && at <= begin.after(MISLED + SLACK)
         })
     }
 

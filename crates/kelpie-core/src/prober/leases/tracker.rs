@@ -17,6 +17,9 @@ use crate::prober::nodes::{Exclusion, Exclusions, Machines, NodeSet};
 /// often.
 const ORPHAN_REFRESH_INTERVAL: Duration = Duration::from_mins(1);
 
+/// The time that a list may take without being suspected of having waited for its API server.
+const SLOW_LIST: Duration = Duration::from_secs(11);
+
 /// The leases of a cluster, tracked over successive lists.
 ///
 /// Entries are sorted by name, which is also the order in which an API server lists them. So the
@@ -130,7 +133,10 @@ impl LeaseTracker {
             self.last = None;
             self.entries.clear();
         }
-        let is_gap = |last: ListSpan| span.end > last.end.plus(limits.half());
+        // A list that is merely slow is no gap. One that takes longer may have waited for an API
+        // server that could not answer the kubelets either.
+        let answered = span.start.max(span.end.before(SLOW_LIST));
+        let is_gap = |last: ListSpan| answered > last.end.plus(limits.half());
         let list = ListContext {
             window: self.last.map(|last| RenewalWindow {
                 from: last.start,

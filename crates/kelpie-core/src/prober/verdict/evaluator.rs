@@ -474,6 +474,11 @@ impl Evaluator {
         if let Some(by) = seen.throttled {
             return RoundPace::Throttled { by };
         }
+        let is_fenced = matches!(seen.fence, FenceState::Partial | FenceState::Full);
+        let is_asked = !matches!(seen.lists, ListResult::NotAsked);
+        if is_fenced && is_asked && (counts.is_none() || rule.verdict() == Verdict::Hold) {
+            return RoundPace::Unproven;
+        }
         if turned_unhealthy {
             return RoundPace::Pause {
                 length: self.settings.api_failure_pause,
@@ -493,7 +498,7 @@ impl Evaluator {
         if is_urgent {
             return RoundPace::Urgent;
         }
-        if rule.properties().retries_list && !matches!(seen.lists, ListResult::NotAsked) {
+        if rule.properties().retries_list && is_asked {
             return RoundPace::ListFailed {
                 failures: self.list_failures,
             };

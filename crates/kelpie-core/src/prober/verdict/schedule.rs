@@ -17,6 +17,10 @@ const PRESSED_INTERVAL: Duration = Duration::from_secs(2);
 /// A failed list is repeated this soon while a trip or a deadline is near.
 const PRESSED_RETRY: Duration = Duration::from_millis(300);
 
+/// Leases are listed this often while a fence stands and lists fail or prove nothing. Controllers
+/// are down as long.
+const UNPROVEN_INTERVAL: Duration = Duration::from_secs(5);
+
 /// A round at the trip instant may follow sooner than a second, but never in a busy loop: the
 /// tenant's API server controls the content of the leases.
 const TRIP_SPACING: Duration = Duration::from_millis(100);
@@ -78,6 +82,8 @@ pub(crate) enum RoundPace {
     },
     /// A probe failed, but has not reached its threshold yet.
     Recheck,
+    /// A fence stands, and nothing proves that it is still needed or can be lifted.
+    Unproven,
     /// The API-server probe turned unhealthy in this round.
     Pause {
         length: Duration,
@@ -159,6 +165,10 @@ impl RoundTimes {
                 self.not_too_soon(wake(self.end.after(wait), WakeReason::Throttled))
             }
             RoundPace::Recheck => wake(self.end.after(SECOND), WakeReason::Recheck),
+            RoundPace::Unproven => {
+                let next = wake(self.end.after(UNPROVEN_INTERVAL), WakeReason::Recheck);
+                earlier(self.not_too_soon(next), horizon)
+            }
             RoundPace::Pause { length } => {
                 wake(self.end.after(length.max(SECOND)), WakeReason::Pause)
             }
