@@ -92,6 +92,29 @@ fn failed_lists_back_off() {
     );
 }
 
+#[test]
+fn unproven_fence_is_looked_at_every_five_seconds() {
+    let (mut fixture, decision) = after_silence(settings(), 10);
+    assert_eq!(decision.verdict, Verdict::Fence);
+    fixture.fence = FenceState::Full;
+    let mut refused = |now: f64| {
+        let round = Observation {
+            api_server: ProbeResult::Failure,
+            fence: FenceState::Full,
+            ..observation(at(now), ListResult::Refused)
+        };
+        fixture.evaluator.decide(&round).next_wake.at
+    };
+    // No pause after the third failure.
+    for now in [31.0, 36.0, 60.0, 90.0] {
+        assert_eq!(refused(now), at(now + 5.0));
+    }
+    // The first list after the gap proves nothing.
+    let decision = fixture.round(at(95.0), &leases(10, 10, 95.0));
+    assert_eq!(decision.verdict, Verdict::Hold);
+    assert_eq!(decision.next_wake.at, at(100.0));
+}
+
 /// Returns the next wake after a round in which the API server answered with 429.
 fn throttled(
     fixture: &mut EvaluatorFixture,

@@ -153,6 +153,31 @@ fn slow_world_is_fenced_earlier() {
 }
 
 #[test]
+fn slow_list_is_no_gap() {
+    // The list before ended at 10 s.
+    let fenced = |start: f64, end: f64| {
+        let mut fixture = silent_until(10.0);
+        let mut verdicts = Vec::new();
+        for (start, end) in [(start, end), (end + 1.0, end + 1.0)] {
+            let span = ListSpan {
+                start: at(start),
+                end: at(end),
+            };
+            let leases = leases(10, 10, 0.0);
+            let listed = fixture
+                .evaluator
+                .observe_leases(span, None, lease_list(&leases));
+            let round = observation(at(end), ListResult::Read(listed));
+            verdicts.push(fixture.evaluator.decide(&round).verdict);
+        }
+        verdicts.contains(&Verdict::Fence)
+    };
+    assert!(fenced(23.0, 33.0));
+    assert!(!fenced(23.0, 42.0), "the API server may have been away");
+    assert!(!fenced(33.0, 33.0), "nothing was asked for too long");
+}
+
+#[test]
 fn stale_list_proves_nothing() {
     let mut fixture = EvaluatorFixture::new(settings(), at(0.0));
     list_version(&mut fixture, 0.0, 100, &leases(4, 0, 0.0));
