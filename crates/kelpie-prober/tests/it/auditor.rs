@@ -328,7 +328,9 @@ impl Auditor {
         let (at, (cluster, name)) = (writer.at, key);
         // A write that was held by a pause may have been right when it was sent. The auditor only
         // requires that it undoes nothing newer; the current leader repairs the rest.
-        let is_late = writer.is_late();
+        // The same holds for a write that was sent while the replica got no CPU: it is delivered
+        // when that ends.
+        let is_late = writer.is_late() || self.was_starved(at);
         self.counts.late_applied += usize::from(is_late);
         let fenced = self.fenced.get(key);
         let was_fenced = before.is_marked && fenced.is_some_and(|fenced| at.since(*fenced) > SLACK);
@@ -441,6 +443,15 @@ impl Auditor {
     fn was_partitioned(&self, cluster: &str, at: Time, slack: Duration) -> bool {
         self.was_affected(cluster, at, slack, |fault| {
             matches!(fault, Fault::Partition(_))
+        })
+    }
+
+    /// Returns whether the replicas got no CPU up to now, or until a moment ago.
+    fn was_starved(&self, at: Time) -> bool {
+        let mut incidents = self.context.chaos.scenario.incidents.iter();
+        incidents.any(|incident| {
+            let (begin, end) = self.context.period(incident);
+            incident.fault == Fault::CpuStarvation && begin <= at && at <= end.after(TICK)
         })
     }
 

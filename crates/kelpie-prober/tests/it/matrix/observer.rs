@@ -124,6 +124,8 @@ pub(super) struct PlayObserver {
     plays: Vec<Play>,
     /// The start and end of the second fault.
     fault: Option<(Time, Time)>,
+    /// The second fault is that the watchdog gets no CPU.
+    is_starved: bool,
     /// The replicas of kube-controller-manager that the scenario sets.
     scripted: Option<u32>,
     results: Vec<PlayResult>,
@@ -173,6 +175,7 @@ impl kelpie_chaos::Auditor for PlayObserver {
                     },
                 )
             }),
+            is_starved: second.is_some_and(|incident| incident.fault == Fault::CpuStarvation),
             scripted: second.and_then(|incident| match incident.fault {
                 Fault::Scale { replicas, .. } => Some(replicas),
                 _ => None,
@@ -204,8 +207,10 @@ impl kelpie_chaos::Auditor for PlayObserver {
                 let is_write = !["get", "list", "watch"].contains(verb);
                 if &**server == "seed" && is_write && path.contains("/deployments/") {
                     let written = |play: &&mut Play| path.contains(&play.cluster);
+                    // A write that was sent without CPU is delivered when that ends.
+                    let is_late = self.is_starved_until(event.at);
                     for play in self.plays.iter_mut().filter(written) {
-                        play.on_write(&self.landscape, event.at);
+                        play.on_write(&self.landscape, event.at, is_late);
                     }
                 }
             }
@@ -232,6 +237,12 @@ impl kelpie_chaos::Auditor for PlayObserver {
 }
 
 impl PlayObserver {
+    /// Returns whether the watchdog got no CPU until a moment before.
+    fn is_starved_until(&self, at: Time) -> bool {
+        let end = self.fault.filter(|_| self.is_starved).map(|(_, end)| end);
+        end.is_some_and(|end| at.since(end) < Duration::from_millis(100))
+    }
+
     fn judge(&self, play: &Play) -> PlayResult {
         let outlook = play
             .truth
@@ -299,12 +310,12 @@ impl Play {
         });
     }
 
-    fn on_write(&mut self, landscape: &Landscape, at: Time) {
+    fn on_write(&mut self, landscape: &Landscape, at: Time, is_late: bool) {
         let after = replicas(&kcm(landscape, &self.cluster));
         if after < self.replicas {
             self.fences.push(at);
             self.restored_at = None;
-            self.is_unfounded |= !self.has_ground(at);
+            self.is_unfounded |= !is_late && !self.has_ground(at);
         } else if after > self.replicas && !self.fences.is_empty() {
             self.restored_at = Some(at);
         }
