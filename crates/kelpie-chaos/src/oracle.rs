@@ -32,6 +32,9 @@ const GRID: Duration = Duration::from_secs(1);
 /// P: the interval at which kubelets renew their leases.
 const RENEW_PERIOD: Duration = Duration::from_secs(10);
 
+/// The longest time between two lists of a healthy cluster.
+const LONGEST_INTERVAL: Duration = Duration::from_secs(12);
+
 /// The default of `fenceReserve`.
 const FENCE_RESERVE: Duration = Duration::from_secs(3);
 
@@ -129,9 +132,17 @@ impl Oracle {
     }
 
     /// Returns whether enough nodes were silent at `at` for the weakest ground of a fence.
-    pub fn has_weakest_ground(&self, truth: &PartitionTruth, at: Time) -> bool {
+    fn has_weakest_ground(&self, truth: &PartitionTruth, at: Time) -> bool {
         let weak = self.weak_silence();
         self.is_quorum(truth, |renewed| self.access.silence(renewed, at) >= weak)
+    }
+
+    /// Returns whether enough nodes seemed silent at `at` to an observer that asks every 12 s while
+    /// nothing is suspicious, and so notices the beginning of an outage late.
+    pub fn has_apparent_ground(&self, truth: &PartitionTruth, at: Time) -> bool {
+        let weak = self.weak_silence();
+        let silence = |renewed| self.access.apparent_silence(renewed, at, LONGEST_INTERVAL);
+        self.is_quorum(truth, |renewed| silence(renewed) >= weak)
     }
 
     /// Returns whether enough leases were expired at `at`. The age of a lease counts in full, but

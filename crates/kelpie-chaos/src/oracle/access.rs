@@ -128,9 +128,14 @@ impl Access {
 
     /// Returns the time from a renewal to `until` in which the API server was there.
     pub(super) fn silence(&self, renewed: Time, until: Time) -> Duration {
+        self.apparent_silence(renewed, until, Duration::ZERO)
+    }
+
+    /// Returns the same for an observer that notices outages this much later.
+    pub(super) fn apparent_silence(&self, renewed: Time, until: Time, late: Duration) -> Duration {
         let away = self.outages().map(|period| {
-            let (begin, end) = (period.begin.max(renewed), period.end.min(until));
-            end.since(begin)
+            let begin = period.begin.after(late).max(renewed);
+            period.end.min(until).since(begin)
         });
         until.since(renewed).saturating_sub(away.sum())
     }

@@ -328,7 +328,7 @@ impl Play {
         };
         let (is_near, at) = (at <= end.after(SLACK), at.min(end));
         let is_grounded =
-            self.oracle.has_weakest_ground(truth, at) || self.oracle.has_expired_leases(truth, at);
+            self.oracle.has_apparent_ground(truth, at) || self.oracle.has_expired_leases(truth, at);
         is_near && is_grounded
     }
 }
