@@ -32,8 +32,8 @@ impl Subject for Prober {
             2 => NodeSelection::Share(0.2 + 0.8 * rng.f64()),
             _ => NodeSelection::Zone(rng.usize(0..LandscapePlan::ZONES)),
         };
-        match rng.u8(0..30) {
-            0..=8 => Fault::Partition(nodes),
+        match rng.u8(0..36) {
+            0..=8 | 30..=35 => Fault::Partition(nodes),
             9 | 10 => Fault::Outage(site),
             11 => Fault::Latency(site, Duration::from_millis(rng.u64(10..10_000))),
             12 => Fault::Stall(site),
@@ -73,7 +73,7 @@ impl Subject for Prober {
 
     fn second_fault(first: &Fault, rng: &mut Rng) -> Option<Fault> {
         let is_partition = matches!(first, Fault::Partition(_));
-        (is_partition && rng.bool()).then(|| Self::random_fault(rng))
+        (is_partition && rng.u8(0..3) == 0).then(|| Self::random_fault(rng))
     }
 
     fn start(landscape: &Landscape, name: &str, elected: bool) -> SimProcess<Registry> {
