@@ -27,6 +27,8 @@ const CROWDED: Duration = Duration::from_secs(3);
 
 /// A look that is wanted at once starts this long after the last one at the earliest.
 const WANTED_SPACING: Duration = Duration::from_millis(300);
+/// A look starts this long before the evidence of the last list is lost.
+const LAST_CHANCE: Duration = Duration::from_millis(500);
 
 /// Observes its cluster, evaluates the observations and executes the decisions.
 ///
@@ -53,6 +55,8 @@ pub(crate) struct ProbeSchedule {
     look_due: Time,
     /// The instant at which the last decision is reviewed if no look was answered.
     review_at: Option<Time>,
+    /// The instant at which the evidence of the last list is lost.
+    evidence_until: Option<Time>,
     /// Looks may overlap.
     is_pressed: bool,
     /// The start of the last look, and the time for which it was planned.
@@ -81,6 +85,7 @@ impl ProbeSchedule {
             next_look,
             look_due: next_look,
             review_at: None,
+            evidence_until: None,
             is_pressed: false,
             last_look: (next_look, next_look),
             last_list: None,
@@ -98,7 +103,10 @@ impl ProbeSchedule {
         if is_crowded {
             at = at.max(last_start.after(CROWDED));
         }
-        at
+        let last_chance = self.evidence_until.map(|until| until.before(LAST_CHANCE));
+        last_chance
+            .filter(|last_chance| *last_chance > last_start)
+            .map_or(at, |last_chance| at.min(last_chance))
     }
 
     /// Plans what follows from a decision. A review does not put off a look that was planned.
@@ -110,6 +118,7 @@ impl ProbeSchedule {
             next
         };
         self.review_at = decision.review_at;
+        self.evidence_until = decision.evidence_until;
         self.is_pressed = decision.is_pressed;
     }
 }

@@ -44,6 +44,10 @@ const FENCED_SLACK: Duration = Duration::from_secs(25);
 /// with that version comes up to 12 s after the cache stopped. Until then its lists count.
 const MISLED: Duration = Duration::from_secs(15 + 12);
 
+/// An API server that went away before the nodes had renewed after a partition prolongs their
+/// silence by so much at most.
+const PROLONGED: Duration = Duration::from_secs(40);
+
 /// The time without other faults after which a cluster's deadlines are checked.
 const UNDISTURBED: Duration = Duration::from_mins(4);
 
@@ -440,7 +444,16 @@ impl Auditor {
     }
 
     /// Returns whether some nodes are cut off from a running API server, or were up to `slack` ago.
+    /// An outage after the partition keeps the nodes from renewing for longer.
     fn was_partitioned(&self, cluster: &str, at: Time, slack: Duration) -> bool {
+        let is_prolonged = self.was_affected(cluster, at, PROLONGED, |fault| {
+            matches!(fault, Fault::Outage(FaultSite::Shoot) | Fault::EtcdOutage)
+        });
+        let slack = if is_prolonged {
+            slack + PROLONGED
+        } else {
+            slack
+        };
         self.was_affected(cluster, at, slack, |fault| {
             matches!(fault, Fault::Partition(_))
         })

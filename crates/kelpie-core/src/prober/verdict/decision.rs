@@ -35,6 +35,10 @@ pub struct Decision {
     pub is_pressed: bool,
     /// The instant at which to decide again if no request was answered before.
     pub review_at: Option<Time>,
+    /// The instant at which the evidence of the last list is lost, unless another list is asked for
+    /// before. Then nothing can be fenced for one and a half renewals.
+    #[serde(skip)]
+    pub evidence_until: Option<Time>,
     /// The instant that was judged: the start of the lease list, or of the round without a list.
     pub at: Time,
 }

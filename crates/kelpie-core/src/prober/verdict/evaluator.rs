@@ -200,6 +200,7 @@ impl Evaluator {
             trip_deadline: self.trip_deadline,
             is_pressed,
             review_at: self.review_at(seen, context.reserve),
+            evidence_until: self.evidence_until(),
             at: now,
         }
     }
@@ -525,7 +526,12 @@ impl Evaluator {
 
     /// Returns whether the last list is fresh enough to act on.
     fn has_evidence(&self, now: Time) -> bool {
-        self.last.rule.is_some() && now <= self.last.end.after(self.grace / 2)
+        self.evidence_until().is_some_and(|until| now <= until)
+    }
+
+    fn evidence_until(&self) -> Option<Time> {
+        self.last.rule?;
+        Some(self.last.end.after(self.grace / 2))
     }
 
     /// Returns the instant from which a trip or a deadline is near, as of the last list.
