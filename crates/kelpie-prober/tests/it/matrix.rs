@@ -108,6 +108,28 @@ fn second_faults_lose_no_possible_play() {
     assert!(bad.is_empty(), "{bad:?}");
 }
 
+/// Each of these was lost or restored late before.
+#[test]
+fn landscapes_of_past_losses_are_won() {
+    for (name, rng_seed) in [
+        ("shoot-outage", 23),
+        ("shoot-latency", 16),
+        ("seed-latency", 53),
+        ("shoot-body-cut", 48),
+        ("lease-list-stall", 120),
+    ] {
+        let [(_, summary)] = &summaries(&[fault(name)], rng_seed..rng_seed + 1)[..] else {
+            panic!("one fault");
+        };
+        assert!(summary.possible > 0, "{name}: {summary:?}");
+        assert_eq!(
+            (summary.lost, summary.late_restores),
+            (0, 0),
+            "{name}: {summary:?}"
+        );
+    }
+}
+
 /// Run by `cargo xtask sim matrix`.
 #[test]
 #[ignore = "length set by the environment: cargo xtask sim matrix"]
