@@ -297,3 +297,21 @@ fn fenced_cluster_is_not_pressed() {
     let decision = fixture.round(at(30.0), &leases(10, 10, 30.0));
     assert!(!decision.is_pressed);
 }
+
+#[test]
+fn fence_of_another_replica_is_kept_until_nodes_renew() {
+    // A trip that is over, so that nothing is left to lift.
+    let (mut fixture, _) = after_silence(settings(), 10);
+    for now in [40.0, 50.0, 60.0] {
+        fixture.round(at(now), &leases(10, 0, now));
+    }
+    // The nodes fall silent again, and another replica is the first to fence.
+    fixture.round(at(70.0), &leases(10, 0, 61.0));
+    fixture.fence = FenceState::Full;
+    for now in [80.0, 89.0] {
+        let decision = fixture.round(at(now), &leases(10, 0, 61.0));
+        assert_ne!(decision.verdict, Verdict::Release, "{now}");
+    }
+    let decision = fixture.round(at(92.0), &leases(10, 0, 92.0));
+    assert_eq!(decision.verdict, Verdict::Release);
+}

@@ -46,6 +46,8 @@ pub struct Evaluator {
     last: LastList,
     /// The rule of the last decision.
     last_rule: Rule,
+    /// The fence at the last decision.
+    last_fence: FenceState,
     list_failures: u32,
 }
 
@@ -74,6 +76,7 @@ impl Evaluator {
             trip_deadline: None,
             last: LastList::default(),
             last_rule: Rule::Undecided { fence_found: None },
+            last_fence: FenceState::Unknown,
             list_failures: 0,
         }
     }
@@ -367,9 +370,14 @@ impl Evaluator {
         matches!(self.trip, TripState::Tripped { .. })
     }
 
-    /// Adopts a fence that is found. Until the targets were read, one is assumed.
+    /// Adopts a fence that is found, or that another replica has made. Until the targets were read,
+    /// one is assumed.
     fn adopt(&mut self, fence: FenceState, now: Time) {
+        let was_unfenced = std::mem::replace(&mut self.last_fence, fence) == FenceState::None;
         self.trip = match (self.trip, fence) {
+            (TripState::Over, FenceState::Partial | FenceState::Full) if was_unfenced => {
+                TripState::Adopted { since: now }
+            }
             (TripState::Never, FenceState::Unknown | FenceState::Partial | FenceState::Full) => {
                 TripState::Adopted { since: now }
             }
