@@ -5,8 +5,9 @@ use std::time::Duration;
 use super::lease::ListSpan;
 use crate::Time;
 
-/// An API server renews a Lease of its own every 10 s. A version that stands still for longer than
-/// one and a half of these periods comes from a cache that stands still.
+/// An API server renews a Lease of its own every 10 s. A version that stands still for one and a
+/// half of these periods comes from a cache that stands still. After a gap between lists, leases
+/// prove something from this instant on, and the version has to be judged first.
 const MOST_STANDSTILL: Duration = Duration::from_secs(15);
 
 /// An etcd that was restored from a backup goes back for good. Older versions are believed once
@@ -45,7 +46,7 @@ impl ListVersions {
         match self.newest {
             Some(newest) if version == newest => {
                 self.older_since = None;
-                if span.start.since(self.first.end) > MOST_STANDSTILL {
+                if span.start.since(self.first.end) >= MOST_STANDSTILL {
                     return Freshness::StandingStill(self.first);
                 }
                 return Freshness::Current;
@@ -99,10 +100,10 @@ mod tests {
     fn version_that_stands_still_is_stale() {
         let mut versions = ListVersions::default();
         assert_eq!(observe(&mut versions, 0, 10), Freshness::Current);
-        assert_eq!(observe(&mut versions, 15, 10), Freshness::Current);
+        assert_eq!(observe(&mut versions, 14, 10), Freshness::Current);
         let first = ListSpan::default();
         assert_eq!(
-            observe(&mut versions, 16, 10),
+            observe(&mut versions, 15, 10),
             Freshness::StandingStill(first)
         );
         assert_eq!(observe(&mut versions, 17, 11), Freshness::Current);
