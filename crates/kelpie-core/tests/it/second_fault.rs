@@ -315,3 +315,16 @@ fn fence_of_another_replica_is_kept_until_nodes_renew() {
     let decision = fixture.round(at(92.0), &leases(10, 0, 92.0));
     assert_eq!(decision.verdict, Verdict::Release);
 }
+
+#[test]
+fn review_ends_a_fence_without_answers() {
+    let (mut fixture, mut decision) = after_silence(settings(), 10);
+    fixture.fence = FenceState::Full;
+    let mut last = 30.0;
+    while let Some(at) = decision.review_at {
+        last = at.as_micros() as f64 / 1e6;
+        decision = review(&mut fixture, last);
+    }
+    assert!((50.0..50.1).contains(&last), "{last}");
+    assert_eq!(decision.verdict, Verdict::Hold);
+}

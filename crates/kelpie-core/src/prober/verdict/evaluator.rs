@@ -272,6 +272,7 @@ impl Evaluator {
             ListResult::Failed | ListResult::Refused | ListResult::Denied => ListState::Failed,
             ListResult::NotAsked => match seen.api_server {
                 ProbeResult::Failure => ListState::Failed,
+                _ if self.last_rule.is_trip() && !self.has_evidence(seen.end) => ListState::Failed,
                 ProbeResult::Success | ProbeResult::Transient => ListState::Unasked(self.last_rule),
             },
         }
@@ -574,8 +575,8 @@ impl Evaluator {
                 && is_quorum_late(&self.tracker, limits, now, &self.settings))
     }
 
-    /// Returns the instant of the next review: at the last call of the last list, or as soon as the
-    /// cluster may be pressed.
+    /// Returns the instant of the next review: at the last call of the last list, as soon as the
+    /// cluster may be pressed, or when the evidence of the last list is lost.
     fn review_at(&self, seen: &Observation, reserve: Duration) -> Option<Time> {
         let now = seen.end;
         if !self.has_evidence(now) {
@@ -583,7 +584,9 @@ impl Evaluator {
         }
         let last_call = self.last.counts.last_call_at(reserve, &self.settings);
         let last_call = last_call.filter(|_| !self.is_tripped());
-        let instants = [last_call, self.near_from(), self.overdue_from()];
+        // Without an answer, only a review ends a fence whose evidence is lost.
+        let lost = self.evidence_until().map(|until| until.plus(1));
+        let instants = [last_call, self.near_from(), self.overdue_from(), lost];
         let next = instants.into_iter().flatten().filter(|at| *at > now).min();
         let is_near = self.near_from().is_some_and(|from| from <= now);
         let again = is_near.then(|| now.after(REVIEW_INTERVAL));
