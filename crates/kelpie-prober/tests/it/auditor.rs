@@ -334,7 +334,8 @@ impl Auditor {
         // requires that it undoes nothing newer; the current leader repairs the rest.
         // The same holds for a write that was sent while the replica got no CPU: it is delivered
         // when that ends.
-        let is_late = writer.is_late() || self.was_starved(at);
+        let is_starved = |fault: &Fault| *fault == Fault::CpuStarvation;
+        let is_late = writer.is_late() || self.was_affected(cluster, at, TICK, is_starved);
         self.counts.late_applied += usize::from(is_late);
         let fenced = self.fenced.get(key);
         let was_fenced = before.is_marked && fenced.is_some_and(|fenced| at.since(*fenced) > SLACK);
@@ -456,15 +457,6 @@ impl Auditor {
         };
         self.was_affected(cluster, at, slack, |fault| {
             matches!(fault, Fault::Partition(_))
-        })
-    }
-
-    /// Returns whether the replicas got no CPU up to now, or until a moment ago.
-    fn was_starved(&self, at: Time) -> bool {
-        let mut incidents = self.context.chaos.scenario.incidents.iter();
-        incidents.any(|incident| {
-            let (begin, end) = self.context.period(incident);
-            incident.fault == Fault::CpuStarvation && begin <= at && at <= end.after(TICK)
         })
     }
 

@@ -26,7 +26,7 @@ impl Record {
     /// Returns the record of an earlier attempt if it is on the target and still true.
     pub(super) fn found(object: &TargetObject) -> Option<Self> {
         let is_true = object.marked && object.recorded == RecordedSetting::Value(object.setting);
-        // What is known of the Lease may be old: another replica may have dropped the record.
+        // The known state of the Lease may be old: another replica may have dropped the record.
         (is_true && !object.is_kept).then(|| Self::of(object))
     }
 

@@ -139,7 +139,7 @@ impl TargetView {
     pub(super) fn is_marked(&self, target: &Target) -> bool {
         self.present().is_some_and(|object| {
             let is_restored = goal(Direction::Up, target, object).is_none();
-            // What is left of a fence is removed beside the flows.
+            // Remains of a fence are removed beside the flows.
             let is_left_over = is_restored && (object.is_kept || self.is_marker_stuck);
             object.marked && !is_left_over
         })
