@@ -32,7 +32,7 @@ const LOST: Duration = Duration::from_secs(50);
 /// has not changed for a renew interval and a quarter is certain to be overdue.
 const CERTAINLY_OVERDUE: Duration = Duration::from_millis(12_500);
 
-/// A decision may be carried out for this long after its reason has passed.
+/// A decision may be sent for this long after its reason has passed.
 const SLACK: Duration = Duration::from_secs(10);
 
 /// A fence stands until a list of leases disproves it. If another client scales a fenced target up,
@@ -339,7 +339,8 @@ impl Auditor {
         self.counts.late_applied += usize::from(is_late);
         let fenced = self.fenced.get(key);
         let was_fenced = before.is_marked && fenced.is_some_and(|fenced| at.since(*fenced) > SLACK);
-        let slack = if was_fenced { FENCED_SLACK } else { SLACK };
+        // The decision is older than the request, which the seed may answer slowly.
+        let slack = if was_fenced { FENCED_SLACK } else { SLACK } + at.since(writer.received_at);
         let is_marked = after.is_marked && !before.is_marked;
         // Every replica may fence, because a fence rests on evidence. Only the leader restores.
         let fences = after.replicas < before.replicas
