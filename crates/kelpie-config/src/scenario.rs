@@ -106,6 +106,9 @@ pub enum Fault {
     /// The seed's admission webhook has no backend: writes to Deployments fail, those to their
     /// `scale` subresource do not.
     WebhookOutage,
+    /// The seed's admission webhook hangs: writes to Deployments fail after 10 s, those to their
+    /// `scale` subresource are not affected.
+    WebhookTimeout,
     /// The seed's kube-controller-manager is down: pods do not follow their Deployments.
     ControllerManagerOutage,
     /// Host names cannot be resolved: new connections of the watchdog fail, open ones go on.
@@ -218,6 +221,7 @@ impl Fault {
             | Self::Refusal { site, .. } => *site == FaultSite::Seed,
             Self::WatchDrop
             | Self::WebhookOutage
+            | Self::WebhookTimeout
             | Self::ControllerManagerOutage
             | Self::Dns
             | Self::CpuStarvation

@@ -21,6 +21,7 @@ use kelpie_kube::actuator::ActuatorError;
 use tokio::sync::mpsc::UnboundedReceiver;
 use tokio::time::{Instant, sleep_until, timeout};
 use tokio_util::sync::CancellationToken;
+use tokio_util::task::AbortOnDropHandle;
 
 use crate::observer::RoundContext;
 use crate::reporter::ProbeReporter;
@@ -34,6 +35,8 @@ use watched_targets::TargetUpdate;
 const CONTESTED: &str = "another client keeps changing it; retrying";
 /// Reported for a record on the leader Lease that another replica has put there.
 const SILENT_WEBHOOK: &str = "an admission webhook did not answer";
+/// Reported for a write that takes longer than other requests to the seed.
+const UNANSWERED: &str = "the patch is not answered; an admission webhook may hang";
 /// Calls that are under way when a probe ends get this long to finish.
 const DRAIN: Duration = Duration::from_secs(2);
 /// A new leader or a standby acts on a decision that is younger than this part of the grace period.
@@ -66,6 +69,8 @@ pub(crate) struct FenceExecutor {
     webhook_errors: Vec<Option<String>>,
     /// Calls of a flow.
     under_way: FuturesUnordered<BoxFuture<'static, CompletedStep>>,
+    /// A write that its flow no longer waits for.
+    unanswered: Option<AbortOnDropHandle<()>>,
     /// Refreshes. The end of a probe does not wait for them.
     refreshes: FuturesUnordered<BoxFuture<'static, CompletedStep>>,
     pub(crate) reporter: ProbeReporter,
@@ -102,6 +107,7 @@ impl FenceExecutor {
             verdict: None,
             decision: None,
             under_way: FuturesUnordered::new(),
+            unanswered: None,
             refreshes: FuturesUnordered::new(),
             reporter,
         };
@@ -316,6 +322,7 @@ impl FenceExecutor {
             },
             direction: self.direction(),
             cancel: self.cancel.clone(),
+            can_leave: self.unanswered.as_ref().is_none_or(|it| it.is_finished()),
         }
     }
 
@@ -414,9 +421,18 @@ impl FenceExecutor {
             Subsystem::Target(index)
         };
         let is_read = step.call == Call::Read;
-        let (reply, mut call_report) = interpret(result, self.targets[index].optional);
+        let (reply, mut call_report) = match result {
+            Err(StepError::Unanswered(call)) => {
+                self.unanswered = Some(call);
+                let why = UNANSWERED.to_owned();
+                (Reply::Unanswered, CallReport::Problem(why))
+            }
+            result => interpret(result, self.targets[index].optional),
+        };
         let is_conflict = reply == Reply::Conflict;
-        if let (Reply::WebhookFailed, CallReport::Problem(why)) = (&reply, &call_report) {
+        if let (Reply::WebhookFailed | Reply::Unanswered, CallReport::Problem(why)) =
+            (&reply, &call_report)
+        {
             self.webhook_errors[index] = Some(why.clone());
         }
         // Why a record waits is reported with it.
@@ -483,7 +499,7 @@ fn interpret(result: Result<Reply, StepError>, optional: bool) -> (Reply, CallRe
         Ok(Reply::Conflict) => (Reply::Conflict, CallReport::None),
         Ok(reply) => (reply, CallReport::Works),
         Err(StepError::NotAllowed | StepError::Superseded) => (Reply::Rejected, CallReport::None),
-        Err(StepError::CutOff) => (Reply::Failed, CallReport::None),
+        Err(StepError::CutOff | StepError::Unanswered(_)) => (Reply::Failed, CallReport::None),
         // A target whose kind does not exist does not exist either.
         Err(StepError::Refused(ActuatorError::UnknownKind { .. })) if optional => {
             (Reply::Read(Observed::Missing), CallReport::Works)

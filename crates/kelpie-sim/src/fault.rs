@@ -10,6 +10,9 @@ use crate::server::{FaultInjection, InjectedAction, RequestInfo, ResponseDeliver
 use crate::status_error::{StatusError, StatusReason};
 use crate::store::ObjectStore;
 
+/// The time after which the API server gives up on a webhook, by default.
+const WEBHOOK_TIMEOUT: Duration = Duration::from_secs(10);
+
 /// The average latency of a request without faults.
 const BASE_LATENCY: Duration = Duration::from_millis(5);
 
@@ -124,7 +127,15 @@ impl ActiveFaults {
                     injection.action = InjectedAction::Reject(rejection(*status, &mut self.rng));
                 }
                 Fault::WebhookOutage if calls_webhook(request) => {
-                    injection.action = InjectedAction::Reject(webhook_error());
+                    let error = webhook_error(
+                        "no endpoints available for service \"gardener-resource-manager\"",
+                    );
+                    injection.action = InjectedAction::Reject(error);
+                }
+                Fault::WebhookTimeout if calls_webhook(request) => {
+                    injection.delay += WEBHOOK_TIMEOUT;
+                    let error = webhook_error("context deadline exceeded");
+                    injection.action = InjectedAction::Reject(error);
                 }
                 Fault::BodyCut { resets, .. } if request.verb == "list" => {
                     injection.delivery = ResponseDelivery::CutMidway { resets: *resets };
@@ -159,14 +170,13 @@ fn calls_webhook(request: &RequestInfo) -> bool {
         && ["create", "update", "patch"].contains(&request.verb)
 }
 
-/// Builds the error of a write whose webhook has no backend.
-fn webhook_error() -> StatusError {
+/// Builds the error of a write whose webhook does not answer.
+fn webhook_error(why: &str) -> StatusError {
     let text = "failed calling webhook \"high-availability-config.resources.gardener.cloud\": \
                 failed to call webhook: Post \
                 \"https://gardener-resource-manager.garden.svc:443/webhooks/\
-                high-availability-config?timeout=10s\": no endpoints available for service \
-                \"gardener-resource-manager\"";
-    let message = format!("Internal error occurred: {text}");
+                high-availability-config?timeout=10s\"";
+    let message = format!("Internal error occurred: {text}: {why}");
     StatusError::new(StatusReason::InternalError, &message)
 }
 
@@ -287,21 +297,27 @@ mod tests {
     }
 
     #[test]
-    fn webhook_outage_spares_scale() {
-        let mut faults = active(Fault::WebhookOutage, RequestSelection::All);
-        let patch = request("patch", Some(DEPLOYMENTS));
-        let InjectedAction::Reject(error) = faults.injection(&patch).action else {
-            panic!("served");
-        };
-        assert_eq!(error.reason.code(), 500);
-        assert!(error.message.contains("failed calling webhook"));
-        let scale = RequestInfo {
-            subresource: "scale".into(),
-            ..patch
-        };
-        for served in [scale, request("list", Some(DEPLOYMENTS)), version_request()] {
-            let action = faults.injection(&served).action;
-            assert!(matches!(action, InjectedAction::Serve), "{action:?}");
+    fn webhook_faults_spare_scale() {
+        for (fault, seconds) in [(Fault::WebhookOutage, 0), (Fault::WebhookTimeout, 10)] {
+            let mut faults = active(fault, RequestSelection::All);
+            let patch = request("patch", Some(DEPLOYMENTS));
+            let injection = faults.injection(&patch);
+            assert_eq!(injection.delay.as_secs(), seconds);
+            let InjectedAction::Reject(error) = injection.action else {
+                panic!("served");
+            };
+            assert_eq!(error.reason.code(), 500);
+            assert!(error.message.contains("failed calling webhook"));
+            let scale = RequestInfo {
+                subresource: "scale".into(),
+                ..patch
+            };
+            for served in [scale, request("list", Some(DEPLOYMENTS)), version_request()] {
+                let injection = faults.injection(&served);
+                let action = injection.action;
+                assert!(matches!(action, InjectedAction::Serve), "{action:?}");
+                assert_eq!(injection.delay.as_secs(), 0);
+            }
         }
     }
 

@@ -60,6 +60,7 @@ impl fmt::Display for Fault {
                 replicas,
             } => write!(f, "another client scales {controller} to {replicas}"),
             Self::WebhookOutage => f.write_str("the seed's admission webhook has no backend"),
+            Self::WebhookTimeout => f.write_str("the seed's admission webhook hangs"),
             Self::ControllerManagerOutage => f.write_str("the seed's controller-manager is down"),
             Self::Dns => f.write_str("host names cannot be resolved"),
             Self::CpuStarvation => f.write_str("the watchdog gets no CPU"),

@@ -57,7 +57,7 @@ const MAX_LENGTH: Duration = Duration::from_hours(7 * 24);
 const MAX_NUMBER: u32 = 100_000;
 
 /// The kinds of faults with the keys that only some of them accept.
-const FAULTS: [(&str, &[&str]); 20] = [
+const FAULTS: [(&str, &[&str]); 21] = [
     ("partition", &["nodes", "zone"]),
     ("outage", &["site"]),
     ("latency", &["site", "by", "requests"]),
@@ -72,6 +72,7 @@ const FAULTS: [(&str, &[&str]); 20] = [
     ("slow-pods", &["by"]),
     ("scale", &["controller", "replicas"]),
     ("webhook-outage", &[]),
+    ("webhook-timeout", &[]),
     ("controller-manager-outage", &[]),
     ("dns", &[]),
     ("cpu-starvation", &[]),
@@ -216,6 +217,7 @@ fn fault(section: &Section<'_>) -> Option<Fault> {
                 .integer(0..=MAX_COUNT)?,
         },
         "webhook-outage" => Fault::WebhookOutage,
+        "webhook-timeout" => Fault::WebhookTimeout,
         "controller-manager-outage" => Fault::ControllerManagerOutage,
         "dns" => Fault::Dns,
         "cpu-starvation" => Fault::CpuStarvation,

@@ -97,6 +97,7 @@ fn every_fault_can_be_parsed() {
             },
         ),
         ("fault: webhook-outage", Fault::WebhookOutage),
+        ("fault: webhook-timeout", Fault::WebhookTimeout),
         (
             "fault: controller-manager-outage",
             Fault::ControllerManagerOutage,

@@ -19,6 +19,10 @@ enum CallFault {
     Lost,
     /// The call reaches the API server, but the reply is lost.
     ReplyLost,
+    /// The call is not answered, as if a webhook hangs, and happens or not.
+    Unanswered {
+        happens: bool,
+    },
     /// Another client writes to the object before the call.
     Touched,
     /// The admission webhook goes away before the call, or is back.
@@ -32,6 +36,7 @@ fn any_fault() -> impl Strategy<Value = CallFault> {
         6 => Just(CallFault::None),
         1 => Just(CallFault::Lost),
         1 => Just(CallFault::ReplyLost),
+        1 => any::<bool>().prop_map(|happens| CallFault::Unanswered { happens }),
         1 => Just(CallFault::Touched),
         1 => any::<bool>().prop_map(|is_away| CallFault::Webhook { is_away }),
     ]
@@ -89,6 +94,20 @@ fn with_faults(faults: &[CallFault]) -> impl FnMut(&Step, &mut Targets, Time) ->
         CallFault::ReplyLost => {
             objects.apply(step, now);
             Some(Reply::Failed)
+        }
+        CallFault::Unanswered { happens } => {
+            if happens {
+                objects.apply(step, now);
+            }
+            let writes_record = match &step.call {
+                Call::Fence(write) => write.carries_record(),
+                call => matches!(call, Call::WriteRecord(_)),
+            };
+            Some(if writes_record {
+                Reply::Unanswered
+            } else {
+                Reply::Failed
+            })
         }
         CallFault::Touched => {
             if let Some(object) = &mut objects.0[step.target.0] {

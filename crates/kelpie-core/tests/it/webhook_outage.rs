@@ -50,6 +50,69 @@ fn record_is_kept_before_the_scale() {
     }
 }
 
+/// Returns whether a call is delayed by an admission webhook that hangs.
+fn is_delayed(call: &Call) -> bool {
+    match call {
+        Call::Fence(write) => write.carries_record(),
+        Call::WriteRecord(_) | Call::MoveRecord(_) | Call::DropMarker(_) => true,
+        _ => false,
+    }
+}
+
+#[test]
+fn unanswered_patch_is_bypassed() {
+    for change in [|_: &mut Target| (), in_two_writes] {
+        let mut fixture = FenceFixture::new(one(change), &[Some(3)]);
+        fixture.apply(&fence_by(60.0));
+        fixture.run_with(1.0, failing(is_delayed, Reply::Unanswered));
+        assert_eq!(names(&fixture), ["keep", "down"]);
+        assert_eq!(fixture.fencing.fence(), FenceState::Full);
+        fixture.apply(&release());
+        fixture.run_with(20.0, failing(is_delayed, Reply::WebhookFailed));
+        assert_restored(&fixture);
+    }
+}
+
+/// Returns the patch that fences the target of a fixture.
+fn patch(fixture: &mut FenceFixture) -> Step {
+    let mut fencing = Fencing::new(one(|_| ()).into());
+    fencing.apply(&fence_by(60.0));
+    loop {
+        for step in fencing.poll(fixture.now).steps {
+            if is_delayed(&step.call) {
+                return step;
+            }
+            let reply = fixture.objects.apply(&step, fixture.now);
+            fencing.reply(step, reply, fixture.now);
+        }
+    }
+}
+
+/// The patch happens before its record is kept on the Lease, or right after that.
+#[test]
+fn late_patch_and_bypass_make_one_fence() {
+    for lands_before in [
+        |call: &Call| matches!(call, Call::KeepRecord(_)),
+        |call: &Call| matches!(call, Call::Fence(write) if !write.carries_record()),
+    ] {
+        let mut fixture = FenceFixture::new(one(|_| ()), &[Some(3)]);
+        let mut late = Some(patch(&mut fixture));
+        fixture.apply(&fence_by(60.0));
+        fixture.run_with(30.0, |step, targets, now| {
+            if let Some(late) = late.take_if(|_| lands_before(&step.call)) {
+                targets.apply(&late, now);
+            }
+            (late.is_some() && is_delayed(&step.call)).then_some(Reply::Unanswered)
+        });
+        let object = fixture.object(0);
+        assert!(object.present.marked, "by the patch");
+        assert_eq!(object.kept, None);
+        fixture.apply(&release());
+        fixture.run(60.0);
+        assert_restored(&fixture);
+    }
+}
+
 #[test]
 fn kept_fence_is_restored_without_the_webhook() {
     for change in [|_: &mut Target| (), in_two_writes] {

@@ -19,6 +19,8 @@ pub(super) struct SeedMeasurements(Arc<Mutex<Measured>>);
 #[derive(Debug, Default)]
 struct Measured {
     latency: RecentWorst,
+    /// The latency of requests that no admission webhook delays.
+    plain_latency: RecentWorst,
     mean_latency: Duration,
     pod_stop: RecentWorst,
     /// The deadlines of clusters that still have to be fenced, in ascending order.
@@ -34,6 +36,12 @@ impl SeedMeasurements {
         measured.mean_latency = mean / NEW_SAMPLE;
     }
 
+    /// Takes in the time that a request took which no admission webhook delays.
+    pub(super) fn record_plain_latency(&self, now: Time, took: Duration) {
+        self.0.lock().plain_latency.record(now, took);
+        self.record_latency(now, took);
+    }
+
     /// Takes in the time from an acknowledged fence to the end of its pods.
     pub(super) fn record_pod_stop(&self, now: Time, took: Duration) {
         self.0.lock().pod_stop.record(now, took);
@@ -41,6 +49,10 @@ impl SeedMeasurements {
 
     pub(super) fn latency(&self, now: Time) -> Duration {
         self.0.lock().latency.at(now)
+    }
+
+    pub(super) fn plain_latency(&self, now: Time) -> Duration {
+        self.0.lock().plain_latency.at(now)
     }
 
     pub(super) fn pod_stop(&self, now: Time) -> Duration {

@@ -15,8 +15,9 @@ use kelpie_kube::client::ClusterClient;
 use kelpie_kube::leader::Leadership;
 use kelpie_kube::lease_records::{LeaseRecords, RecordError, RecordKey};
 use kelpie_runtime::watch::Receiver;
-use tokio::time::{Instant, interval_at, sleep_until};
+use tokio::time::{Instant, interval_at, sleep_until, timeout_at};
 use tokio_util::sync::CancellationToken;
+use tokio_util::task::AbortOnDropHandle;
 
 use super::measurements::{PLACE_LIMIT, SeedMeasurements};
 use super::watched_targets::WatchedTargets;
@@ -68,6 +69,8 @@ pub(super) struct CallContext {
     pub(super) direction: Direction,
     /// Cancelled when the verdict changes: a call that was not sent by then is dropped.
     pub(super) cancel: CancellationToken,
+    /// No call of this cluster is unanswered, so one may be left to itself.
+    pub(super) can_leave: bool,
 }
 
 /// The reason why a step was not carried out.
@@ -79,6 +82,9 @@ pub(super) enum StepError {
     Superseded,
     /// The right to write ended while the call was under way. It may have happened.
     CutOff,
+    /// The call is not answered as fast as the seed answers others. It goes on by itself: if the
+    /// write happens, the next one conflicts with it.
+    Unanswered(AbortOnDropHandle<()>),
     Refused(ActuatorError),
     /// The leader Lease was not changed.
     NotKept(RecordError),
@@ -142,7 +148,8 @@ impl SeedAccess {
     /// Takes in the latency of another request to the seed, such as a renewal of the leader Lease.
     /// A request without a response counts with the time that it was given.
     pub(crate) fn record_latency(&self, took: Duration) {
-        self.measurements.record_latency(self.clock.now(), took);
+        self.measurements
+            .record_plain_latency(self.clock.now(), took);
     }
 
     /// Carries a step out.
@@ -188,14 +195,37 @@ impl SeedAccess {
             return Err(StepError::NotAllowed);
         }
         let limit = target.rule(context.direction).timeout;
+        let can_leave = context.can_leave && step.can_bypass_webhook() && self.records.is_some();
+        let leave_at = can_leave.then(|| Instant::now() + self.bypass_delay());
+        let (access, right, call) = (self.clone(), context.right, step.call.clone());
+        let (cluster, target) = (Arc::clone(cluster), target.clone());
         // Boxed after the wait: a call takes 7 KB while it is under way, and at the start every
         // cluster of a seed has several in the queue.
-        let call = Box::pin(self.call(cluster, target, &step.call, limit, permit));
-        tokio::select! {
-            biased;
-            reply = call => reply.map_err(StepError::Refused),
-            () = self.right_ended(context.right), if is_write => Err(StepError::CutOff),
+        let mut call = Box::pin(async move {
+            let made = access.call(&cluster, &target, &call, limit, permit, leave_at);
+            tokio::select! {
+                biased;
+                reply = made => reply.map_err(StepError::Refused),
+                () = access.right_ended(right), if is_write => Err(StepError::CutOff),
+            }
+        });
+        let Some(leave_at) = leave_at else {
+            return call.await;
+        };
+        match timeout_at(leave_at, &mut call).await {
+            Ok(reply) => reply,
+            Err(_) => {
+                let call = tokio::spawn(async { drop(call.await) });
+                Err(StepError::Unanswered(AbortOnDropHandle::new(call)))
+            }
         }
+    }
+
+    /// Returns the time after which a write that a webhook may delay has taken too long: twice the
+    /// time of the second try.
+    fn bypass_delay(&self) -> Duration {
+        let latency = self.measurements.plain_latency(self.clock.now());
+        FIRST_OVERTAKING.max(latency * 3) * 2
     }
 
     /// Keeps the record of a target on the leader Lease, or drops it.
@@ -273,6 +303,7 @@ impl SeedAccess {
         call: &Call,
         limit: Duration,
         permit: Permit,
+        leave_at: Option<Instant>,
     ) -> Result<Reply, ActuatorError> {
         let start = Instant::now();
         let latency = self.measurements.latency(self.clock.now());
@@ -303,7 +334,10 @@ impl SeedAccess {
                 }
                 _ = still_waiting.tick() => {
                     permit.take();
-                    self.measurements.record_latency(self.clock.now(), start.elapsed());
+                    // A webhook that hangs says nothing about the seed.
+                    if leave_at.is_none_or(|at| Instant::now() < at) {
+                        self.measurements.record_latency(self.clock.now(), start.elapsed());
+                    }
                 }
             }
         }
@@ -321,7 +355,11 @@ impl SeedAccess {
             let start = Instant::now();
             let result = actuators.perform(cluster, target, call).await;
             let took = start.elapsed();
-            self.measurements.record_latency(self.clock.now(), took);
+            let now = self.clock.now();
+            match &result {
+                Err(error) if error.is_webhook_failure() => {}
+                _ => self.measurements.record_latency(now, took),
+            }
             match &result {
                 Ok(_) => self.queue.succeeded(),
                 Err(error) if error.is_overload() => self.queue.overloaded(),

@@ -64,6 +64,7 @@ impl Subject for Prober {
                 resets: rng.bool(),
             },
             25 => Fault::Dns,
+            26 if rng.bool() => Fault::WebhookTimeout,
             26 => Fault::WebhookOutage,
             27 => Fault::ControllerManagerOutage,
             28 => Fault::CpuStarvation,

@@ -109,6 +109,22 @@ async fn fence_is_restored_without_the_webhook() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn hanging_webhook_is_bypassed() {
+    let partition = incident(120, 250, Fault::Partition(NodeSelection::All));
+    let webhook = incident(100, 900, Fault::WebhookTimeout);
+    let landscape = landscape(vec![partition, webhook]);
+    let prober = prober(&landscape, "one", true);
+    sleep(240 * SECOND).await;
+    assert_eq!(kcm(&landscape)["spec"]["replicas"], 0);
+    assert_eq!(records(&landscape), 1);
+    sleep(40 * SECOND).await;
+    assert_eq!(kcm(&landscape)["spec"]["replicas"], 1);
+    assert_eq!(records(&landscape), 0);
+    assert_eq!(landscape.damage().nodes_unknown, 0);
+    prober.stop().await.unwrap();
+}
+
+#[tokio::test(start_paused = true)]
 async fn marked_fence_is_restored_without_the_webhook() {
     let partition = incident(120, 250, Fault::Partition(NodeSelection::All));
     let webhook = incident(200, 400, Fault::WebhookOutage);

@@ -274,6 +274,17 @@ impl Call {
 }
 
 impl Step {
+    /// Returns whether the step can be done without the admission webhook that may delay it: the
+    /// record is kept on the leader Lease then. It is replied to with [`Reply::Unanswered`].
+    pub fn can_bypass_webhook(&self) -> bool {
+        let writes_record = match &self.call {
+            Call::Fence(write) => write.carries_record(),
+            Call::WriteRecord(_) => true,
+            _ => false,
+        };
+        self.is_deadline_target && writes_record
+    }
+
     /// Returns whether the call may queue behind other routine calls.
     pub fn can_wait(&self) -> bool {
         matches!(self.purpose, Purpose::Refresh | Purpose::Upkeep)
@@ -306,6 +317,9 @@ pub enum Reply {
     Rejected,
     /// The call changed nothing: an admission webhook did not answer.
     WebhookFailed,
+    /// The call goes on, but is not answered as fast as the API server answers others: an admission
+    /// webhook may hang. The write may have happened, or may happen later.
+    Unanswered,
     /// The call failed in another way. A write may have happened, or may happen later.
     Failed,
 }

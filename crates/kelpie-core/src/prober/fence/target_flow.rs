@@ -281,10 +281,14 @@ impl TargetFlow {
                     self.state = TargetFlowState::Due(drop, Purpose::Flow);
                 }
             }
-            (Call::Fence(write), Reply::WebhookFailed) if write.carries_record() => {
+            (Call::Fence(write), Reply::WebhookFailed | Reply::Unanswered)
+                if write.carries_record() =>
+            {
                 self.keep_record(target, now);
             }
-            (Call::WriteRecord(_), Reply::WebhookFailed) => self.keep_record(target, now),
+            (Call::WriteRecord(_), Reply::WebhookFailed | Reply::Unanswered) => {
+                self.keep_record(target, now);
+            }
             (Call::KeepRecord(keep), Reply::LeaseWritten) => {
                 if let Some(basis) = &mut self.basis {
                     basis.mark(keep.kept().setting());

@@ -58,6 +58,7 @@ impl SeedFixture {
             right,
             direction: Direction::Down,
             cancel: self.cancel.clone(),
+            can_leave: true,
         };
         let (cluster, target) = ("shoot".into(), target());
         self.access.perform(&cluster, &target, step, &context).await

@@ -37,7 +37,7 @@ const SEED: FaultSite = FaultSite::Seed;
 const SHOOT: FaultSite = FaultSite::Shoot;
 
 /// All kinds of second faults, and none.
-pub(super) static ALL: [SecondFault; 35] = [
+pub(super) static ALL: [SecondFault; 36] = [
     one("none", |_| Vec::new()),
     one("shoot-outage", |_| plain(Fault::Outage(SHOOT))),
     one("seed-outage", |_| plain(Fault::Outage(SEED))),
@@ -85,6 +85,7 @@ pub(super) static ALL: [SecondFault; 35] = [
     }),
     one("dns", |_| plain(Fault::Dns)),
     one("webhook-outage", |_| plain(Fault::WebhookOutage)),
+    one("webhook-timeout", |_| plain(Fault::WebhookTimeout)),
     one("controller-manager-outage", |_| {
         plain(Fault::ControllerManagerOutage)
     }),
