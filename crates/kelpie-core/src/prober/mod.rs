@@ -4,6 +4,7 @@
 mod delays;
 mod egress;
 pub mod fence;
+pub mod guard;
 mod leases;
 mod nodes;
 mod probe_status;

@@ -26,6 +26,7 @@ mod fence_by_standby;
 mod fence_fixture;
 mod fence_writes;
 mod fencing;
+mod guard;
 mod leases;
 mod properties;
 mod race;

@@ -250,6 +250,19 @@ pub(crate) fn is_quorum_late(
     settings.failure_fraction.is_reached(late, all)
 }
 
+/// Returns whether candidates may be falling silent together: enough of them are late, and there are
+/// enough of them to tell.
+pub(crate) fn is_group_late(
+    tracker: &LeaseTracker,
+    limits: &GraceLimits,
+    now: Time,
+    settings: &ProbeSettings,
+) -> bool {
+    let all = candidates(tracker, limits, now).count();
+    let min = usize::try_from(settings.min_candidates).unwrap_or(usize::MAX);
+    all >= min && is_quorum_late(tracker, limits, now, settings)
+}
+
 fn candidates<'a>(
     tracker: &'a LeaseTracker,
     limits: &'a GraceLimits,

@@ -13,5 +13,6 @@ pub use counts::{LeaseCounts, TripCause};
 pub use lease::{Lease, ListSpan};
 pub use tracker::{AcceptedList, LeaseRole, LeaseStatus, LeaseTracker};
 
-pub(crate) use counts::{CountContext, first_deadline, is_quorum_late};
+pub(crate) use counts::{CountContext, first_deadline, is_group_late, is_quorum_late};
 pub(crate) use limits::GraceLimits;
+pub(crate) use tracker::TrackedLease;

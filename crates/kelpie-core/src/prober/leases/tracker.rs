@@ -55,6 +55,12 @@ pub(crate) struct TrackedLease {
     pub(crate) heartbeat: Heartbeat,
 }
 
+impl TrackedLease {
+    pub(crate) fn name(&self) -> &str {
+        &self.name
+    }
+}
+
 /// The role of a lease, by its node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]

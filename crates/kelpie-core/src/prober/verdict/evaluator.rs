@@ -91,6 +91,10 @@ impl Evaluator {
         self.grace
     }
 
+    pub(crate) fn settings(&self) -> &ProbeSettings {
+        &self.settings
+    }
+
     /// Takes in a list of leases. `version` is its `resourceVersion` where that is a number.
     pub fn observe_leases<'a>(
         &mut self,
@@ -367,7 +371,7 @@ impl Evaluator {
         }
     }
 
-    fn is_tripped(&self) -> bool {
+    pub(crate) fn is_tripped(&self) -> bool {
         matches!(self.trip, TripState::Tripped { .. })
     }
 
@@ -534,7 +538,7 @@ impl Evaluator {
     }
 
     /// Returns whether the last list is fresh enough to act on.
-    fn has_evidence(&self, now: Time) -> bool {
+    pub(crate) fn has_evidence(&self, now: Time) -> bool {
         self.evidence_until().is_some_and(|until| now <= until)
     }
 
