@@ -14,6 +14,7 @@ pub mod actuator;
 mod anchored_clock;
 pub mod client;
 pub mod events;
+pub mod guard;
 pub mod kubeconfig;
 pub mod leader;
 pub mod lease_records;

@@ -25,6 +25,10 @@ fn seconds(time: Time) -> f64 {
     time.as_micros() as f64 / 1e6
 }
 
+fn nobody() -> Permits {
+    Permits::from_iter(Vec::<String>::new())
+}
+
 /// The policy and the binding, as stored or as enforced.
 #[derive(Clone, Debug, Default)]
 struct GuardObjects {
@@ -338,7 +342,7 @@ fn permit_ends_when_the_node_renews() {
     cluster.run(330.0);
     assert_eq!(cluster.unknown(), 0);
     let stored = cluster.api.stored.content().unwrap();
-    assert_eq!(stored.permits.len(), Some(0));
+    assert_eq!(stored.permits, nobody());
 }
 
 #[test]
@@ -385,11 +389,10 @@ fn removed_guard_stays_away() {
 fn refusals_are_retried_seldom() {
     for reply in [GuardReply::Refused, GuardReply::Unsupported] {
         let mut guard = NodeGuard::new(GuardSettings::default(), "us");
-        let none: Permits = Vec::<String>::new().into_iter().collect();
         let mut calls = 0;
         for second in 0..600 {
             let now = at(f64::from(second));
-            guard.permit(none.clone(), now, now.after(Duration::from_secs(20)), now);
+            guard.permit(nobody(), now, now.after(Duration::from_secs(20)), now);
             if let Some(call) = guard.poll(GuardRole::Leader, now) {
                 calls += 1;
                 guard.reply(&call, reply.clone(), now);
@@ -428,7 +431,7 @@ impl Edit {
             }
             (Self::PermitAll, Some((version, Some(content)))) => {
                 *version = number;
-                content.permits = Permits::All;
+                content.permits = Permits::ALL;
             }
             (Self::DeleteBinding, _) => objects.binding = None,
             (Self::AlterBinding, _) => objects.binding = Some((number, false)),
@@ -469,7 +472,7 @@ proptest! {
         let content = cluster.api.stored.content();
         prop_assert!(content.is_some(), "{:?}", cluster.replicas[0].states);
         let is_ours = content.is_some_and(|content| {
-            seconds(content.until) <= cluster.now + 240.0 && content.permits.len() == Some(0)
+            seconds(content.until) <= cluster.now + 240.0 && content.permits == nobody()
         });
         prop_assert!(is_ours);
         prop_assert!(cluster.is_armed(), "{:?}", cluster.replicas[0].states);

@@ -144,8 +144,11 @@ impl Attempt<'_> {
         last_byte: &Mutex<Instant>,
     ) -> Result<TenantResponse<R::Output>, TenantError> {
         let start = Instant::now();
-        let response = connection.http.get(R::PATH, self.headers).await;
-        let response = response.map_err(TenantError::before_response)?;
+        let (method, body) = (request.method(), request.body());
+        let sent = connection
+            .http
+            .send(method, request.path(), self.headers, body);
+        let response = sent.await.map_err(TenantError::before_response)?;
         let status = response.status.as_u16();
         self.stats.update(|stats| stats.statuses.push(status));
         let received = |bytes: usize| {
@@ -154,7 +157,8 @@ impl Attempt<'_> {
         };
         received(0);
         let retry_after = response.header(&header::RETRY_AFTER);
-        let result = match TenantError::from_status(status, retry_after) {
+        let error = TenantError::from_status(status, retry_after);
+        let result = match error.filter(|_| !request.decodes(status)) {
             None => request.decode(response, received).await,
             Some(error) => {
                 drain(response).await;

@@ -22,16 +22,19 @@ mod stats;
 
 use std::time::Duration;
 
-use http::header::{ACCEPT, AUTHORIZATION, USER_AGENT};
-use http::{HeaderMap, HeaderValue};
+use bytes::Bytes;
+use http::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, USER_AGENT};
+use http::{HeaderMap, HeaderValue, Method};
 use kelpie_core::prober::{Node, NodeConventions};
 use kelpie_net::Endpoint;
 use parking_lot::Mutex;
+use serde_json::Value;
 use tokio::time::Instant;
 
 use attempt::{Attempt, TenantConnection};
 pub use error::{FailureKind, TenantError};
-use request::{LeasesRequest, NodesRequest, TenantRequest, VersionRequest};
+pub use request::ObjectAnswer;
+use request::{LeasesRequest, NodesRequest, ObjectRequest, TenantRequest, VersionRequest};
 pub use stats::RequestStats;
 use stats::StatsRecorder;
 
@@ -121,7 +124,7 @@ impl Tenant {
             ConnectionReuse::Keep => self.take_idle(),
             ConnectionReuse::FreshEachRound => None,
         };
-        let listed = self.send(LeasesRequest, idle, deadline).await?;
+        let listed = self.send(LeasesRequest, idle, self.attempt(deadline)).await?;
         let ((leases, version), (start, end)) = listed;
         Ok(TimedLeaseList {
             leases,
@@ -138,8 +141,37 @@ impl Tenant {
         deadline: Instant,
     ) -> Result<Vec<Node>, TenantError> {
         let idle = self.take_idle();
-        let (nodes, _) = self.send(NodesRequest(conventions), idle, deadline).await?;
+        let (request, attempt) = (NodesRequest(conventions), self.attempt(deadline));
+        let (nodes, _) = self.send(request, idle, attempt).await?;
         Ok(nodes)
+    }
+
+    /// Reads or writes one object as JSON. Ends before `deadline`. The request may be sent a second
+    /// time over a new connection if that of the last request has died, so a write has to carry the
+    /// version that it replaces.
+    pub async fn object(
+        &self,
+        method: &Method,
+        path: &str,
+        object: Option<&Value>,
+        deadline: Instant,
+    ) -> Result<ObjectAnswer, TenantError> {
+        let body = object.map_or_else(Bytes::new, |object| object.to_string().into());
+        let request = ObjectRequest {
+            method,
+            path,
+            body: &body,
+        };
+        let mut headers = self.headers.clone();
+        for header in [ACCEPT, CONTENT_TYPE] {
+            headers.insert(header, HeaderValue::from_static("application/json"));
+        }
+        let attempt = Attempt {
+            headers: &headers,
+            ..self.attempt(deadline)
+        };
+        let (answer, _) = self.send(request, self.take_idle(), attempt).await?;
+        Ok(answer)
     }
 
     /// Requests `/version` over a new connection, which is closed afterwards. Ends before
@@ -159,9 +191,8 @@ impl Tenant {
         &self,
         request: R,
         idle: Option<TenantConnection>,
-        deadline: Instant,
+        attempt: Attempt<'_>,
     ) -> Result<(R::Output, (Instant, Instant)), TenantError> {
-        let attempt = self.attempt(deadline);
         // Boxed because a task reserves memory for everything that it ever awaits, and an attempt
         // is large.
         let response = match idle {

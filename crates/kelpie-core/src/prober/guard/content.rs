@@ -20,10 +20,10 @@ impl GuardContent {
         let mut add = |byte: u8| {
             hash = (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3);
         };
-        match &self.permits {
-            Permits::All => add(b'*'),
-            Permits::Nodes(nodes) => {
-                for name in nodes {
+        match self.permits.names() {
+            None => add(b'*'),
+            Some(names) => {
+                for name in names {
                     name.bytes().chain([b'/']).for_each(&mut add);
                 }
             }

@@ -9,44 +9,49 @@ use crate::prober::leases::{GraceLimits, LeaseTracker, TrackedLease, is_group_la
 /// With more nodes to permit, all are permitted: the policy has to stay small.
 pub const MAX_PERMITS: usize = 1_000;
 
-/// The nodes that kube-controller-manager may turn Unknown.
+/// The nodes that kube-controller-manager may turn Unknown: some, or all if there are more than
+/// [`MAX_PERMITS`] to permit.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Permits {
-    /// These nodes, sorted by name.
-    Nodes(Vec<Arc<str>>),
-    /// All nodes: there are more than [`MAX_PERMITS`] to permit.
-    All,
+pub struct Permits {
+    /// Sorted by name; `None` stands for all nodes.
+    names: Option<Vec<Arc<str>>>,
 }
 
 impl Permits {
+    /// Permits all nodes.
+    pub const ALL: Self = Self { names: None };
+
     /// Returns whether a node may be turned Unknown.
     pub fn contains(&self, node: &str) -> bool {
-        match self {
-            Self::Nodes(nodes) => nodes.binary_search_by(|name| (**name).cmp(node)).is_ok(),
-            Self::All => true,
-        }
+        let names = self.names.as_ref();
+        names.is_none_or(|names| names.binary_search_by(|name| (**name).cmp(node)).is_ok())
     }
 
-    /// Returns the number of permitted nodes; `None` for all.
-    pub fn len(&self) -> Option<usize> {
-        match self {
-            Self::Nodes(nodes) => Some(nodes.len()),
-            Self::All => None,
+    /// Returns the names of the permitted nodes; `None` for all. They are DNS subdomains.
+    pub fn names(&self) -> Option<&[Arc<str>]> {
+        self.names.as_deref()
+    }
+}
+
+/// Collects the names of nodes. Names that no node can have are left out: they become part of an
+/// expression, and the API server may be hostile.
+impl<N: Into<Arc<str>>> FromIterator<N> for Permits {
+    fn from_iter<I: IntoIterator<Item = N>>(names: I) -> Self {
+        let names = names.into_iter().map(Into::into);
+        let mut names: Vec<Arc<str>> = names.filter(|name| is_node_name(name)).collect();
+        names.sort();
+        names.dedup();
+        Self {
+            names: (names.len() <= MAX_PERMITS).then_some(names),
         }
     }
 }
 
-impl<N: Into<Arc<str>>> FromIterator<N> for Permits {
-    fn from_iter<I: IntoIterator<Item = N>>(names: I) -> Self {
-        let mut nodes: Vec<Arc<str>> = names.into_iter().map(Into::into).collect();
-        nodes.sort();
-        nodes.dedup();
-        if nodes.len() > MAX_PERMITS {
-            Self::All
-        } else {
-            Self::Nodes(nodes)
-        }
-    }
+/// Returns whether a node can have this name: it is a DNS subdomain.
+fn is_node_name(name: &str) -> bool {
+    let is_allowed =
+        |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || b"-.".contains(&byte);
+    (1..=253).contains(&name.len()) && name.bytes().all(is_allowed)
 }
 
 /// Finds out which nodes may turn Unknown: those that are lost alone. Nodes that fall silent
@@ -120,5 +125,25 @@ impl PermitRules {
             heartbeat.renewal() < over && self.now < over.plus(self.limits.grace())
         });
         is_expired && !self.is_held && !is_leftover
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn hostile_names_are_left_out() {
+        let hostile = ["a'] + ['b", "A", "a'b", "a\\", "", "a\nb", "a, b", "*"];
+        let permits: Permits = hostile.into_iter().chain(["good", "a.b-1"]).collect();
+        let names: Vec<&str> = permits.names().unwrap().iter().map(|name| &**name).collect();
+        assert_eq!(names, ["a.b-1", "good"]);
+    }
+
+    #[test]
+    fn too_many_permits_are_all() {
+        let permits = |count: usize| (0..count).map(|n| format!("node-{n}")).collect::<Permits>();
+        assert_eq!(permits(MAX_PERMITS).names().map(<[_]>::len), Some(MAX_PERMITS));
+        assert_eq!(permits(MAX_PERMITS + 1), Permits::ALL);
     }
 }

@@ -1,0 +1,193 @@
+//! The guard's calls to a watched cluster.
+//!
+//! [`GuardClient`] performs the calls that [`kelpie_core::prober::guard::NodeGuard`] asks for.
+//! `policy` renders and reads its objects. The enforced content is asked for by a dry run on a Lease
+//! that the policy denies with a message.
+
+mod enforced;
+mod policy;
+
+use http::Method;
+use kelpie_core::Time;
+use kelpie_core::prober::fence::ResourceVersion;
+use kelpie_core::prober::guard::{GuardCall, GuardReply};
+use serde_json::{Value, json};
+use tokio::time::Instant;
+
+pub use policy::OWNER_ANNOTATION;
+
+use crate::tenant::{ObjectAnswer, Tenant, TenantError};
+
+/// The name of the policy, of its binding, and of the Lease for the dry run.
+pub const GUARD_NAME: &str = "kelpie-node-guard";
+
+const POLICIES: &str = "/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicies";
+const BINDINGS: &str = "/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicybindings";
+const LEASES: &str = "/apis/coordination.k8s.io/v1/namespaces/kube-system/leases";
+
+/// The guard's calls to one cluster.
+#[derive(Clone, Copy, Debug)]
+pub struct GuardClient<'a> {
+    tenant: &'a Tenant,
+    /// The identity of this watchdog.
+    owner: &'a str,
+}
+
+/// A reply, with the API server's clock where the answer tells it.
+#[derive(Debug)]
+pub struct GuardResponse {
+    /// The reply to the call.
+    pub reply: GuardReply,
+    /// The API server's clock.
+    pub date: Option<Time>,
+    /// The reason why the call failed, for people.
+    pub problem: Option<String>,
+}
+
+impl<'a> GuardClient<'a> {
+    /// Creates a client. `owner` is the identity of this watchdog, which its replicas share.
+    pub fn new(tenant: &'a Tenant, owner: &'a str) -> Self {
+        Self { tenant, owner }
+    }
+
+    /// Performs a call. Ends before `deadline`.
+    pub async fn perform(&self, call: &GuardCall, deadline: Instant) -> GuardResponse {
+        match self.answer(call, deadline).await {
+            Ok(answer) => GuardResponse {
+                reply: reply(call, &answer),
+                date: answer.date,
+                problem: problem(&answer),
+            },
+            Err(error) => GuardResponse {
+                reply: match error {
+                    TenantError::Denied { .. } => GuardReply::Refused,
+                    _ => GuardReply::Failed,
+                },
+                date: None,
+                problem: Some(error.to_string()),
+            },
+        }
+    }
+
+    async fn answer(
+        &self,
+        call: &GuardCall,
+        deadline: Instant,
+    ) -> Result<ObjectAnswer, TenantError> {
+        match call {
+            GuardCall::ReadPolicy => self.read(POLICIES, deadline).await,
+            GuardCall::ReadBinding => self.read(BINDINGS, deadline).await,
+            GuardCall::WritePolicy { content, replaces } => {
+                let replaces = replaces.as_ref().map(ResourceVersion::as_str);
+                let policy = policy::policy(self.owner, content, replaces);
+                self.write(POLICIES, &policy, deadline).await
+            }
+            GuardCall::WriteBinding { replaces } => {
+                let replaces = replaces.as_ref().map(ResourceVersion::as_str);
+                let binding = policy::binding(self.owner, replaces);
+                self.write(BINDINGS, &binding, deadline).await
+            }
+            GuardCall::AskEnforced => self.ask_enforced(deadline).await,
+            GuardCall::Remove => {
+                let binding = self.delete(BINDINGS, deadline).await?;
+                let policy = self.delete(POLICIES, deadline).await?;
+                let is_binding_gone = matches!(binding.status, 200..=299 | 404);
+                Ok(if is_binding_gone { policy } else { binding })
+            }
+        }
+    }
+
+    async fn read(&self, path: &str, deadline: Instant) -> Result<ObjectAnswer, TenantError> {
+        let path = format!("{path}/{GUARD_NAME}");
+        self.tenant.object(&Method::GET, &path, None, deadline).await
+    }
+
+    /// Replaces an object, or creates it if it carries no version.
+    async fn write(
+        &self,
+        path: &str,
+        object: &Value,
+        deadline: Instant,
+    ) -> Result<ObjectAnswer, TenantError> {
+        if object["metadata"]["resourceVersion"].is_null() {
+            let tenant = self.tenant;
+            return tenant.object(&Method::POST, path, Some(object), deadline).await;
+        }
+        let path = format!("{path}/{GUARD_NAME}");
+        self.tenant
+            .object(&Method::PUT, &path, Some(object), deadline)
+            .await
+    }
+
+    async fn delete(&self, path: &str, deadline: Instant) -> Result<ObjectAnswer, TenantError> {
+        let path = format!("{path}/{GUARD_NAME}");
+        self.tenant
+            .object(&Method::DELETE, &path, None, deadline)
+            .await
+    }
+
+    /// Updates the Lease in a dry run. It is created if it does not exist.
+    async fn ask_enforced(&self, deadline: Instant) -> Result<ObjectAnswer, TenantError> {
+        let lease = json!({
+            "apiVersion": "coordination.k8s.io/v1",
+            "kind": "Lease",
+            "metadata": { "name": GUARD_NAME, "namespace": "kube-system" },
+        });
+        let path = format!("{LEASES}/{GUARD_NAME}?dryRun=All");
+        let (tenant, lease) = (self.tenant, Some(&lease));
+        let answer = tenant.object(&Method::PUT, &path, lease, deadline).await?;
+        if answer.status != 404 {
+            return Ok(answer);
+        }
+        let created = tenant.object(&Method::POST, LEASES, lease, deadline).await?;
+        if !matches!(created.status, 200..=299 | 409) {
+            return Ok(created);
+        }
+        tenant.object(&Method::PUT, &path, lease, deadline).await
+    }
+}
+
+fn reply(call: &GuardCall, answer: &ObjectAnswer) -> GuardReply {
+    let object = &answer.object;
+    let is_written = matches!(answer.status, 200..=299);
+    let version = object["metadata"]["resourceVersion"].as_str();
+    match (call, answer.status) {
+        (GuardCall::ReadPolicy, 404) if !names_object(answer) => GuardReply::Unsupported,
+        (GuardCall::ReadPolicy, 404) => GuardReply::Policy(None),
+        (GuardCall::ReadBinding, 404) => GuardReply::Binding(None),
+        (GuardCall::ReadPolicy, _) if is_written => {
+            let policy = policy::stored_policy(object);
+            policy.map_or(GuardReply::Failed, |policy| GuardReply::Policy(Some(policy)))
+        }
+        (GuardCall::ReadBinding, _) if is_written => {
+            let binding = policy::stored_binding(object);
+            binding.map_or(GuardReply::Failed, |it| GuardReply::Binding(Some(it)))
+        }
+        (GuardCall::WritePolicy { .. } | GuardCall::WriteBinding { .. }, 404 | 409) => {
+            GuardReply::Conflict
+        }
+        (GuardCall::WritePolicy { .. } | GuardCall::WriteBinding { .. }, _) if is_written => {
+            let version = version.map(ResourceVersion::new);
+            version.map_or(GuardReply::Failed, GuardReply::Written)
+        }
+        (GuardCall::AskEnforced, 422) => {
+            GuardReply::Enforced(object["message"].as_str().and_then(enforced::read_mark))
+        }
+        (GuardCall::AskEnforced, _) if is_written => GuardReply::Enforced(None),
+        (GuardCall::Remove, 404) => GuardReply::Removed,
+        (GuardCall::Remove, _) if is_written => GuardReply::Removed,
+        _ => GuardReply::Failed,
+    }
+}
+
+/// Returns whether a 404 is about the object. Otherwise the API server does not know its kind.
+fn names_object(answer: &ObjectAnswer) -> bool {
+    answer.object["details"]["name"] == GUARD_NAME
+}
+
+/// Returns why a call has no success.
+fn problem(answer: &ObjectAnswer) -> Option<String> {
+    let is_expected = matches!(answer.status, 200..=299 | 404 | 409 | 422);
+    let message = answer.object["message"].as_str().unwrap_or_default();
+    (!is_expected).then(|| format!("status {}: {message}", answer.status))
+}
