@@ -4,6 +4,7 @@ mod access_review;
 mod authentication;
 mod events;
 mod gardener_crds;
+mod guard_policy;
 mod leader_election;
 mod lease_encodings;
 mod scale_targets;
