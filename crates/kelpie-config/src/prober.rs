@@ -1,10 +1,12 @@
 //! The prober's configuration file.
 
+mod guard;
 mod lint;
 mod serialize;
 mod target;
 
 use kelpie_core::Fraction;
+use kelpie_core::prober::guard::GuardSettings;
 use kelpie_core::prober::{ProbeSettings, Target, Thresholds};
 
 use crate::name_format::{self, NameFormat};
@@ -27,6 +29,8 @@ pub struct ProberConfig {
     pub external_kubeconfig_secret: Option<String>,
     /// The thresholds and periods by which clusters are judged.
     pub probe: ProbeSettings,
+    /// The guard of each cluster; `None` if it is off.
+    pub guard: Option<GuardSettings>,
     /// The controllers to fence, in file order.
     pub targets: Vec<Target>,
 }
@@ -60,6 +64,7 @@ pub(crate) const ROOT: MapSchema = MapSchema {
         key("nodeLeaseRecoveryFraction"),
         key("fenceReserve"),
         key("minCandidateNodes"),
+        key("guard"),
         key("dependentResourceInfos"),
     ],
     removed: &[
@@ -74,8 +79,13 @@ pub(crate) const ROOT: MapSchema = MapSchema {
     ],
 };
 
-pub(crate) const SCHEMAS: &[&MapSchema] =
-    &[&ROOT, &target::TARGET, &target::REFERENCE, &target::SCALE];
+pub(crate) const SCHEMAS: &[&MapSchema] = &[
+    &ROOT,
+    &guard::GUARD,
+    &target::TARGET,
+    &target::REFERENCE,
+    &target::SCALE,
+];
 
 /// Parses the prober's file.
 pub fn parse(bytes: &[u8], strictness: Strictness) -> Result<Parsed<ProberConfig>, ConfigError> {
@@ -109,6 +119,7 @@ fn config(root: &Section<'_>) -> ProberConfig {
             &name_format::DNS_SUBDOMAIN,
         ),
         probe: settings(root),
+        guard: guard::parse(root),
         targets: Vec::new(),
     }
 }

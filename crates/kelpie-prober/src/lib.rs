@@ -7,6 +7,7 @@
 mod credential_refresher;
 mod deadline_queue;
 mod fence_executor;
+mod guard_executor;
 mod inputs;
 mod look;
 mod manager;

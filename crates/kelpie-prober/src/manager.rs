@@ -23,6 +23,7 @@ use tracing::{error, info, warn};
 
 use crate::credential_refresher::{KubeconfigReader, ReadKubeconfig};
 use crate::fence_executor::{FenceExecutor, SeedAccess};
+use crate::guard_executor::GuardExecutor;
 use crate::inputs::ProbeInputs;
 use crate::metrics::ProberMetrics;
 use crate::observer::Observer;
@@ -48,6 +49,8 @@ pub(crate) struct ProbeContext {
     pub(crate) network: Network,
     pub(crate) access: SeedAccess,
     pub(crate) kubeconfig_reader: KubeconfigReader,
+    /// The identity of this watchdog on the guards that it keeps: the name of its Lease.
+    pub(crate) guard_owner: Arc<str>,
     pub(crate) warm_up: WarmUp,
     pub(crate) own_egress: OwnEgress,
     /// The limit on open files; `None` if it is not known.
@@ -322,6 +325,7 @@ impl ProbeManager {
         let predecessor = self.ending.remove(&cluster);
         let context = Arc::clone(&self.context);
         let (name, token): (Arc<str>, _) = (cluster.as_str().into(), cancelled.clone());
+        let shutdown = self.cancelled.clone();
         let judging_from = context
             .clock
             .now()
@@ -332,7 +336,7 @@ impl ProbeManager {
                 // A predecessor that panicked has ended too.
                 let _ = predecessor.await;
             }
-            run_probe(&context, &name, &warm_up, &inputs, &token).await;
+            run_probe(&context, &name, &warm_up, &inputs, &token, &shutdown).await;
             warm_up.end();
         });
         let running = RunningProbe {
@@ -363,12 +367,14 @@ async fn run_probe(
     warm_up: &WarmUpHandle,
     inputs: &watch::Receiver<ProbeInputs>,
     cancelled: &CancellationToken,
+    shutdown: &CancellationToken,
 ) {
     context.metrics.active_probes.inc();
     let started = context.clock.now();
     let start = || async {
         let inputs = inputs.clone();
-        let mut probe = context.probe(cluster, started, warm_up, inputs, cancelled.clone());
+        let tokens = (cancelled.clone(), shutdown.clone());
+        let mut probe = context.probe(cluster, started, warm_up, inputs, tokens);
         probe.run().await;
     };
     let on_panic = |delay| {
@@ -388,7 +394,7 @@ impl ProbeContext {
         started: Time,
         warm_up: &WarmUpHandle,
         inputs: watch::Receiver<ProbeInputs>,
-        cancelled: CancellationToken,
+        (cancelled, shutdown): (CancellationToken, CancellationToken),
     ) -> Probe {
         let settings = &self.config.probe;
         let reporter = ProbeReporter::new(
@@ -411,9 +417,22 @@ impl ProbeContext {
                 self.access.clone(),
                 reporter,
             ),
+            guard: self.guard(),
             inputs,
             cancelled,
+            shutdown,
         }
+    }
+
+    fn guard(&self) -> Option<Box<GuardExecutor>> {
+        let settings = self
+            .config
+            .guard
+            .clone()
+            .filter(|_| !self.access.is_dry_run())?;
+        let (leadership, owner) = (self.access.leadership(), Arc::clone(&self.guard_owner));
+        let guard = GuardExecutor::new(self.clock, leadership, settings, owner);
+        Some(Box::new(guard))
     }
 }
 

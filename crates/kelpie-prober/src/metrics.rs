@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use kelpie_core::Time;
 use kelpie_core::prober::fence::Direction;
+use kelpie_core::prober::guard::GuardState;
 use kelpie_core::prober::{Decision, Rule, Verdict};
 use kelpie_kube::client::ClientMetrics;
 use kelpie_kube::events::DroppedEvents;
@@ -57,6 +58,12 @@ struct ClusterLabel {
 struct VerdictLabel {
     cluster: Arc<str>,
     verdict: &'static str,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct GuardLabel {
+    cluster: Arc<str>,
+    state: &'static str,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
@@ -125,6 +132,7 @@ struct ClusterFamilies {
     unprotected: Family<ClusterLabel, Gauge>,
     external_undecided: Family<ClusterLabel, Gauge>,
     verdict: Family<VerdictLabel, Gauge>,
+    guard_state: Family<GuardLabel, Gauge>,
     fenced: Ages,
     unfenced: Ages,
     pods_stopping: Ages,
@@ -310,6 +318,7 @@ impl ProberMetrics {
                 let label = label.with_verdict(verdict);
                 families.verdict.get_or_create_owned(&label)
             }),
+            guard: None,
             prober: Arc::clone(self),
             label,
         }
@@ -356,6 +365,10 @@ impl ClusterFamilies {
             verdict: set.add(
                 "verdict",
                 "1 for the current verdict on the cluster, 0 for the others",
+            ),
+            guard_state: set.add(
+                "guard_state",
+                "1 for the state of the cluster's guard; there is no series for the others",
             ),
             fenced: set.register(
                 "fenced_seconds",
@@ -409,6 +422,8 @@ pub(crate) struct ClusterMetrics {
     last_judged: AgeGauge,
     last_margin: FloatGauge,
     verdict: [Gauge; 3],
+    /// The label of the guard's state, once it is known.
+    guard: Option<GuardLabel>,
     pub(crate) prober: Arc<ProberMetrics>,
     label: ClusterLabel,
 }
@@ -428,6 +443,20 @@ impl ClusterMetrics {
         let fraction = f64::from(leases.expired) / f64::from(leases.candidates.max(1));
         self.expired.set(fraction);
         self.last_judged.set(Some(decision.at));
+    }
+
+    /// Shows the state of the guard.
+    pub(crate) fn guard(&mut self, state: &GuardState) {
+        let family = &self.prober.clusters.guard_state;
+        let label = GuardLabel {
+            cluster: Arc::clone(&self.label.cluster),
+            state: state.as_str(),
+        };
+        if let Some(former) = self.guard.take_if(|former| *former != label) {
+            family.remove(&former);
+        }
+        family.get_or_create(&label).set(1);
+        self.guard = Some(label);
     }
 
     /// Counts the start of a scale operation.
@@ -477,6 +506,9 @@ impl Drop for ClusterMetrics {
                 .scale_attempts
                 .remove(&label.with_direction(direction));
         }
+        if let Some(guard) = &self.guard {
+            families.guard_state.remove(guard);
+        }
         for (_, verdict) in VERDICTS {
             families.verdict.remove(&label.with_verdict(verdict));
         }
@@ -494,7 +526,9 @@ pub fn register_metrics(registry: &mut Registry) -> impl Drop + use<> {
         || [(200, 1)].into(),
         DroppedEvents::default,
     );
-    metrics.of_cluster(&"shoot--dev--one".into())
+    let mut example = metrics.of_cluster(&"shoot--dev--one".into());
+    example.guard(&GuardState::Unknown);
+    example
 }
 
 #[cfg(test)]

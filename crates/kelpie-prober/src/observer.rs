@@ -164,6 +164,11 @@ impl Observer {
         Ok(())
     }
 
+    /// Returns the client for the cluster, if there is a usable kubeconfig.
+    pub(crate) fn tenant(&self) -> Option<Arc<Tenant>> {
+        self.internal.tenant.as_ref().ok().cloned()
+    }
+
     /// Returns the looks under way.
     pub(crate) fn looks(&self) -> &Looks {
         &self.looks

@@ -3,6 +3,7 @@
 use std::pin::pin;
 use std::time::Duration;
 
+use futures_util::future::pending;
 use kelpie_core::Time;
 use kelpie_core::prober::{
     AcceptedList, Decision, Evaluator, ListResult, Observation, RecentWorst, Verdict,
@@ -13,6 +14,7 @@ use tokio::time::sleep_until;
 use tokio_util::sync::CancellationToken;
 
 use crate::fence_executor::FenceExecutor;
+use crate::guard_executor::{GuardExecutor, GuardReport};
 use crate::inputs::{ProbeInputs, same_arc};
 use crate::look::LookResult;
 use crate::observer::{Answer, NodesResult, Observer, RoundContext};
@@ -40,9 +42,13 @@ pub(crate) struct Probe {
     pub(crate) evaluator: Evaluator,
     pub(crate) observer: Observer,
     pub(crate) executor: FenceExecutor,
+    /// `None` if the guard is off.
+    pub(crate) guard: Option<Box<GuardExecutor>>,
     pub(crate) inputs: watch::Receiver<ProbeInputs>,
     /// Cancelled when the cluster is removed or the process shuts down.
     pub(crate) cancelled: CancellationToken,
+    /// Cancelled when the process shuts down.
+    pub(crate) shutdown: CancellationToken,
     pub(crate) schedule: ProbeSchedule,
 }
 
@@ -76,6 +82,7 @@ enum ProbeEvent {
     InputsChanged,
     /// Another client has undone the fence, or this replica has taken over.
     LookWanted,
+    GuardChanged(GuardReport),
 }
 
 impl ProbeSchedule {
@@ -135,6 +142,11 @@ impl Probe {
             }
         }
         self.executor.drain().await;
+        if let Some(guard) = &mut self.guard
+            && !self.shutdown.is_cancelled()
+        {
+            guard.remove().await;
+        }
     }
 
     /// Waits for the next event, while fencing calls go on, and reacts to it.
@@ -152,6 +164,7 @@ impl Probe {
                 let now = self.clock.now();
                 self.start_look(now);
             }
+            ProbeEvent::GuardChanged(report) => self.executor.reporter.guard(&report),
             // The next event is the look, as soon as one may start.
             ProbeEvent::LookWanted => {}
         }
@@ -172,7 +185,15 @@ impl Probe {
             let known = self.inputs.borrow_and_update();
             (known.grace, known.internal.clone())
         };
+        let tenant = self.guard.as_ref().and_then(|_| self.observer.tenant());
         let (inputs, observer) = (&mut self.inputs, &mut self.observer);
+        let guard = self.guard.as_deref_mut();
+        let guard_changed = async move {
+            match guard {
+                Some(guard) => guard.next_change(tenant.as_ref()).await,
+                None => pending().await,
+            }
+        };
         let inputs_changed = async move {
             // An error means that the sender is gone: the probe is being cancelled.
             let _ = inputs
@@ -189,6 +210,7 @@ impl Probe {
                 () = inputs_changed => ProbeEvent::InputsChanged,
                 () = sleep_until(look_at) => ProbeEvent::LookDue,
                 () = sleep_until(review_at) => ProbeEvent::ReviewDue,
+                report = guard_changed => ProbeEvent::GuardChanged(report),
             }
         });
         let event = self.executor.work_until_look_wanted(event).await;
@@ -281,5 +303,8 @@ impl Probe {
         self.executor
             .set_pressed(decision.deadline.filter(|_| is_due));
         self.executor.apply(decision);
+        if let Some(guard) = &mut self.guard {
+            guard.judge(&self.evaluator, decision);
+        }
     }
 }

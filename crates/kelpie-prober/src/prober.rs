@@ -110,6 +110,7 @@ impl Prober {
             options.dry_run,
         );
         let targets: Arc<[Target]> = config.targets.clone().into();
+        let guard_owner = options.lease.to_string().into();
         let (records, record_writes) = replica.lease_records(&seed, options.lease);
         let waiting = metrics.records_on_lease.clone();
         let count = move |count| {
@@ -135,6 +136,7 @@ impl Prober {
             network: seed.network().clone(),
             access,
             kubeconfig_reader,
+            guard_owner,
             warm_up: WarmUp::new(replica.standing()),
             own_egress: OwnEgress::new(metrics.own_egress_suspected.clone()),
             open_files_limit: None,

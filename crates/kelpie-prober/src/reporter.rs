@@ -10,11 +10,13 @@ use std::sync::Arc;
 
 use kelpie_core::Time;
 use kelpie_core::prober::fence::Observed;
+use kelpie_core::prober::guard::GuardState;
 use kelpie_core::prober::{Decision, FenceState, ProbeResult, Rule, Target, TripPhase, Verdict};
 use kelpie_kube::events::EventType;
 use kelpie_runtime::LastErrors;
 use tracing::{info, warn};
 
+use crate::guard_executor::GuardReport;
 use crate::metrics::ClusterMetrics;
 use crate::observer::RoundResult;
 use crate::state_page::{StateHandle, TargetState};
@@ -206,6 +208,18 @@ impl ProbeReporter {
             }
         }
         self.show_problems();
+    }
+
+    /// Reports a change of the guard.
+    pub(crate) fn guard(&mut self, report: &GuardReport) {
+        let (cluster, state) = (&*self.cluster, &report.state);
+        info!(cluster, "guard: {state}");
+        self.metrics.guard(state);
+        self.state.update(|shown| shown.guard = Some(state.clone()));
+        // Without the right, or where the kind does not exist, the prober works as without a guard.
+        let is_optional = matches!(state, GuardState::Refused | GuardState::Unsupported);
+        let problem = report.problem.clone().filter(|_| !is_optional);
+        self.problem(Subsystem::Guard, problem);
     }
 
     /// Shows the targets as last read or written on the state page.

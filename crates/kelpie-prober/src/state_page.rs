@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use kelpie_core::Time;
 use kelpie_core::prober::fence::{FlowReport, Observed};
+use kelpie_core::prober::guard::GuardState;
 use kelpie_core::prober::{Decision, FenceState, ResourceRef};
 use kelpie_kube::replica::ReplicaState;
 use parking_lot::Mutex;
@@ -40,6 +41,9 @@ pub struct ClusterState {
     pub fenced_since: Option<Time>,
     /// The targets as last read.
     pub targets: Vec<TargetState>,
+    /// The guard of the cluster; `None` if it is off, or before the first call.
+    #[serde(default)]
+    pub guard: Option<GuardState>,
     /// The last flow that ended.
     pub last_flow: Option<LastFlow>,
     /// Current problems with a round or a write.

@@ -11,6 +11,7 @@ pub(crate) enum Subsystem {
     External,
     Leases,
     Nodes,
+    Guard,
     /// Reading a target, by its index in the configuration.
     Target(usize),
     /// Writing to a target, by its index in the configuration.
@@ -29,6 +30,7 @@ impl Subsystem {
             Self::External => "external path",
             Self::Leases => "leases",
             Self::Nodes => "nodes",
+            Self::Guard => "guard",
             Self::Target(index) | Self::Write(index) | Self::Record(index) => {
                 return targets[index].resource.to_string();
             }

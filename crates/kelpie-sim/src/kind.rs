@@ -101,7 +101,7 @@ pub(crate) const VERBS: [&str; 8] = [
 /// The traits: `N` namespaced; `S` status subresource; `s` status subresource that may be set on
 /// create; `R` scale subresource; `G` tracks the generation; `U` allows unconditional updates; `C`
 /// allows create on update; `D` returns the deleted object; `A` in the category `all`.
-const BUILT_IN_KINDS: [&str; 20] = [
+const BUILT_IN_KINDS: [&str; 22] = [
     "v1 Namespace namespaces SU ns",
     "v1 Node nodes sU no",
     "v1 Pod pods NSGUDA po",
@@ -121,6 +121,9 @@ const BUILT_IN_KINDS: [&str; 20] = [
     "rbac.authorization.k8s.io/v1 ClusterRole clusterroles U",
     "rbac.authorization.k8s.io/v1 ClusterRoleBinding clusterrolebindings U",
     "policy/v1 PodDisruptionBudget poddisruptionbudgets NSG pdb",
+    "admissionregistration.k8s.io/v1 ValidatingAdmissionPolicy validatingadmissionpolicies SG",
+    "admissionregistration.k8s.io/v1 ValidatingAdmissionPolicyBinding \
+     validatingadmissionpolicybindings G",
     "apiextensions.k8s.io/v1 CustomResourceDefinition customresourcedefinitions SG crd crds",
 ];
 

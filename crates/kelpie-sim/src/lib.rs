@@ -9,6 +9,7 @@
 //! [`SimClock`] and randomness from an RNG seed: the same calls produce the same bytes.
 
 mod actor;
+mod admission;
 mod clock;
 mod fault;
 mod field;

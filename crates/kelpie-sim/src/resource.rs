@@ -25,6 +25,14 @@ pub const LEASES: GroupResource = GroupResource::from_static("coordination.k8s.i
 pub const DEPLOYMENTS: GroupResource = GroupResource::from_static("apps", "deployments");
 pub const REPLICA_SETS: GroupResource = GroupResource::from_static("apps", "replicasets");
 pub const STATEFUL_SETS: GroupResource = GroupResource::from_static("apps", "statefulsets");
+pub const POLICIES: GroupResource = GroupResource::from_static(
+    "admissionregistration.k8s.io",
+    "validatingadmissionpolicies",
+);
+pub const POLICY_BINDINGS: GroupResource = GroupResource::from_static(
+    "admissionregistration.k8s.io",
+    "validatingadmissionpolicybindings",
+);
 /// CRDs. Creating one makes its resource available.
 pub const DEFINITIONS: GroupResource =
     GroupResource::from_static("apiextensions.k8s.io", "customresourcedefinitions");

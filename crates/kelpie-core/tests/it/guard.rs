@@ -39,7 +39,10 @@ struct GuardObjects {
 impl GuardObjects {
     fn content(&self) -> Option<&GuardContent> {
         let is_bound = self.binding.is_some_and(|(_, is_intact)| is_intact);
-        let content = self.policy.as_ref().and_then(|(_, content)| content.as_ref());
+        let content = self
+            .policy
+            .as_ref()
+            .and_then(|(_, content)| content.as_ref());
         content.filter(|_| is_bound)
     }
 }
@@ -69,9 +72,8 @@ impl ApiServer {
 
     /// Returns whether kube-controller-manager may turn a node Unknown.
     fn allows(&self, node: &str, now: f64) -> bool {
-        self.enforced(now).is_none_or(|content| {
-            content.permits.contains(node) || seconds(content.until) <= now
-        })
+        self.enforced(now)
+            .is_none_or(|content| content.permits.contains(node) || seconds(content.until) <= now)
     }
 
     fn reply(&mut self, call: &GuardCall, now: f64) -> GuardReply {
@@ -144,7 +146,10 @@ struct ModelNode {
 impl ModelNode {
     fn run(&mut self, now: f64) {
         let due = ((now - self.offset) / RENEWAL).floor() * RENEWAL + self.offset;
-        let is_cut = self.cuts.iter().any(|(from, to)| (*from..*to).contains(&now));
+        let is_cut = self
+            .cuts
+            .iter()
+            .any(|(from, to)| (*from..*to).contains(&now));
         if now < self.dies_at && !is_cut && due > self.renewed {
             self.renewed = now;
             self.unknown_at = None;

@@ -1,25 +1,19 @@
 //! The guard's calls to a watched cluster.
 //!
 //! [`GuardClient`] performs the calls that [`kelpie_core::prober::guard::NodeGuard`] asks for.
-//! `policy` renders and reads its objects. The enforced content is asked for by a dry run on a Lease
-//! that the policy denies with a message.
-
-mod enforced;
-mod policy;
+//! The enforced content is asked for by a dry run on a Lease, which the policy denies with a message.
 
 use http::Method;
 use kelpie_core::Time;
 use kelpie_core::prober::fence::ResourceVersion;
-use kelpie_core::prober::guard::{GuardCall, GuardReply};
+use kelpie_core::prober::guard::{
+    GUARD_NAME, GuardCall, GuardReply, binding_object, policy_object, read_binding, read_mark,
+    read_policy,
+};
 use serde_json::{Value, json};
 use tokio::time::Instant;
 
-pub use policy::OWNER_ANNOTATION;
-
 use crate::tenant::{ObjectAnswer, Tenant, TenantError};
-
-/// The name of the policy, of its binding, and of the Lease for the dry run.
-pub const GUARD_NAME: &str = "kelpie-node-guard";
 
 const POLICIES: &str = "/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicies";
 const BINDINGS: &str = "/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicybindings";
@@ -79,12 +73,12 @@ impl<'a> GuardClient<'a> {
             GuardCall::ReadBinding => self.read(BINDINGS, deadline).await,
             GuardCall::WritePolicy { content, replaces } => {
                 let replaces = replaces.as_ref().map(ResourceVersion::as_str);
-                let policy = policy::policy(self.owner, content, replaces);
+                let policy = policy_object(self.owner, content, replaces);
                 self.write(POLICIES, &policy, deadline).await
             }
             GuardCall::WriteBinding { replaces } => {
                 let replaces = replaces.as_ref().map(ResourceVersion::as_str);
-                let binding = policy::binding(self.owner, replaces);
+                let binding = binding_object(self.owner, replaces);
                 self.write(BINDINGS, &binding, deadline).await
             }
             GuardCall::AskEnforced => self.ask_enforced(deadline).await,
@@ -99,7 +93,9 @@ impl<'a> GuardClient<'a> {
 
     async fn read(&self, path: &str, deadline: Instant) -> Result<ObjectAnswer, TenantError> {
         let path = format!("{path}/{GUARD_NAME}");
-        self.tenant.object(&Method::GET, &path, None, deadline).await
+        self.tenant
+            .object(&Method::GET, &path, None, deadline)
+            .await
     }
 
     /// Replaces an object, or creates it if it carries no version.
@@ -111,7 +107,9 @@ impl<'a> GuardClient<'a> {
     ) -> Result<ObjectAnswer, TenantError> {
         if object["metadata"]["resourceVersion"].is_null() {
             let tenant = self.tenant;
-            return tenant.object(&Method::POST, path, Some(object), deadline).await;
+            return tenant
+                .object(&Method::POST, path, Some(object), deadline)
+                .await;
         }
         let path = format!("{path}/{GUARD_NAME}");
         self.tenant
@@ -126,7 +124,7 @@ impl<'a> GuardClient<'a> {
             .await
     }
 
-    /// Updates the Lease in a dry run. It is created if it does not exist.
+    /// Patches the Lease in a dry run. It is created if it does not exist.
     async fn ask_enforced(&self, deadline: Instant) -> Result<ObjectAnswer, TenantError> {
         let lease = json!({
             "apiVersion": "coordination.k8s.io/v1",
@@ -135,15 +133,20 @@ impl<'a> GuardClient<'a> {
         });
         let path = format!("{LEASES}/{GUARD_NAME}?dryRun=All");
         let (tenant, lease) = (self.tenant, Some(&lease));
-        let answer = tenant.object(&Method::PUT, &path, lease, deadline).await?;
+        let patch = Some(&json!({}));
+        let answer = tenant
+            .object(&Method::PATCH, &path, patch, deadline)
+            .await?;
         if answer.status != 404 {
             return Ok(answer);
         }
-        let created = tenant.object(&Method::POST, LEASES, lease, deadline).await?;
+        let created = tenant
+            .object(&Method::POST, LEASES, lease, deadline)
+            .await?;
         if !matches!(created.status, 200..=299 | 409) {
             return Ok(created);
         }
-        tenant.object(&Method::PUT, &path, lease, deadline).await
+        tenant.object(&Method::PATCH, &path, patch, deadline).await
     }
 }
 
@@ -156,11 +159,13 @@ fn reply(call: &GuardCall, answer: &ObjectAnswer) -> GuardReply {
         (GuardCall::ReadPolicy, 404) => GuardReply::Policy(None),
         (GuardCall::ReadBinding, 404) => GuardReply::Binding(None),
         (GuardCall::ReadPolicy, _) if is_written => {
-            let policy = policy::stored_policy(object);
-            policy.map_or(GuardReply::Failed, |policy| GuardReply::Policy(Some(policy)))
+            let policy = read_policy(object);
+            policy.map_or(GuardReply::Failed, |policy| {
+                GuardReply::Policy(Some(policy))
+            })
         }
         (GuardCall::ReadBinding, _) if is_written => {
-            let binding = policy::stored_binding(object);
+            let binding = read_binding(object);
             binding.map_or(GuardReply::Failed, |it| GuardReply::Binding(Some(it)))
         }
         (GuardCall::WritePolicy { .. } | GuardCall::WriteBinding { .. }, 404 | 409) => {
@@ -171,7 +176,7 @@ fn reply(call: &GuardCall, answer: &ObjectAnswer) -> GuardReply {
             version.map_or(GuardReply::Failed, GuardReply::Written)
         }
         (GuardCall::AskEnforced, 422) => {
-            GuardReply::Enforced(object["message"].as_str().and_then(enforced::read_mark))
+            GuardReply::Enforced(object["message"].as_str().and_then(read_mark))
         }
         (GuardCall::AskEnforced, _) if is_written => GuardReply::Enforced(None),
         (GuardCall::Remove, 404) => GuardReply::Removed,

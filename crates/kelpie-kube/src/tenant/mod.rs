@@ -124,7 +124,9 @@ impl Tenant {
             ConnectionReuse::Keep => self.take_idle(),
             ConnectionReuse::FreshEachRound => None,
         };
-        let listed = self.send(LeasesRequest, idle, self.attempt(deadline)).await?;
+        let listed = self
+            .send(LeasesRequest, idle, self.attempt(deadline))
+            .await?;
         let ((leases, version), (start, end)) = listed;
         Ok(TimedLeaseList {
             leases,
@@ -146,7 +148,7 @@ impl Tenant {
         Ok(nodes)
     }
 
-    /// Reads or writes one object as JSON. Ends before `deadline`. The request may be sent a second
+    /// Reads or writes one object as JSON; a PATCH is a merge patch. Ends before `deadline`. The request may be sent a second
     /// time over a new connection if that of the last request has died, so a write has to carry the
     /// version that it replaces.
     pub async fn object(
@@ -163,9 +165,12 @@ impl Tenant {
             body: &body,
         };
         let mut headers = self.headers.clone();
-        for header in [ACCEPT, CONTENT_TYPE] {
-            headers.insert(header, HeaderValue::from_static("application/json"));
-        }
+        let content_type = match *method {
+            Method::PATCH => "application/merge-patch+json",
+            _ => "application/json",
+        };
+        headers.insert(ACCEPT, HeaderValue::from_static("application/json"));
+        headers.insert(CONTENT_TYPE, HeaderValue::from_static(content_type));
         let attempt = Attempt {
             headers: &headers,
             ..self.attempt(deadline)

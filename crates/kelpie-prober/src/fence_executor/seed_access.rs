@@ -129,6 +129,14 @@ impl SeedAccess {
         (self, following)
     }
 
+    pub(crate) fn is_dry_run(&self) -> bool {
+        self.dry_run
+    }
+
+    pub(crate) fn leadership(&self) -> Receiver<Leadership> {
+        self.leadership.clone()
+    }
+
     /// Returns the name of the Lease for records of targets that cannot be annotated.
     pub(super) fn record_lease(&self) -> String {
         let records = self.records.as_ref();

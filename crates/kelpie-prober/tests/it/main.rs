@@ -13,6 +13,7 @@ mod chaos;
 mod endurance;
 mod external_paths;
 mod faulty_prober;
+mod guard;
 mod handover;
 mod healthy_rounds;
 mod matrix;

@@ -18,9 +18,21 @@ pub(crate) const LEASE: &str = "dwd-prober-leader-election";
 /// The Secret with a cluster's kubeconfig for its external address.
 pub(crate) const EXTERNAL_SECRET: &str = "external-kubeconfig";
 
+/// Fences are tested without a guard, under which no node turns Unknown whatever they do.
+const NO_GUARD: &str = "guard: {enabled: false}\n";
+
 /// Starts a replica, which runs for election if `elected`.
 pub(crate) fn prober(landscape: &Landscape, name: &str, elected: bool) -> SimProcess<Registry> {
-    start(landscape, name, elected, "")
+    start(landscape, name, elected, NO_GUARD)
+}
+
+/// Starts a replica that also keeps the guards of its clusters.
+pub(crate) fn prober_with_guard(
+    landscape: &Landscape,
+    name: &str,
+    elected: bool,
+) -> SimProcess<Registry> {
+    start(landscape, name, elected, "guard: {enabled: true}\n")
 }
 
 /// Starts a replica that is not elected and probes the external paths too.
@@ -28,7 +40,7 @@ pub(crate) fn prober_with_external_paths(
     landscape: &Landscape,
     name: &str,
 ) -> SimProcess<Registry> {
-    let external = format!("externalKubeConfigSecretName: {EXTERNAL_SECRET}\n");
+    let external = format!("externalKubeConfigSecretName: {EXTERNAL_SECRET}\n{NO_GUARD}");
     start(landscape, name, false, &external)
 }
 
@@ -70,7 +82,7 @@ fn start(
     SimProcess::start(link, shutdown, registry, work)
 }
 
-/// Returns the configuration that Gardener ships, and `more`.
+/// Returns the configuration that Gardener ships, with the lines of `more`.
 fn config(more: &str) -> ProberConfig {
     let [kcm, mcm, autoscaler] = LandscapePlan::CONTROLLERS;
     let target = |name: &str, optional: bool, up: u32, down: u32| {

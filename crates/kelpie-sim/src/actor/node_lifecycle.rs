@@ -7,6 +7,7 @@ use fastrand::Rng;
 use kelpie_core::Time;
 
 use super::node::{NAMESPACE, NodeHealthData, NodeReadiness, SimNode};
+use crate::admission;
 use crate::store::ObjectStore;
 
 /// The interval of the controller, as its flag `--node-monitor-period` by default.
@@ -92,6 +93,7 @@ impl NodeLifecycleController {
                 node.health_data.probe_timestamp = Some(now);
             }
         });
+        let may_turn_unknown = admission::node_permits(store, now);
         for (index, node) in nodes.iter_mut().enumerate() {
             if node.health_data.reported != Some(node.reported) {
                 node.health_data.reported = Some(node.reported);
@@ -99,7 +101,10 @@ impl NodeLifecycleController {
             }
             let probe_timestamp = *node.health_data.probe_timestamp.get_or_insert(now);
             match node.readiness {
-                NodeReadiness::Ready if now > probe_timestamp.after(self.grace_period) => {
+                NodeReadiness::Ready
+                    if now > probe_timestamp.after(self.grace_period)
+                        && may_turn_unknown(&node.name) =>
+                {
                     node.turn_unknown(store, now, rng);
                     node.health_data.tainted_since = Some(now);
                     changes.unknown.push(index);

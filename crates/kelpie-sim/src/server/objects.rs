@@ -1,5 +1,6 @@
 //! Requests for a single object, and deletions of collections.
 
+use kelpie_core::prober::guard::GUARD_NAME;
 use serde_json::{Value, json};
 
 use super::format::ResponseFormat;
@@ -9,10 +10,11 @@ use super::{
     InjectedAction, ServerRequest, ServerResult, SimServer, events, method_not_allowed, parse_json,
     parse_object, table,
 };
+use crate::admission;
 use crate::field_types;
 use crate::kind::ResourceKind;
 use crate::patch::{PatchType, prune};
-use crate::resource::GroupResource;
+use crate::resource::{GroupResource, LEASES, POLICIES};
 use crate::status_error::{StatusError, StatusReason};
 use crate::store::body::{object_key, split_key};
 use crate::store::{
@@ -62,6 +64,7 @@ impl SimServer {
             return Err(method_not_allowed());
         }
         let object = read_object(request, kind)?;
+        check_admission(kind, &object)?;
         let mut state = self.store.lock();
         let stored = state.create(kind, &path.namespace, object, dry_run)?;
         drop(state);
@@ -71,6 +74,7 @@ impl SimServer {
     fn update(&self, request: &ServerRequest, path: &ResourcePath) -> ServerResult {
         let (kind, dry_run, scope) = (&path.kind, is_dry_run(request), scope(path));
         let object = read_object(request, kind)?;
+        check_admission(kind, &object)?;
         let mut state = self.store.lock();
         let exists = state.get(kind, &path.namespace, &path.name).is_ok();
         if !exists && kind.allows_create_on_update && scope == WriteScope::Object {
@@ -94,8 +98,13 @@ impl SimServer {
         let patch = parse_json(&request.body)?;
         let (kind, dry_run) = (&path.kind, is_dry_run(request));
         let (namespace, name) = (&path.namespace, &path.name);
+        let is_new = self.store.lock().get(kind, namespace, name).is_err();
+        let is_guard_lease = kind.resource == LEASES
+            && (namespace.as_str(), name.as_str()) == ("kube-system", GUARD_NAME);
+        if dry_run && is_guard_lease && !is_new {
+            admission::check_dry_run(&self.store)?;
+        }
         let mut state = self.store.lock();
-        let is_new = state.get(kind, namespace, name).is_err();
         let manager = request.query.get("fieldManager");
         if patch_type == PatchType::Apply && manager.is_empty() {
             return Err(missing_field_manager());
@@ -121,6 +130,7 @@ impl SimServer {
                 }
                 patch_type.apply(&mut object, &patch)?;
                 check_field_types(patch_type, kind, &object)?;
+                check_admission(kind, &object)?;
                 if is_new_events && object.is_object() {
                     events::to_core_group(&mut object);
                 }
@@ -240,6 +250,13 @@ pub(super) fn partial_metadata(object: &Value) -> Value {
         "apiVersion": "meta.k8s.io/v1",
         "metadata": object["metadata"],
     })
+}
+
+fn check_admission(kind: &ResourceKind, object: &Value) -> Result<(), StatusError> {
+    if kind.resource == POLICIES {
+        admission::check_policy(object)?;
+    }
+    Ok(())
 }
 
 fn scope(path: &ResourcePath) -> WriteScope {

@@ -4,11 +4,11 @@ use std::time::Duration;
 
 use kelpie_core::Time;
 use kelpie_core::prober::fence::ResourceVersion;
-use kelpie_core::prober::guard::{GuardCall, GuardContent, GuardReply, Permits};
+use kelpie_core::prober::guard::{GUARD_NAME, GuardCall, GuardContent, GuardReply, Permits};
 use kelpie_e2e::landscape::rest;
 use kelpie_e2e::{ControlPlane, poll};
 use kelpie_kube::SystemClock;
-use kelpie_kube::guard::{GUARD_NAME, GuardClient};
+use kelpie_kube::guard::GuardClient;
 use kelpie_kube::kubeconfig::TenantConfig;
 use kelpie_kube::tenant::{ConnectionReuse, Tenant};
 use kube::Client;
@@ -140,7 +140,10 @@ async fn node_turns_unknown_only_with_permit() {
     let GuardReply::Policy(Some(stored)) = stored else {
         panic!("{stored:?}");
     };
-    assert_eq!((&*stored.owner, stored.content), ("garden/kelpie", Some(first)));
+    assert_eq!(
+        (&*stored.owner, stored.content),
+        ("garden/kelpie", Some(first))
+    );
     let GuardReply::Binding(Some(binding)) = fixture.perform(&GuardCall::ReadBinding).await else {
         panic!("no binding");
     };
@@ -180,8 +183,14 @@ async fn node_turns_unknown_only_with_permit() {
         .await;
     set_ready(&controller, "two", "Unknown").await.unwrap();
 
-    assert_eq!(fixture.perform(&GuardCall::Remove).await, GuardReply::Removed);
-    assert_eq!(fixture.perform(&GuardCall::Remove).await, GuardReply::Removed);
+    assert_eq!(
+        fixture.perform(&GuardCall::Remove).await,
+        GuardReply::Removed
+    );
+    assert_eq!(
+        fixture.perform(&GuardCall::Remove).await,
+        GuardReply::Removed
+    );
     assert_eq!(fixture.version().await, None);
 }
 

@@ -10,10 +10,15 @@ mod call;
 mod content;
 mod node_guard;
 mod permits;
+mod policy;
 mod settings;
 
 pub use call::{GuardCall, GuardReply, StoredBinding, StoredPolicy};
 pub use content::{GuardContent, GuardMark};
 pub use node_guard::{GuardRole, GuardState, NodeGuard};
 pub use permits::{MAX_PERMITS, PermitJudge, Permits};
+pub use policy::{
+    GUARD_NAME, OWNER_ANNOTATION, binding_object, mark_message, policy_object, read_binding,
+    read_content, read_mark, read_policy,
+};
 pub use settings::GuardSettings;

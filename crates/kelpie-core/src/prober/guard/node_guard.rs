@@ -1,5 +1,6 @@
 //! The guard of one cluster: permits in, calls out.
 
+use std::fmt;
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
@@ -63,6 +64,41 @@ pub enum GuardState {
     },
     /// The policy has run out, because the prober could not renew it.
     Expired,
+}
+
+impl GuardState {
+    /// Returns the state as it appears in metric labels.
+    pub const fn as_str(&self) -> &'static str {
+        match self {
+            Self::Unknown => "unknown",
+            Self::Unsupported => "unsupported",
+            Self::Refused => "refused",
+            Self::Foreign { .. } => "foreign",
+            Self::Lost => "lost",
+            Self::Unproven { .. } => "unproven",
+            Self::Armed { .. } => "armed",
+            Self::Expired => "expired",
+        }
+    }
+}
+
+impl fmt::Display for GuardState {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Unknown => f.write_str("not armed yet"),
+            Self::Unsupported => {
+                f.write_str("the API server has no ValidatingAdmissionPolicy (Kubernetes 1.30)")
+            }
+            Self::Refused => f.write_str("the kubeconfig does not allow it"),
+            Self::Foreign { owner } => write!(f, "kept by another watchdog, {owner}"),
+            Self::Lost => f.write_str("somebody deleted or changed it; restoring it"),
+            Self::Unproven { until } => {
+                write!(f, "written until {until}, not seen to be enforced yet")
+            }
+            Self::Armed { until } => write!(f, "armed until {until}"),
+            Self::Expired => f.write_str("it has run out"),
+        }
+    }
 }
 
 /// An object of the cluster, as far as it is known.
@@ -149,9 +185,7 @@ impl NodeGuard {
     /// `server_time` is the API server's time at `now`.
     pub fn permit(&mut self, permits: Permits, server_time: Time, until: Time, now: Time) {
         let differ_since = self.wanted.as_ref().and_then(|wanted| wanted.differ_since);
-        let server_offset = server_time
-            .as_micros()
-            .saturating_sub(now.as_micros());
+        let server_offset = server_time.as_micros().saturating_sub(now.as_micros());
         self.wanted = Some(WantedPermits {
             permits,
             differ_since,
@@ -314,7 +348,9 @@ impl NodeGuard {
         // Of several due calls, the first one counts most.
         let due = calls.iter().find(|(at, _)| *at <= now);
         let next = || calls.iter().min_by_key(|(at, _)| *at);
-        due.or_else(next).cloned().unwrap_or((Time::MAX, GuardCall::ReadPolicy))
+        due.or_else(next)
+            .cloned()
+            .unwrap_or((Time::MAX, GuardCall::ReadPolicy))
     }
 
     /// Returns the end of the guard if another watchdog keeps it up.

@@ -136,14 +136,22 @@ mod tests {
     fn hostile_names_are_left_out() {
         let hostile = ["a'] + ['b", "A", "a'b", "a\\", "", "a\nb", "a, b", "*"];
         let permits: Permits = hostile.into_iter().chain(["good", "a.b-1"]).collect();
-        let names: Vec<&str> = permits.names().unwrap().iter().map(|name| &**name).collect();
+        let names: Vec<&str> = permits
+            .names()
+            .unwrap()
+            .iter()
+            .map(|name| &**name)
+            .collect();
         assert_eq!(names, ["a.b-1", "good"]);
     }
 
     #[test]
     fn too_many_permits_are_all() {
         let permits = |count: usize| (0..count).map(|n| format!("node-{n}")).collect::<Permits>();
-        assert_eq!(permits(MAX_PERMITS).names().map(<[_]>::len), Some(MAX_PERMITS));
+        assert_eq!(
+            permits(MAX_PERMITS).names().map(<[_]>::len),
+            Some(MAX_PERMITS)
+        );
         assert_eq!(permits(MAX_PERMITS + 1), Permits::ALL);
     }
 }

@@ -169,7 +169,7 @@ fn fenced() -> ClusterState {
                 attempts: 2,
             },
         }),
-        problems: Vec::new(),
+        ..ClusterState::default()
     }
 }
 
@@ -232,6 +232,7 @@ fn half_restored() -> ClusterState {
             },
         }),
         problems: vec!["Deployment machine-controller-manager: may not scale it".into()],
+        ..ClusterState::default()
     }
 }
 

@@ -4,12 +4,16 @@
 //! the natural place for them, but an API server may serve a frozen one without an error
 //! (kubernetes/kubernetes#130887).
 
-use kelpie_core::Time;
-use kelpie_core::prober::fence::ResourceVersion;
-use kelpie_core::prober::guard::{GuardContent, Permits, StoredBinding, StoredPolicy};
 use serde_json::{Value, json};
 
-use crate::guard::GUARD_NAME;
+use super::call::{StoredBinding, StoredPolicy};
+use super::content::{GuardContent, GuardMark};
+use super::permits::Permits;
+use crate::Time;
+use crate::prober::fence::ResourceVersion;
+
+/// The name of the policy, of its binding, and of the Lease whose dry run tells what is enforced.
+pub const GUARD_NAME: &str = "kelpie-node-guard";
 
 /// The annotation with the watchdog that keeps the guard.
 pub const OWNER_ANNOTATION: &str = "kelpie.dev/owner";
@@ -30,8 +34,7 @@ const TURNS_UNKNOWN: &str = "object.status.conditions.exists(c, c.type == 'Ready
      && c.status == 'Unknown' && timestamp(c.lastTransitionTime) < variables.until) \
      && oldObject.status.conditions.exists(c, c.type == 'Ready' && c.status != 'Unknown')";
 
-const IS_PERMITTED: &str =
-    "object.metadata.name in variables.permits || '*' in variables.permits";
+const IS_PERMITTED: &str = "object.metadata.name in variables.permits || '*' in variables.permits";
 
 const VALIDATION: &str = "request.resource.resource == 'leases' ? false \
      : !variables.turnsUnknown || variables.isPermitted";
@@ -40,7 +43,7 @@ const MESSAGE: &str = "'until=' + string(variables.until) + ' permits=' + variab
 
 /// Returns the policy with this content. The spec has every default written out, so that it can be
 /// compared with a stored one.
-pub(super) fn policy(owner: &str, content: &GuardContent, replaces: Option<&str>) -> Value {
+pub fn policy_object(owner: &str, content: &GuardContent, replaces: Option<&str>) -> Value {
     json!({
         "apiVersion": "admissionregistration.k8s.io/v1",
         "kind": "ValidatingAdmissionPolicy",
@@ -50,7 +53,7 @@ pub(super) fn policy(owner: &str, content: &GuardContent, replaces: Option<&str>
 }
 
 /// Returns the binding of the policy.
-pub(super) fn binding(owner: &str, replaces: Option<&str>) -> Value {
+pub fn binding_object(owner: &str, replaces: Option<&str>) -> Value {
     json!({
         "apiVersion": "admissionregistration.k8s.io/v1",
         "kind": "ValidatingAdmissionPolicyBinding",
@@ -112,21 +115,25 @@ fn binding_spec() -> Value {
     json!({ "policyName": GUARD_NAME, "validationActions": ["Deny"] })
 }
 
-/// Reads a policy. Its content is `None` if anything in its spec differs from what would be written
-/// for that content.
-pub(super) fn stored_policy(object: &Value) -> Option<StoredPolicy> {
+/// Reads a policy of the cluster.
+pub fn read_policy(object: &Value) -> Option<StoredPolicy> {
     let (version, owner) = read_metadata(object)?;
-    let spec = &object["spec"];
-    let content = content(spec).filter(|content| policy_spec(content) == *spec);
     Some(StoredPolicy {
         version,
         owner,
-        content,
+        content: read_content(object),
     })
 }
 
+/// Reads the content of a policy; `None` if anything in its spec differs from what would be written
+/// for that content.
+pub fn read_content(policy: &Value) -> Option<GuardContent> {
+    let spec = &policy["spec"];
+    content(spec).filter(|content| policy_spec(content) == *spec)
+}
+
 /// Reads a binding.
-pub(super) fn stored_binding(object: &Value) -> Option<StoredBinding> {
+pub fn read_binding(object: &Value) -> Option<StoredBinding> {
     let (version, _) = read_metadata(object)?;
     Some(StoredBinding {
         version,
@@ -169,7 +176,7 @@ fn seconds_text(time: Time) -> String {
     timestamp.map_or_else(|_| "1970-01-01T00:00:00Z".to_owned(), |it| it.to_string())
 }
 
-pub(super) fn read_seconds(text: &str) -> Option<Time> {
+fn read_seconds(text: &str) -> Option<Time> {
     let timestamp: jiff::Timestamp = text.parse().ok()?;
     Some(Time::from_micros(timestamp.as_microsecond()))
 }
@@ -196,6 +203,23 @@ fn read_permits(expression: &str) -> Option<Permits> {
 
 fn hash_literal(content: &GuardContent) -> String {
     format!("'{:016x}'", content.permits_hash())
+}
+
+/// Returns the message with which a policy of this content denies a request.
+pub fn mark_message(content: &GuardContent) -> String {
+    let (until, hash) = (seconds_text(content.until), content.permits_hash());
+    format!("until={until} permits={hash:016x}")
+}
+
+/// Reads the message of a denied request; `None` if the guard's policy did not deny it.
+pub fn read_mark(message: &str) -> Option<GuardMark> {
+    let (_, rest) = message.split_once("until=")?;
+    let (until, rest) = rest.split_once(" permits=")?;
+    let hash = rest.get(..16)?;
+    Some(GuardMark {
+        until: read_seconds(until)?,
+        permits_hash: u64::from_str_radix(hash, 16).ok()?,
+    })
 }
 
 #[cfg(test)]
@@ -225,7 +249,7 @@ mod tests {
                 ..content(&[])
             },
         ] {
-            let stored = stored_policy(&as_stored(policy("us", &content, None))).unwrap();
+            let stored = read_policy(&as_stored(policy_object("us", &content, None))).unwrap();
             assert_eq!(stored.owner, "us");
             assert_eq!(stored.content, Some(content));
         }
@@ -233,7 +257,7 @@ mod tests {
 
     #[test]
     fn altered_policies_have_no_content() {
-        let original = as_stored(policy("us", &content(&["a"]), None));
+        let original = as_stored(policy_object("us", &content(&["a"]), None));
         let edits: [(&str, Value); 6] = [
             ("/spec/failurePolicy", "Fail".into()),
             ("/spec/validations/0/expression", "true".into()),
@@ -245,17 +269,38 @@ mod tests {
         for (pointer, value) in edits {
             let mut edited = original.clone();
             *edited.pointer_mut(pointer).unwrap() = value;
-            let stored = stored_policy(&edited).unwrap();
+            let stored = read_policy(&edited).unwrap();
             assert_eq!(stored.content, None, "{pointer}");
         }
     }
 
     #[test]
     fn altered_bindings_are_not_intact() {
-        let original = as_stored(binding("us", None));
-        assert!(stored_binding(&original).unwrap().is_intact);
+        let original = as_stored(binding_object("us", None));
+        assert!(read_binding(&original).unwrap().is_intact);
         let mut edited = original;
         edited["spec"]["validationActions"] = json!(["Audit"]);
-        assert!(!stored_binding(&edited).unwrap().is_intact);
+        assert!(!read_binding(&edited).unwrap().is_intact);
+    }
+
+    #[test]
+    fn mark_of_a_denied_request() {
+        let message = "leases.coordination.k8s.io \"kelpie-node-guard\" is forbidden: \
+                       ValidatingAdmissionPolicy 'kelpie-node-guard' with binding \
+                       'kelpie-node-guard' denied request: until=2023-11-14T22:13:20Z \
+                       permits=00000000deadbeef";
+        let mark = GuardMark {
+            until: Time::from_unix(1_700_000_000, 0),
+            permits_hash: 0xdead_beef,
+        };
+        assert_eq!(read_mark(message), Some(mark));
+        for other in [
+            "",
+            "until=",
+            "until=x permits=y",
+            "until=2023-11-14T22:13:20Z permits=é",
+        ] {
+            assert_eq!(read_mark(other), None, "{other}");
+        }
     }
 }
