@@ -20,12 +20,10 @@ pub(crate) const GUARD: MapSchema = MapSchema {
 const SHORTEST: Duration = Duration::from_mins(1);
 const LONGEST: Duration = Duration::from_hours(1);
 
-/// Reads the guard; `None` if it is off.
+/// Reads the guard; `None` if it is off, as it is by default.
 pub(super) fn parse(root: &Section<'_>) -> Option<GuardSettings> {
     let default = GuardSettings::default();
-    let Some(section) = root.get("guard").and_then(|value| value.section(&GUARD)) else {
-        return Some(default);
-    };
+    let section = root.get("guard")?.section(&GUARD)?;
     let is_enabled = section.get_or("enabled", true, ConfigValue::boolean);
     let duration = section.get_or("duration", default.duration, |value| {
         let duration = value.duration(DurationRange::Positive)?;

@@ -29,13 +29,13 @@ struct ProberFile<'a> {
     node_lease_recovery_fraction: f64,
     fence_reserve: GoDuration,
     min_candidate_nodes: u32,
-    guard: GuardEntry,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    guard: Option<GuardEntry>,
     dependent_resource_infos: Vec<TargetEntry<'a>>,
 }
 
 #[derive(Serialize)]
 struct GuardEntry {
-    enabled: bool,
     duration: GoDuration,
 }
 
@@ -82,10 +82,9 @@ impl Serialize for ProberConfig {
             node_lease_recovery_fraction: probe.recovery_fraction.get(),
             fence_reserve: GoDuration(probe.fence_reserve),
             min_candidate_nodes: probe.min_candidates,
-            guard: GuardEntry {
-                enabled: self.guard.is_some(),
-                duration: GoDuration(self.guard.clone().unwrap_or_default().duration),
-            },
+            guard: self.guard.as_ref().map(|guard| GuardEntry {
+                duration: GoDuration(guard.duration),
+            }),
             dependent_resource_infos: self.targets.iter().map(TargetEntry::from).collect(),
         };
         file.serialize(serializer)

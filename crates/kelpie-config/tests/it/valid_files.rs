@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use kelpie_config::{ProberConfig, ReadinessRule, Strictness, WeederConfig, prober, weeder};
 use kelpie_core::Fraction;
+use kelpie_core::prober::guard::GuardSettings;
 use kelpie_core::prober::{
     ActuatorKind, FlowRule, ProbeSettings, ResourceRef, Setting, Target, Thresholds,
 };
@@ -99,6 +100,7 @@ nodeLeaseFailureFraction: 0.5
 nodeLeaseRecoveryFraction: .25
 fenceReserve: 2500ms
 minCandidateNodes: 3
+guard: {duration: 5m}
 kcmNodeMonitorGraceDuration: 50s
 internalProbeFailureBackoffDuration: 0
 backoffJitterFactor: 0
@@ -270,6 +272,25 @@ fn new_prober_keys_are_parsed() {
         ..ProbeSettings::default()
     };
     assert_eq!(config.probe, expected);
+    let duration = Duration::from_mins(5);
+    assert_eq!(config.guard, Some(GuardSettings { duration }));
+}
+
+#[test]
+fn guard_is_off_unless_configured() {
+    for (guard, is_on) in [
+        ("", false),
+        ("guard: null, ", false),
+        ("guard: {enabled: no}, ", false),
+        ("guard: {}, ", true),
+    ] {
+        let config = parse(&format!(
+            "{{{guard}kubeConfigSecretName: a, dependentResourceInfos: \
+             [{{ref: {{apiVersion: v1, kind: A, name: a}}, scaleUp: {{}}, scaleDown: {{}}}}]}}",
+        ));
+        let expected = is_on.then(GuardSettings::default);
+        assert_eq!(config.guard, expected, "{guard}");
+    }
 }
 
 #[test]

@@ -18,12 +18,9 @@ pub(crate) const LEASE: &str = "dwd-prober-leader-election";
 /// The Secret with a cluster's kubeconfig for its external address.
 pub(crate) const EXTERNAL_SECRET: &str = "external-kubeconfig";
 
-/// Fences are tested without a guard, under which no node turns Unknown whatever they do.
-const NO_GUARD: &str = "guard: {enabled: false}\n";
-
 /// Starts a replica, which runs for election if `elected`.
 pub(crate) fn prober(landscape: &Landscape, name: &str, elected: bool) -> SimProcess<Registry> {
-    start(landscape, name, elected, NO_GUARD)
+    start(landscape, name, elected, "")
 }
 
 /// Starts a replica that also keeps the guards of its clusters.
@@ -32,7 +29,7 @@ pub(crate) fn prober_with_guard(
     name: &str,
     elected: bool,
 ) -> SimProcess<Registry> {
-    start(landscape, name, elected, "guard: {enabled: true}\n")
+    start(landscape, name, elected, "guard: {}\n")
 }
 
 /// Starts a replica that is not elected and probes the external paths too.
@@ -40,7 +37,7 @@ pub(crate) fn prober_with_external_paths(
     landscape: &Landscape,
     name: &str,
 ) -> SimProcess<Registry> {
-    let external = format!("externalKubeConfigSecretName: {EXTERNAL_SECRET}\n{NO_GUARD}");
+    let external = format!("externalKubeConfigSecretName: {EXTERNAL_SECRET}\n");
     start(landscape, name, false, &external)
 }
 

@@ -25,6 +25,9 @@ pub(super) fn describe(cluster: &str, prober: &ProberState, state: &ClusterState
         None => "no round has ended yet".to_owned(),
     };
     describe_targets(&mut table, prober.replica.at, state);
+    if let Some(guard) = &state.guard {
+        table.row("guard", with_readable_instants(&guard.to_string()));
+    }
     let mut problems = state.problems.clone();
     let rule = state.decision.map(|decision| decision.reasons.rule);
     if matches!(rule, Some(Rule::NoCandidates { .. })) {
