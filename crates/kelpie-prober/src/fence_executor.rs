@@ -322,7 +322,10 @@ impl FenceExecutor {
             },
             direction: self.direction(),
             cancel: self.cancel.clone(),
-            can_leave: self.unanswered.as_ref().is_none_or(|it| it.is_finished()),
+            can_leave: self
+                .unanswered
+                .as_ref()
+                .is_none_or(AbortOnDropHandle::is_finished),
         }
     }
 

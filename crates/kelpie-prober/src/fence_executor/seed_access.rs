@@ -220,13 +220,11 @@ impl SeedAccess {
         let Some(leave_at) = leave_at else {
             return call.await;
         };
-        match timeout_at(leave_at, &mut call).await {
-            Ok(reply) => reply,
-            Err(_) => {
-                let call = tokio::spawn(async { drop(call.await) });
-                Err(StepError::Unanswered(AbortOnDropHandle::new(call)))
-            }
+        if let Ok(reply) = timeout_at(leave_at, &mut call).await {
+            return reply;
         }
+        let call = tokio::spawn(async { drop(call.await) });
+        Err(StepError::Unanswered(AbortOnDropHandle::new(call)))
     }
 
     /// Returns the time after which a write that a webhook may delay has taken too long: twice the
