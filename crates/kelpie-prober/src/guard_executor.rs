@@ -124,9 +124,10 @@ impl GuardExecutor {
     }
 
     fn role(&self) -> GuardRole {
-        match self.leadership.borrow().may_act(Instant::now()) {
-            true => GuardRole::Leader,
-            false => GuardRole::Standby,
+        if self.leadership.borrow().may_act(Instant::now()) {
+            GuardRole::Leader
+        } else {
+            GuardRole::Standby
         }
     }
 

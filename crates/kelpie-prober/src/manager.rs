@@ -29,7 +29,7 @@ use crate::metrics::ProberMetrics;
 use crate::observer::Observer;
 use crate::open_files::open_files_needed;
 use crate::own_egress::OwnEgress;
-use crate::probe::{Probe, ProbeSchedule};
+use crate::probe::{Probe, ProbeCancellation, ProbeSchedule};
 use crate::registry::{ClusterRegistry, OptionalInput, ProbeAction};
 use crate::reporter::{ClusterEventSink, ProbeReporter};
 use crate::source::{ClusterKubeconfig, ClusterObject, ClusterSource, ProbePath};
@@ -324,8 +324,11 @@ impl ProbeManager {
         let cancelled = self.cancelled.child_token();
         let predecessor = self.ending.remove(&cluster);
         let context = Arc::clone(&self.context);
-        let (name, token): (Arc<str>, _) = (cluster.as_str().into(), cancelled.clone());
-        let shutdown = self.cancelled.clone();
+        let name: Arc<str> = cluster.as_str().into();
+        let cancellation = ProbeCancellation {
+            cancelled: cancelled.clone(),
+            shutdown: self.cancelled.clone(),
+        };
         let judging_from = context
             .clock
             .now()
@@ -336,7 +339,7 @@ impl ProbeManager {
                 // A predecessor that panicked has ended too.
                 let _ = predecessor.await;
             }
-            run_probe(&context, &name, &warm_up, &inputs, &token, &shutdown).await;
+            run_probe(&context, &name, &warm_up, &inputs, &cancellation).await;
             warm_up.end();
         });
         let running = RunningProbe {
@@ -366,15 +369,13 @@ async fn run_probe(
     cluster: &Arc<str>,
     warm_up: &WarmUpHandle,
     inputs: &watch::Receiver<ProbeInputs>,
-    cancelled: &CancellationToken,
-    shutdown: &CancellationToken,
+    cancellation: &ProbeCancellation,
 ) {
     context.metrics.active_probes.inc();
     let started = context.clock.now();
     let start = || async {
         let inputs = inputs.clone();
-        let tokens = (cancelled.clone(), shutdown.clone());
-        let mut probe = context.probe(cluster, started, warm_up, inputs, tokens);
+        let mut probe = context.probe(cluster, started, warm_up, inputs, cancellation.clone());
         probe.run().await;
     };
     let on_panic = |delay| {
@@ -382,7 +383,7 @@ async fn run_probe(
         let cluster = &**cluster;
         error!(cluster, "probe panicked; restarting in {delay:?}");
     };
-    supervise(start, cancelled, on_panic).await;
+    supervise(start, &cancellation.cancelled, on_panic).await;
     context.metrics.active_probes.dec();
 }
 
@@ -394,7 +395,7 @@ impl ProbeContext {
         started: Time,
         warm_up: &WarmUpHandle,
         inputs: watch::Receiver<ProbeInputs>,
-        (cancelled, shutdown): (CancellationToken, CancellationToken),
+        cancellation: ProbeCancellation,
     ) -> Probe {
         let settings = &self.config.probe;
         let reporter = ProbeReporter::new(
@@ -419,8 +420,7 @@ impl ProbeContext {
             ),
             guard: self.guard(),
             inputs,
-            cancelled,
-            shutdown,
+            cancellation,
         }
     }
 

@@ -45,11 +45,17 @@ pub(crate) struct Probe {
     /// `None` if the guard is off.
     pub(crate) guard: Option<Box<GuardExecutor>>,
     pub(crate) inputs: watch::Receiver<ProbeInputs>,
-    /// Cancelled when the cluster is removed or the process shuts down.
+    pub(crate) cancellation: ProbeCancellation,
+    pub(crate) schedule: ProbeSchedule,
+}
+
+/// The tokens that end a probe.
+#[derive(Clone, Debug)]
+pub(crate) struct ProbeCancellation {
+    /// Cancelled when the cluster is no longer probed, or the process shuts down.
     pub(crate) cancelled: CancellationToken,
     /// Cancelled when the process shuts down.
     pub(crate) shutdown: CancellationToken,
-    pub(crate) schedule: ProbeSchedule,
 }
 
 /// The instants at which a probe acts without an answer.
@@ -133,7 +139,7 @@ impl ProbeSchedule {
 impl Probe {
     /// Looks and decides until the probe is cancelled, then finishes the calls in flight.
     pub(crate) async fn run(&mut self) {
-        let cancelled = self.cancelled.clone();
+        let cancelled = self.cancellation.cancelled.clone();
         loop {
             // Pinned here: a future that is passed on by value takes its space in the task twice.
             let step = pin!(self.step());
@@ -143,7 +149,7 @@ impl Probe {
         }
         self.executor.drain().await;
         if let Some(guard) = &mut self.guard
-            && !self.shutdown.is_cancelled()
+            && !self.cancellation.shutdown.is_cancelled()
         {
             guard.remove().await;
         }

@@ -1,4 +1,4 @@
-//! Admission by the guard's policy, the only ValidatingAdmissionPolicy that the simulator
+//! Admission by the guard's policy, the only `ValidatingAdmissionPolicy` that the simulator
 //! understands.
 
 use std::cell::LazyCell;

@@ -150,6 +150,7 @@ fn gardener_prober_file_is_valid() {
             probe_interval: seconds(30),
             ..ProbeSettings::default()
         },
+        guard: None,
         targets: vec![
             Target {
                 resource: deployment("kube-controller-manager"),
@@ -497,7 +498,9 @@ proptest! {
         (up, down) in (rule(), rule()),
         replicas in proptest::option::of((1..100_u32).prop_flat_map(|up| (Just(up), 0..up))),
         is_deadline_target in any::<bool>(),
+        guard in proptest::option::of(60..=3_600_u64),
     ) {
+        let guard = guard.map(|seconds| GuardSettings { duration: Duration::from_secs(seconds) });
         let target = Target {
             resource: deployment("a"),
             actuator: ActuatorKind::Scale,
@@ -512,6 +515,7 @@ proptest! {
             kubeconfig_secret: "probe".into(),
             external_kubeconfig_secret: None,
             probe,
+            guard,
             targets: vec![target],
         };
         let json = serde_json::to_string(&config).unwrap();

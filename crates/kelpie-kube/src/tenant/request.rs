@@ -82,7 +82,7 @@ impl TenantRequest for VersionRequest {
     const RACES: bool = false;
     type Output = ();
 
-    fn path(&self) -> &str {
+    fn path(&self) -> &'static str {
         "/version"
     }
 
@@ -102,7 +102,7 @@ impl TenantRequest for LeasesRequest {
     /// The leases and the version of the list.
     type Output = (LeaseList, Option<u64>);
 
-    fn path(&self) -> &str {
+    fn path(&self) -> &'static str {
         "/apis/coordination.k8s.io/v1/namespaces/kube-node-lease/leases"
     }
 
@@ -120,7 +120,7 @@ impl TenantRequest for NodesRequest {
     const RACES: bool = false;
     type Output = Vec<Node>;
 
-    fn path(&self) -> &str {
+    fn path(&self) -> &'static str {
         "/api/v1/nodes"
     }
 

@@ -39,8 +39,11 @@ async fn restarted_probe_spends_no_second_initial_delay() {
     let rule_of_probe_started = |started: Time| {
         let warm_up = context.warm_up.start(&cluster, now);
         let (_, inputs) = watch::channel(ProbeInputs::default());
-        let token = CancellationToken::new();
-        let mut probe = context.probe(&cluster, started, &warm_up, inputs, token);
+        let cancellation = ProbeCancellation {
+            cancelled: CancellationToken::new(),
+            shutdown: CancellationToken::new(),
+        };
+        let mut probe = context.probe(&cluster, started, &warm_up, inputs, cancellation);
         probe.evaluator.decide(&nothing_seen(now)).reasons.rule
     };
     let delay = context.config.probe.initial_delay;

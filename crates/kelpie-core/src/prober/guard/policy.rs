@@ -1,4 +1,4 @@
-//! The ValidatingAdmissionPolicy of the guard and its binding, as JSON.
+//! The `ValidatingAdmissionPolicy` of the guard and its binding, as JSON.
 //!
 //! `until` and the permitted names are CEL literals in `spec.variables`. A `paramKind` would be
 //! the natural place for them, but an API server may serve a frozen one without an error
