@@ -2,9 +2,10 @@
 
 use std::time::Duration;
 
+use kelpie_core::Time;
 use kelpie_core::prober::fence::{
-    Call, Direction, Fencing, FlowReport, Observed, Purpose, RecordedSetting, Reply, TargetId,
-    TargetOutcome,
+    Call, Direction, Fencing, FlowReport, Observed, Purpose, RecordedSetting, Reply, Step,
+    TargetId, TargetOutcome,
 };
 use kelpie_core::prober::{Decision, FenceState, Setting, Target, Verdict};
 
@@ -13,7 +14,7 @@ use crate::fence_fixture::{
     FenceFixture, call_name, decision, fence_by, in_two_writes, one, release, scaled, seconds,
     target,
 };
-use crate::model::control_plane::{StoredTarget, gardener_targets};
+use crate::model::control_plane::{StoredTarget, Targets, gardener_targets};
 
 #[test]
 fn fence_and_restore_are_exact() {
@@ -39,7 +40,7 @@ fn fence_and_restore_are_exact() {
             outcomes: vec![
                 Some(scaled(0, 1.0)),
                 Some(TargetOutcome::Missing),
-                Some(scaled(0, 3.0)),
+                Some(scaled(0, 1.0)),
             ],
             attempts: 2,
         }]
@@ -65,7 +66,9 @@ fn fence_and_restore_are_exact() {
 
 #[test]
 fn next_level_waits_for_previous() {
-    let mut fixture = FenceFixture::gardener();
+    let mut targets = gardener_targets();
+    targets[2].is_deadline_target = false;
+    let mut fixture = FenceFixture::new(targets, &[Some(1); 3]);
     fixture.apply(&fence_by(60.0));
     fixture.run(20.0);
     assert_eq!(fixture.first_write_at(0, "down"), Some(0.0));
@@ -92,10 +95,29 @@ fn next_level_waits_for_previous() {
 }
 
 #[test]
+fn deadline_target_waits_for_writes_only() {
+    let mut fixture = FenceFixture::gardener();
+    fixture.apply(&fence_by(60.0));
+    fixture.run(20.0);
+    let fences: Vec<_> = fixture
+        .writes
+        .iter()
+        .map(|write| (write.0, write.1))
+        .collect();
+    assert_eq!(fences, [(0.0, 0), (0.0, 1), (0.0, 2)], "not for pods");
+    assert!(fixture.started_early.is_empty());
+}
+
+/// Answers each write to the targets of the first level with a failure.
+fn first_level_fails(step: &Step, _: &mut Targets, _: Time) -> Option<Reply> {
+    (step.call.is_write() && step.target.0 < 2).then_some(Reply::Failed)
+}
+
+#[test]
 fn near_deadline_overrides_level_order() {
     let mut fixture = FenceFixture::gardener();
     fixture.apply(&fence_by(4.0));
-    fixture.run(20.0);
+    fixture.run_with(20.0, first_level_fails);
     assert_eq!(
         fixture.first_write_at(2, "down"),
         Some(1.0),
@@ -137,9 +159,9 @@ fn missed_deadline_runs_levels_in_parallel() {
 fn nearer_deadline_applies_to_running_flow() {
     let mut fixture = FenceFixture::gardener();
     fixture.apply(&fence_by(60.0));
-    fixture.run(0.5);
+    fixture.run_with(0.5, first_level_fails);
     fixture.apply(&fence_by(3.6));
-    fixture.run(20.0);
+    fixture.run_with(20.0, first_level_fails);
     assert_eq!(fixture.first_write_at(2, "down"), Some(0.6));
 }
 
@@ -151,8 +173,10 @@ fn without_reserve_levels_stay_in_order() {
         parallel_from,
         ..decision(Verdict::Fence, None)
     });
-    fixture.run(20.0);
-    assert_eq!(fixture.first_write_at(2, "down"), Some(2.0));
+    fixture.run_with(20.0, first_level_fails);
+    assert_eq!(fixture.first_write_at(2, "down"), None);
+    fixture.run(30.0);
+    assert!(fixture.first_write_at(2, "down").is_some());
 }
 
 #[test]
@@ -318,7 +342,9 @@ fn configured_floor_bounds_fence_and_restore() {
 
 #[test]
 fn unready_pods_delay_level_five_seconds() {
-    let mut fixture = FenceFixture::gardener();
+    let mut targets = gardener_targets();
+    targets[2].is_deadline_target = false;
+    let mut fixture = FenceFixture::new(targets, &[Some(1); 3]);
     fixture.apply(&fence_by(60.0));
     fixture.run_with(20.0, |step, objects, now| {
         match (&step.call, objects.apply(step, now)) {
@@ -811,7 +837,7 @@ fn cancelled_flow_reports_progress() {
     fixture.apply(&fence_by(60.0));
     fixture.run(1.0);
     let report = fixture.fencing.cancel().unwrap();
-    assert_eq!((report.outcomes, report.attempts), (vec![None; 3], 2));
+    assert_eq!((report.outcomes, report.attempts), (vec![None; 3], 3));
     let writes = fixture.writes.len();
     fixture.run(400.0);
     assert_eq!(fixture.writes.len(), writes, "only reads go on");

@@ -91,8 +91,12 @@ impl Flow {
     /// early.
     fn open_levels(&mut self, now: Time, is_parallel: bool) -> Vec<TargetId> {
         let mut started_early = Vec::new();
-        let open = self.open_level(now);
+        let (stopped, written) = (self.open_level(now, true), self.open_level(now, false));
+        let goes_down = self.direction == Direction::Down;
         for (index, (flow, target)) in self.flows.iter_mut().zip(&*self.targets).enumerate() {
+            // The deadline does not wait for the pods of earlier levels.
+            let is_urgent = goes_down && target.is_deadline_target;
+            let open = if is_urgent { written } else { stopped };
             let is_next = open.is_none_or(|open| flow.rule(target).level <= open);
             if flow.is_waiting() && (is_next || is_parallel) {
                 flow.begin();
@@ -104,10 +108,13 @@ impl Flow {
         started_early
     }
 
-    /// Returns the lowest level that is not finished.
-    fn open_level(&self, now: Time) -> Option<u32> {
+    /// Returns the lowest level that is not finished. Without `awaits_pods`, a level is finished
+    /// once all its writes are acknowledged.
+    fn open_level(&self, now: Time, awaits_pods: bool) -> Option<u32> {
         let delays = |(flow, target): &(&TargetFlow, &Target)| {
-            flow.outcome().is_none() && !(target.optional && flow.is_overdue(now))
+            flow.outcome().is_none()
+                && !(target.optional && flow.is_overdue(now))
+                && (awaits_pods || !flow.is_settling())
         };
         self.flows
             .iter()

@@ -149,12 +149,17 @@ impl TargetFlow {
         is_open
     }
 
+    /// Returns whether its write is acknowledged, and only its pods have to follow.
+    pub(super) fn is_settling(&self) -> bool {
+        self.settle_until.is_some()
+    }
+
     pub(super) fn is_in_flight(&self) -> bool {
         matches!(self.state, TargetFlowState::InFlight)
     }
 
     pub(super) fn begin(&mut self) {
-        let purpose = if self.settle_until.is_some() {
+        let purpose = if self.is_settling() {
             Purpose::Readiness
         } else {
             Purpose::Flow
@@ -234,16 +239,14 @@ impl TargetFlow {
 
     /// Takes in a state that a watch has shown: the pods may have followed.
     pub(super) fn observe(&mut self, target: &Target, observed: &Observed, now: Time) {
-        let is_settling = self.settle_until.is_some();
-        if is_settling && matches!(self.state, TargetFlowState::ReadAt(_)) {
+        if self.is_settling() && matches!(self.state, TargetFlowState::ReadAt(_)) {
             self.evaluate(target, observed.clone(), now);
         }
     }
 
     /// Reads the readiness from now on, which the watch would have shown.
     pub(super) fn watch_lost(&mut self, now: Time) {
-        let is_settling = self.settle_until.is_some();
-        if is_settling && matches!(self.state, TargetFlowState::ReadAt(_)) {
+        if self.is_settling() && matches!(self.state, TargetFlowState::ReadAt(_)) {
             self.state = TargetFlowState::ReadAt(now);
         }
         self.is_watched = false;
