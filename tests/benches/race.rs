@@ -47,6 +47,9 @@ struct RaceArgs {
     /// A second fault beside each partition; may be given repeatedly, see below
     #[arg(long = "fault", value_name = "FAULT")]
     faults: Vec<RaceFault>,
+    /// Guards the clusters instead of scaling anything
+    #[arg(long, conflicts_with = "prober")]
+    guard: bool,
     /// Command line of another prober to run instead of Kelpie
     #[arg(long, value_name = "COMMAND")]
     prober: Option<String>,
@@ -77,13 +80,18 @@ async fn main() -> Result<()> {
     };
     let command = args.prober.unwrap_or_default();
     let command: Vec<String> = command.split_whitespace().map(str::to_owned).collect();
+    let config = if args.guard {
+        ProberConfigFile::guard_only()
+    } else {
+        ProberConfigFile::gardener_defaults()
+    };
     println!("starting a seed and {} shoot clusters", args.shoots);
     let race = Race::start(&options).await?;
     let replicas = RaceReplicas::start(ReplicaOptions {
         command: command.clone(),
         flags: Vec::new(),
         count: args.replicas,
-        config: ProberConfigFile::gardener_defaults(),
+        config,
         kubeconfig: race.kubeconfig()?,
         log: args.out.with_extension("log"),
     })

@@ -53,10 +53,14 @@ pub(crate) fn check() -> Result<()> {
 }
 
 /// Files that `kelpie generate NAME` prints.
-const PRINTED: [(&str, &str); 9] = [
+const PRINTED: [(&str, &str); 10] = [
     ("docs/reference/metrics.md", "metrics"),
     ("deploy/rbac/prober-seed.yaml", "rbac-prober-seed"),
     ("deploy/rbac/prober-shoot.yaml", "rbac-prober-shoot"),
+    (
+        "deploy/rbac/prober-guarded-shoot.yaml",
+        "rbac-prober-guarded-shoot",
+    ),
     ("deploy/rbac/weeder.yaml", "rbac-weeder"),
     ("deploy/rbac/addon-operator.yaml", "rbac-addon-operator"),
     ("deploy/rbac/addon-status.yaml", "rbac-addon-status"),

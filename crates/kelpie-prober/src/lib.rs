@@ -27,6 +27,6 @@ mod warm_up;
 
 pub use metrics::register_metrics;
 pub use open_files::open_files_needed;
-pub use permissions::{seed_rules, shoot_rules};
+pub use permissions::{guard_rules, seed_rules, shoot_rules};
 pub use prober::{Prober, ProberOptions};
 pub use state_page::{ClusterState, ClusterView, LastFlow, ProberState, TargetState, Unprobed};

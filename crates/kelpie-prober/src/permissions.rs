@@ -3,6 +3,7 @@
 //! The RBAC files are generated from them, and `kelpie check` verifies them.
 
 use kelpie_config::ProberConfig;
+use kelpie_core::prober::guard::GUARD_NAME;
 use kelpie_kube::actuator;
 use kelpie_kube::leader::ElectionSettings;
 use kelpie_kube::rbac::PolicyRule;
@@ -33,6 +34,39 @@ pub fn shoot_rules() -> Vec<PolicyRule> {
     let reason = "finding the nodes whose leases count";
     let nodes = PolicyRule::new(&["list"], ("", "nodes"), reason);
     vec![leases.in_namespace(Some(NODE_LEASE_NAMESPACE)), nodes]
+}
+
+/// Returns the further permissions on each cluster that is guarded. RBAC cannot restrict create to a
+/// name.
+pub fn guard_rules() -> Vec<PolicyRule> {
+    const MISSING: &str = "guards; clusters are fenced as without them";
+    let group = "admissionregistration.k8s.io";
+    let policies = [
+        (group, "validatingadmissionpolicies"),
+        (group, "validatingadmissionpolicybindings"),
+    ];
+    let mut rules = Vec::new();
+    for resource in policies {
+        let reason = "the guard, without whose permit no node turns Unknown";
+        rules.push(PolicyRule::new(&["create"], resource, reason));
+        let reason =
+            "renewing the guard, and removing it from clusters that are not probed any more";
+        let own = PolicyRule::new(&["get", "update", "delete"], resource, reason);
+        rules.push(own.named(Some(GUARD_NAME)));
+    }
+    let leases = ("coordination.k8s.io", "leases");
+    let reason = "the Lease whose dry run tells what is enforced";
+    rules.push(PolicyRule::new(&["create"], leases, reason).in_namespace(Some("kube-system")));
+    let dry_run = PolicyRule::new(&["patch"], leases, "the dry run itself");
+    rules.push(
+        dry_run
+            .in_namespace(Some("kube-system"))
+            .named(Some(GUARD_NAME)),
+    );
+    rules
+        .into_iter()
+        .map(|rule| rule.optional(MISSING))
+        .collect()
 }
 
 #[cfg(test)]

@@ -10,7 +10,7 @@ use clap::{Args, ValueEnum, ValueHint};
 use kelpie_addon::{AddonRef, OperatorOptions};
 use kelpie_config::ProberConfig;
 use kelpie_kube::leader::ElectionSettings;
-use kelpie_prober::{seed_rules, shoot_rules};
+use kelpie_prober::{guard_rules, seed_rules, shoot_rules};
 
 use self::rbac::RbacSubject;
 use crate::addon::AddonProcess;
@@ -36,6 +36,8 @@ enum GeneratedFile {
     RbacProberSeed,
     /// Permissions of the prober on each cluster
     RbacProberShoot,
+    /// Permissions of the prober on each cluster, with a guard
+    RbacProberGuardedShoot,
     /// Permissions of the weeder on the seed
     RbacWeeder,
     /// Permissions of the addon's operator on the spoke
@@ -61,6 +63,10 @@ impl Generate {
                 rbac::manifest(&RbacSubject::SEED, &rules)
             }
             GeneratedFile::RbacProberShoot => rbac::manifest(&RbacSubject::SHOOT, &shoot_rules()),
+            GeneratedFile::RbacProberGuardedShoot => {
+                let rules = [shoot_rules(), guard_rules()].concat();
+                rbac::manifest(&RbacSubject::GUARDED_SHOOT, &rules)
+            }
             GeneratedFile::RbacWeeder => {
                 let rules = kelpie_weeder::policy_rules(None, Some(&election(weeder::LEASE)));
                 rbac::manifest(&RbacSubject::WEEDER, &rules)

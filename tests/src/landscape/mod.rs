@@ -49,7 +49,8 @@ pub use kubelets::{Kubelets, LeaseRenewal};
 pub use prober::ProberProcess;
 pub use prober_config_file::{ProberConfigFile, ScaleConfig, TargetConfig};
 pub use rbac::{
-    create_tenant_token, create_tenant_user, grant_gardener_prober_role, grant_gardener_weeder_role,
+    create_tenant_token, create_tenant_user, grant_gardener_prober_role,
+    grant_gardener_weeder_role, grant_guard_rules,
 };
 pub use seed_cluster::SeedCluster;
 pub use shoot_cluster::{LEASE_RECORDS, MARKER, RECORD, ShootCluster, TargetView};

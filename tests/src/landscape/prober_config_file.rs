@@ -107,6 +107,15 @@ impl ProberConfigFile {
             .line("internalProbeFailureBackoffDuration: 30s")
     }
 
+    /// Gardener's intervals, with guards and without targets, at [`Timings::REAL`].
+    pub fn guard_only() -> Self {
+        Self {
+            targets: Vec::new(),
+            ..Self::gardener_defaults()
+        }
+        .line("guard: {}")
+    }
+
     /// A configuration with other targets.
     pub fn new(timings: Timings, targets: Vec<TargetConfig>) -> Self {
         Self {

@@ -42,6 +42,29 @@ async fn grant_probe_rules(client: &Client, user: &str) -> Result<()> {
     grant(client, user, None, &nodes).await
 }
 
+/// Grants `user` what a guard needs on a shoot cluster, beside the permissions of a probe.
+pub async fn grant_guard_rules(client: &Client, user: &str) -> Result<()> {
+    const POLICIES: [&str; 2] = [
+        "validatingadmissionpolicies",
+        "validatingadmissionpolicybindings",
+    ];
+    let group = "admissionregistration.k8s.io";
+    let named = |mut rule: Value| {
+        rule["resourceNames"] = json!(["kelpie-node-guard"]);
+        rule
+    };
+    let cluster_wide = json!([
+        rule(group, &POLICIES, &["create"]),
+        named(rule(group, &POLICIES, &["get", "update", "delete"])),
+    ]);
+    grant_as(client, &format!("{user}-guard"), user, None, &cluster_wide).await?;
+    let leases = json!([
+        rule("coordination.k8s.io", &["leases"], &["create"]),
+        named(rule("coordination.k8s.io", &["leases"], &["patch"])),
+    ]);
+    grant(client, user, Some("kube-system"), &leases).await
+}
+
 /// Grants `user` exactly what Gardener grants dependency-watchdog's prober in a seed cluster.
 pub async fn grant_gardener_prober_role(client: &Client, user: &str) -> Result<()> {
     let read = ["get", "list", "watch"];
@@ -87,14 +110,25 @@ fn rule(group: &str, resources: &[&str], verbs: &[&str]) -> Value {
 
 /// Creates a role with a binding for the user; a `ClusterRole` without a namespace.
 async fn grant(client: &Client, user: &str, namespace: Option<&str>, rules: &Value) -> Result<()> {
+    grant_as(client, user, user, namespace, rules).await
+}
+
+/// Creates a role of this name with a binding for the user.
+async fn grant_as(
+    client: &Client,
+    name: &str,
+    user: &str,
+    namespace: Option<&str>,
+    rules: &Value,
+) -> Result<()> {
     let (kind, prefix) = match namespace {
         Some(namespace) => ("Role", format!("{RBAC}/namespaces/{namespace}/role")),
         None => ("ClusterRole", format!("{RBAC}/clusterrole")),
     };
-    let role = json!({ "metadata": { "name": user }, "rules": rules });
+    let role = json!({ "metadata": { "name": name }, "rules": rules });
     let binding = json!({
-        "metadata": { "name": user },
-        "roleRef": { "apiGroup": "rbac.authorization.k8s.io", "kind": kind, "name": user },
+        "metadata": { "name": name },
+        "roleRef": { "apiGroup": "rbac.authorization.k8s.io", "kind": kind, "name": name },
         "subjects": [{ "apiGroup": "rbac.authorization.k8s.io", "kind": "User", "name": user }],
     });
     rest::create(client, &format!("{prefix}s"), &role).await?;

@@ -79,6 +79,7 @@ impl RaceCluster {
             proxies.kubeconfig(0)
         } else {
             let access = landscape::create_tenant_user(&client, &api, "dwd").await?;
+            landscape::grant_guard_rules(&client, "dwd").await?;
             api.kubeconfig(&access)
         };
         let shoot = seed

@@ -6,6 +6,7 @@ use kube::Client;
 use super::fault::RaceFault;
 use crate::landscape::{
     InterceptAction, Interceptor, ProxyFault, ShootCluster, TcpProxy, create_tenant_token,
+    grant_guard_rules,
 };
 use crate::{Credentials, KubeApiServer};
 
@@ -14,20 +15,25 @@ use crate::{Credentials, KubeApiServer};
 pub(super) struct ShootProxies {
     tcp: TcpProxy,
     interceptor: Interceptor,
-    /// Tokens of two service accounts with the permissions of a probe.
+    /// Tokens of two service accounts with the permissions of a probe and of a guard.
     tokens: [Credentials; 2],
 }
 
 impl ShootProxies {
     pub(super) async fn start(api: &KubeApiServer, client: &Client) -> Result<Self> {
         let tcp = TcpProxy::start(api.url()).await?;
+        let tokens = [
+            create_tenant_token(client, "dwd-0").await?,
+            create_tenant_token(client, "dwd-1").await?,
+        ];
+        for name in ["dwd-0", "dwd-1"] {
+            let user = format!("system:serviceaccount:default:{name}");
+            grant_guard_rules(client, &user).await?;
+        }
         Ok(Self {
             interceptor: Interceptor::start_for_url(api, tcp.url()).await?,
             tcp,
-            tokens: [
-                create_tenant_token(client, "dwd-0").await?,
-                create_tenant_token(client, "dwd-1").await?,
-            ],
+            tokens,
         })
     }
 

@@ -56,11 +56,18 @@ pub(super) struct ParsedTarget<'r> {
     pub down: Section<'r>,
 }
 
-/// Reads all valid targets and reports the others.
-pub(super) fn parse<'r>(root: &Section<'r>) -> Vec<ParsedTarget<'r>> {
+/// Reads all valid targets and reports the others. A prober that `guards` needs none.
+pub(super) fn parse<'r>(root: &Section<'r>, guards: bool) -> Vec<ParsedTarget<'r>> {
+    const KEY: &str = "dependentResourceInfos";
     const EXPECTED: &str = "a list of at least one controller to scale";
     let mut seen = Vec::new();
-    root.require_items("dependentResourceInfos", EXPECTED)
+    let items = if guards {
+        let items = root.get(KEY).and_then(|value| value.items(EXPECTED));
+        items.unwrap_or_default()
+    } else {
+        root.require_items(KEY, EXPECTED)
+    };
+    items
         .into_iter()
         .filter_map(|item| target(item, &mut seen))
         .collect()

@@ -295,6 +295,14 @@ fn guard_is_off_unless_configured() {
 }
 
 #[test]
+fn guard_needs_no_targets() {
+    for targets in ["", ", dependentResourceInfos: []"] {
+        let file = format!("{{guard: {{}}, kubeConfigSecretName: a{targets}}}");
+        assert_eq!(parse(&file).targets, []);
+    }
+}
+
+#[test]
 fn recovery_fraction_defaults_to_failure_fraction() {
     let config = parse(
         "{nodeLeaseFailureFraction: 0.3, kubeConfigSecretName: a, dependentResourceInfos: \

@@ -29,6 +29,10 @@ impl RbacSubject {
         component: "prober",
         namespace: "kube-system",
     };
+    pub(super) const GUARDED_SHOOT: Self = Self {
+        title: "Permissions of the prober on each cluster that it probes and guards.",
+        ..Self::SHOOT
+    };
     pub(super) const WEEDER: Self = Self {
         title: "Permissions of the weeder on the seed. Reading the Lease is restricted by name.",
         component: "weeder",

@@ -239,6 +239,10 @@ fn roles_match_the_generated_ones() {
             "rbac-prober-shoot",
             include_str!("../../../../deploy/rbac/prober-shoot.yaml"),
         ),
+        (
+            "rbac-prober-guarded-shoot",
+            include_str!("../../../../deploy/rbac/prober-guarded-shoot.yaml"),
+        ),
     ] {
         let output = program.command(&["generate", what]).output().unwrap();
         assert_eq!(String::from_utf8(output.stdout).unwrap(), file, "{what}");
