@@ -30,6 +30,9 @@ pub(crate) struct SimArgs {
     /// Run the matrix with only this fault, such as seed-latency
     #[arg(long, value_name = "NAME")]
     fault: Option<String>,
+    /// Run the matrix with guarded clusters
+    #[arg(long)]
+    guard: bool,
     /// Run only the run, or the landscape of the matrix, with this number
     #[arg(long = "seed", value_name = "NUMBER")]
     run: Option<u64>,
@@ -82,6 +85,9 @@ pub(crate) fn run(arguments: &SimArgs) -> Result<()> {
         test.env("KELPIE_MATRIX_PLAYS", arguments.plays.to_string());
         if let Some(fault) = &arguments.fault {
             test.env("KELPIE_MATRIX_FAULT", fault);
+        }
+        if arguments.guard {
+            test.env("KELPIE_MATRIX_GUARD", "1");
         }
         if let Some(run) = arguments.run {
             test.env("KELPIE_SIM_SEED", run.to_string());

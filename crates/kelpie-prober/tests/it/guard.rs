@@ -35,11 +35,15 @@ fn landscape(incidents: Vec<Incident>) -> Landscape {
     landscape
 }
 
-fn policy(landscape: &Landscape) -> Option<GuardContent> {
-    let cluster = LandscapePlan::default().cluster_name(0);
-    let server = landscape.shoot(&cluster)?;
+/// Returns the content of a cluster's policy.
+pub(crate) fn guard_of(landscape: &Landscape, cluster: &str) -> Option<GuardContent> {
+    let server = landscape.shoot(cluster)?;
     let policy = server.store().get(&POLICIES, "", GUARD_NAME).ok()?;
     read_content(&policy)
+}
+
+fn policy(landscape: &Landscape) -> Option<GuardContent> {
+    guard_of(landscape, &LandscapePlan::default().cluster_name(0))
 }
 
 #[tokio::test(start_paused = true)]

@@ -21,13 +21,19 @@ use second_fault::{ALL, SecondFault};
 use summary::Summary;
 
 fn run(play: &LandscapePlay) -> ChaosOutcome<Vec<PlayResult>> {
-    play.chaos_run().run::<Watched>().unwrap()
+    let run = play.chaos_run();
+    if play.is_guarded {
+        run.run::<Watched<true>>().unwrap()
+    } else {
+        run.run::<Watched<false>>().unwrap()
+    }
 }
 
 /// Runs the landscapes with these RNG seeds for each of the faults, on all processors.
 fn summaries(
     faults: &[&'static SecondFault],
     rng_seeds: std::ops::Range<u64>,
+    is_guarded: bool,
 ) -> Vec<(&'static str, Summary)> {
     let per_fault = rng_seeds.end - rng_seeds.start;
     let runs = RunSet {
@@ -41,6 +47,7 @@ fn summaries(
         let play = LandscapePlay {
             fault: faults[index],
             rng_seed: rng_seeds.start + number % per_fault,
+            is_guarded,
         };
         let outcome = run(&play);
         let entry = (play.rng_seed, outcome.counts, outcome.violations.len());
@@ -67,7 +74,7 @@ fn fault(name: &str) -> &'static SecondFault {
 
 #[test]
 fn clean_partitions_are_won() {
-    let [(_, summary)] = &summaries(&[fault("none")], 0..4)[..] else {
+    let [(_, summary)] = &summaries(&[fault("none")], 0..4, false)[..] else {
         panic!("one fault");
     };
     assert_eq!(summary.plays, 4 * PLAYS_PER_LANDSCAPE);
@@ -90,6 +97,7 @@ fn plays_repeat_exactly() {
         let play = LandscapePlay {
             fault: fault(name),
             rng_seed: 3,
+            is_guarded: false,
         };
         let (one, two) = (run(&play), run(&play));
         assert_eq!(one.fingerprint, two.fingerprint, "{name}");
@@ -99,11 +107,20 @@ fn plays_repeat_exactly() {
 
 #[test]
 fn second_faults_lose_no_possible_play() {
-    let summaries = summaries(&ALL.each_ref(), 0..2);
+    let summaries = summaries(&ALL.each_ref(), 0..2, false);
     print!("{}", summary::table(&summaries));
     let bad = |(_, summary): &&(&str, Summary)| {
         summary.lost + summary.late_restores + summary.unfounded > 0
     };
+    let bad: Vec<_> = summaries.iter().filter(bad).collect();
+    assert!(bad.is_empty(), "{bad:?}");
+}
+
+#[test]
+fn guard_loses_no_play_before_it_runs_out() {
+    let summaries = summaries(&ALL.each_ref(), 0..1, true);
+    print!("{}", summary::table(&summaries));
+    let bad = |(_, summary): &&(&str, Summary)| summary.lost + summary.lost_under_guard > 0;
     let bad: Vec<_> = summaries.iter().filter(bad).collect();
     assert!(bad.is_empty(), "{bad:?}");
 }
@@ -118,7 +135,7 @@ fn landscapes_of_past_losses_are_won() {
         ("shoot-body-cut", 48),
         ("lease-list-stall", 120),
     ] {
-        let [(_, summary)] = &summaries(&[fault(name)], rng_seed..rng_seed + 1)[..] else {
+        let [(_, summary)] = &summaries(&[fault(name)], rng_seed..rng_seed + 1, false)[..] else {
             panic!("one fault");
         };
         assert!(summary.possible > 0, "{name}: {summary:?}");
@@ -143,9 +160,14 @@ fn long() {
         Ok(name) => vec![fault(&name)],
         Err(_) => ALL.iter().collect(),
     };
+    let is_guarded = env::var_os("KELPIE_MATRIX_GUARD").is_some();
     if let Some(rng_seed) = number("KELPIE_SIM_SEED") {
         for fault in faults {
-            let play = LandscapePlay { fault, rng_seed };
+            let play = LandscapePlay {
+                fault,
+                rng_seed,
+                is_guarded,
+            };
             let outcome = run(&play);
             println!("{}", play.describe());
             outcome.counts.iter().for_each(|play| println!("  {play}"));
@@ -157,11 +179,12 @@ fn long() {
     }
     let plays = number("KELPIE_MATRIX_PLAYS").unwrap_or(60);
     let landscapes = plays.div_ceil(PLAYS_PER_LANDSCAPE as u64).max(1);
-    let summaries = summaries(&faults, 0..landscapes);
+    let summaries = summaries(&faults, 0..landscapes, is_guarded);
     print!("{}", summary::table(&summaries));
-    let lost: usize = summaries.iter().map(|(_, summary)| summary.lost).sum();
+    let lost = |(_, summary): &(&str, Summary)| summary.lost + summary.lost_under_guard;
     assert_eq!(
-        lost, 0,
-        "plays were lost although a fence in time was possible"
+        summaries.iter().map(lost).sum::<usize>(),
+        0,
+        "plays were lost although a fence in time was possible, or under a guard"
     );
 }

@@ -13,7 +13,8 @@ use prometheus_client::registry::Registry;
 use serde_json::Value;
 
 use crate::auditor::{Auditor, MARKER};
-use crate::replica::LEASE;
+use crate::guard::guard_of;
+use crate::replica::{LEASE, prober_with_guard};
 use crate::subject::Prober;
 
 /// The default of `nodeLeaseFailureFraction`.
@@ -28,10 +29,10 @@ const RESTORE_TIME: Duration = Duration::from_secs(20);
 /// A decision to fence may be carried out for this long after the partition has ended.
 const SLACK: Duration = Duration::from_secs(15);
 
-/// The prober as the subject of the matrix.
-pub(super) struct Watched;
+/// The prober as the subject of the matrix, with or without guards.
+pub(super) struct Watched<const GUARDS: bool>;
 
-impl Subject for Watched {
+impl<const GUARDS: bool> Subject for Watched<GUARDS> {
     type Exposed = Registry;
     type Auditor = PlayObserver;
     const NAME: &'static str = "matrix";
@@ -44,7 +45,11 @@ impl Subject for Watched {
     }
 
     fn start(landscape: &Landscape, name: &str, elected: bool) -> SimProcess<Registry> {
-        Prober::start(landscape, name, elected)
+        if GUARDS {
+            prober_with_guard(landscape, name, elected)
+        } else {
+            Prober::start(landscape, name, elected)
+        }
     }
 
     fn leftovers(registry: &Registry) -> Vec<String> {
@@ -62,6 +67,8 @@ pub(super) struct PlayResult {
     outlook: Option<Outlook>,
     /// True if a node turned Unknown.
     pub(super) is_lost: bool,
+    /// True if a node turned Unknown although the guard had not run out.
+    pub(super) is_lost_under_guard: bool,
     /// True if the fence was released late, or not exactly.
     pub(super) is_restored_late: bool,
     /// True if there was a fence without the weakest ground.
@@ -92,6 +99,7 @@ impl fmt::Display for PlayResult {
         for (holds, text) in [
             (self.is_lost && self.is_possible(), "LOST"),
             (self.is_lost && !self.is_possible(), "lost, not possible"),
+            (self.is_lost_under_guard, "LOST UNDER GUARD"),
             (self.is_restored_late, "RESTORED LATE"),
             (self.is_unfounded, "UNFOUNDED"),
         ] {
@@ -113,6 +121,7 @@ struct Play {
     fences: Vec<Time>,
     restored_at: Option<Time>,
     is_unknown: bool,
+    is_lost_under_guard: bool,
     is_unfounded: bool,
 }
 
@@ -153,6 +162,7 @@ impl kelpie_chaos::Auditor for PlayObserver {
                 fences: Vec::new(),
                 restored_at: None,
                 is_unknown: false,
+                is_lost_under_guard: false,
                 is_unfounded: false,
                 cluster,
             }
@@ -216,8 +226,11 @@ impl kelpie_chaos::Auditor for PlayObserver {
             }
             SimEventKind::NodeUnknown { cluster, .. } => {
                 let affected = |play: &&mut Play| *play.cluster == **cluster;
+                let guard = guard_of(&self.landscape, cluster);
                 for play in self.plays.iter_mut().filter(affected) {
                     play.is_unknown = true;
+                    play.is_lost_under_guard |=
+                        guard.as_ref().is_some_and(|guard| guard.until > event.at);
                 }
             }
             SimEventKind::FaultBegan { .. } => {
@@ -273,6 +286,7 @@ impl PlayObserver {
             phase,
             outlook,
             is_lost: play.is_unknown,
+            is_lost_under_guard: play.is_lost_under_guard,
             is_restored_late: is_late || !self.is_exact(&play.cluster),
             is_unfounded: play.is_unfounded,
             margin: outlook.and_then(margin),

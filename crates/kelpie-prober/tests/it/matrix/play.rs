@@ -30,6 +30,8 @@ const PARTITION: Duration = Duration::from_secs(150);
 pub(super) struct LandscapePlay {
     pub(super) fault: &'static SecondFault,
     pub(super) rng_seed: u64,
+    /// The clusters are guarded, too.
+    pub(super) is_guarded: bool,
 }
 
 impl LandscapePlay {

@@ -13,6 +13,8 @@ pub(super) struct Summary {
     pub(super) lost: usize,
     /// The plays in which a node turned Unknown and no fence in time was possible.
     pub(super) not_possible_lost: usize,
+    /// The plays in which a node turned Unknown although the guard had not run out.
+    pub(super) lost_under_guard: usize,
     pub(super) late_restores: usize,
     pub(super) unfounded: usize,
     /// The violations that the auditor of chaos runs reports.
@@ -33,9 +35,11 @@ impl Summary {
             let is_lost = play.is_lost && play.is_possible();
             self.lost += usize::from(is_lost);
             self.not_possible_lost += usize::from(play.is_lost && !play.is_possible());
+            self.lost_under_guard += usize::from(play.is_lost_under_guard);
             self.late_restores += usize::from(play.is_restored_late);
             self.unfounded += usize::from(play.is_unfounded);
-            if is_lost || play.is_restored_late || play.is_unfounded {
+            let is_bad = is_lost || play.is_lost_under_guard;
+            if is_bad || play.is_restored_late || play.is_unfounded {
                 self.first_bad.get_or_insert(rng_seed);
             }
             let margin = play.margin.filter(|_| play.is_possible());
@@ -48,9 +52,10 @@ impl Summary {
 /// Formats a table, with the commands that replay landscapes.
 pub(super) fn table(summaries: &[(&str, Summary)]) -> String {
     let mut text = String::from(
-        "| second fault | plays | possible | lost | lost, not possible | late restores \
+        "| second fault | plays | possible | lost | lost, not possible \
+         | lost under guard | late restores \
          | unfounded fences | rules broken | worst margin |\n\
-         |---|---|---|---|---|---|---|---|---|\n",
+         |---|---|---|---|---|---|---|---|---|---|\n",
     );
     let mut replays = String::new();
     for (name, one) in summaries {
@@ -59,11 +64,12 @@ pub(super) fn table(summaries: &[(&str, Summary)]) -> String {
             .map_or_else(String::new, |margin| format!("{margin:.1} s"));
         let _ = writeln!(
             text,
-            "| {name} | {} | {} | {} | {} | {} | {} | {} | {margin} |",
+            "| {name} | {} | {} | {} | {} | {} | {} | {} | {} | {margin} |",
             one.plays,
             one.possible,
             one.lost,
             one.not_possible_lost,
+            one.lost_under_guard,
             one.late_restores,
             one.unfounded,
             one.violations,
