@@ -226,7 +226,11 @@ impl FenceFixture {
 
     pub fn apply(&mut self, decision: &Decision) {
         let at = self.now;
-        let decision = Decision { at, ..*decision };
+        let decision = Decision {
+            at,
+            evidence_at: at,
+            ..*decision
+        };
         self.last = Some(decision);
         self.reports.extend(self.fencing.apply(&decision));
     }

@@ -42,6 +42,18 @@ fn review(fixture: &mut EvaluatorFixture, now: f64) -> Decision {
     })
 }
 
+/// A review is not newer than its list: it says nothing about a fence that another replica has made
+/// since.
+#[test]
+fn review_rests_on_the_last_list() {
+    let mut fixture = EvaluatorFixture::new(settings(), at(-30.0));
+    let listed = fixture.round(at(-30.0), &leases(10, 0, -30.0));
+    assert_eq!(listed.evidence_at, at(-30.0));
+    let reviewed = review(&mut fixture, -25.0);
+    assert_eq!((reviewed.at, reviewed.evidence_at), (at(-25.0), at(-30.0)));
+    assert_eq!(refused(&mut fixture, -20.0).evidence_at, at(-20.0));
+}
+
 fn list_version(
     fixture: &mut EvaluatorFixture,
     now: f64,

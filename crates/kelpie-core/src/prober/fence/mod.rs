@@ -136,7 +136,7 @@ impl Fencing {
             self.retry_at = Time::MIN;
         }
         self.parallel_from = decision.parallel_from;
-        self.take_up_contradicted(decision.at);
+        self.take_up_contradicted(decision.evidence_at);
         let flow = self.flow.as_ref()?;
         let is_against = self.wanted.is_some_and(|wanted| wanted != flow.direction);
         if is_against || was_standby {
@@ -146,8 +146,8 @@ impl Fencing {
     }
 
     /// Takes up targets that another client has changed against the wanted direction, if the
-    /// decision is newer than that.
-    fn take_up_contradicted(&mut self, decided_at: Time) {
+    /// evidence of the decision is newer than that.
+    fn take_up_contradicted(&mut self, evidence_at: Time) {
         for (index, view) in self.views.iter_mut().enumerate() {
             let contradicted_at = match self.wanted {
                 Some(Direction::Down) => view.contradicted_at,
@@ -155,7 +155,7 @@ impl Fencing {
                 None => None,
             };
             let was_contradicted = view.contradicted_at.is_some();
-            view.contradicted_at = contradicted_at.filter(|at| *at > decided_at);
+            view.contradicted_at = contradicted_at.filter(|at| *at > evidence_at);
             if was_contradicted
                 && view.contradicted_at.is_none()
                 && let (Some(flow), Some(target)) = (self.flow.as_mut(), self.targets.get(index))

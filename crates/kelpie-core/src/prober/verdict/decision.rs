@@ -39,6 +39,10 @@ pub struct Decision {
     /// before. Then nothing can be fenced for one and a half renewals.
     #[serde(skip)]
     pub evidence_until: Option<Time>,
+    /// The instant of the evidence: the start of the last list where no other was answered since.
+    /// What others have done after it is not contradicted by this decision.
+    #[serde(skip)]
+    pub evidence_at: Time,
     /// The instant that was judged: the start of the lease list, or of the round without a list.
     pub at: Time,
 }

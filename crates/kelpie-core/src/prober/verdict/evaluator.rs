@@ -208,6 +208,10 @@ impl Evaluator {
             is_pressed,
             review_at: self.review_at(seen, context.reserve),
             evidence_until: self.evidence_until(),
+            evidence_at: match seen.lists {
+                ListResult::NotAsked => self.last.start,
+                _ => now,
+            },
             at: now,
         }
     }

@@ -72,6 +72,7 @@ fn decision(rule: Rule, leases: Option<LeaseCounts>) -> Decision {
         trip_deadline: None,
         is_pressed: false,
         review_at: None,
+        evidence_at: at(0.0),
         evidence_until: None,
         at: at(0.0),
     }
