@@ -54,6 +54,25 @@ fn review_rests_on_the_last_list() {
     assert_eq!(refused(&mut fixture, -20.0).evidence_at, at(-20.0));
 }
 
+/// The clock of a prober that starts may be behind those of the nodes.
+#[test]
+fn values_from_the_future_release_no_fence() {
+    let mut fixture = EvaluatorFixture::new(settings(), at(0.0));
+    fixture.fence = FenceState::Full;
+    let ahead = 2_000.0;
+    for now in 0..8 {
+        let now = 10.0 * f64::from(now);
+        let leases: Vec<_> = (0..7)
+            .map(|index| {
+                let renewed = if index < 5 { ahead } else { ahead + now };
+                (name(index), at(renewed))
+            })
+            .collect();
+        let decision = fixture.round(at(now), &leases);
+        assert_ne!(decision.verdict, Verdict::Release, "at {now}: {decision}");
+    }
+}
+
 fn list_version(
     fixture: &mut EvaluatorFixture,
     now: f64,

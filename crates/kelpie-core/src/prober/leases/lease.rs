@@ -189,8 +189,10 @@ impl Heartbeat {
         !self.proven && now < self.conclusive_at(limits)
     }
 
-    /// Returns whether the lease was certainly renewed at or after `instant`.
+    /// Returns whether the lease was certainly renewed at or after `instant`. A value that stands
+    /// since the first list proves nothing: if the prober's clock is behind, it seems to be new.
     pub(crate) fn renewed_since(&self, instant: Time, now: Time, limits: &GraceLimits) -> bool {
-        self.renewal >= instant && !self.is_unproven(now, limits)
+        let has_changed = self.proven || self.former != Time::MIN;
+        has_changed && self.renewal >= instant && !self.is_unproven(now, limits)
     }
 }
