@@ -65,16 +65,23 @@ pub(super) struct PlayResult {
     pub(super) phase: Option<f64>,
     /// The chance of a fence in time; `None` if the cluster was not cut off.
     outlook: Option<Outlook>,
-    /// True if a node turned Unknown.
-    pub(super) is_lost: bool,
-    /// True if a node turned Unknown although the guard had not run out.
-    pub(super) is_lost_under_guard: bool,
+    /// `None` if no node turned Unknown.
+    pub(super) loss: Option<Loss>,
     /// True if the fence was released late, or not exactly.
     pub(super) is_restored_late: bool,
     /// True if there was a fence without the weakest ground.
     pub(super) is_unfounded: bool,
     /// The seconds from the fence to the first deadline.
     pub(super) margin: Option<f64>,
+}
+
+/// A node turned Unknown.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Loss {
+    /// There was no guard, or it had run out.
+    Unguarded,
+    /// The guard had not run out.
+    UnderGuard,
 }
 
 impl PlayResult {
@@ -97,9 +104,12 @@ impl fmt::Display for PlayResult {
             )?,
         }
         for (holds, text) in [
-            (self.is_lost && self.is_possible(), "LOST"),
-            (self.is_lost && !self.is_possible(), "lost, not possible"),
-            (self.is_lost_under_guard, "LOST UNDER GUARD"),
+            (self.loss.is_some() && self.is_possible(), "LOST"),
+            (
+                self.loss.is_some() && !self.is_possible(),
+                "lost, not possible",
+            ),
+            (self.loss == Some(Loss::UnderGuard), "LOST UNDER GUARD"),
             (self.is_restored_late, "RESTORED LATE"),
             (self.is_unfounded, "UNFOUNDED"),
         ] {
@@ -120,8 +130,7 @@ struct Play {
     replicas: u64,
     fences: Vec<Time>,
     restored_at: Option<Time>,
-    is_unknown: bool,
-    is_lost_under_guard: bool,
+    loss: Option<Loss>,
     is_unfounded: bool,
 }
 
@@ -161,8 +170,7 @@ impl kelpie_chaos::Auditor for PlayObserver {
                 replicas: u64::from(plan.replicas[0]),
                 fences: Vec::new(),
                 restored_at: None,
-                is_unknown: false,
-                is_lost_under_guard: false,
+                loss: None,
                 is_unfounded: false,
                 cluster,
             }
@@ -227,10 +235,12 @@ impl kelpie_chaos::Auditor for PlayObserver {
             SimEventKind::NodeUnknown { cluster, .. } => {
                 let affected = |play: &&mut Play| *play.cluster == **cluster;
                 let guard = guard_of(&self.landscape, cluster);
+                let is_guarded = guard.is_some_and(|guard| guard.until > event.at);
                 for play in self.plays.iter_mut().filter(affected) {
-                    play.is_unknown = true;
-                    play.is_lost_under_guard |=
-                        guard.as_ref().is_some_and(|guard| guard.until > event.at);
+                    if is_guarded {
+                        play.loss = Some(Loss::UnderGuard);
+                    }
+                    play.loss.get_or_insert(Loss::Unguarded);
                 }
             }
             SimEventKind::FaultBegan { .. } => {
@@ -285,8 +295,7 @@ impl PlayObserver {
             cluster: play.cluster.clone(),
             phase,
             outlook,
-            is_lost: play.is_unknown,
-            is_lost_under_guard: play.is_lost_under_guard,
+            loss: play.loss,
             is_restored_late: is_late || !self.is_exact(&play.cluster),
             is_unfounded: play.is_unfounded,
             margin: outlook.and_then(margin),

@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use super::observer::PlayResult;
+use super::observer::{Loss, PlayResult};
 
 /// The plays of one second fault.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -32,13 +32,14 @@ impl Summary {
         for play in plays {
             self.plays += usize::from(play.phase.is_some());
             self.possible += usize::from(play.is_possible());
-            let is_lost = play.is_lost && play.is_possible();
+            let is_lost = play.loss.is_some() && play.is_possible();
             self.lost += usize::from(is_lost);
-            self.not_possible_lost += usize::from(play.is_lost && !play.is_possible());
-            self.lost_under_guard += usize::from(play.is_lost_under_guard);
+            self.not_possible_lost += usize::from(play.loss.is_some() && !play.is_possible());
+            let is_lost_under_guard = play.loss == Some(Loss::UnderGuard);
+            self.lost_under_guard += usize::from(is_lost_under_guard);
             self.late_restores += usize::from(play.is_restored_late);
             self.unfounded += usize::from(play.is_unfounded);
-            let is_bad = is_lost || play.is_lost_under_guard;
+            let is_bad = is_lost || is_lost_under_guard;
             if is_bad || play.is_restored_late || play.is_unfounded {
                 self.first_bad.get_or_insert(rng_seed);
             }
