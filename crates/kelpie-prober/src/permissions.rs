@@ -36,8 +36,8 @@ pub fn shoot_rules() -> Vec<PolicyRule> {
     vec![leases.in_namespace(Some(NODE_LEASE_NAMESPACE)), nodes]
 }
 
-/// Returns the further permissions on each cluster that is guarded. RBAC cannot restrict create to a
-/// name.
+/// Returns the further permissions on each cluster that is guarded. RBAC cannot restrict create to
+/// a name.
 pub fn guard_rules() -> Vec<PolicyRule> {
     const MISSING: &str = "guards; clusters are fenced as without them";
     let group = "admissionregistration.k8s.io";

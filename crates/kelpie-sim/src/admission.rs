@@ -5,7 +5,7 @@ use std::cell::LazyCell;
 
 use kelpie_core::Time;
 use kelpie_core::prober::guard::{
-    GUARD_NAME, GuardContent, mark_message, read_binding, read_content,
+    GUARD_NAME, GuardBindingSpec, GuardContent, GuardPolicySpec, mark_message,
 };
 use serde_json::Value;
 
@@ -57,6 +57,11 @@ pub(crate) fn node_permits(store: &ObjectStore, now: Time) -> impl Fn(&str) -> b
 fn enforced(store: &ObjectStore) -> Option<GuardContent> {
     let policy = store.get(&POLICIES, "", GUARD_NAME).ok()?;
     let binding = store.get(&POLICY_BINDINGS, "", GUARD_NAME).ok()?;
-    let is_bound = read_binding(&binding)?.is_intact;
-    read_content(&policy).filter(|_| is_bound)
+    let binding: GuardBindingSpec = serde_json::from_value(binding["spec"].clone()).ok()?;
+    read_content(&policy).filter(|_| binding.is_intact())
+}
+
+fn read_content(policy: &Value) -> Option<GuardContent> {
+    let spec: GuardPolicySpec = serde_json::from_value(policy["spec"].clone()).ok()?;
+    spec.content()
 }

@@ -25,7 +25,7 @@ fn seconds(time: Time) -> f64 {
     time.as_micros() as f64 / 1e6
 }
 
-fn nobody() -> Permits {
+fn no_permits() -> Permits {
     Permits::from_iter(Vec::<String>::new())
 }
 
@@ -347,7 +347,7 @@ fn permit_ends_when_the_node_renews() {
     cluster.run(330.0);
     assert_eq!(cluster.unknown(), 0);
     let stored = cluster.api.stored.content().unwrap();
-    assert_eq!(stored.permits, nobody());
+    assert_eq!(stored.permits, no_permits());
 }
 
 #[test]
@@ -397,7 +397,7 @@ fn refusals_are_retried_seldom() {
         let mut calls = 0;
         for second in 0..600 {
             let now = at(f64::from(second));
-            guard.permit(nobody(), now, now.after(Duration::from_secs(20)), now);
+            guard.permit(no_permits(), now, now.after(Duration::from_secs(20)), now);
             if let Some(call) = guard.poll(GuardRole::Leader, now) {
                 calls += 1;
                 guard.reply(&call, reply.clone(), now);
@@ -477,7 +477,7 @@ proptest! {
         let content = cluster.api.stored.content();
         prop_assert!(content.is_some(), "{:?}", cluster.replicas[0].states);
         let is_ours = content.is_some_and(|content| {
-            seconds(content.until) <= cluster.now + 240.0 && content.permits == nobody()
+            seconds(content.until) <= cluster.now + 240.0 && content.permits == no_permits()
         });
         prop_assert!(is_ours);
         prop_assert!(cluster.is_armed(), "{:?}", cluster.replicas[0].states);

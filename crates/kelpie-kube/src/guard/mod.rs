@@ -1,19 +1,20 @@
 //! The guard's calls to a watched cluster.
 //!
 //! [`GuardClient`] performs the calls that [`kelpie_core::prober::guard::NodeGuard`] asks for.
-//! The enforced content is asked for by a dry run on a Lease, which the policy denies with a message.
+//! The enforced content is asked for by a dry run on a Lease, which the policy denies with a
+//! message.
+
+mod objects;
 
 use http::Method;
 use kelpie_core::Time;
 use kelpie_core::prober::fence::ResourceVersion;
-use kelpie_core::prober::guard::{
-    GUARD_NAME, GuardCall, GuardReply, binding_object, policy_object, read_binding, read_mark,
-    read_policy,
-};
+use kelpie_core::prober::guard::{GUARD_NAME, GuardCall, GuardReply, read_mark};
 use serde_json::{Value, json};
 use tokio::time::Instant;
 
 use crate::tenant::{ObjectAnswer, Tenant, TenantError};
+use objects::{binding_object, policy_object, read_binding, read_policy};
 
 const POLICIES: &str = "/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicies";
 const BINDINGS: &str = "/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicybindings";

@@ -148,9 +148,9 @@ impl Tenant {
         Ok(nodes)
     }
 
-    /// Reads or writes one object as JSON; a PATCH is a merge patch. Ends before `deadline`. The request may be sent a second
-    /// time over a new connection if that of the last request has died, so a write has to carry the
-    /// version that it replaces.
+    /// Reads or writes one object as JSON; a PATCH is a merge patch. Ends before `deadline`. The
+    /// request may be sent a second time over a new connection if that of the last request has
+    /// died, so a write has to carry the version that it replaces.
     pub async fn object(
         &self,
         method: &Method,

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use kelpie_core::Time;
-use kelpie_core::prober::guard::{GUARD_NAME, GuardContent, read_content};
+use kelpie_core::prober::guard::{GUARD_NAME, GuardContent, GuardPolicySpec};
 use kelpie_sim::resource::POLICIES;
 use kelpie_sim::scenario::{Fault, FaultSite, Incident, NodeSelection, Scenario};
 use kelpie_sim::{Landscape, LandscapePlan, SimClock};
@@ -39,7 +39,8 @@ fn landscape(incidents: Vec<Incident>) -> Landscape {
 pub(crate) fn guard_of(landscape: &Landscape, cluster: &str) -> Option<GuardContent> {
     let server = landscape.shoot(cluster)?;
     let policy = server.store().get(&POLICIES, "", GUARD_NAME).ok()?;
-    read_content(&policy)
+    let spec = serde_json::from_value::<GuardPolicySpec>(policy["spec"].clone());
+    spec.ok()?.content()
 }
 
 fn policy(landscape: &Landscape) -> Option<GuardContent> {

@@ -18,7 +18,6 @@ pub use content::{GuardContent, GuardMark};
 pub use node_guard::{GuardRole, GuardState, NodeGuard};
 pub use permits::{MAX_PERMITS, PermitJudge, Permits};
 pub use policy::{
-    GUARD_NAME, OWNER_ANNOTATION, binding_object, mark_message, policy_object, read_binding,
-    read_content, read_mark, read_policy,
+    GUARD_NAME, GuardBindingSpec, GuardPolicySpec, OWNER_ANNOTATION, mark_message, read_mark,
 };
 pub use settings::GuardSettings;

@@ -48,7 +48,7 @@ pub enum GuardState {
         /// The watchdog that wrote the policy.
         owner: String,
     },
-    /// Somebody deleted or changed the policy or its binding. It is being restored.
+    /// Another client deleted or changed the policy or its binding. It is being restored.
     Lost,
     /// The policy is written, but was not seen to be enforced.
     #[serde(rename_all = "camelCase")]
@@ -91,7 +91,7 @@ impl fmt::Display for GuardState {
             }
             Self::Refused => f.write_str("the kubeconfig does not allow it"),
             Self::Foreign { owner } => write!(f, "kept by another watchdog, {owner}"),
-            Self::Lost => f.write_str("somebody deleted or changed it; restoring it"),
+            Self::Lost => f.write_str("another client deleted or changed it; restoring it"),
             Self::Unproven { until } => {
                 write!(f, "written until {until}, not seen to be enforced yet")
             }

@@ -1,16 +1,14 @@
-//! The `ValidatingAdmissionPolicy` of the guard and its binding, as JSON.
+//! The `ValidatingAdmissionPolicy` of the guard and its binding.
 //!
 //! `until` and the permitted names are CEL literals in `spec.variables`. A `paramKind` would be
 //! the natural place for them, but an API server may serve a frozen one without an error
 //! (kubernetes/kubernetes#130887).
 
-use serde_json::{Value, json};
+use serde::{Deserialize, Serialize};
 
-use super::call::{StoredBinding, StoredPolicy};
 use super::content::{GuardContent, GuardMark};
 use super::permits::Permits;
 use crate::Time;
-use crate::prober::fence::ResourceVersion;
 
 /// The name of the policy, of its binding, and of the Lease whose dry run tells what is enforced.
 pub const GUARD_NAME: &str = "kelpie-node-guard";
@@ -22,7 +20,7 @@ pub const OWNER_ANNOTATION: &str = "kelpie.dev/owner";
 const ALL_NODES: &str = "*";
 
 /// Matches the writes of kube-controller-manager to nodes, and the dry run that asks what is
-/// enforced. Everybody else passes before any other expression is evaluated.
+/// enforced. All other requests pass before any further expression is evaluated.
 const MATCH_CONDITION: &str = "request.resource.resource == 'leases' \
      ? has(request.dryRun) && request.dryRun && request.namespace == 'kube-system' \
      : request.userInfo.username in \
@@ -41,124 +39,139 @@ const VALIDATION: &str = "request.resource.resource == 'leases' ? false \
 
 const MESSAGE: &str = "'until=' + string(variables.until) + ' permits=' + variables.permitsHash";
 
-/// Returns the policy with this content. The spec has every default written out, so that it can be
-/// compared with a stored one.
-pub fn policy_object(owner: &str, content: &GuardContent, replaces: Option<&str>) -> Value {
-    json!({
-        "apiVersion": "admissionregistration.k8s.io/v1",
-        "kind": "ValidatingAdmissionPolicy",
-        "metadata": metadata(owner, replaces),
-        "spec": policy_spec(content),
-    })
+/// The spec of the guard's policy. It has every default written out, so that it can be compared
+/// with a stored one, and nothing can be added to it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct GuardPolicySpec {
+    failure_policy: String,
+    match_constraints: MatchConstraints,
+    match_conditions: Vec<NamedExpression>,
+    variables: Vec<NamedExpression>,
+    validations: Vec<Validation>,
 }
 
-/// Returns the binding of the policy.
-pub fn binding_object(owner: &str, replaces: Option<&str>) -> Value {
-    json!({
-        "apiVersion": "admissionregistration.k8s.io/v1",
-        "kind": "ValidatingAdmissionPolicyBinding",
-        "metadata": metadata(owner, replaces),
-        "spec": binding_spec(),
-    })
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+struct MatchConstraints {
+    match_policy: String,
+    namespace_selector: EmptySelector,
+    object_selector: EmptySelector,
+    resource_rules: Vec<ResourceRule>,
 }
 
-fn metadata(owner: &str, replaces: Option<&str>) -> Value {
-    let mut metadata = json!({
-        "name": GUARD_NAME,
-        "labels": { "app.kubernetes.io/managed-by": "kelpie" },
-        "annotations": { OWNER_ANNOTATION: owner },
-    });
-    if let Some(version) = replaces {
-        metadata["resourceVersion"] = version.into();
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct EmptySelector {}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+struct ResourceRule {
+    api_groups: Vec<String>,
+    api_versions: Vec<String>,
+    operations: Vec<String>,
+    resources: Vec<String>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    resource_names: Vec<String>,
+    scope: String,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct NamedExpression {
+    name: String,
+    expression: String,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+struct Validation {
+    expression: String,
+    message_expression: String,
+}
+
+impl GuardPolicySpec {
+    /// Creates the spec with this content.
+    pub fn new(content: &GuardContent) -> Self {
+        let rule = |group: &str, resource: &str, names: &[&str]| ResourceRule {
+            api_groups: texts(&[group]),
+            api_versions: texts(&["v1"]),
+            operations: texts(&["UPDATE"]),
+            resources: texts(&[resource]),
+            resource_names: texts(names),
+            scope: "*".to_owned(),
+        };
+        let named = |name: &str, expression: &str| NamedExpression {
+            name: name.to_owned(),
+            expression: expression.to_owned(),
+        };
+        Self {
+            failure_policy: "Ignore".to_owned(),
+            match_constraints: MatchConstraints {
+                match_policy: "Equivalent".to_owned(),
+                namespace_selector: EmptySelector {},
+                object_selector: EmptySelector {},
+                resource_rules: vec![
+                    rule("", "nodes/status", &[]),
+                    rule("coordination.k8s.io", "leases", &[GUARD_NAME]),
+                ],
+            },
+            match_conditions: vec![named("kube-controller-manager", MATCH_CONDITION)],
+            variables: vec![
+                named("until", &until_literal(content.until)),
+                named("permits", &permits_literal(&content.permits)),
+                named("permitsHash", &hash_literal(content)),
+                named("turnsUnknown", TURNS_UNKNOWN),
+                named("isPermitted", IS_PERMITTED),
+            ],
+            validations: vec![Validation {
+                expression: VALIDATION.to_owned(),
+                message_expression: MESSAGE.to_owned(),
+            }],
+        }
     }
-    metadata
+
+    /// Returns the content; `None` if anything differs from what would be written for it.
+    pub fn content(&self) -> Option<GuardContent> {
+        let expression = |name: &str| {
+            let mut variables = self.variables.iter();
+            let variable = variables.find(|variable| variable.name == name);
+            variable.map(|variable| variable.expression.as_str())
+        };
+        let content = GuardContent {
+            until: read_until(expression("until")?)?,
+            permits: read_permits(expression("permits")?)?,
+        };
+        (Self::new(&content) == *self).then_some(content)
+    }
 }
 
-fn policy_spec(content: &GuardContent) -> Value {
-    let rule = |group: &str, resource: &str| {
-        json!({
-            "apiGroups": [group],
-            "apiVersions": ["v1"],
-            "operations": ["UPDATE"],
-            "resources": [resource],
-            "scope": "*",
-        })
-    };
-    let mut lease_rule = rule("coordination.k8s.io", "leases");
-    lease_rule["resourceNames"] = json!([GUARD_NAME]);
-    let variable = |name: &str, expression: &str| json!({ "name": name, "expression": expression });
-    json!({
-        "failurePolicy": "Ignore",
-        "matchConstraints": {
-            "matchPolicy": "Equivalent",
-            "namespaceSelector": {},
-            "objectSelector": {},
-            "resourceRules": [rule("", "nodes/status"), lease_rule],
-        },
-        "matchConditions": [
-            { "name": "kube-controller-manager", "expression": MATCH_CONDITION },
-        ],
-        "variables": [
-            variable("until", &until_literal(content.until)),
-            variable("permits", &permits_literal(&content.permits)),
-            variable("permitsHash", &hash_literal(content)),
-            variable("turnsUnknown", TURNS_UNKNOWN),
-            variable("isPermitted", IS_PERMITTED),
-        ],
-        "validations": [
-            { "expression": VALIDATION, "messageExpression": MESSAGE },
-        ],
-    })
+/// The spec of the binding.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct GuardBindingSpec {
+    policy_name: String,
+    validation_actions: Vec<String>,
 }
 
-fn binding_spec() -> Value {
-    json!({ "policyName": GUARD_NAME, "validationActions": ["Deny"] })
+impl GuardBindingSpec {
+    /// Returns whether the policy is bound as it was written.
+    pub fn is_intact(&self) -> bool {
+        *self == Self::default()
+    }
 }
 
-/// Reads a policy of the cluster.
-pub fn read_policy(object: &Value) -> Option<StoredPolicy> {
-    let (version, owner) = read_metadata(object)?;
-    Some(StoredPolicy {
-        version,
-        owner,
-        content: read_content(object),
-    })
+impl Default for GuardBindingSpec {
+    fn default() -> Self {
+        Self {
+            policy_name: GUARD_NAME.to_owned(),
+            validation_actions: texts(&["Deny"]),
+        }
+    }
 }
 
-/// Reads the content of a policy; `None` if anything in its spec differs from what would be written
-/// for that content.
-pub fn read_content(policy: &Value) -> Option<GuardContent> {
-    let spec = &policy["spec"];
-    content(spec).filter(|content| policy_spec(content) == *spec)
-}
-
-/// Reads a binding.
-pub fn read_binding(object: &Value) -> Option<StoredBinding> {
-    let (version, _) = read_metadata(object)?;
-    Some(StoredBinding {
-        version,
-        is_intact: object["spec"] == binding_spec(),
-    })
-}
-
-fn read_metadata(object: &Value) -> Option<(ResourceVersion, String)> {
-    let metadata = &object["metadata"];
-    let owner = metadata["annotations"][OWNER_ANNOTATION].as_str();
-    let version = ResourceVersion::new(metadata["resourceVersion"].as_str()?);
-    Some((version, owner.unwrap_or_default().to_owned()))
-}
-
-fn content(spec: &Value) -> Option<GuardContent> {
-    let variables = spec["variables"].as_array()?;
-    let expression = |name: &str| {
-        let mut variables = variables.iter();
-        let variable = variables.find(|variable| variable["name"] == name);
-        variable?["expression"].as_str()
-    };
-    Some(GuardContent {
-        until: read_until(expression("until")?)?,
-        permits: read_permits(expression("permits")?)?,
-    })
+fn texts(texts: &[&str]) -> Vec<String> {
+    texts.iter().map(|text| (*text).to_owned()).collect()
 }
 
 fn until_literal(until: Time) -> String {
@@ -224,6 +237,8 @@ pub fn read_mark(message: &str) -> Option<GuardMark> {
 
 #[cfg(test)]
 mod tests {
+    use serde_json::{Value, json};
+
     use super::*;
 
     fn content(names: &[&str]) -> GuardContent {
@@ -233,9 +248,9 @@ mod tests {
         }
     }
 
-    fn as_stored(mut object: Value) -> Value {
-        object["metadata"]["resourceVersion"] = "7".into();
-        object
+    fn read(spec: Value) -> Option<GuardContent> {
+        let spec: GuardPolicySpec = serde_json::from_value(spec).ok()?;
+        spec.content()
     }
 
     #[test]
@@ -249,38 +264,41 @@ mod tests {
                 ..content(&[])
             },
         ] {
-            let stored = read_policy(&as_stored(policy_object("us", &content, None))).unwrap();
-            assert_eq!(stored.owner, "us");
-            assert_eq!(stored.content, Some(content));
+            let spec = serde_json::to_value(GuardPolicySpec::new(&content)).unwrap();
+            assert_eq!(read(spec), Some(content));
         }
     }
 
     #[test]
     fn altered_policies_have_no_content() {
-        let original = as_stored(policy_object("us", &content(&["a"]), None));
+        let original = serde_json::to_value(GuardPolicySpec::new(&content(&["a"]))).unwrap();
         let edits: [(&str, Value); 6] = [
-            ("/spec/failurePolicy", "Fail".into()),
-            ("/spec/validations/0/expression", "true".into()),
-            ("/spec/variables/1/expression", "['a', 'b'] + ['c']".into()),
-            ("/spec/variables/0/expression", "timestamp('now')".into()),
-            ("/spec/matchConditions", json!([])),
-            ("/spec/matchConstraints/resourceRules", json!([])),
+            ("/failurePolicy", "Fail".into()),
+            ("/validations/0/expression", "true".into()),
+            ("/variables/1/expression", "['a', 'b'] + ['c']".into()),
+            ("/variables/0/expression", "timestamp('now')".into()),
+            ("/matchConditions", json!([])),
+            ("/matchConstraints/resourceRules", json!([])),
         ];
         for (pointer, value) in edits {
             let mut edited = original.clone();
             *edited.pointer_mut(pointer).unwrap() = value;
-            let stored = read_policy(&edited).unwrap();
-            assert_eq!(stored.content, None, "{pointer}");
+            assert_eq!(read(edited), None, "{pointer}");
         }
+        let mut extended = original;
+        extended["paramKind"] = json!({ "kind": "ConfigMap" });
+        assert_eq!(read(extended), None);
     }
 
     #[test]
     fn altered_bindings_are_not_intact() {
-        let original = as_stored(binding_object("us", None));
-        assert!(read_binding(&original).unwrap().is_intact);
-        let mut edited = original;
-        edited["spec"]["validationActions"] = json!(["Audit"]);
-        assert!(!read_binding(&edited).unwrap().is_intact);
+        let mut spec = serde_json::to_value(GuardBindingSpec::default()).unwrap();
+        let read = |spec: &Value| serde_json::from_value::<GuardBindingSpec>(spec.clone());
+        assert!(read(&spec).unwrap().is_intact());
+        spec["validationActions"] = json!(["Audit"]);
+        assert!(!read(&spec).unwrap().is_intact());
+        spec["matchResources"] = json!({});
+        assert!(read(&spec).is_err());
     }
 
     #[test]

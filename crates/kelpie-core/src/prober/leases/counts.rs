@@ -250,8 +250,8 @@ pub(crate) fn is_quorum_late(
     settings.failure_fraction.is_reached(late, all)
 }
 
-/// Returns whether candidates may be falling silent together: enough of them are late, and there are
-/// enough of them to tell.
+/// Returns whether candidates may be falling silent together: enough of them are late, and there
+/// are enough of them to tell.
 pub(crate) fn is_group_late(
     tracker: &LeaseTracker,
     limits: &GraceLimits,
