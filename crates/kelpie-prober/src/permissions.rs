@@ -49,8 +49,7 @@ pub fn guard_rules() -> Vec<PolicyRule> {
     for resource in policies {
         let reason = "the guard, without whose permit no node turns Unknown";
         rules.push(PolicyRule::new(&["create"], resource, reason));
-        let reason =
-            "renewing the guard, and removing it from clusters that are not probed any more";
+        let reason = "renewing the guard, and removing it from clusters without a probe";
         let own = PolicyRule::new(&["get", "update", "delete"], resource, reason);
         rules.push(own.named(Some(GUARD_NAME)));
     }
