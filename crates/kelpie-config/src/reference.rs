@@ -57,15 +57,18 @@ fn reference_lists_the_effective_defaults() {
     let prober = prober::parse(prober, Strictness::Strict).unwrap().value;
     let prober = serde_json::to_value(prober).unwrap();
     let target = &prober["dependentResourceInfos"][0];
+    let guarded = prober::parse(b"{kubeConfigSecretName: a, guard: {}}", Strictness::Strict);
+    let guarded = serde_json::to_value(guarded.unwrap().value).unwrap();
     let weeder = b"servicesAndDependantSelectors: {a: {podSelectors: [{matchLabels: {a: b}}]}}";
     let weeder = weeder::parse(weeder, Strictness::Strict).unwrap().value;
     let weeder = serde_json::to_value(weeder).unwrap();
     let tables = tables();
     let pairs = [
         (0, &prober),
-        (1, target),
-        (3, &target["scaleUp"]),
-        (4, &weeder),
+        (1, &guarded["guard"]),
+        (2, target),
+        (4, &target["scaleUp"]),
+        (5, &weeder),
     ];
     for (index, effective) in pairs {
         for (names, default) in &tables[index] {

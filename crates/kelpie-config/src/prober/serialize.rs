@@ -36,6 +36,7 @@ struct ProberFile<'a> {
 
 #[derive(Serialize)]
 struct GuardEntry {
+    enabled: bool,
     duration: GoDuration,
 }
 
@@ -83,6 +84,7 @@ impl Serialize for ProberConfig {
             fence_reserve: GoDuration(probe.fence_reserve),
             min_candidate_nodes: probe.min_candidates,
             guard: self.guard.as_ref().map(|guard| GuardEntry {
+                enabled: true,
                 duration: GoDuration(guard.duration),
             }),
             dependent_resource_infos: self.targets.iter().map(TargetEntry::from).collect(),
