@@ -8,6 +8,7 @@ use kelpie_e2e::landscape::{
     Kubelets, ProberConfigFile, ProberProcess, SeedCluster, TcpProxy, Timings, create_tenant_user,
     grant_gardener_prober_role,
 };
+use tokio::net::TcpSocket;
 
 use super::fixture::*;
 
@@ -17,9 +18,10 @@ async fn startup_waits_and_reports_missing_prerequisites() {
     let api = &seed.control_plane.api;
     let timings = Timings::QUICK;
     let config = ProberConfigFile::gardener_targets(timings);
-    let free = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
-    let closed = format!("https://{}", free.local_addr().unwrap());
-    drop(free);
+    // Bound but not listening: it refuses connections, and no other test gets its port.
+    let closed_port = TcpSocket::new_v4().unwrap();
+    closed_port.bind((Ipv4Addr::LOCALHOST, 0).into()).unwrap();
+    let closed = format!("https://{}", closed_port.local_addr().unwrap());
     let proxy = TcpProxy::start(&closed).await.unwrap();
     let start = async |kubeconfig: std::path::PathBuf| {
         ProberProcess::start(&kubeconfig, &config, &[])
