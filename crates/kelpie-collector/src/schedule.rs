@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use kelpie_core::fnv1a;
+
 /// Schedules one tick per interval, starting at an offset that spreads the clusters of a hub over
 /// the interval. Times are relative to the start of the process.
 #[derive(Clone, Copy, Debug)]
@@ -22,7 +24,8 @@ impl TickSchedule {
     /// Creates the schedule of `cluster`. Without a name the first tick starts at once.
     pub(crate) fn new(cluster: Option<&str>, interval: Duration) -> Self {
         let millis = u64::try_from(interval.as_millis()).unwrap_or(u64::MAX);
-        let offset = cluster.map_or(0, |name| fnv1a(name) % millis.max(1));
+        // A cluster keeps its offset across versions.
+        let offset = cluster.map_or(0, |name| fnv1a(name.bytes()) % millis.max(1));
         Self {
             offset: Duration::from_millis(offset),
             interval,
@@ -49,13 +52,6 @@ impl TickSchedule {
             missed: missed.into(),
         }
     }
-}
-
-/// Hashes with FNV-1a, which never changes, so that a cluster keeps its offset across versions.
-fn fnv1a(text: &str) -> u64 {
-    text.bytes().fold(0xcbf2_9ce4_8422_2325, |hash, byte| {
-        (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
-    })
 }
 
 #[cfg(test)]

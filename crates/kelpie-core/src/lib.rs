@@ -67,6 +67,7 @@
 //! ```
 
 pub mod addon;
+mod fnv1a;
 mod fraction;
 pub mod prober;
 mod text;
@@ -74,6 +75,7 @@ mod time;
 mod watch_cache;
 pub mod weeder;
 
+pub use fnv1a::fnv1a;
 pub use fraction::Fraction;
 pub use text::truncated;
 pub use time::Time;

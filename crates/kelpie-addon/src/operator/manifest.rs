@@ -1,6 +1,7 @@
 //! The objects of a collector, as applied. They depend on nothing but the inputs.
 
 use kelpie_core::addon::AddonComponent;
+use kelpie_core::fnv1a;
 use kelpie_kube::objects::ObjectKind;
 use serde_json::{Value, json};
 
@@ -226,15 +227,9 @@ impl ManifestBuilder<'_> {
     }
 }
 
-/// Returns the 64-bit FNV-1a hash in hexadecimal. Unlike the standard library's hashes, it never
-/// changes between compilers.
+/// Returns a hash in hexadecimal that is the same in every version.
 fn fingerprint(text: &str) -> String {
-    let mut hash: u64 = 0xcbf2_9ce4_8422_2325;
-    for byte in text.bytes() {
-        hash ^= u64::from(byte);
-        hash = hash.wrapping_mul(0x0100_0000_01b3);
-    }
-    format!("{hash:016x}")
+    format!("{:016x}", fnv1a(text.bytes()))
 }
 
 #[cfg(test)]

@@ -99,11 +99,7 @@ fn with_faults(faults: &[CallFault]) -> impl FnMut(&Step, &mut Targets, Time) ->
             if happens {
                 objects.apply(step, now);
             }
-            let writes_record = match &step.call {
-                Call::Fence(write) => write.carries_record(),
-                call => matches!(call, Call::WriteRecord(_)),
-            };
-            Some(if writes_record {
+            Some(if step.call.writes_record() {
                 Reply::Unanswered
             } else {
                 Reply::Failed

@@ -52,11 +52,7 @@ fn record_is_kept_before_the_scale() {
 
 /// Returns whether a call is delayed by an admission webhook that hangs.
 fn is_delayed(call: &Call) -> bool {
-    match call {
-        Call::Fence(write) => write.carries_record(),
-        Call::WriteRecord(_) | Call::MoveRecord(_) | Call::DropMarker(_) => true,
-        _ => false,
-    }
+    call.writes_record() || matches!(call, Call::MoveRecord(_) | Call::DropMarker(_))
 }
 
 #[test]

@@ -35,7 +35,7 @@ pub struct GuardResponse {
     pub reply: GuardReply,
     /// The API server's clock.
     pub date: Option<Time>,
-    /// The reason why the call failed, for people.
+    /// The reason why the call has no answer, for people.
     pub problem: Option<String>,
 }
 
@@ -51,7 +51,7 @@ impl<'a> GuardClient<'a> {
             Ok(answer) => GuardResponse {
                 reply: reply(call, &answer),
                 date: answer.date,
-                problem: problem(&answer),
+                problem: None,
             },
             Err(error) => GuardResponse {
                 reply: match error {
@@ -189,11 +189,4 @@ fn reply(call: &GuardCall, answer: &ObjectAnswer) -> GuardReply {
 /// Returns whether a 404 is about the object. Otherwise the API server does not know its kind.
 fn names_object(answer: &ObjectAnswer) -> bool {
     answer.object["details"]["name"] == GUARD_NAME
-}
-
-/// Returns why a call has no success.
-fn problem(answer: &ObjectAnswer) -> Option<String> {
-    let is_expected = matches!(answer.status, 200..=299 | 404 | 409 | 422);
-    let message = answer.object["message"].as_str().unwrap_or_default();
-    (!is_expected).then(|| format!("status {}: {message}", answer.status))
 }

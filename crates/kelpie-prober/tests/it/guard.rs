@@ -1,38 +1,16 @@
 //! Clusters with a guard: no node turns Unknown without a permit, whether or not it can be fenced.
 
-use std::time::Duration;
-
-use kelpie_core::Time;
 use kelpie_core::prober::guard::{GUARD_NAME, GuardContent, GuardPolicySpec};
 use kelpie_sim::resource::POLICIES;
-use kelpie_sim::scenario::{Fault, FaultSite, Incident, NodeSelection, Scenario};
-use kelpie_sim::{Landscape, LandscapePlan, SimClock};
+use kelpie_sim::scenario::{Fault, FaultSite, Incident, NodeSelection};
+use kelpie_sim::{Landscape, LandscapePlan};
 use tokio::time::sleep;
 
+use crate::one_cluster::{SECOND, incident, landscape};
 use crate::replica::prober_with_guard;
-
-const SECOND: Duration = Duration::from_secs(1);
-
-fn incident(begin: u32, end: u32, fault: Fault) -> Incident {
-    Incident::new(begin * SECOND, Some((end - begin) * SECOND), fault)
-}
 
 fn partition(begin: u32, end: u32) -> Incident {
     incident(begin, end, Fault::Partition(NodeSelection::All))
-}
-
-/// Plays these incidents on one cluster with five nodes.
-fn landscape(incidents: Vec<Incident>) -> Landscape {
-    fastrand::seed(1);
-    let clock = SimClock::starting_at(Time::from_unix(1_700_000_000, 0));
-    let landscape = Landscape::in_process(&LandscapePlan::with_size(1, 5), &clock).unwrap();
-    landscape.play(&Scenario {
-        incidents,
-        ..Scenario::default()
-    });
-    let driven = landscape.clone();
-    tokio::spawn(async move { driven.run().await });
-    landscape
 }
 
 /// Returns the content of a cluster's policy.

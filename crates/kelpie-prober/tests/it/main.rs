@@ -17,6 +17,7 @@ mod guard;
 mod handover;
 mod healthy_rounds;
 mod matrix;
+mod one_cluster;
 mod partition;
 mod paused_leader;
 mod replica;

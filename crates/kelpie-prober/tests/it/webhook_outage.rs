@@ -8,7 +8,6 @@ use std::time::Duration;
 
 use futures_util::future::join_all;
 use kelpie_chaos::ChaosRun;
-use kelpie_core::Time;
 use kelpie_core::prober::fence::{KeptRecord, ResourceVersion};
 use kelpie_core::prober::{ResourceRef, Setting};
 use kelpie_kube::SystemClock;
@@ -18,33 +17,14 @@ use kelpie_kube::lease_records::{LeaseRecords, RECORDS_ANNOTATION, RecordKey};
 use kelpie_kube::replica::Replica;
 use kelpie_sim::resource::{DEPLOYMENTS, LEASES};
 use kelpie_sim::scenario::{Fault, FaultSite, Incident, NodeSelection, Scenario};
-use kelpie_sim::{Landscape, LandscapePlan, SimClock, SimEventKind};
+use kelpie_sim::{Landscape, LandscapePlan, SimEventKind};
 use serde_json::{Value, json};
 use tokio::time::{Instant, sleep};
 
 use crate::auditor::{MARKER, RECORD};
+use crate::one_cluster::{SECOND, incident, landscape};
 use crate::replica::{LEASE, prober};
 use crate::subject::Prober;
-
-const SECOND: Duration = Duration::from_secs(1);
-
-fn incident(begin: u32, end: u32, fault: Fault) -> Incident {
-    Incident::new(begin * SECOND, Some((end - begin) * SECOND), fault)
-}
-
-/// Plays these incidents on one cluster with five nodes.
-fn landscape(incidents: Vec<Incident>) -> Landscape {
-    fastrand::seed(1);
-    let clock = SimClock::starting_at(Time::from_unix(1_700_000_000, 0));
-    let landscape = Landscape::in_process(&LandscapePlan::with_size(1, 5), &clock).unwrap();
-    landscape.play(&Scenario {
-        incidents,
-        ..Scenario::default()
-    });
-    let driven = landscape.clone();
-    tokio::spawn(async move { driven.run().await });
-    landscape
-}
 
 fn kcm(landscape: &Landscape) -> Value {
     let (seed, cluster) = (landscape.seed(), LandscapePlan::default().cluster_name(0));

@@ -260,6 +260,14 @@ impl Call {
         !matches!(self, Self::Read)
     }
 
+    /// Returns whether the call records the present setting of a running target on it.
+    pub fn writes_record(&self) -> bool {
+        match self {
+            Self::Fence(write) => write.carries_record(),
+            call => matches!(call, Self::WriteRecord(_)),
+        }
+    }
+
     /// Returns the version that a write to the target rests on; `None` for other calls.
     pub fn version(&self) -> Option<&ResourceVersion> {
         match self {
@@ -277,12 +285,7 @@ impl Step {
     /// Returns whether the step can be done without the admission webhook that may delay it: the
     /// record is kept on the leader Lease then. It is replied to with [`Reply::Unanswered`].
     pub fn can_bypass_webhook(&self) -> bool {
-        let writes_record = match &self.call {
-            Call::Fence(write) => write.carries_record(),
-            Call::WriteRecord(_) => true,
-            _ => false,
-        };
-        self.is_deadline_target && writes_record
+        self.is_deadline_target && self.call.writes_record()
     }
 
     /// Returns whether the call may queue behind other routine calls.

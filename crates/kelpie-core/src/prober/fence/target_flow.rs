@@ -284,12 +284,7 @@ impl TargetFlow {
                     self.state = TargetFlowState::Due(drop, Purpose::Flow);
                 }
             }
-            (Call::Fence(write), Reply::WebhookFailed | Reply::Unanswered)
-                if write.carries_record() =>
-            {
-                self.keep_record(target, now);
-            }
-            (Call::WriteRecord(_), Reply::WebhookFailed | Reply::Unanswered) => {
+            (call, Reply::WebhookFailed | Reply::Unanswered) if call.writes_record() => {
                 self.keep_record(target, now);
             }
             (Call::KeepRecord(keep), Reply::LeaseWritten) => {

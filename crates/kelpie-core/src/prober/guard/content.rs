@@ -1,7 +1,7 @@
 //! The content of the guard's policy.
 
 use super::permits::Permits;
-use crate::Time;
+use crate::{Time, fnv1a};
 
 /// The content of the guard's policy, apart from its fixed text.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -15,20 +15,10 @@ pub struct GuardContent {
 impl GuardContent {
     /// Returns the hash of the permits, by which an enforced policy is recognized.
     pub fn permits_hash(&self) -> u64 {
-        // FNV-1a: the hash only has to differ from those of earlier permits.
-        let mut hash = 0xcbf2_9ce4_8422_2325_u64;
-        let mut add = |byte: u8| {
-            hash = (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3);
-        };
         match self.permits.names() {
-            None => add(b'*'),
-            Some(names) => {
-                for name in names {
-                    name.bytes().chain([b'/']).for_each(&mut add);
-                }
-            }
+            None => fnv1a(*b"*"),
+            Some(names) => fnv1a(names.iter().flat_map(|name| name.bytes().chain(*b"/"))),
         }
-        hash
     }
 
     /// Returns what a denied request tells about this content.

@@ -134,7 +134,7 @@ pub struct NodeGuard {
     binding: Known<StoredBinding>,
     /// This process has seen the guard in place.
     was_armed: bool,
-    /// What a denied request told last.
+    /// The enforced content, by the last denied request.
     enforced: Option<GuardMark>,
     /// The instant at which the enforced content was last as expected.
     proven_at: Option<Time>,

@@ -40,7 +40,7 @@ pub struct Decision {
     #[serde(skip)]
     pub evidence_until: Option<Time>,
     /// The instant of the evidence: the start of the last list where no other was answered since.
-    /// What others have done after it is not contradicted by this decision.
+    /// The decision does not undo later changes by other clients.
     #[serde(skip)]
     pub evidence_at: Time,
     /// The instant that was judged: the start of the lease list, or of the round without a list.
