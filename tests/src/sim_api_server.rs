@@ -1,16 +1,20 @@
 //! An API server of the simulator, behind TLS like a real one.
 
+use std::time::Duration;
+
 use anyhow::Result;
 use kelpie_core::Time;
 use kelpie_net::{Identity, Roots, TlsServer};
 use kelpie_sim::server::{ListenerHandle, ServerHooks, SimServer, UserInfo};
-use kelpie_sim::{ObjectStore, SimClock};
+use kelpie_sim::{ObjectStore, ServerLease, SimClock};
 use kube::Client;
 use rustls::crypto::aws_lc_rs;
 use rustls::pki_types::CertificateDer;
 use rustls::pki_types::pem::PemObject;
 use secrecy::SecretSlice;
 use tokio::process::Command;
+use tokio::task::JoinSet;
+use tokio::time::interval;
 
 use crate::credentials::{ADMIN, Credentials, UNPRIVILEGED};
 use crate::folder::Folder;
@@ -25,6 +29,7 @@ pub struct SimApiServer {
     listening: ListenerHandle,
     ca: TestCa,
     folder: Folder,
+    _lease: JoinSet<()>,
 }
 
 impl SimApiServer {
@@ -42,11 +47,14 @@ impl SimApiServer {
         let identity = Identity::from_pem(serving.certificate.as_bytes(), &key)?;
         let roots = Roots::from_pem(ca.certificate().as_bytes())?;
         let tls = TlsServer::new(&identity, Some(&roots))?;
+        let mut lease = JoinSet::new();
+        lease.spawn(renew_lease(server.store().clone()));
         Ok(Self {
             listening: server.listen(tls).await?,
             server,
             ca,
             folder: Folder::new("simulated")?,
+            _lease: lease,
         })
     }
 
@@ -98,5 +106,17 @@ impl SimApiServer {
             self.folder.path(),
             arguments,
         )
+    }
+}
+
+/// Renews the Lease by which an API server announces itself, as a real one does. Without it the
+/// version of a store that no client writes to would stand still.
+async fn renew_lease(store: ObjectStore) {
+    let time = || Time::from_micros(now().as_microsecond());
+    let mut lease = ServerLease::new(&store, time());
+    let mut ticks = interval(Duration::from_secs(1));
+    loop {
+        ticks.tick().await;
+        lease.catch_up(&store, false, time());
     }
 }

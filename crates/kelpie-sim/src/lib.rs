@@ -25,7 +25,7 @@ mod status_error;
 mod store;
 mod wire;
 
-pub use actor::PodTransition;
+pub use actor::{PodTransition, ServerLease};
 pub use clock::SimClock;
 pub use kelpie_config::scenario;
 pub use landscape::{

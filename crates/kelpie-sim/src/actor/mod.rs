@@ -20,4 +20,4 @@ pub(crate) use deployment_controller::{DeploymentController, DeploymentKey, POD_
 pub(crate) use machines::{MACHINES, MachineAction, MachineController, create_machine, node_name};
 pub(crate) use node::{NodeReadiness, SimNode};
 pub(crate) use node_lifecycle::{MONITOR_PERIOD, NodeLifecycleController};
-pub(crate) use server_lease::ServerLease;
+pub use server_lease::ServerLease;

@@ -21,13 +21,13 @@ const DURATION_SECONDS: u64 = 3_600;
 /// The Lease of an API server. Its renewals move the store's version on even if no client writes
 /// anything, so a version that stands still is one of a cache that stands still.
 #[derive(Debug)]
-pub(crate) struct ServerLease {
+pub struct ServerLease {
     next_renewal: Time,
 }
 
 impl ServerLease {
     /// Creates the Lease.
-    pub(crate) fn new(store: &ObjectStore, now: Time) -> Self {
+    pub fn new(store: &ObjectStore, now: Time) -> Self {
         let lease = json!({
             "metadata": { "name": NAME },
             "spec": {
@@ -44,7 +44,7 @@ impl ServerLease {
 
     /// Makes the renewals that are due until `now`, unless the API server has been down since the
     /// last call.
-    pub(crate) fn catch_up(&mut self, store: &ObjectStore, is_down: bool, now: Time) {
+    pub fn catch_up(&mut self, store: &ObjectStore, is_down: bool, now: Time) {
         while self.next_renewal <= now {
             if !is_down {
                 // A client may have deleted the Lease.
