@@ -6,6 +6,7 @@ use anstyle::{AnsiColor, Style};
 use jiff::Timestamp;
 use kelpie_core::Time;
 use kelpie_core::prober::fence::{Observed, RecordedSetting, TargetOutcome};
+use kelpie_core::prober::guard::GuardState;
 use kelpie_core::prober::{
     Decision, FenceState, LeaseCounts, ProbeStatus, Reasons, Rule, Verdict, Wake,
 };
@@ -20,13 +21,16 @@ pub(super) fn describe(cluster: &str, prober: &ProberState, state: &ClusterState
     let headline = match &state.decision {
         Some(decision) => {
             describe_decision(&mut table, prober.replica.at, decision);
-            verdict(decision.verdict)
+            verdict(decision.verdict, state)
         }
         None => "no round has ended yet".to_owned(),
     };
     describe_targets(&mut table, prober.replica.at, state);
     if let Some(guard) = &state.guard {
-        table.row("guard", with_readable_instants(&guard.to_string()));
+        let held = state.held_groups.iter().map(ToString::to_string);
+        let lines = [guard.to_string()].into_iter().chain(held);
+        let lines: Vec<_> = lines.map(|line| with_readable_instants(&line)).collect();
+        table.rows("guard", lines);
     }
     let mut problems = state.problems.clone();
     let rule = state.decision.map(|decision| decision.reasons.rule);
@@ -44,10 +48,18 @@ pub(super) fn describe(cluster: &str, prober: &ProberState, state: &ClusterState
     format!("{bold}{cluster}:{bold:#} {headline}\n\n{}", table.text)
 }
 
-fn verdict(verdict: Verdict) -> String {
+fn verdict(verdict: Verdict, state: &ClusterState) -> String {
+    let is_armed = matches!(state.guard, Some(GuardState::Armed { .. }));
     let (meaning, color) = match verdict {
+        Verdict::Fence if state.targets.is_empty() && is_armed => {
+            ("the guard holds its nodes", AnsiColor::Red)
+        }
+        Verdict::Fence if state.targets.is_empty() => {
+            ("but nothing protects its nodes", AnsiColor::Red)
+        }
         Verdict::Fence => ("its controllers are stopped", AnsiColor::Red),
         Verdict::Hold => ("everything stays as it is", AnsiColor::Yellow),
+        Verdict::Release if state.targets.is_empty() => ("its nodes renew", AnsiColor::Green),
         Verdict::Release => ("its controllers run", AnsiColor::Green),
     };
     let style = Style::new().bold().fg_color(Some(color.into()));
