@@ -315,8 +315,8 @@ fn held_by_the_guard_alone() {
         text.starts_with("shoot--dev--one: Fence, the guard holds its nodes\n"),
         "{text}"
     );
-    let rows =
-        "  guard          armed until 00:31:30\n                 zone eu-1a held until 00:31:30\n";
+    let rows = "  guard          armed until 2026-11-16 00:31:30.0 UTC\n                 \
+                zone eu-1a held until 2026-11-16 00:31:30.0 UTC\n";
     assert!(text.contains(rows), "{text}");
     let state = ClusterState {
         guard: Some(GuardState::Expired),
