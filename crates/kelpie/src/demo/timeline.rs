@@ -175,6 +175,7 @@ impl Timeline {
             let cluster = &snapshot.cluster;
             match (before, phase) {
                 (ClusterPhase::Fenced(_), ClusterPhase::Fenced(_))
+                | (ClusterPhase::Held, ClusterPhase::Held)
                 | (ClusterPhase::Restored, ClusterPhase::Restored) => {}
                 (_, ClusterPhase::Fenced(margin)) => {
                     *was_fenced = true;
@@ -183,7 +184,6 @@ impl Timeline {
                     let text = describe_fence(margin, snapshot.unknown, replica);
                     add(format!("{cluster}: {text}"), phase.style());
                 }
-                (ClusterPhase::Held, ClusterPhase::Held) => {}
                 (_, ClusterPhase::Held) => {
                     self.actions.holds += 1;
                     let text = format!(
