@@ -45,7 +45,7 @@ enum GuardCommand {
     /// Delete the guard of a cluster, or of all of them
     ///
     /// A prober that runs with a guard in its configuration arms it again within 30 s: turn it off
-    /// there first. A guard that nobody keeps runs out by itself.
+    /// there first. A guard that no prober keeps runs out by itself.
     Remove(RemoveArgs),
 }
 

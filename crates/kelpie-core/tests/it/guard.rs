@@ -408,17 +408,6 @@ fn two_replicas_write_no_more_than_one() {
 }
 
 #[test]
-fn removed_guard_stays_away() {
-    let mut cluster = GuardedCluster::new(5, 1);
-    cluster.run(60.0);
-    cluster.replicas[0].guard.remove();
-    cluster.replicas[0].next_look = f64::MAX;
-    cluster.run(120.0);
-    assert!(cluster.api.stored.policy.is_none());
-    assert!(cluster.api.stored.binding.is_none());
-}
-
-#[test]
 fn refusals_are_retried_seldom() {
     for reply in [GuardReply::Refused, GuardReply::Unsupported] {
         let mut guard = NodeGuard::new(GuardSettings::default(), "us");

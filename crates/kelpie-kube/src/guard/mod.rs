@@ -14,6 +14,7 @@ use kelpie_core::prober::guard::{GUARD_NAME, GuardCall, GuardReply, GuardState, 
 use serde_json::{Value, json};
 use tokio::time::Instant;
 
+use crate::client::shortened;
 use crate::rbac::{PolicyRule, access_review};
 use crate::tenant::{ObjectAnswer, Tenant, TenantError};
 use objects::{binding_object, policy_object, read_binding, read_policy};
@@ -52,11 +53,15 @@ impl<'a> GuardClient<'a> {
     /// Performs a call. Ends before `deadline`.
     pub async fn perform(&self, call: &GuardCall, deadline: Instant) -> GuardResponse {
         match self.answer(call, deadline).await {
-            Ok(answer) => GuardResponse {
-                reply: reply(call, &answer),
-                date: answer.date,
-                problem: None,
-            },
+            Ok(answer) => {
+                let reply = reply(call, &answer);
+                let is_failure = reply == GuardReply::Failed;
+                GuardResponse {
+                    problem: is_failure.then(|| rejection(&answer)),
+                    reply,
+                    date: answer.date,
+                }
+            }
             Err(error) => GuardResponse {
                 reply: match error {
                     TenantError::Denied { .. } => GuardReply::Refused,
@@ -150,8 +155,8 @@ impl<'a> GuardClient<'a> {
         Ok(denied)
     }
 
-    /// Reads the guard, and asks what is enforced. Writes nothing. Ends before `deadline`. The error
-    /// is for people.
+    /// Reads the guard, and asks what is enforced. Writes nothing. Ends before `deadline`. The
+    /// error is for people.
     pub async fn view(&self, deadline: Instant) -> Result<GuardView, String> {
         let policy = self.perform(&GuardCall::ReadPolicy, deadline).await;
         let server_time = policy.date;
@@ -216,7 +221,6 @@ impl GuardResponse {
             (GuardReply::Unsupported, _) => Err(GuardState::Unsupported.to_string()),
             (GuardReply::Refused, None) => Err(GuardState::Refused.to_string()),
             (GuardReply::Refused | GuardReply::Failed, Some(problem)) => Err(problem),
-            (GuardReply::Failed, None) => Err("the API server's answer makes no sense".to_owned()),
             (reply, _) => Ok(reply),
         }
     }
@@ -257,7 +261,33 @@ fn reply(call: &GuardCall, answer: &ObjectAnswer) -> GuardReply {
     }
 }
 
+/// Describes an answer that is neither a success nor expected.
+fn rejection(answer: &ObjectAnswer) -> String {
+    let message = answer.object["message"].as_str().unwrap_or_default();
+    format!("status {}: {}", answer.status, shortened(message))
+}
+
 /// Returns whether a 404 is about the object. Otherwise the API server does not know its kind.
 fn names_object(answer: &ObjectAnswer) -> bool {
     answer.object["details"]["name"] == GUARD_NAME
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rejected_write_has_a_reason() {
+        let answer = ObjectAnswer {
+            status: 422,
+            object: json!({ "message": "spec.validations: Invalid value" }),
+            date: None,
+        };
+        let call = GuardCall::WriteBinding { replaces: None };
+        assert_eq!(reply(&call, &answer), GuardReply::Failed);
+        assert_eq!(
+            rejection(&answer),
+            "status 422: spec.validations: Invalid value"
+        );
+    }
 }

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use anyhow::Result;
 use axum::Router;
-use kelpie_config::Strictness;
+use kelpie_config::{ProberConfig, Strictness};
 use kelpie_core::Time;
 use kelpie_core::prober::guard::GuardSettings;
 use kelpie_health::{LoopHeartbeat, Readiness};
@@ -36,7 +36,7 @@ pub(super) const GARDENER_WEEDER: &str = include_str!("../../../../docs/examples
 /// of the prober.
 pub(super) struct Watchdog {
     landscape: Landscape,
-    protection: Protection,
+    pub(super) protection: Protection,
     probers: ReplicaSet<Router>,
     weeders: ReplicaSet<Router>,
     changes: Vec<ReplicaChange>,
@@ -193,11 +193,7 @@ fn start_prober(
     election: Option<ElectionSettings>,
     protection: Protection,
 ) -> Result<ComponentProcess> {
-    let mut config = config_file::gardener_prober(Invocation::Kelpie)?;
-    if protection == Protection::Guard {
-        config.guard = Some(GuardSettings::default());
-        config.targets.clear();
-    }
+    let config = prober_config(protection)?;
     let options = kelpie_prober::ProberOptions {
         dry_run: false,
         fresh_connections: false,
@@ -220,6 +216,16 @@ fn start_prober(
         Readiness::new().handle("seed"),
     );
     Ok(SimProcess::start(link, shutdown, routes, run))
+}
+
+/// Returns the configuration that Gardener deploys; for a guard, without its targets.
+pub(super) fn prober_config(protection: Protection) -> Result<ProberConfig> {
+    let mut config = config_file::gardener_prober(Invocation::Kelpie)?;
+    if protection == Protection::Guard {
+        config.guard = Some(GuardSettings::default());
+        config.targets.clear();
+    }
+    Ok(config)
 }
 
 fn start_weeder(
