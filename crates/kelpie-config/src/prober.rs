@@ -82,6 +82,7 @@ pub(crate) const ROOT: MapSchema = MapSchema {
 pub(crate) const SCHEMAS: &[&MapSchema] = &[
     &ROOT,
     &guard::GUARD,
+    &guard::GROUP,
     &target::TARGET,
     &target::REFERENCE,
     &target::SCALE,

@@ -66,9 +66,10 @@ fn reference_lists_the_effective_defaults() {
     let pairs = [
         (0, &prober),
         (1, &guarded["guard"]),
-        (2, target),
-        (4, &target["scaleUp"]),
-        (5, &weeder),
+        (2, &guarded["guard"]["zone"]),
+        (3, target),
+        (5, &target["scaleUp"]),
+        (6, &weeder),
     ];
     for (index, effective) in pairs {
         for (names, default) in &tables[index] {
@@ -81,6 +82,7 @@ fn reference_lists_the_effective_defaults() {
             let expected = match *default {
                 "required" => continue,
                 "off" | "unset" => value.is_null(),
+                "see below" => value.is_object(),
                 "nodeLeaseFailureFraction" => *value == effective["nodeLeaseFailureFraction"],
                 text => text == display,
             };

@@ -124,9 +124,9 @@ impl fmt::Display for PolicyRule {
     }
 }
 
-/// Creates a `SelfSubjectAccessReview` for the first verb of a rule. Returns whether it is allowed.
-pub(crate) async fn review_access(client: &Client, rule: &PolicyRule) -> Result<bool, kube::Error> {
-    let review = SelfSubjectAccessReview {
+/// Returns the review that asks whether the first verb of a rule is allowed.
+pub(crate) fn access_review(rule: &PolicyRule) -> SelfSubjectAccessReview {
+    SelfSubjectAccessReview {
         spec: SelfSubjectAccessReviewSpec {
             resource_attributes: Some(ResourceAttributes {
                 verb: rule.verbs.first().map(ToString::to_string),
@@ -140,7 +140,12 @@ pub(crate) async fn review_access(client: &Client, rule: &PolicyRule) -> Result<
             ..SelfSubjectAccessReviewSpec::default()
         },
         ..SelfSubjectAccessReview::default()
-    };
+    }
+}
+
+/// Creates a `SelfSubjectAccessReview` for the first verb of a rule. Returns whether it is allowed.
+pub(crate) async fn review_access(client: &Client, rule: &PolicyRule) -> Result<bool, kube::Error> {
+    let review = access_review(rule);
     let api: Api<SelfSubjectAccessReview> = Api::all(client.clone());
     let review = api.create(&PostParams::default(), &review).await?;
     Ok(review.status.is_some_and(|status| status.allowed))

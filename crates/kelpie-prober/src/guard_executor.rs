@@ -6,7 +6,7 @@ use std::time::Duration;
 use futures_util::future::{BoxFuture, pending};
 use kelpie_core::Time;
 use kelpie_core::prober::guard::{
-    GuardCall, GuardReply, GuardRole, GuardSettings, GuardState, NodeGuard, PermitJudge,
+    GuardCall, GuardReply, GuardRole, GuardSettings, GuardState, HeldGroup, NodeGuard, PermitJudge,
 };
 use kelpie_core::prober::{Decision, Evaluator};
 use kelpie_kube::AnchoredClock;
@@ -29,6 +29,8 @@ pub(crate) struct GuardExecutor {
     owner: Arc<str>,
     guard: NodeGuard,
     judge: PermitJudge,
+    /// The groups that the last judgement held back.
+    held: Vec<HeldGroup>,
     /// The client that the last call used. Another one has other credentials.
     tenant: Option<Arc<Tenant>>,
     call: Option<BoxFuture<'static, CompletedCall>>,
@@ -42,6 +44,10 @@ pub(crate) struct GuardExecutor {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct GuardReport {
     pub(crate) state: GuardState,
+    /// The zones and worker pools whose nodes are held back.
+    pub(crate) held: Vec<HeldGroup>,
+    /// This replica leads.
+    pub(crate) is_leader: bool,
     /// The reason why the last call failed.
     pub(crate) problem: Option<String>,
 }
@@ -63,14 +69,17 @@ impl GuardExecutor {
         Self {
             clock,
             leadership,
+            judge: PermitJudge::new(&settings),
             guard: NodeGuard::new(settings, &*owner),
             owner,
-            judge: PermitJudge::default(),
+            held: Vec::new(),
             tenant: None,
             call: None,
             server_offset: 0,
             reported: GuardReport {
                 state: GuardState::Unknown,
+                held: Vec::new(),
+                is_leader: false,
                 problem: None,
             },
         }
@@ -79,11 +88,13 @@ impl GuardExecutor {
     /// Finds out which nodes may turn Unknown after this decision.
     pub(crate) fn judge(&mut self, evaluator: &Evaluator, decision: &Decision) {
         let now = self.clock.now();
-        if let (Some(permits), Some(until)) =
+        if let (Some(judgement), Some(until)) =
             (self.judge.judge(evaluator, now), decision.evidence_until)
         {
             let server_time = Time::from_micros(now.as_micros().saturating_add(self.server_offset));
-            self.guard.permit(permits, server_time, until, now);
+            self.guard
+                .permit(judgement.permits, server_time, until, now);
+            self.held = judgement.held;
         }
     }
 
@@ -91,6 +102,10 @@ impl GuardExecutor {
     /// while it stays the same. The future may be dropped at any time.
     pub(crate) async fn next_change(&mut self, tenant: Option<&Arc<Tenant>>) -> GuardReport {
         loop {
+            if self.held != self.reported.held {
+                self.reported.held.clone_from(&self.held);
+                return self.reported.clone();
+            }
             let now = self.clock.now();
             let role = self.role();
             if self.call.is_none()
@@ -173,9 +188,11 @@ impl GuardExecutor {
         self.guard.reply(&call, response.reply, now);
         let report = GuardReport {
             state: self.guard.state(now),
+            held: self.held.clone(),
+            is_leader: self.role() == GuardRole::Leader,
             problem: response.problem.filter(|_| is_failure),
         };
-        let has_changed = !report.is_like(&self.reported);
+        let has_changed = report != self.reported;
         self.reported = report.clone();
         has_changed.then_some(report)
     }
@@ -191,13 +208,5 @@ impl GuardExecutor {
             // It runs out by itself otherwise.
             let _ = timeout(REMOVAL, removal).await;
         }
-    }
-}
-
-impl GuardReport {
-    /// Returns whether nothing has changed but the end of the guard.
-    fn is_like(&self, other: &Self) -> bool {
-        let kind = |report: &Self| std::mem::discriminant(&report.state);
-        kind(self) == kind(other) && self.problem == other.problem
     }
 }

@@ -2,6 +2,7 @@
 
 mod cluster_events;
 mod fence_calls;
+mod guard;
 mod reported_failures;
 mod trip_timing;
 
@@ -10,19 +11,18 @@ use std::sync::Arc;
 
 use kelpie_core::Time;
 use kelpie_core::prober::fence::Observed;
-use kelpie_core::prober::guard::GuardState;
 use kelpie_core::prober::{Decision, FenceState, ProbeResult, Rule, Target, TripPhase, Verdict};
 use kelpie_kube::events::EventType;
 use kelpie_runtime::LastErrors;
 use tracing::{info, warn};
 
-use crate::guard_executor::GuardReport;
 use crate::metrics::ClusterMetrics;
 use crate::observer::RoundResult;
 use crate::state_page::{StateHandle, TargetState};
 use crate::subsystem::Subsystem;
 use crate::warm_up::WarmUpHandle;
 pub(crate) use cluster_events::ClusterEventSink;
+use guard::GuardReporter;
 use reported_failures::ReportedFailures;
 use trip_timing::TripTiming;
 
@@ -47,6 +47,7 @@ pub(crate) struct ProbeReporter {
     /// True if the Event `Fencing` was recorded for the current fence.
     fencing_reported: bool,
     reported_failures: ReportedFailures,
+    guard: GuardReporter,
     /// The changes that a dry run would make, as logged last.
     dry_run_plan: String,
     /// `None` once the cluster was judged, or if that is of no interest.
@@ -75,6 +76,7 @@ impl ProbeReporter {
             trip: None,
             fencing_reported: false,
             reported_failures: ReportedFailures::default(),
+            guard: GuardReporter::default(),
             dry_run_plan: String::new(),
             warm_up: None,
         }
@@ -208,18 +210,6 @@ impl ProbeReporter {
             }
         }
         self.show_problems();
-    }
-
-    /// Reports a change of the guard.
-    pub(crate) fn guard(&mut self, report: &GuardReport) {
-        let (cluster, state) = (&*self.cluster, &report.state);
-        info!(cluster, "guard: {state}");
-        self.metrics.guard(state);
-        self.state.update(|shown| shown.guard = Some(state.clone()));
-        // Without the right, or where the kind does not exist, the prober works as without a guard.
-        let is_optional = matches!(state, GuardState::Refused | GuardState::Unsupported);
-        let problem = report.problem.clone().filter(|_| !is_optional);
-        self.problem(Subsystem::Guard, problem);
     }
 
     /// Shows the targets as last read or written on the state page.

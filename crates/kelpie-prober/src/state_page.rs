@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use kelpie_core::Time;
 use kelpie_core::prober::fence::{FlowReport, Observed};
-use kelpie_core::prober::guard::GuardState;
+use kelpie_core::prober::guard::{GuardState, HeldGroup};
 use kelpie_core::prober::{Decision, FenceState, ResourceRef};
 use kelpie_kube::replica::ReplicaState;
 use parking_lot::Mutex;
@@ -44,6 +44,9 @@ pub struct ClusterState {
     /// The guard of the cluster; `None` if it is off, or before the first call.
     #[serde(default)]
     pub guard: Option<GuardState>,
+    /// The zones and worker pools whose nodes the guard holds back.
+    #[serde(default)]
+    pub held_groups: Vec<HeldGroup>,
     /// The last flow that ended.
     pub last_flow: Option<LastFlow>,
     /// Current problems with a round or a write.

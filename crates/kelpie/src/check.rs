@@ -2,11 +2,12 @@
 
 mod addon;
 mod api_server;
-mod cluster;
+pub(crate) mod cluster;
+mod guard;
 mod prober;
-mod runner;
-mod seed;
-mod table;
+pub(crate) mod runner;
+pub(crate) mod seed;
+pub(crate) mod table;
 mod weeder;
 
 use anyhow::Result;

@@ -20,6 +20,7 @@ use crate::exit::ExitStatus;
 use crate::explain::Explain;
 use crate::generate::Generate;
 use crate::go_flags::normalize_dashes;
+use crate::guard::Guard;
 use crate::prober::Prober;
 use crate::weeder::Weeder;
 
@@ -44,6 +45,7 @@ Examples:
   kelpie check-config prober prober.yaml     summarize a file, or list all its problems
   kelpie check-config weeder - < weeder.yaml the same, from standard input
   kelpie check-config prober f.yaml -o json  the same, for scripts
+  kelpie guard status --config-file f.yaml   the guard of every cluster
   kelpie etcd --listen :2378                 livez and readyz for the etcd member on this host
   kelpie etcd check                          the same checks once, as a table
   kelpie addon show                          the status of the observability addon, with reasons
@@ -91,6 +93,7 @@ enum KelpieCommand {
     Explain(Explain),
     Check(Check),
     CheckConfig(CheckConfig),
+    Guard(Guard),
     Etcd(Box<Etcd>),
     Addon(Box<AddonCommand>),
     Crd(Crd),
@@ -154,6 +157,7 @@ pub(crate) fn run(arguments: Vec<OsString>) -> Result<ExitStatus> {
         KelpieCommand::Explain(command) => command.run(invocation),
         KelpieCommand::Check(command) => command.run(invocation),
         KelpieCommand::CheckConfig(command) => command.run(invocation),
+        KelpieCommand::Guard(command) => command.run(invocation),
         KelpieCommand::Etcd(command) => command.run(),
         KelpieCommand::Addon(command) => command.run(),
         KelpieCommand::Crd(Crd {}) => Crd::run(),

@@ -37,6 +37,7 @@ use self::report::DamageReport;
 use self::setup::DemoSetup;
 use self::simulation::Simulation;
 use self::timeline::{ActionCounts, Timeline};
+use self::watchdog::Protection;
 use crate::exit::ExitStatus;
 use crate::output_format::OutputFormat;
 
@@ -56,6 +57,9 @@ use crate::output_format::OutputFormat;
 /// hit the leader of the prober. Any replica may fence: a standby stops kube-controller-manager if
 /// the leader has fenced nothing a second after the standby's own verdict. Only the leader
 /// restores.
+///
+/// With --guard, the prober scales nothing: a policy in each cluster keeps kube-controller-manager
+/// from turning nodes Unknown that fell silent together, see docs/concepts/guard.md.
 ///
 /// A scenario is a file, see docs/reference/scenarios.md. Built-in scenarios:
 ///   partition    the nodes of a third of the clusters are cut off
@@ -96,6 +100,10 @@ pub(crate) struct Demo {
     /// Number of replicas of the prober and of the weeder, up to 3 [default: 1; in failover, 2]
     #[arg(long, value_name = "N", value_parser = parse_count::<MAX_REPLICAS>)]
     replicas: Option<u16>,
+
+    /// Guard the nodes instead of scaling controllers: nothing has to be restored
+    #[arg(long)]
+    guard: bool,
 
     /// Seed of the random number generator
     #[arg(long, value_name = "N", default_value = "0")]
@@ -168,7 +176,13 @@ impl Demo {
             rng_seed: self.seed,
             ..LandscapePlan::with_size(self.clusters.into(), self.nodes.into())
         };
-        DemoSetup::new(plan, setup::find_scenario(&self.scenario)?, self.replicas)
+        let scenario = setup::find_scenario(&self.scenario)?;
+        let protection = if self.guard {
+            Protection::Guard
+        } else {
+            Protection::Fence
+        };
+        DemoSetup::new(plan, scenario, self.replicas, protection)
     }
 
     /// Runs the scenario with Kelpie and shows it. Returns the simulation in its final state and

@@ -19,6 +19,7 @@ mod exit;
 mod explain;
 mod generate;
 mod go_flags;
+mod guard;
 mod input_file;
 mod log;
 mod open_files;

@@ -2,16 +2,23 @@
 
 use std::time::Duration;
 
-use kelpie_core::prober::guard::GuardSettings;
+use kelpie_core::prober::guard::{GroupHold, GuardSettings};
 
 use crate::parse::Section;
 use crate::schema::{MapSchema, key};
-use crate::value::{ConfigValue, DurationRange};
+use crate::value::{ConfigValue, DurationRange, MAX_COUNT};
 
 pub(crate) const GUARD: MapSchema = MapSchema {
     location: "under `guard`",
-    expected: "a map with any of enabled, duration; {} takes the defaults",
-    keys: &[key("enabled"), key("duration")],
+    expected: "a map with any of enabled, duration, zone, pool; {} takes the defaults",
+    keys: &[key("enabled"), key("duration"), key("zone"), key("pool")],
+    removed: &[],
+};
+
+pub(crate) const GROUP: MapSchema = MapSchema {
+    location: "under `zone` and `pool`",
+    expected: "a map with any of hold, minNodes",
+    keys: &[key("hold"), key("minNodes")],
     removed: &[],
 };
 
@@ -33,5 +40,31 @@ pub(super) fn parse(root: &Section<'_>) -> Option<GuardSettings> {
         }
         Some(duration)
     });
-    is_enabled.then_some(GuardSettings { duration })
+    let guard = GuardSettings {
+        duration,
+        zone: group(&section, "zone"),
+        pool: group(&section, "pool"),
+    };
+    is_enabled.then_some(guard)
+}
+
+/// Reads how long the nodes of a silent zone or pool are held back.
+fn group(section: &Section<'_>, key: &str) -> GroupHold {
+    let default = GroupHold::default();
+    let Some(section) = section.get(key).and_then(|value| value.section(&GROUP)) else {
+        return default;
+    };
+    GroupHold {
+        hold: section.get_or("hold", default.hold, |value| {
+            let hold = value.duration(DurationRange::NonNegative)?;
+            if hold > LONGEST {
+                value.reject("a duration of at most 1h; 0s holds nothing back");
+                return None;
+            }
+            Some(hold)
+        }),
+        min_nodes: section.get_or("minNodes", default.min_nodes, |value| {
+            value.integer(2..=MAX_COUNT)
+        }),
+    }
 }

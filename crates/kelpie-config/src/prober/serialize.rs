@@ -1,5 +1,6 @@
 //! Serializes a prober configuration in the format of its file, so that it can be parsed again.
 
+use kelpie_core::prober::guard::GroupHold;
 use kelpie_core::prober::{ActuatorKind, FlowRule, ProbeSettings, ResourceRef, Setting, Target};
 use serde::{Serialize, Serializer};
 
@@ -38,6 +39,24 @@ struct ProberFile<'a> {
 struct GuardEntry {
     enabled: bool,
     duration: GoDuration,
+    zone: GroupEntry,
+    pool: GroupEntry,
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct GroupEntry {
+    hold: GoDuration,
+    min_nodes: u32,
+}
+
+impl From<GroupHold> for GroupEntry {
+    fn from(group: GroupHold) -> Self {
+        Self {
+            hold: GoDuration(group.hold),
+            min_nodes: group.min_nodes,
+        }
+    }
 }
 
 #[derive(Serialize)]
@@ -86,6 +105,8 @@ impl Serialize for ProberConfig {
             guard: self.guard.as_ref().map(|guard| GuardEntry {
                 enabled: true,
                 duration: GoDuration(guard.duration),
+                zone: guard.zone.into(),
+                pool: guard.pool.into(),
             }),
             dependent_resource_infos: self.targets.iter().map(TargetEntry::from).collect(),
         };

@@ -285,6 +285,12 @@ fn cases() -> Vec<(&'static str, String)> {
         ("threshold is a truth value", with("successThreshold: true")),
         ("no candidates", with("minCandidateNodes: 0")),
         ("guard is no map", with("guard: true")),
+        ("zone is no map", with("guard: {zone: 5m}")),
+        ("hold that is too long", with("guard: {zone: {hold: 2h}}")),
+        (
+            "a single node is no group",
+            with("guard: {pool: {hold: 5m, minNodes: 1}}"),
+        ),
         ("unknown key of the guard", with("guard: {until: 2m}")),
         ("guard that is too short", with("guard: {duration: 10s}")),
         ("fraction of zero", with("nodeLeaseFailureFraction: 0")),

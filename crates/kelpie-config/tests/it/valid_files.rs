@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use kelpie_config::{ProberConfig, ReadinessRule, Strictness, WeederConfig, prober, weeder};
 use kelpie_core::Fraction;
-use kelpie_core::prober::guard::GuardSettings;
+use kelpie_core::prober::guard::{GroupHold, GuardSettings};
 use kelpie_core::prober::{
     ActuatorKind, FlowRule, ProbeSettings, ResourceRef, Setting, Target, Thresholds,
 };
@@ -100,7 +100,7 @@ nodeLeaseFailureFraction: 0.5
 nodeLeaseRecoveryFraction: .25
 fenceReserve: 2500ms
 minCandidateNodes: 3
-guard: {duration: 5m}
+guard: {duration: 5m, zone: {hold: 3m, minNodes: 4}}
 kcmNodeMonitorGraceDuration: 50s
 internalProbeFailureBackoffDuration: 0
 backoffJitterFactor: 0
@@ -273,8 +273,15 @@ fn new_prober_keys_are_parsed() {
         ..ProbeSettings::default()
     };
     assert_eq!(config.probe, expected);
-    let duration = Duration::from_mins(5);
-    assert_eq!(config.guard, Some(GuardSettings { duration }));
+    let guard = GuardSettings {
+        duration: Duration::from_mins(5),
+        zone: GroupHold {
+            hold: Duration::from_mins(3),
+            min_nodes: 4,
+        },
+        ..GuardSettings::default()
+    };
+    assert_eq!(config.guard, Some(guard));
 }
 
 #[test]
@@ -506,9 +513,13 @@ proptest! {
         (up, down) in (rule(), rule()),
         replicas in proptest::option::of((1..100_u32).prop_flat_map(|up| (Just(up), 0..up))),
         is_deadline_target in any::<bool>(),
-        guard in proptest::option::of(60..=3_600_u64),
+        guard in proptest::option::of((60..=3_600_u64, 0..=3_600_u64, 2..100_u32)),
     ) {
-        let guard = guard.map(|seconds| GuardSettings { duration: Duration::from_secs(seconds) });
+        let guard = guard.map(|(duration, hold, min_nodes)| GuardSettings {
+            duration: Duration::from_secs(duration),
+            pool: GroupHold { hold: Duration::from_secs(hold), min_nodes },
+            ..GuardSettings::default()
+        });
         let target = Target {
             resource: deployment("a"),
             actuator: ActuatorKind::Scale,

@@ -19,7 +19,7 @@ pub use leases::{
 };
 pub use nodes::{
     Exclusion, Exclusions, MachinePhase, Machines, Node, NodeCondition, NodeConventions, NodeSet,
-    PoolConditions, exclusion,
+    PoolConditions, ZONE_LABEL, exclusion,
 };
 pub use probe_status::{ProbeHealth, ProbeResult, ProbeStatus};
 pub use settings::{ProbeSettings, Thresholds};

@@ -9,6 +9,9 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use crate::Time;
 
+/// The label with which Kubernetes itself marks the zone of a node.
+pub const ZONE_LABEL: &str = "topology.kubernetes.io/zone";
+
 /// The labels, annotations and conditions with which a platform marks its nodes. Each cluster
 /// source defines those of its platform.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -34,6 +37,8 @@ pub struct Node {
     pub created: Time,
     /// The worker pool, by [`NodeConventions::pool_label`].
     pub pool: Option<String>,
+    /// The zone, by [`ZONE_LABEL`].
+    pub zone: Option<String>,
     /// The node carries [`NodeConventions::unmanaged_annotation`].
     pub unmanaged: bool,
     /// The conditions that may exclude the node.
@@ -233,6 +238,43 @@ pub fn exclusion(
 pub struct NodeSet {
     /// Sorted by name, without duplicates.
     nodes: Vec<TrackedNode>,
+    zones: GroupNames,
+    pools: GroupNames,
+}
+
+/// The number of a zone or of a worker pool in its [`NodeSet`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct GroupId(u16);
+
+impl GroupId {
+    pub(crate) fn index(self) -> usize {
+        self.0.into()
+    }
+}
+
+/// The names of the zones or worker pools of a cluster. Nodes refer to them by number: a cluster
+/// has few of them, and thousands of nodes.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+struct GroupNames(BTreeMap<Box<str>, GroupId>);
+
+impl GroupNames {
+    /// Returns the number of a group. A cluster with more groups than there are numbers is
+    /// hostile: the nodes of further ones belong to none.
+    fn id(&mut self, name: Option<&str>) -> Option<GroupId> {
+        let name = name.filter(|name| !name.is_empty())?;
+        if let Some(id) = self.0.get(name) {
+            return Some(*id);
+        }
+        let id = GroupId(u16::try_from(self.0.len()).ok()?);
+        self.0.insert(name.into(), id);
+        Some(id)
+    }
+
+    fn name(&self, index: usize) -> Option<&str> {
+        let mut names = self.0.iter();
+        let found = names.find(|(_, id)| id.index() == index);
+        found.map(|(name, _)| &**name)
+    }
 }
 
 /// A node, with everything that is needed to evaluate it again when its Machine changes.
@@ -240,6 +282,8 @@ pub struct NodeSet {
 pub(crate) struct TrackedNode {
     pub(crate) name: Arc<str>,
     pub(crate) created: Time,
+    pub(crate) zone: Option<GroupId>,
+    pub(crate) pool: Option<GroupId>,
     pub(crate) exclusion: Option<Exclusion>,
     /// The cause found on the node itself, which comes before its Machine.
     own_exclusion: Option<Exclusion>,
@@ -277,6 +321,8 @@ impl TrackedNode {
         let mut node = Self {
             name: node.name.as_str().into(),
             created: node.created,
+            zone: None,
+            pool: None,
             exclusion: None,
             own_exclusion,
             lacks_machine: false,
@@ -320,13 +366,17 @@ impl NodeSet {
         pools: &PoolConditions,
         conventions: &NodeConventions,
     ) -> Self {
-        let mut nodes: Vec<_> = nodes
-            .into_iter()
-            .map(|node| TrackedNode::new(node, machines, pools, conventions))
-            .collect();
+        let mut set = Self::default();
+        for node in nodes {
+            let mut tracked = TrackedNode::new(node, machines, pools, conventions);
+            tracked.zone = set.zones.id(node.zone.as_deref());
+            tracked.pool = set.pools.id(node.pool.as_deref());
+            set.nodes.push(tracked);
+        }
+        let nodes = &mut set.nodes;
         nodes.sort_by(|a, b| a.name.cmp(&b.name).then(a.created.cmp(&b.created)));
         nodes.dedup_by(|later, kept| later.name == kept.name);
-        Self { nodes }
+        set
     }
 
     pub(crate) fn set_machines(&mut self, machines: Option<&Machines>, are_current: bool) {
@@ -346,6 +396,14 @@ impl NodeSet {
                 node.set_exclusion(None);
             }
         }
+    }
+
+    pub(crate) fn zone_name(&self, index: usize) -> Option<&str> {
+        self.zones.name(index)
+    }
+
+    pub(crate) fn pool_name(&self, index: usize) -> Option<&str> {
+        self.pools.name(index)
     }
 
     pub(crate) fn nodes(&self) -> &[TrackedNode] {

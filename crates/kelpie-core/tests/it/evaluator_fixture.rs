@@ -31,13 +31,14 @@ pub fn name(index: usize) -> String {
 
 /// Returns nodes that are all candidates.
 pub fn nodes(names: impl IntoIterator<Item = String>) -> Vec<Node> {
-    names
-        .into_iter()
-        .map(|name| Node {
-            name,
-            ..Node::default()
-        })
-        .collect()
+    names.into_iter().map(plain_node).collect()
+}
+
+fn plain_node(name: String) -> Node {
+    Node {
+        name,
+        ..Node::default()
+    }
 }
 
 pub fn node_set(nodes: &[Node]) -> NodeSet {
@@ -65,6 +66,8 @@ pub fn observation(start: Time, lists: ListResult) -> Observation {
 pub struct EvaluatorFixture {
     pub evaluator: Evaluator,
     pub fence: FenceState,
+    /// Creates the node of a lease.
+    pub node: fn(String) -> Node,
 }
 
 impl EvaluatorFixture {
@@ -72,6 +75,7 @@ impl EvaluatorFixture {
         Self {
             evaluator: Evaluator::new(settings, now),
             fence: FenceState::None,
+            node: plain_node,
         }
     }
 
@@ -86,7 +90,8 @@ impl EvaluatorFixture {
             lease_list(leases),
         );
         if self.evaluator.nodes_due(&listed, self.fence) {
-            let nodes = nodes(leases.iter().map(|(name, _)| name.clone()));
+            let names = leases.iter().map(|(name, _)| name.clone());
+            let nodes: Vec<Node> = names.map(self.node).collect();
             self.evaluator.observe_nodes(node_set(&nodes), now);
         }
         listed

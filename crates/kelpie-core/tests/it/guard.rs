@@ -3,10 +3,11 @@
 use std::time::Duration;
 
 use kelpie_core::Time;
+use kelpie_core::prober::Node;
 use kelpie_core::prober::fence::ResourceVersion;
 use kelpie_core::prober::guard::{
-    GuardCall, GuardContent, GuardReply, GuardRole, GuardSettings, GuardState, NodeGuard,
-    PermitJudge, Permits, StoredBinding, StoredPolicy,
+    GroupHold, GroupKind, GuardCall, GuardContent, GuardReply, GuardRole, GuardSettings,
+    GuardState, HeldGroup, NodeGuard, PermitJudge, Permits, StoredBinding, StoredPolicy,
 };
 use proptest::prelude::*;
 
@@ -166,18 +167,20 @@ struct ModelReplica {
     next_look: f64,
     dies_at: f64,
     states: Vec<(f64, GuardState)>,
+    held: Vec<HeldGroup>,
 }
 
 impl ModelReplica {
-    fn new(role: GuardRole, first_look: f64) -> Self {
+    fn new(role: GuardRole, guard: &GuardSettings, first_look: f64) -> Self {
         Self {
             fixture: EvaluatorFixture::new(settings(), at(first_look)),
-            judge: PermitJudge::default(),
-            guard: NodeGuard::new(GuardSettings::default(), "us"),
+            judge: PermitJudge::new(guard),
+            guard: NodeGuard::new(guard.clone(), "us"),
             role,
             next_look: first_look,
             dies_at: f64::MAX,
             states: Vec::new(),
+            held: Vec::new(),
         }
     }
 
@@ -188,9 +191,11 @@ impl ModelReplica {
         if now >= self.next_look {
             let decision = self.fixture.round(at(now), leases);
             self.next_look = seconds(decision.next_wake.at).max(now + STEP);
-            if let Some(permits) = self.judge.judge(&self.fixture.evaluator, at(now)) {
+            if let Some(judgement) = self.judge.judge(&self.fixture.evaluator, at(now)) {
                 let until = at(now + GRACE / 2.0);
-                self.guard.permit(permits, at(now), until, at(now));
+                self.guard
+                    .permit(judgement.permits, at(now), until, at(now));
+                self.held = judgement.held;
             }
         }
         for _ in 0..10 {
@@ -217,6 +222,17 @@ struct GuardedCluster {
 
 impl GuardedCluster {
     fn new(nodes: usize, replicas: usize) -> Self {
+        Self::with_settings(nodes, replicas, &GuardSettings::default())
+    }
+
+    /// Returns a cluster of three zones, each a pool too.
+    fn with_zones(nodes: usize, guard: &GuardSettings) -> Self {
+        let mut cluster = Self::with_settings(nodes, 1, guard);
+        cluster.replicas[0].fixture.node = node_in_zone;
+        cluster
+    }
+
+    fn with_settings(nodes: usize, replicas: usize, guard: &GuardSettings) -> Self {
         let role = |index| match index {
             0 => GuardRole::Leader,
             _ => GuardRole::Standby,
@@ -233,7 +249,7 @@ impl GuardedCluster {
                 })
                 .collect(),
             replicas: (0..replicas)
-                .map(|index| ModelReplica::new(role(index), index as f64 * 3.0))
+                .map(|index| ModelReplica::new(role(index), guard, index as f64 * 3.0))
                 .collect(),
             api: ApiServer::default(),
             ends: Vec::new(),
@@ -284,6 +300,18 @@ impl GuardedCluster {
 
     fn is_armed(&self) -> bool {
         matches!(self.state(), GuardState::Armed { .. })
+    }
+}
+
+/// Nodes 0, 3, 6, ... are in zone and pool a, nodes 1, 4, 7, ... in b, the others in c.
+fn node_in_zone(name: String) -> Node {
+    let index: usize = name.trim_start_matches("node-").parse().unwrap();
+    let group = ["a", "b", "c"][index % 3];
+    Node {
+        name,
+        zone: Some(group.into()),
+        pool: Some(group.into()),
+        ..Node::default()
     }
 }
 
@@ -380,17 +408,6 @@ fn two_replicas_write_no_more_than_one() {
 }
 
 #[test]
-fn removed_guard_stays_away() {
-    let mut cluster = GuardedCluster::new(5, 1);
-    cluster.run(60.0);
-    cluster.replicas[0].guard.remove();
-    cluster.replicas[0].next_look = f64::MAX;
-    cluster.run(120.0);
-    assert!(cluster.api.stored.policy.is_none());
-    assert!(cluster.api.stored.binding.is_none());
-}
-
-#[test]
 fn refusals_are_retried_seldom() {
     for reply in [GuardReply::Refused, GuardReply::Unsupported] {
         let mut guard = NodeGuard::new(GuardSettings::default(), "us");
@@ -412,6 +429,96 @@ fn refusals_are_retried_seldom() {
         guard.credentials_changed();
         assert!(guard.poll(GuardRole::Leader, at(600.0)).is_some());
     }
+}
+
+const FIVE_MINUTES: GroupHold = GroupHold {
+    hold: Duration::from_mins(5),
+    min_nodes: 3,
+};
+
+/// Settings that hold silent zones, and settings that hold silent pools.
+fn group_settings() -> [(GroupKind, GuardSettings); 2] {
+    let default = GuardSettings::default;
+    let zone = GuardSettings {
+        zone: FIVE_MINUTES,
+        ..default()
+    };
+    let pool = GuardSettings {
+        pool: FIVE_MINUTES,
+        ..default()
+    };
+    [(GroupKind::Zone, zone), (GroupKind::Pool, pool)]
+}
+
+fn cut_zone_a(cluster: &mut GuardedCluster, from: f64) {
+    for node in cluster.nodes.iter_mut().step_by(3) {
+        node.cuts.push((from, f64::MAX));
+    }
+}
+
+#[test]
+fn silent_group_is_held_for_a_while() {
+    for (kind, guard) in group_settings() {
+        let mut cluster = GuardedCluster::with_zones(12, &guard);
+        cut_zone_a(&mut cluster, 100.0);
+        cluster.run(200.0);
+        let held = &cluster.replicas[0].held;
+        assert_eq!(held.len(), 1);
+        assert_eq!((held[0].kind, held[0].name.as_str()), (kind, "a"));
+        let until = seconds(held[0].until);
+        assert!((420.0..435.0).contains(&until), "{until}");
+        cluster.run(until);
+        assert_eq!(cluster.unknown(), 0, "{kind:?}");
+        cluster.run(until + 15.0);
+        assert_eq!(cluster.unknown(), 4, "{kind:?}");
+        assert!(cluster.replicas[0].held.is_empty());
+    }
+}
+
+#[test]
+fn silent_zone_is_not_held_by_default() {
+    let mut cluster = GuardedCluster::with_zones(12, &GuardSettings::default());
+    cut_zone_a(&mut cluster, 100.0);
+    cluster.run(150.0);
+    assert_eq!(cluster.unknown(), 4);
+}
+
+#[test]
+fn restart_does_not_prolong_a_hold() {
+    let [(_, guard), _] = group_settings();
+    let mut cluster = GuardedCluster::with_zones(12, &guard);
+    cut_zone_a(&mut cluster, 100.0);
+    cluster.run(300.0);
+    cluster.replicas[0] = ModelReplica::new(GuardRole::Leader, &guard, 300.0);
+    cluster.replicas[0].fixture.node = node_in_zone;
+    cluster.run(420.0);
+    assert_eq!(cluster.unknown(), 0);
+    cluster.run(450.0);
+    assert_eq!(cluster.unknown(), 4);
+}
+
+#[test]
+fn nodes_that_die_one_after_the_other_are_not_held() {
+    let [(_, guard), _] = group_settings();
+    let mut cluster = GuardedCluster::with_zones(9, &guard);
+    for (index, dies_at) in [(0, 101.0), (3, 201.0)] {
+        cluster.nodes[index].dies_at = dies_at;
+    }
+    cluster.run(400.0);
+    for index in [0, 3] {
+        let node = &cluster.nodes[index];
+        let after = node.unknown_at.unwrap() - node.renewed;
+        assert!(after <= GRACE + MONITOR_PERIOD, "{index}: {after}");
+    }
+}
+
+#[test]
+fn small_zone_is_not_held() {
+    let [(_, guard), _] = group_settings();
+    let mut cluster = GuardedCluster::with_zones(6, &guard);
+    cut_zone_a(&mut cluster, 100.0);
+    cluster.run(150.0);
+    assert_eq!(cluster.unknown(), 2);
 }
 
 /// A change of the guard's objects by another client.

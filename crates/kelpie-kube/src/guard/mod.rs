@@ -5,19 +5,24 @@
 //! message.
 
 mod objects;
+mod view;
 
 use http::Method;
 use kelpie_core::Time;
 use kelpie_core::prober::fence::ResourceVersion;
-use kelpie_core::prober::guard::{GUARD_NAME, GuardCall, GuardReply, read_mark};
+use kelpie_core::prober::guard::{GUARD_NAME, GuardCall, GuardReply, GuardState, read_mark};
 use serde_json::{Value, json};
 use tokio::time::Instant;
 
+use crate::client::shortened;
+use crate::rbac::{PolicyRule, access_review};
 use crate::tenant::{ObjectAnswer, Tenant, TenantError};
 use objects::{binding_object, policy_object, read_binding, read_policy};
+pub use view::GuardView;
 
 const POLICIES: &str = "/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicies";
 const BINDINGS: &str = "/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicybindings";
+const REVIEWS: &str = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews";
 const LEASES: &str = "/apis/coordination.k8s.io/v1/namespaces/kube-system/leases";
 
 /// The guard's calls to one cluster.
@@ -48,11 +53,15 @@ impl<'a> GuardClient<'a> {
     /// Performs a call. Ends before `deadline`.
     pub async fn perform(&self, call: &GuardCall, deadline: Instant) -> GuardResponse {
         match self.answer(call, deadline).await {
-            Ok(answer) => GuardResponse {
-                reply: reply(call, &answer),
-                date: answer.date,
-                problem: None,
-            },
+            Ok(answer) => {
+                let reply = reply(call, &answer);
+                let is_failure = reply == GuardReply::Failed;
+                GuardResponse {
+                    problem: is_failure.then(|| rejection(&answer)),
+                    reply,
+                    date: answer.date,
+                }
+            }
             Err(error) => GuardResponse {
                 reply: match error {
                     TenantError::Denied { .. } => GuardReply::Refused,
@@ -125,6 +134,64 @@ impl<'a> GuardClient<'a> {
             .await
     }
 
+    /// Returns those of the permissions, one for each verb, that the credentials do not have. Ends
+    /// before `deadline`.
+    pub async fn denied(
+        &self,
+        rules: &[PolicyRule],
+        deadline: Instant,
+    ) -> Result<Vec<PolicyRule>, TenantError> {
+        let mut denied = Vec::new();
+        for rule in rules.iter().flat_map(PolicyRule::for_each_verb) {
+            let review = json!(access_review(&rule));
+            let tenant = self.tenant;
+            let answer = tenant
+                .object(&Method::POST, REVIEWS, Some(&review), deadline)
+                .await?;
+            if answer.object["status"]["allowed"] != true {
+                denied.push(rule);
+            }
+        }
+        Ok(denied)
+    }
+
+    /// Reads the guard, and asks what is enforced. Writes nothing. Ends before `deadline`. The
+    /// error is for people.
+    pub async fn view(&self, deadline: Instant) -> Result<GuardView, String> {
+        let policy = self.perform(&GuardCall::ReadPolicy, deadline).await;
+        let server_time = policy.date;
+        let GuardReply::Policy(Some(policy)) = policy.readable()? else {
+            return Ok(GuardView::default());
+        };
+        let binding = self.perform(&GuardCall::ReadBinding, deadline).await;
+        let is_bound = match binding.readable()? {
+            GuardReply::Binding(Some(binding)) => binding.is_intact,
+            _ => false,
+        };
+        let patched = self.patch_lease(deadline).await;
+        let answer = patched.map_err(|error| error.to_string())?;
+        let enforced = match reply(&GuardCall::AskEnforced, &answer) {
+            GuardReply::Enforced(mark) => mark,
+            // The Lease does not exist yet, or the credentials do not suffice.
+            _ => None,
+        };
+        Ok(GuardView {
+            policy: Some(policy),
+            is_bound,
+            enforced,
+            server_time,
+        })
+    }
+
+    /// Patches the Lease in a dry run, which the policy denies.
+    async fn patch_lease(&self, deadline: Instant) -> Result<ObjectAnswer, TenantError> {
+        let path = format!("{LEASES}/{GUARD_NAME}?dryRun=All");
+        let patch = json!({});
+        self.tenant
+            .object(&Method::PATCH, &path, Some(&patch), deadline)
+            .await
+    }
+
     /// Patches the Lease in a dry run. It is created if it does not exist.
     async fn ask_enforced(&self, deadline: Instant) -> Result<ObjectAnswer, TenantError> {
         let lease = json!({
@@ -132,22 +199,30 @@ impl<'a> GuardClient<'a> {
             "kind": "Lease",
             "metadata": { "name": GUARD_NAME, "namespace": "kube-system" },
         });
-        let path = format!("{LEASES}/{GUARD_NAME}?dryRun=All");
-        let (tenant, lease) = (self.tenant, Some(&lease));
-        let patch = Some(&json!({}));
-        let answer = tenant
-            .object(&Method::PATCH, &path, patch, deadline)
-            .await?;
+        let answer = self.patch_lease(deadline).await?;
         if answer.status != 404 {
             return Ok(answer);
         }
+        let tenant = self.tenant;
         let created = tenant
-            .object(&Method::POST, LEASES, lease, deadline)
+            .object(&Method::POST, LEASES, Some(&lease), deadline)
             .await?;
         if !matches!(created.status, 200..=299 | 409) {
             return Ok(created);
         }
-        tenant.object(&Method::PATCH, &path, patch, deadline).await
+        self.patch_lease(deadline).await
+    }
+}
+
+impl GuardResponse {
+    /// Returns the reply to a read, or the reason why there is none.
+    fn readable(self) -> Result<GuardReply, String> {
+        match (self.reply, self.problem) {
+            (GuardReply::Unsupported, _) => Err(GuardState::Unsupported.to_string()),
+            (GuardReply::Refused, None) => Err(GuardState::Refused.to_string()),
+            (GuardReply::Refused | GuardReply::Failed, Some(problem)) => Err(problem),
+            (reply, _) => Ok(reply),
+        }
     }
 }
 
@@ -186,7 +261,33 @@ fn reply(call: &GuardCall, answer: &ObjectAnswer) -> GuardReply {
     }
 }
 
+/// Describes an answer that is neither a success nor expected.
+fn rejection(answer: &ObjectAnswer) -> String {
+    let message = answer.object["message"].as_str().unwrap_or_default();
+    format!("status {}: {}", answer.status, shortened(message))
+}
+
 /// Returns whether a 404 is about the object. Otherwise the API server does not know its kind.
 fn names_object(answer: &ObjectAnswer) -> bool {
     answer.object["details"]["name"] == GUARD_NAME
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rejected_write_has_a_reason() {
+        let answer = ObjectAnswer {
+            status: 422,
+            object: json!({ "message": "spec.validations: Invalid value" }),
+            date: None,
+        };
+        let call = GuardCall::WriteBinding { replaces: None };
+        assert_eq!(reply(&call, &answer), GuardReply::Failed);
+        assert_eq!(
+            rejection(&answer),
+            "status 422: spec.validations: Invalid value"
+        );
+    }
 }

@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 
-use kelpie_core::prober::{Node, NodeCondition, NodeConventions};
+use kelpie_core::prober::{Node, NodeCondition, NodeConventions, ZONE_LABEL};
 use serde::Deserialize;
 use serde::de::IgnoredAny;
 
@@ -76,13 +76,12 @@ impl List for NodeList {
         let parsed: NodeJson<'_> = json::parse_item(item)?;
         let metadata = parsed.metadata;
         let created = json::parse_time(metadata.creation_timestamp.as_deref())?;
+        let mut labels = metadata.labels.unwrap_or_default();
         let mut node = Node {
             name: parse_name(metadata.name.as_bytes())?.to_owned(),
             created: created.unwrap_or_default(),
-            pool: metadata
-                .labels
-                .unwrap_or_default()
-                .remove(self.conventions.pool_label),
+            pool: labels.remove(self.conventions.pool_label),
+            zone: labels.remove(ZONE_LABEL),
             unmanaged: metadata
                 .annotations
                 .is_some_and(|all| all.contains_key(self.conventions.unmanaged_annotation)),
@@ -115,9 +114,14 @@ fn read_metadata(
             (8, ProtobufValue::Bytes(found)) => node.created = time(found)?.unwrap_or_default(),
             (11, ProtobufValue::Bytes(label)) => {
                 let key = bytes_field(label, 1)?;
+                let value = || -> Result<Option<String>, ListError> {
+                    let value = String::from_utf8_lossy(bytes_field(label, 2)?);
+                    Ok(Some(value.into_owned()))
+                };
                 if key == conventions.pool_label.as_bytes() {
-                    let pool = String::from_utf8_lossy(bytes_field(label, 2)?);
-                    node.pool = Some(pool.into_owned());
+                    node.pool = value()?;
+                } else if key == ZONE_LABEL.as_bytes() {
+                    node.zone = value()?;
                 }
             }
             (12, ProtobufValue::Bytes(annotation)) => {

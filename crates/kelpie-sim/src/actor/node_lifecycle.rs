@@ -26,6 +26,9 @@ pub(crate) struct NodeLifecycleController {
     /// G: the time without a sign of life after which a node turns Unknown, as
     /// `--node-monitor-grace-period`.
     pub(crate) grace_period: Duration,
+    /// The number of nodes that the last check would have turned Unknown, had the guard's policy
+    /// not denied it.
+    pub(crate) denied: usize,
     /// The start of the current process.
     pub(crate) started: Time,
     /// The time of the next allowed eviction, by zone.
@@ -45,6 +48,7 @@ impl NodeLifecycleController {
         Self {
             is_running: true,
             grace_period,
+            denied: 0,
             started: Time::MIN,
             next_eviction: BTreeMap::new(),
         }
@@ -79,6 +83,7 @@ impl NodeLifecycleController {
         rng: &mut Rng,
     ) -> NodeChanges {
         let mut changes = NodeChanges::default();
+        self.denied = 0;
         if !self.is_running {
             return changes;
         }
@@ -103,8 +108,11 @@ impl NodeLifecycleController {
             match node.readiness {
                 NodeReadiness::Ready
                     if now > probe_timestamp.after(self.grace_period)
-                        && may_turn_unknown(&node.name) =>
+                        && !may_turn_unknown(&node.name) =>
                 {
+                    self.denied += 1;
+                }
+                NodeReadiness::Ready if now > probe_timestamp.after(self.grace_period) => {
                     node.turn_unknown(store, now, rng);
                     node.health_data.tainted_since = Some(now);
                     changes.unknown.push(index);

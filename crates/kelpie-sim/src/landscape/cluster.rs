@@ -353,6 +353,11 @@ impl SimCluster {
         self.nodes.iter().filter(|node| node.is_cut_off).count()
     }
 
+    /// Returns the number of nodes that only the guard keeps from turning Unknown.
+    pub(super) fn held(&self) -> usize {
+        self.lifecycle.denied
+    }
+
     /// Returns when the first Ready node may turn Unknown if no kubelet renews any more. A
     /// kube-controller-manager that has just started gives each node the full grace period.
     pub(super) fn deadline(&self) -> Option<Time> {

@@ -14,6 +14,9 @@ pub struct ClusterSnapshot {
     pub unknown: usize,
     /// The number of kubelets that do not reach their API server.
     pub cut_off: usize,
+    /// The number of nodes that kube-controller-manager would have turned Unknown in its last
+    /// check, had the guard not denied it.
+    pub held: usize,
     /// True while the API server is unreachable for all clients.
     pub is_down: bool,
     /// The controllers, in the order of

@@ -473,6 +473,7 @@ impl LandscapeState {
                 ready,
                 unknown: cluster.nodes.len() - ready,
                 cut_off: cluster.cut_off(),
+                held: cluster.held(),
                 is_down: cluster.is_down(),
                 controllers: self.controllers(&cluster.name).collect(),
                 faults: self.timeline.active_in(number, &self.plan),

@@ -10,6 +10,7 @@ use kelpie_prober::source::{ClusterKubeconfig, cluster_source};
 use secrecy::ExposeSecret;
 use tokio::time::Instant;
 
+use super::guard;
 use super::seed::SeedInventory;
 use super::table::CheckRow;
 use crate::summary::pluralize;
@@ -28,14 +29,14 @@ pub(super) async fn check(
     inventory: &SeedInventory,
     cluster: &str,
 ) -> Vec<CheckRow> {
-    let secret = SecretSetting {
-        name: &config.kubeconfig_secret,
-        key: "kubeConfigSecretName",
-    };
-    let mut rows = match open_tenant(&inventory.internal, cluster, secret, cluster) {
+    let mut rows = match open_internal(config, inventory, cluster) {
         Ok(tenant) => {
             let pools = inventory.pools(cluster);
-            vec![check_internal(config, cluster, &pools, &tenant).await]
+            let mut rows = vec![check_internal(config, cluster, &pools, &tenant).await];
+            if config.guard.is_some() {
+                rows.push(guard::check(config, cluster, &tenant).await);
+            }
+            rows
         }
         Err(row) => vec![row],
     };
@@ -54,6 +55,19 @@ pub(super) async fn check(
         rows.push(row.at_most_warn());
     }
     rows
+}
+
+/// Creates the client for the path from inside the seed, or a row with the failure.
+pub(crate) fn open_internal(
+    config: &ProberConfig,
+    inventory: &SeedInventory,
+    cluster: &str,
+) -> Result<Tenant, CheckRow> {
+    let secret = SecretSetting {
+        name: &config.kubeconfig_secret,
+        key: "kubeConfigSecretName",
+    };
+    open_tenant(&inventory.internal, cluster, secret, cluster)
 }
 
 /// Creates the client that the kubeconfig in the Secret describes, or a row with the failure.

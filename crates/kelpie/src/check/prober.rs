@@ -13,7 +13,7 @@ use kelpie_prober::open_files_needed;
 use super::runner::{self, ConfigFile};
 use super::seed::SeedInventory;
 use super::table::{CheckRow, CheckTable};
-use super::{cluster, seed};
+use super::{cluster, guard, seed};
 use crate::cli::Invocation;
 use crate::component::ElectionFlags;
 use crate::exit::ExitStatus;
@@ -90,6 +90,9 @@ impl CheckProber {
         let all = to_probe.len();
         if let Some(row) = check_open_files(open_files::raise_limit(), all) {
             table.add(row);
+        }
+        if config.guard.is_none() {
+            table.add(guard::off());
         }
         let has_progress = all > FEW && io::stderr().is_terminal();
         // One line on the terminal, which is overwritten in place.

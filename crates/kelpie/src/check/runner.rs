@@ -18,16 +18,16 @@ const QPS: f32 = 20.0;
 const BURST: u32 = 100;
 
 /// A component's configuration file and its parser.
-pub(super) struct ConfigFile<'a, T> {
-    pub(super) path: &'a Path,
-    pub(super) invocation: Invocation,
-    pub(super) parse: fn(&[u8], Strictness) -> Result<Parsed<T>, ConfigError>,
+pub(crate) struct ConfigFile<'a, T> {
+    pub(crate) path: &'a Path,
+    pub(crate) invocation: Invocation,
+    pub(crate) parse: fn(&[u8], Strictness) -> Result<Parsed<T>, ConfigError>,
     /// Summarizes the configuration in a few words.
-    pub(super) summarize: fn(&T) -> String,
+    pub(crate) summarize: fn(&T) -> String,
 }
 
 /// Reads the configuration, runs the checks if it is valid, and prints the table.
-pub(super) fn run_with_config<T>(
+pub(crate) fn run_with_config<T>(
     file: &ConfigFile<'_, T>,
     output: OutputFormat,
     checks: impl AsyncFnOnce(&T, &mut CheckTable),
@@ -42,7 +42,7 @@ pub(super) fn run_with_config<T>(
 }
 
 /// Runs the checks, which add their rows to `table`, and prints it.
-pub(super) fn run(
+pub(crate) fn run(
     mut table: CheckTable,
     output: OutputFormat,
     checks: impl AsyncFnOnce(&mut CheckTable),
@@ -92,7 +92,7 @@ impl<T> ConfigFile<'_, T> {
 }
 
 /// Connects to the seed. If that fails, adds a row and returns `None`.
-pub(super) async fn connect(
+pub(crate) async fn connect(
     kubeconfig: Option<&Path>,
     table: &mut CheckTable,
 ) -> Option<ClusterClient> {

@@ -23,7 +23,7 @@ fn dispensable(subject: &'static str, finding: String, remedy: String) -> CheckR
 
 /// Checks the seed's version, the kinds of the targets and the prober's permissions. Returns false
 /// if there is no point in further checks.
-pub(super) async fn check(
+pub(crate) async fn check(
     seed: &ClusterClient,
     config: &ProberConfig,
     election: Option<&ElectionSettings>,
@@ -52,18 +52,18 @@ pub(super) async fn check(
 }
 
 /// The clusters of a seed and the kubeconfigs for them.
-pub(super) struct SeedInventory {
+pub(crate) struct SeedInventory {
     clusters: Vec<ClusterObject>,
     /// The kubeconfigs of the internal path, by cluster.
-    pub(super) internal: BTreeMap<String, ClusterKubeconfig>,
+    pub(crate) internal: BTreeMap<String, ClusterKubeconfig>,
     /// The kubeconfigs of the external path, by cluster. `None` if the external probe is off, or
     /// if they cannot be listed.
-    pub(super) external: Option<BTreeMap<String, ClusterKubeconfig>>,
+    pub(crate) external: Option<BTreeMap<String, ClusterKubeconfig>>,
 }
 
 impl SeedInventory {
     /// Lists the clusters and their kubeconfigs. If a list fails, adds a row and returns `None`.
-    pub(super) async fn list(
+    pub(crate) async fn list(
         seed: &ClusterClient,
         config: &ProberConfig,
         table: &mut CheckTable,
@@ -98,7 +98,7 @@ impl SeedInventory {
     }
 
     /// Returns the unhealthy conditions of a cluster's worker pools.
-    pub(super) fn pools(&self, cluster: &str) -> PoolConditions {
+    pub(crate) fn pools(&self, cluster: &str) -> PoolConditions {
         let mut clusters = self.clusters.iter();
         let known = clusters.find(|known| known.name == cluster);
         let spec = known.and_then(|known| known.spec.as_ref().ok());
@@ -108,7 +108,7 @@ impl SeedInventory {
     /// Returns the clusters that the prober would probe, and rows about clusters that it would
     /// not. With `only`, both are limited to that cluster. The row with the counts of all clusters
     /// goes to `table`.
-    pub(super) fn clusters_to_probe(
+    pub(crate) fn clusters_to_probe(
         &self,
         only: Option<&str>,
         table: &mut CheckTable,

@@ -10,7 +10,7 @@ use crate::printable::printable;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub(super) enum CheckStatus {
+pub(crate) enum CheckStatus {
     Ok,
     /// The component works, but the operator should know about this.
     Warn,
@@ -20,12 +20,12 @@ pub(super) enum CheckStatus {
 
 /// The result of one check. The JSON keys are part of the output format and keep their names.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub(super) struct CheckRow {
+pub(crate) struct CheckRow {
     #[serde(rename = "grade")]
     status: CheckStatus,
     /// The thing that was checked, such as `permission` or the name of a cluster.
     #[serde(rename = "about")]
-    pub(super) subject: String,
+    pub(crate) subject: String,
     #[serde(rename = "found")]
     finding: String,
     /// The next step for the operator. Rows with a warning or a failure have one.
@@ -33,7 +33,7 @@ pub(super) struct CheckRow {
 }
 
 impl CheckRow {
-    pub(super) fn ok(subject: &str, finding: impl Into<String>) -> Self {
+    pub(crate) fn ok(subject: &str, finding: impl Into<String>) -> Self {
         Self {
             status: CheckStatus::Ok,
             subject: subject.to_owned(),
@@ -42,7 +42,7 @@ impl CheckRow {
         }
     }
 
-    pub(super) fn warn(
+    pub(crate) fn warn(
         subject: &str,
         finding: impl Into<String>,
         remedy: impl Into<String>,
@@ -54,7 +54,7 @@ impl CheckRow {
         }
     }
 
-    pub(super) fn fail(
+    pub(crate) fn fail(
         subject: &str,
         finding: impl Into<String>,
         remedy: impl Into<String>,
@@ -66,7 +66,7 @@ impl CheckRow {
     }
 
     /// Turns a failure into a warning, for things that the component can do without.
-    pub(super) fn at_most_warn(mut self) -> Self {
+    pub(crate) fn at_most_warn(mut self) -> Self {
         if self.status == CheckStatus::Fail {
             self.status = CheckStatus::Warn;
         }
@@ -76,17 +76,17 @@ impl CheckRow {
 
 /// All results of a check, in the order in which they are printed.
 #[derive(Debug, Default)]
-pub(super) struct CheckTable {
+pub(crate) struct CheckTable {
     rows: Vec<CheckRow>,
 }
 
 impl CheckTable {
-    pub(super) fn add(&mut self, row: CheckRow) {
+    pub(crate) fn add(&mut self, row: CheckRow) {
         self.rows.push(row);
     }
 
     /// Returns a failure if any row failed. Warnings do not count.
-    pub(super) fn exit_status(&self) -> ExitStatus {
+    pub(crate) fn exit_status(&self) -> ExitStatus {
         if self.count(CheckStatus::Fail) == 0 {
             ExitStatus::Success
         } else {
@@ -99,7 +99,7 @@ impl CheckTable {
     }
 
     /// Formats the rows for a terminal, with a summary in the last line.
-    pub(super) fn text(&self) -> String {
+    pub(crate) fn text(&self) -> String {
         let subject_width = |row: &CheckRow| row.subject.chars().count();
         let width = self.rows.iter().map(subject_width).max().unwrap_or(0);
         let mut text = String::new();
@@ -131,7 +131,7 @@ impl CheckTable {
     }
 
     /// Formats the rows as one JSON object, for scripts.
-    pub(super) fn json(&self) -> Result<String, serde_json::Error> {
+    pub(crate) fn json(&self) -> Result<String, serde_json::Error> {
         #[derive(Serialize)]
         struct CheckOutput<'a> {
             ok: bool,

@@ -12,6 +12,8 @@ pub(super) enum ClusterPhase {
     /// Kubelets cannot reach their API server. Contains the seconds until the deadline; `None` if
     /// it is past or no node is Ready.
     CutOff(Option<f64>),
+    /// The guard keeps nodes from turning Unknown.
+    Held,
     /// The controllers are fenced. Contains the margin in seconds, which is negative if the fence
     /// was late; `None` if there was no deadline.
     Fenced(Option<f64>),
@@ -44,6 +46,8 @@ impl ClusterPhase {
             Self::Damaged
         } else if is_stopped {
             Self::Stopped
+        } else if snapshot.held > 0 {
+            Self::Held
         } else if snapshot.cut_off > 0 {
             Self::CutOff(snapshot.deadline.filter(|seconds| *seconds > 0.0))
         } else if !was_fenced {
@@ -66,6 +70,7 @@ impl ClusterPhase {
             Self::Healthy => "healthy",
             Self::Down => "API server down",
             Self::CutOff(_) => "cut off",
+            Self::Held => "held by the guard",
             Self::Fenced(_) => "fenced",
             Self::Stopped => "stopped by another client",
             Self::Restoring => "being restored",
@@ -89,7 +94,7 @@ impl ClusterPhase {
         let colour = match self {
             Self::Healthy => return Style::new(),
             Self::CutOff(_) | Self::Down | Self::Stopped => AnsiColor::Yellow,
-            Self::Fenced(_) | Self::Restoring => AnsiColor::Cyan,
+            Self::Held | Self::Fenced(_) | Self::Restoring => AnsiColor::Cyan,
             Self::Restored => AnsiColor::Green,
             Self::Damaged => AnsiColor::Red,
         };
@@ -109,6 +114,7 @@ mod tests {
             ready,
             unknown: 5 - ready,
             cut_off,
+            held: 0,
             is_down: false,
             controllers: vec![ControllerReplicas {
                 wanted,
@@ -146,6 +152,15 @@ mod tests {
         };
         let phase = ClusterPhase::of(&down, 5, false);
         assert_eq!(phase.description(), "API server down");
+    }
+
+    #[test]
+    fn nodes_that_the_guard_keeps_ready_are_held() {
+        let held = ClusterSnapshot {
+            held: 2,
+            ..snapshot(5, 5, (1, 1))
+        };
+        assert_eq!(ClusterPhase::of(&held, 5, false), ClusterPhase::Held);
     }
 
     #[test]

@@ -80,6 +80,7 @@ mod tests {
             ready: 400,
             unknown: 100,
             cut_off: 0,
+            held: 0,
             is_down: false,
             controllers: vec![controller; 3],
             faults: Vec::new(),

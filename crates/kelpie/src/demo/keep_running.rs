@@ -11,7 +11,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::simulation::Simulation;
 use super::terminal;
-use super::watchdog::{self, Watchdog};
+use super::watchdog::{self, Protection, Watchdog};
 use crate::config_file;
 
 /// Opens the simulated clusters to other clients, prints their addresses and waits for `shutdown`.
@@ -21,9 +21,17 @@ pub(super) fn keep_running(simulation: &Simulation, shutdown: &CancellationToken
         // Only the user can read this folder, and it is removed at the end.
         let folder = TempDir::with_prefix("kelpie-demo-");
         let folder = folder.context("cannot create a folder for the kubeconfig")?;
+        let protection = simulation.watchdog.as_ref().map(|it| it.protection);
+        let prober = match protection {
+            Some(Protection::Guard) => {
+                // JSON is YAML, too.
+                &serde_json::to_string_pretty(&watchdog::prober_config(Protection::Guard)?)?
+            }
+            _ => config_file::GARDENER_PROBER,
+        };
         for (name, content) in [
             ("kubeconfig", &*listeners.kubeconfig),
-            ("prober.yaml", config_file::GARDENER_PROBER),
+            ("prober.yaml", prober),
             ("weeder.yaml", watchdog::GARDENER_WEEDER),
         ] {
             let path = folder.path().join(name);

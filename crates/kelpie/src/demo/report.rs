@@ -94,7 +94,16 @@ impl<'a> DamageReport<'a> {
 
     /// Describes the fences with their smallest margin.
     fn fence_summary(&self) -> String {
-        let ActionCounts { fences, late, .. } = self.actions;
+        let ActionCounts {
+            fences,
+            late,
+            holds,
+            ..
+        } = self.actions;
+        if fences == 0 && holds > 0 {
+            let times = pluralize(holds, "time", "times");
+            return format!("Nothing was scaled. The guard held the nodes of a cluster {times}.");
+        }
         if fences == 0 {
             return "Nothing was fenced.".to_owned();
         }

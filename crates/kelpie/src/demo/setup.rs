@@ -6,6 +6,7 @@ use anyhow::{Result, bail};
 use kelpie_sim::LandscapePlan;
 use kelpie_sim::scenario::{ClusterSelection, Fault, NodeSelection, Scenario};
 
+use super::watchdog::Protection;
 use crate::cli::Invocation;
 use crate::config_file;
 use crate::printable::printable;
@@ -16,6 +17,7 @@ pub(super) struct DemoSetup {
     pub(super) scenario: Scenario,
     /// The number of replicas of the prober and of the weeder.
     pub(super) replicas: u16,
+    pub(super) protection: Protection,
 }
 
 impl DemoSetup {
@@ -26,6 +28,7 @@ impl DemoSetup {
         plan: LandscapePlan,
         mut scenario: Scenario,
         replicas: Option<u16>,
+        protection: Protection,
     ) -> Result<Self> {
         for incident in &mut scenario.incidents {
             let rest = scenario.length.saturating_sub(incident.at);
@@ -54,6 +57,7 @@ impl DemoSetup {
             replicas: replicas.or(scenario.replicas).unwrap_or(1),
             plan,
             scenario,
+            protection,
         })
     }
 
@@ -71,10 +75,14 @@ impl DemoSetup {
             1 => String::new(),
             count => format!(", {count} replicas"),
         };
+        let guarded = match self.protection {
+            Protection::Fence => "",
+            Protection::Guard => ", guarded",
+        };
         [
             format!(
-                "kelpie demo: {name}, {clusters} clusters of {nodes} nodes{replicas}, random seed \
-                 {rng_seed}"
+                "kelpie demo: {name}, {clusters} clusters of {nodes} nodes{guarded}{replicas}, \
+                 random seed {rng_seed}"
             ),
             self.scenario.summary.clone(),
             "deadline: the instant at which a cluster's first node can turn Unknown".to_owned(),

@@ -57,7 +57,8 @@ impl Simulation {
         {
             let _guard = simulation.runtime.enter();
             let replicas = setup.replicas.into();
-            simulation.watchdog = Some(Watchdog::start(&simulation.landscape, replicas)?);
+            let watchdog = Watchdog::start(&simulation.landscape, replicas, setup.protection)?;
+            simulation.watchdog = Some(watchdog);
         }
         let (sender, events) = channel();
         simulation.events = events;
@@ -221,6 +222,7 @@ mod tests {
     use kelpie_sim::LandscapePlan;
     use kelpie_sim::scenario::Scenario;
 
+    use super::super::watchdog::Protection;
     use super::*;
 
     /// Runs a scenario that is over by `now`. Returns its events, with the time since its start,
@@ -230,6 +232,7 @@ mod tests {
             LandscapePlan::with_size(3, 5),
             Scenario::built_in(scenario).unwrap(),
             None,
+            Protection::Fence,
         )
         .unwrap();
         let mut simulation = Simulation::with_watchdog(&setup, now).unwrap();
@@ -268,6 +271,7 @@ mod tests {
             LandscapePlan::with_size(1, 1),
             Scenario::built_in("partition").unwrap(),
             None,
+            Protection::Fence,
         )
         .unwrap();
         let now = Time::from_unix(1_800_000_000, 0);

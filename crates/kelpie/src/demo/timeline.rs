@@ -47,6 +47,8 @@ struct TrackedCluster {
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct ActionCounts {
     pub(super) fences: u32,
+    /// The times that a cluster's nodes were held by the guard.
+    pub(super) holds: u32,
     /// The fences after their deadline.
     pub(super) late: u32,
     /// The fences by a replica that was not the leader.
@@ -173,6 +175,7 @@ impl Timeline {
             let cluster = &snapshot.cluster;
             match (before, phase) {
                 (ClusterPhase::Fenced(_), ClusterPhase::Fenced(_))
+                | (ClusterPhase::Held, ClusterPhase::Held)
                 | (ClusterPhase::Restored, ClusterPhase::Restored) => {}
                 (_, ClusterPhase::Fenced(margin)) => {
                     *was_fenced = true;
@@ -180,6 +183,18 @@ impl Timeline {
                     self.actions.add_fence(margin, snapshot.unknown, replica);
                     let text = describe_fence(margin, snapshot.unknown, replica);
                     add(format!("{cluster}: {text}"), phase.style());
+                }
+                (_, ClusterPhase::Held) => {
+                    self.actions.holds += 1;
+                    let text = format!(
+                        "{cluster}: past its deadline; the guard holds {} of {} nodes",
+                        snapshot.held, self.plan.nodes
+                    );
+                    add(text, phase.style());
+                }
+                (ClusterPhase::Held, ClusterPhase::Healthy) => {
+                    let text = format!("{cluster}: healthy again, nothing to restore");
+                    add(text, colour(AnsiColor::Green));
                 }
                 (_, ClusterPhase::Restored) => {
                     let text = format!("{cluster}: restored, all controllers as before");

@@ -5,8 +5,9 @@ use std::time::Duration;
 
 use anyhow::Result;
 use axum::Router;
-use kelpie_config::Strictness;
+use kelpie_config::{ProberConfig, Strictness};
 use kelpie_core::Time;
+use kelpie_core::prober::guard::GuardSettings;
 use kelpie_health::{LoopHeartbeat, Readiness};
 use kelpie_kube::SystemClock;
 use kelpie_kube::client::ClusterClient;
@@ -35,9 +36,19 @@ pub(super) const GARDENER_WEEDER: &str = include_str!("../../../../docs/examples
 /// of the prober.
 pub(super) struct Watchdog {
     landscape: Landscape,
+    pub(super) protection: Protection,
     probers: ReplicaSet<Router>,
     weeders: ReplicaSet<Router>,
     changes: Vec<ReplicaChange>,
+}
+
+/// The means by which the prober protects the clusters.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Protection {
+    /// It scales the controllers down that Gardener's configuration names.
+    Fence,
+    /// It guards the nodes, and scales nothing.
+    Guard,
 }
 
 /// A component with its HTTP routes: metrics and state page.
@@ -62,9 +73,14 @@ pub(super) enum ReplicaState {
 
 impl Watchdog {
     /// Starts `count` replicas of both components. Must be called in the simulation's runtime.
-    pub(super) fn start(landscape: &Landscape, count: usize) -> Result<Self> {
+    pub(super) fn start(
+        landscape: &Landscape,
+        count: usize,
+        protection: Protection,
+    ) -> Result<Self> {
         let mut watchdog = Self {
             landscape: landscape.clone(),
+            protection,
             probers: ReplicaSet::new(count, prober::LEASE),
             weeders: ReplicaSet::new(count, weeder::LEASE),
             changes: Vec::new(),
@@ -121,7 +137,7 @@ impl Watchdog {
     fn start_prober(&mut self) -> Result<()> {
         if let Some(name) = missing_replica(&self.probers, PROBER) {
             let election = election(&self.probers, &name, prober::LEASE);
-            let process = start_prober(&self.landscape, &name, election)?;
+            let process = start_prober(&self.landscape, &name, election, self.protection)?;
             self.probers.add(process);
             self.record(&name, ReplicaState::Started);
         }
@@ -175,8 +191,9 @@ fn start_prober(
     landscape: &Landscape,
     name: &str,
     election: Option<ElectionSettings>,
+    protection: Protection,
 ) -> Result<ComponentProcess> {
-    let config = config_file::gardener_prober(Invocation::Kelpie)?;
+    let config = prober_config(protection)?;
     let options = kelpie_prober::ProberOptions {
         dry_run: false,
         fresh_connections: false,
@@ -199,6 +216,16 @@ fn start_prober(
         Readiness::new().handle("seed"),
     );
     Ok(SimProcess::start(link, shutdown, routes, run))
+}
+
+/// Returns the configuration that Gardener deploys; for a guard, without its targets.
+pub(super) fn prober_config(protection: Protection) -> Result<ProberConfig> {
+    let mut config = config_file::gardener_prober(Invocation::Kelpie)?;
+    if protection == Protection::Guard {
+        config.guard = Some(GuardSettings::default());
+        config.targets.clear();
+    }
+    Ok(config)
 }
 
 fn start_weeder(

@@ -3,15 +3,15 @@
 use std::time::Duration;
 
 use anstyle::{AnsiColor, Style};
-use jiff::Timestamp;
 use kelpie_core::Time;
 use kelpie_core::prober::fence::{Observed, RecordedSetting, TargetOutcome};
+use kelpie_core::prober::guard::GuardState;
 use kelpie_core::prober::{
     Decision, FenceState, LeaseCounts, ProbeStatus, Reasons, Rule, Verdict, Wake,
 };
 use kelpie_prober::{ClusterState, LastFlow, ProberState, TargetState};
 
-use crate::printable::printable;
+use crate::printable::{printable, readable_instant, readable_instants};
 use crate::summary::{KeyValueTable, pluralize};
 
 /// Describes the cluster: the evidence, the decision, its outcome and the next round.
@@ -20,13 +20,16 @@ pub(super) fn describe(cluster: &str, prober: &ProberState, state: &ClusterState
     let headline = match &state.decision {
         Some(decision) => {
             describe_decision(&mut table, prober.replica.at, decision);
-            verdict(decision.verdict)
+            verdict(decision.verdict, state)
         }
         None => "no round has ended yet".to_owned(),
     };
     describe_targets(&mut table, prober.replica.at, state);
     if let Some(guard) = &state.guard {
-        table.row("guard", with_readable_instants(&guard.to_string()));
+        let held = state.held_groups.iter().map(ToString::to_string);
+        let lines = [guard.to_string()].into_iter().chain(held);
+        let lines: Vec<_> = lines.map(|line| readable_instants(&line)).collect();
+        table.rows("guard", lines);
     }
     let mut problems = state.problems.clone();
     let rule = state.decision.map(|decision| decision.reasons.rule);
@@ -44,10 +47,18 @@ pub(super) fn describe(cluster: &str, prober: &ProberState, state: &ClusterState
     format!("{bold}{cluster}:{bold:#} {headline}\n\n{}", table.text)
 }
 
-fn verdict(verdict: Verdict) -> String {
+fn verdict(verdict: Verdict, state: &ClusterState) -> String {
+    let is_armed = matches!(state.guard, Some(GuardState::Armed { .. }));
     let (meaning, color) = match verdict {
+        Verdict::Fence if state.targets.is_empty() && is_armed => {
+            ("the guard holds its nodes", AnsiColor::Red)
+        }
+        Verdict::Fence if state.targets.is_empty() => {
+            ("but nothing protects its nodes", AnsiColor::Red)
+        }
         Verdict::Fence => ("its controllers are stopped", AnsiColor::Red),
         Verdict::Hold => ("everything stays as it is", AnsiColor::Yellow),
+        Verdict::Release if state.targets.is_empty() => ("its nodes renew", AnsiColor::Green),
         Verdict::Release => ("its controllers run", AnsiColor::Green),
     };
     let style = Style::new().bold().fg_color(Some(color.into()));
@@ -56,7 +67,7 @@ fn verdict(verdict: Verdict) -> String {
 
 fn describe_decision(table: &mut KeyValueTable, now: Time, decision: &Decision) {
     let reasons = &decision.reasons;
-    table.row("because", with_readable_instants(&reasons.rule.to_string()));
+    table.row("because", readable_instants(&reasons.rule.to_string()));
     table.row("judged", when(now, decision.at));
     match &reasons.leases {
         Some(counts) => {
@@ -181,7 +192,7 @@ fn flow_outcome(outcome: TargetOutcome) -> String {
             unready,
             corrupt_record,
         } => {
-            let mut text = format!("scaled to {setting} at {}", clock(at));
+            let mut text = format!("scaled to {setting} at {}", readable_instant(at));
             if corrupt_record {
                 text.push_str(", because its record was corrupt");
             }
@@ -216,25 +227,7 @@ fn or_none(lines: &[String]) -> Vec<String> {
 
 /// Formats an instant and its distance: `2026-11-16 00:30:12.0 UTC, 0.4 s ago`.
 fn when(now: Time, then: Time) -> String {
-    format!("{}, {}", clock(then), distance(now, then))
-}
-
-/// Rewrites the RFC 3339 instants of a text for people.
-fn with_readable_instants(text: &str) -> String {
-    let word = |word: &str| match word.parse::<Timestamp>() {
-        Ok(at) => clock(Time::from_micros(at.as_microsecond())),
-        Err(_) => word.to_owned(),
-    };
-    let words: Vec<String> = text.split(' ').map(word).collect();
-    words.join(" ")
-}
-
-/// Formats an instant for people.
-fn clock(instant: Time) -> String {
-    match Timestamp::from_microsecond(instant.as_micros()) {
-        Ok(at) => format!("{} UTC", at.strftime("%F %T%.1f")),
-        Err(_) => "no instant on the calendar".to_owned(),
-    }
+    format!("{}, {}", readable_instant(then), distance(now, then))
 }
 
 /// Formats the distance of an instant from the prober's present. The local clock is not used.

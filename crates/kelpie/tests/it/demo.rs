@@ -78,6 +78,11 @@ fn output_is_a_timeline_and_a_report() {
 }
 
 #[test]
+fn guard_scales_nothing() {
+    insta::assert_snapshot!(Program::new("demo").run(&["demo", "--once", "--guard"]));
+}
+
+#[test]
 fn readme_quotes_the_real_output() {
     let readme = include_str!("../../../../README.md");
     let output = Program::new("demo").command(&["demo", "--once"]).output();

@@ -14,6 +14,7 @@ mod fence_denied_by_rbac;
 mod fence_latency;
 mod fixture;
 mod gardener_rbac;
+mod guard_commands;
 mod handover_with_dependency_watchdog;
 mod hostile_api_servers;
 mod killed_at_each_request;

@@ -8,6 +8,7 @@
 
 mod call;
 mod content;
+mod group_hold;
 mod node_guard;
 mod permits;
 mod policy;
@@ -15,8 +16,9 @@ mod settings;
 
 pub use call::{GuardCall, GuardReply, StoredBinding, StoredPolicy};
 pub use content::{GuardContent, GuardMark};
+pub use group_hold::{GroupHold, GroupKind, HeldGroup};
 pub use node_guard::{GuardRole, GuardState, NodeGuard};
-pub use permits::{MAX_PERMITS, PermitJudge, Permits};
+pub use permits::{Judgement, MAX_PERMITS, PermitJudge, Permits};
 pub use policy::{
     GUARD_NAME, GuardBindingSpec, GuardPolicySpec, OWNER_ANNOTATION, mark_message, read_mark,
 };

@@ -110,13 +110,29 @@ enum Known<T> {
     Present(T),
 }
 
-impl Known<StoredPolicy> {
-    fn content(&self) -> Option<&GuardContent> {
+impl<T> Known<T> {
+    fn present(&self) -> Option<&T> {
         match self {
-            Self::Present(policy) => policy.content.as_ref(),
+            Self::Present(object) => Some(object),
             Self::Unread | Self::Missing => None,
         }
     }
+}
+
+impl Known<StoredPolicy> {
+    fn content(&self) -> Option<&GuardContent> {
+        self.present()?.content.as_ref()
+    }
+}
+
+/// A call to make, without what it writes.
+#[derive(Clone, Copy, Debug)]
+enum GuardStep {
+    ReadPolicy,
+    ReadBinding,
+    WritePolicy,
+    WriteBinding,
+    AskEnforced,
 }
 
 /// The guard of one cluster.
@@ -140,7 +156,6 @@ pub struct NodeGuard {
     proven_at: Option<Time>,
     checked_at: Time,
     calling: bool,
-    removing: bool,
     /// The last call was refused, or cannot work.
     barrier: Option<GuardReply>,
     failures: u32,
@@ -174,7 +189,6 @@ impl NodeGuard {
             proven_at: None,
             checked_at: Time::MIN,
             calling: false,
-            removing: false,
             barrier: None,
             failures: 0,
             retry_at: Time::MIN,
@@ -193,12 +207,6 @@ impl NodeGuard {
             server_offset,
         });
         self.compare(now);
-    }
-
-    /// Removes the guard: the cluster is not watched any more.
-    pub fn remove(&mut self) {
-        self.removing = true;
-        self.retry_at = Time::MIN;
     }
 
     /// Tries again what was refused, because the credentials have changed.
@@ -264,31 +272,48 @@ impl NodeGuard {
 
     /// Returns the call to make now.
     pub fn poll(&mut self, role: GuardRole, now: Time) -> Option<GuardCall> {
-        let (at, call) = self.next_call(role, now)?;
-        if now < at {
-            return None;
-        }
+        let (_, step) = self.next_step(role, now).filter(|(at, _)| *at <= now)?;
+        let call = self.call(step, now)?;
         self.calling = true;
         Some(call)
     }
 
     /// Returns the instant at which there is a call to make, if no judgement changes that.
     pub fn next_wake(&self, role: GuardRole, now: Time) -> Option<Time> {
-        self.next_call(role, now).map(|(at, _)| at)
+        self.next_step(role, now).map(|(at, _)| at)
     }
 
-    /// Returns the next call and the instant from which it may be made.
-    fn next_call(&self, role: GuardRole, now: Time) -> Option<(Time, GuardCall)> {
+    /// Returns the call of a step, with what it writes.
+    fn call(&self, step: GuardStep, now: Time) -> Option<GuardCall> {
+        Some(match step {
+            GuardStep::ReadPolicy => GuardCall::ReadPolicy,
+            GuardStep::ReadBinding => GuardCall::ReadBinding,
+            GuardStep::WritePolicy => {
+                let wanted = self.wanted.as_ref()?;
+                let server_now = now.plus(wanted.server_offset);
+                GuardCall::WritePolicy {
+                    content: self.next_content(wanted, self.policy.content(), server_now),
+                    replaces: self.policy.present().map(|policy| policy.version.clone()),
+                }
+            }
+            GuardStep::WriteBinding => GuardCall::WriteBinding {
+                replaces: self
+                    .binding
+                    .present()
+                    .map(|binding| binding.version.clone()),
+            },
+            GuardStep::AskEnforced => GuardCall::AskEnforced,
+        })
+    }
+
+    /// Returns the next step and the instant from which it may be made.
+    fn next_step(&self, role: GuardRole, now: Time) -> Option<(Time, GuardStep)> {
         if self.calling {
             return None;
         }
-        let (at, call) = if self.removing {
-            (Time::MIN, GuardCall::Remove)
-        } else {
-            let wanted = self.wanted.as_ref().filter(|wanted| now <= wanted.until)?;
-            self.read_or_write(wanted, role, now)
-        };
-        Some((at.max(self.retry_at), call))
+        let wanted = self.wanted.as_ref().filter(|wanted| now <= wanted.until)?;
+        let (at, step) = self.read_or_write(wanted, role, now);
+        Some((at.max(self.retry_at), step))
     }
 
     fn read_or_write(
@@ -296,34 +321,29 @@ impl NodeGuard {
         wanted: &WantedPermits,
         role: GuardRole,
         now: Time,
-    ) -> (Time, GuardCall) {
+    ) -> (Time, GuardStep) {
         let server_now = now.plus(wanted.server_offset);
         let policy = match &self.policy {
-            Known::Unread => return (Time::MIN, GuardCall::ReadPolicy),
+            Known::Unread => return (Time::MIN, GuardStep::ReadPolicy),
             Known::Missing => None,
             Known::Present(policy) => Some(policy),
         };
         if let Some(other) = policy.and_then(|policy| self.foreign(policy, server_now)) {
             let over_at = other.plus(wanted.server_offset.saturating_neg());
             let check = self.checked_at.after(CHECK_INTERVAL);
-            return (check.min(over_at), GuardCall::ReadPolicy);
+            return (check.min(over_at), GuardStep::ReadPolicy);
         }
         let binding = match &self.binding {
-            Known::Unread => return (Time::MIN, GuardCall::ReadBinding),
+            Known::Unread => return (Time::MIN, GuardStep::ReadBinding),
             Known::Missing => None,
             Known::Present(binding) => Some(binding),
         };
         let stored = policy.and_then(|policy| policy.content.as_ref());
-        let write = GuardCall::WritePolicy {
-            content: self.next_content(wanted, stored, server_now),
-            replaces: policy.map(|policy| policy.version.clone()),
-        };
         let Some(stored) = stored.filter(|stored| self.is_plausible(stored, server_now)) else {
-            return (Time::MIN, write);
+            return (Time::MIN, GuardStep::WritePolicy);
         };
         if !binding.is_some_and(|binding| binding.is_intact) {
-            let replaces = binding.map(|binding| binding.version.clone());
-            return (Time::MIN, GuardCall::WriteBinding { replaces });
+            return (Time::MIN, GuardStep::WriteBinding);
         }
         let change_at = wanted.differ_since.map(|since| match role {
             GuardRole::Leader => since,
@@ -340,17 +360,17 @@ impl NodeGuard {
             None => Time::MIN,
         };
         let check_at = self.checked_at.after(CHECK_INTERVAL);
-        let calls = [
-            (write_at, write),
-            (proof_at, GuardCall::AskEnforced),
-            (check_at, GuardCall::ReadPolicy),
+        let steps = [
+            (write_at, GuardStep::WritePolicy),
+            (proof_at, GuardStep::AskEnforced),
+            (check_at, GuardStep::ReadPolicy),
         ];
-        // Of several due calls, the first one counts most.
-        let due = calls.iter().find(|(at, _)| *at <= now);
-        let next = || calls.iter().min_by_key(|(at, _)| *at);
+        // Of several due steps, the first one counts most.
+        let due = steps.iter().find(|(at, _)| *at <= now);
+        let next = || steps.iter().min_by_key(|(at, _)| *at);
         due.or_else(next)
-            .cloned()
-            .unwrap_or((Time::MAX, GuardCall::ReadPolicy))
+            .copied()
+            .unwrap_or((Time::MAX, GuardStep::ReadPolicy))
     }
 
     /// Returns the end of the guard if another watchdog keeps it up.
@@ -429,11 +449,6 @@ impl NodeGuard {
                 } else {
                     return self.fail(now);
                 }
-            }
-            (GuardCall::Remove, GuardReply::Removed) => {
-                self.forget();
-                self.removing = false;
-                self.wanted = None;
             }
             _ => {
                 self.forget();

@@ -2,9 +2,12 @@
 
 use std::sync::Arc;
 
+use super::GuardSettings;
+use super::group_hold::{GroupHold, GroupKind, HeldGroup, HeldGroups};
 use crate::Time;
 use crate::prober::Evaluator;
 use crate::prober::leases::{GraceLimits, LeaseTracker, TrackedLease, is_group_late};
+use crate::prober::nodes::{GroupId, TrackedNode};
 
 /// With more nodes to permit, all are permitted: the policy has to stay small.
 pub const MAX_PERMITS: usize = 1_000;
@@ -54,39 +57,93 @@ fn is_node_name(name: &str) -> bool {
     (1..=253).contains(&name.len()) && name.bytes().all(is_allowed)
 }
 
+/// The nodes that may turn Unknown, by the last list of leases.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Judgement {
+    /// The nodes that may turn Unknown.
+    pub permits: Permits,
+    /// The zones and worker pools whose nodes are held back.
+    pub held: Vec<HeldGroup>,
+}
+
 /// Finds out which nodes may turn Unknown: those that are lost alone. Nodes that fall silent
 /// together are held back.
 #[derive(Debug, Default)]
 pub struct PermitJudge {
+    zone: GroupHold,
+    pool: GroupHold,
     is_tripped: bool,
     /// The end of the last trip.
     trip_over_at: Option<Time>,
 }
 
 impl PermitJudge {
+    /// Creates a judge for a cluster that was not seen to trip.
+    pub fn new(settings: &GuardSettings) -> Self {
+        Self {
+            zone: settings.zone,
+            pool: settings.pool,
+            ..Self::default()
+        }
+    }
+
     /// Judges by the last list of leases. Returns `None` if it is too old, or proves nothing yet.
-    pub fn judge(&mut self, evaluator: &Evaluator, now: Time) -> Option<Permits> {
+    pub fn judge(&mut self, evaluator: &Evaluator, now: Time) -> Option<Judgement> {
         let is_tripped = evaluator.is_tripped();
         if self.is_tripped && !is_tripped {
             self.trip_over_at = Some(now);
         }
         self.is_tripped = is_tripped;
         let tracker = evaluator.leases();
-        if !evaluator.has_evidence(now) || tracker.nodes().is_none() {
-            return None;
-        }
+        let nodes = tracker.nodes().filter(|_| evaluator.has_evidence(now))?;
         let limits = GraceLimits::new(evaluator.grace());
         let settings = evaluator.settings();
+        let held = |hold, group: fn(&TrackedNode) -> Option<GroupId>| {
+            let candidates = candidates(tracker).filter_map(|(node, lease)| {
+                let heartbeat = &lease.heartbeat;
+                let group = group(node).filter(|_| heartbeat.was_ever_renewed())?;
+                Some((group, heartbeat))
+            });
+            HeldGroups::find(candidates, hold, &limits, now, settings)
+        };
         let rules = PermitRules {
             now,
             limits,
             // In a partition the first leases expire before enough of them have. A permit that is
             // given then might not be withdrawn in time.
             is_held: is_tripped || is_group_late(tracker, &limits, now, settings),
+            zones: held(self.zone, |node| node.zone),
+            pools: held(self.pool, |node| node.pool),
             trip_over_at: self.trip_over_at,
         };
-        Some(rules.permits(tracker))
+        let zones = rules.zones.named(GroupKind::Zone, |id| nodes.zone_name(id));
+        let pools = rules.pools.named(GroupKind::Pool, |id| nodes.pool_name(id));
+        Some(Judgement {
+            held: zones.chain(pools).collect(),
+            permits: rules.permits(tracker),
+        })
     }
+}
+
+/// Returns each node with its lease, if it has one.
+fn nodes_with_leases(
+    tracker: &LeaseTracker,
+) -> impl Iterator<Item = (&TrackedNode, Option<&TrackedLease>)> + Clone {
+    let nodes = tracker.nodes().map_or(&[][..], |nodes| nodes.nodes());
+    let mut leases = tracker.entries().iter().peekable();
+    nodes.iter().map(move |node| {
+        while leases.next_if(|lease| lease.name() < &*node.name).is_some() {}
+        let lease = leases.next_if(|lease| lease.name() == &*node.name);
+        (node, lease)
+    })
+}
+
+/// Returns the nodes that count, with their leases.
+fn candidates(
+    tracker: &LeaseTracker,
+) -> impl Iterator<Item = (&TrackedNode, &TrackedLease)> + Clone {
+    let included = nodes_with_leases(tracker).filter(|(node, _)| node.exclusion.is_none());
+    included.filter_map(|(node, lease)| Some((node, lease?)))
 }
 
 /// The circumstances by which permits are given.
@@ -95,26 +152,23 @@ struct PermitRules {
     limits: GraceLimits,
     /// The silence of a candidate may be that of many.
     is_held: bool,
+    zones: HeldGroups,
+    pools: HeldGroups,
     trip_over_at: Option<Time>,
 }
 
 impl PermitRules {
     fn permits(&self, tracker: &LeaseTracker) -> Permits {
-        let nodes = tracker.nodes().map_or(&[][..], |nodes| nodes.nodes());
-        let mut leases = tracker.entries().iter().peekable();
-        let permitted = nodes.iter().filter(|node| {
-            while leases.next_if(|lease| lease.name() < &*node.name).is_some() {}
-            let lease = leases.next_if(|lease| lease.name() == &*node.name);
-            match lease {
-                Some(lease) if node.exclusion.is_none() => self.permits_candidate(lease),
-                // The prober knows nothing about the others.
-                _ => true,
-            }
+        let nodes = nodes_with_leases(tracker);
+        let permitted = nodes.filter(|(node, lease)| match lease {
+            Some(lease) if node.exclusion.is_none() => self.permits_candidate(node, lease),
+            // The prober knows nothing about the others.
+            _ => true,
         });
-        permitted.map(|node| Arc::clone(&node.name)).collect()
+        permitted.map(|(node, _)| Arc::clone(&node.name)).collect()
     }
 
-    fn permits_candidate(&self, lease: &TrackedLease) -> bool {
+    fn permits_candidate(&self, node: &TrackedNode, lease: &TrackedLease) -> bool {
         let heartbeat = &lease.heartbeat;
         if !heartbeat.was_ever_renewed() {
             return true;
@@ -124,7 +178,9 @@ impl PermitRules {
         let is_leftover = self.trip_over_at.is_some_and(|over| {
             heartbeat.renewal() < over && self.now < over.plus(self.limits.grace())
         });
-        is_expired && !self.is_held && !is_leftover
+        let is_held =
+            self.is_held || self.zones.contains(node.zone) || self.pools.contains(node.pool);
+        is_expired && !is_held && !is_leftover
     }
 }
 

@@ -242,12 +242,18 @@ pub(crate) fn is_quorum_late(
     now: Time,
     settings: &ProbeSettings,
 ) -> bool {
-    let (mut all, mut late) = (0, 0);
+    let (late, all) = count_late(tracker, limits, now);
+    settings.failure_fraction.is_reached(late, all)
+}
+
+/// Returns the number of candidates that are late with a renewal at `now`, and of all candidates.
+fn count_late(tracker: &LeaseTracker, limits: &GraceLimits, now: Time) -> (u32, u32) {
+    let (mut late, mut all) = (0, 0);
     for heartbeat in candidates(tracker, limits, now) {
         all += 1;
         late += u32::from(heartbeat.late_at(limits) < now);
     }
-    settings.failure_fraction.is_reached(late, all)
+    (late, all)
 }
 
 /// Returns whether candidates may be falling silent together: enough of them are late, and there
@@ -258,9 +264,8 @@ pub(crate) fn is_group_late(
     now: Time,
     settings: &ProbeSettings,
 ) -> bool {
-    let all = candidates(tracker, limits, now).count();
-    let min = usize::try_from(settings.min_candidates).unwrap_or(usize::MAX);
-    all >= min && is_quorum_late(tracker, limits, now, settings)
+    let (late, all) = count_late(tracker, limits, now);
+    all >= settings.min_candidates && settings.failure_fraction.is_reached(late, all)
 }
 
 fn candidates<'a>(

@@ -14,5 +14,6 @@ pub use lease::{Lease, ListSpan};
 pub use tracker::{AcceptedList, LeaseRole, LeaseStatus, LeaseTracker};
 
 pub(crate) use counts::{CountContext, first_deadline, is_group_late, is_quorum_late};
+pub(crate) use lease::Heartbeat;
 pub(crate) use limits::GraceLimits;
 pub(crate) use tracker::TrackedLease;

@@ -6,6 +6,7 @@ use std::time::Duration;
 use kelpie_core::prober::fence::{
     Direction, FlowReport, Observed, RecordedSetting, ResourceVersion, TargetObject, TargetOutcome,
 };
+use kelpie_core::prober::guard::{GroupKind, GuardState, HeldGroup};
 use kelpie_core::prober::{
     Decision, FenceState, LeaseCounts, ProbeStatus, Reasons, ResourceRef, Rule, Setting, TripCause,
     Wake, WakeReason,
@@ -294,6 +295,38 @@ fn restore_stuck() {
 #[test]
 fn no_round_yet() {
     insta::assert_snapshot!(described(ClusterState::default(), false, true));
+}
+
+#[test]
+fn held_by_the_guard_alone() {
+    let until = at(90.0);
+    let state = ClusterState {
+        targets: Vec::new(),
+        guard: Some(GuardState::Armed { until }),
+        held_groups: vec![HeldGroup {
+            kind: GroupKind::Zone,
+            name: "eu-1a".into(),
+            until,
+        }],
+        ..fenced()
+    };
+    let text = described(state.clone(), true, false);
+    assert!(
+        text.starts_with("shoot--dev--one: Fence, the guard holds its nodes\n"),
+        "{text}"
+    );
+    let rows = "  guard          armed until 2026-11-16 00:31:30.0 UTC\n                 \
+                zone eu-1a held until 2026-11-16 00:31:30.0 UTC\n";
+    assert!(text.contains(rows), "{text}");
+    let state = ClusterState {
+        guard: Some(GuardState::Expired),
+        ..state
+    };
+    let text = described(state, true, false);
+    assert!(
+        text.starts_with("shoot--dev--one: Fence, but nothing protects its nodes\n"),
+        "{text}"
+    );
 }
 
 #[test]
