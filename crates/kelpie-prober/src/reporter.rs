@@ -19,6 +19,7 @@ use tracing::{info, warn};
 use crate::guard_executor::GuardReport;
 use crate::metrics::ClusterMetrics;
 use crate::observer::RoundResult;
+use crate::source::ClusterIdentity;
 use crate::state_page::{StateHandle, TargetState};
 use crate::subsystem::Subsystem;
 use crate::warm_up::WarmUpHandle;
@@ -28,7 +29,7 @@ use trip_timing::TripTiming;
 
 /// Reports on one probe. Repeated states are reported once.
 pub(crate) struct ProbeReporter {
-    cluster: Arc<str>,
+    cluster: Arc<ClusterIdentity>,
     targets: Arc<[Target]>,
     state: StateHandle,
     metrics: ClusterMetrics,
@@ -55,7 +56,7 @@ pub(crate) struct ProbeReporter {
 
 impl ProbeReporter {
     pub(crate) fn new(
-        cluster: Arc<str>,
+        cluster: Arc<ClusterIdentity>,
         targets: Arc<[Target]>,
         state: StateHandle,
         metrics: ClusterMetrics,
@@ -130,7 +131,7 @@ impl ProbeReporter {
         if before == Some(kind) {
             return;
         }
-        let cluster = &*self.cluster;
+        let cluster = &*self.cluster.id;
         let deadline = decision.deadline.map(tracing::field::display);
         if verdict == Verdict::Fence {
             warn!(cluster, %verdict, acts, deadline, "{decision}");
@@ -191,7 +192,7 @@ impl ProbeReporter {
 
     /// Sets the problem of a subsystem; `None` if it works. Only a change is logged.
     pub(crate) fn problem(&mut self, subsystem: Subsystem, problem: Option<String>) {
-        let cluster = &*self.cluster;
+        let cluster = &*self.cluster.id;
         match problem {
             None => {
                 let Some(was) = self.problems.recover(&subsystem) else {
@@ -212,7 +213,7 @@ impl ProbeReporter {
 
     /// Reports a change of the guard.
     pub(crate) fn guard(&mut self, report: &GuardReport) {
-        let (cluster, state) = (&*self.cluster, &report.state);
+        let (cluster, state) = (&*self.cluster.id, &report.state);
         info!(cluster, "guard: {state}");
         self.metrics.guard(state);
         self.state.update(|shown| shown.guard = Some(state.clone()));
@@ -249,6 +250,7 @@ mod tests {
     use std::time::Duration;
 
     use kelpie_core::prober::ResourceRef;
+    use kelpie_kube::events::ObjectRef;
     use kelpie_kube::{AnchoredClock, SystemClock};
     use prometheus_client::registry::Registry;
 
@@ -263,9 +265,14 @@ mod tests {
             name: "kube-controller-manager".into(),
         });
         let clock = AnchoredClock::anchored(&SystemClock::default());
-        let cluster: Arc<str> = "a".into();
-        let metrics = ProberMetrics::new(&mut Registry::default(), clock).of_cluster(&cluster);
-        let state = StatePage::default().place(&cluster);
+        let cluster = ClusterIdentity {
+            id: "a".into(),
+            namespace: "a".into(),
+            object: ObjectRef::default(),
+        };
+        let metrics = ProberMetrics::new(&mut Registry::default(), clock).of_cluster(&cluster.id);
+        let state = StatePage::default().place(&cluster.id);
+        let cluster = Arc::new(cluster);
         ProbeReporter::new(cluster, [target].into(), state, metrics, None)
     }
 
