@@ -59,16 +59,20 @@ fn reference_lists_the_effective_defaults() {
     let target = &prober["dependentResourceInfos"][0];
     let guarded = prober::parse(b"{kubeConfigSecretName: a, guard: {}}", Strictness::Strict);
     let guarded = serde_json::to_value(guarded.unwrap().value).unwrap();
+    let secrets = b"{source: {secrets: {labelSelector: {matchLabels: {a: b}}}}, guard: {}}";
+    let secrets = prober::parse(secrets, Strictness::Strict).unwrap().value;
+    let secrets = serde_json::to_value(secrets).unwrap();
     let weeder = b"servicesAndDependantSelectors: {a: {podSelectors: [{matchLabels: {a: b}}]}}";
     let weeder = weeder::parse(weeder, Strictness::Strict).unwrap().value;
     let weeder = serde_json::to_value(weeder).unwrap();
     let tables = tables();
     let pairs = [
         (0, &prober),
-        (1, &guarded["guard"]),
-        (2, target),
-        (4, &target["scaleUp"]),
-        (5, &weeder),
+        (2, &secrets["source"]["secrets"]),
+        (5, &guarded["guard"]),
+        (6, target),
+        (8, &target["scaleUp"]),
+        (9, &weeder),
     ];
     for (index, effective) in pairs {
         for (names, default) in &tables[index] {

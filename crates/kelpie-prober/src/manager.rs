@@ -32,9 +32,7 @@ use crate::own_egress::OwnEgress;
 use crate::probe::{Probe, ProbeCancellation, ProbeSchedule};
 use crate::registry::{ClusterRegistry, OptionalInput, ProbeAction, RegistrySettings};
 use crate::reporter::{ClusterEventSink, ProbeReporter};
-use crate::source::{
-    ClusterIdentity, ClusterKubeconfig, ClusterObject, ClusterSource, ProbePath,
-};
+use crate::source::{ClusterIdentity, ClusterKubeconfig, ClusterObject, ClusterSource, ProbePath};
 use crate::state_page::StatePage;
 use crate::warm_up::{WarmUp, WarmUpHandle};
 

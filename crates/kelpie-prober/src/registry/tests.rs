@@ -558,7 +558,10 @@ fn second_cluster_of_a_namespace_waits_for_the_first() {
     let start = |cluster: &str| ProbeAction::Start {
         cluster: cluster.into(),
     };
-    assert_eq!(registry.cluster(applied("ns/a", healthy())), [start("ns/a")]);
+    assert_eq!(
+        registry.cluster(applied("ns/a", healthy())),
+        [start("ns/a")]
+    );
     assert_eq!(registry.cluster(applied("ns/b", healthy())), []);
     let reason = registry.unprobed_reason("ns/b").unwrap();
     assert!(reason.starts_with("another cluster"), "{reason}");

@@ -3,14 +3,18 @@
 //! A source turns the resources of its platform into [`ClusterObject`]s, kubeconfigs and machines,
 //! all by the id of their cluster. Nothing outside of a source's own module knows its kinds.
 
+mod cluster_api;
 mod gardener;
+mod grace_period;
+mod namespaced_id;
+mod secrets;
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::future::BoxFuture;
 use futures_util::stream::BoxStream;
-use kelpie_config::ProberConfig;
+use kelpie_config::{ProberConfig, SourceConfig};
 use kelpie_core::prober::{MachinePhase, NodeConventions, PoolConditions};
 use kelpie_kube::client::{ApiError, ClusterClient};
 use kelpie_kube::events::ObjectRef;
@@ -20,7 +24,18 @@ use secrecy::SecretSlice;
 
 /// Returns the source of the clusters that a configuration is about.
 pub fn cluster_source(config: &ProberConfig) -> Arc<dyn ClusterSource> {
-    Arc::new(gardener::GardenerSource::new(config))
+    match &config.source {
+        SourceConfig::Gardener {
+            kubeconfig_secret,
+            external_kubeconfig_secret,
+        } => Arc::new(gardener::GardenerSource {
+            only: config.namespace.clone(),
+            internal_secret: kubeconfig_secret.clone(),
+            external_secret: external_kubeconfig_secret.clone(),
+        }),
+        SourceConfig::ClusterApi => Arc::new(cluster_api::ClusterApiSource::new(config)),
+        SourceConfig::Secrets(secrets) => Arc::new(secrets::SecretSource::new(config, secrets)),
+    }
 }
 
 /// A platform whose clusters are watched. The streams never end.
@@ -183,6 +198,9 @@ impl Eligibility {
         }
     }
 }
+
+/// Conditions that exclude a node on platforms whose worker pools name none of their own.
+const UNHEALTHY_CONDITIONS: &[&str] = &["DiskPressure", "NetworkUnavailable"];
 
 /// Converts the object of an `Apply` event.
 fn map_apply<T, U>(event: WatchEvent<T>, convert: impl FnOnce(T) -> U) -> WatchEvent<U> {

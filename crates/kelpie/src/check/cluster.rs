@@ -210,9 +210,7 @@ mod tests {
                 .map(|bytes| bytes.to_vec().into())
                 .map_err(str::to_owned),
         };
-        let row = |kubeconfig| {
-            format!("{:?}", open_tenant(Some(&kubeconfig), &secret, "a").err())
-        };
+        let row = |kubeconfig| format!("{:?}", open_tenant(Some(&kubeconfig), &secret, "a").err());
         let missing = open_tenant(None, &secret, "a").err();
         assert!(format!("{missing:?}").contains("no Secret probe in namespace a"));
         let empty = row(kubeconfig(Err("it has no key `kubeconfig`")));

@@ -147,7 +147,10 @@ impl SeedInventory {
         let finding = format!("{all} on the seed, {probed} to be probed, {excluded} excluded");
         table.add(CheckRow::ok("clusters", finding));
         if let Some(only) = only
-            && !self.clusters.iter().any(|cluster| *cluster.identity.id == *only)
+            && !self
+                .clusters
+                .iter()
+                .any(|cluster| *cluster.identity.id == *only)
         {
             let remedy = format!("list the clusters with `{}`", self.texts.list_command);
             rows.push(CheckRow::fail(only, self.texts.no_such_cluster, remedy));

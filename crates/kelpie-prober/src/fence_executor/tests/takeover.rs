@@ -3,9 +3,9 @@
 use std::io::Write;
 
 use kelpie_core::prober::{ProbeSettings, ResourceRef};
-use kelpie_kube::events::ObjectRef;
 use kelpie_kube::SystemClock;
 use kelpie_kube::client::{ClientOptions, ClusterClient};
+use kelpie_kube::events::ObjectRef;
 use kelpie_kube::leader::Leadership;
 use kelpie_runtime::watch::Sender;
 use prometheus_client::registry::Registry;

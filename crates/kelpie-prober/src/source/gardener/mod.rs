@@ -10,7 +10,6 @@ use std::future;
 use futures_util::future::BoxFuture;
 use futures_util::stream::BoxStream;
 use futures_util::{FutureExt, StreamExt};
-use kelpie_config::ProberConfig;
 use kelpie_core::prober::NodeConventions;
 use kelpie_kube::client::{ApiError, ClusterClient};
 use kelpie_kube::rbac::{PolicyRule, WATCH_VERBS};
@@ -32,20 +31,12 @@ const SECRETS: (&str, &str) = ("", "secrets");
 #[derive(Clone, Debug)]
 pub(crate) struct GardenerSource {
     /// Only the Cluster of this name, and its control namespace.
-    only: Option<String>,
-    internal_secret: String,
-    external_secret: Option<String>,
+    pub(super) only: Option<String>,
+    pub(super) internal_secret: String,
+    pub(super) external_secret: Option<String>,
 }
 
 impl GardenerSource {
-    pub(crate) fn new(config: &ProberConfig) -> Self {
-        Self {
-            only: config.namespace.clone(),
-            internal_secret: config.kubeconfig_secret.clone(),
-            external_secret: config.external_kubeconfig_secret.clone(),
-        }
-    }
-
     /// Returns the name of the kubeconfig Secrets of a path; `None` if it is not probed.
     fn secret(&self, path: ProbePath) -> Option<&str> {
         match path {
@@ -68,7 +59,7 @@ impl From<KubeconfigSecret> for ClusterKubeconfig {
         Self {
             // The control namespace has the name of its cluster.
             cluster: secret.namespace,
-            text: secret.kubeconfig.map_err(str::to_owned),
+            text: secret.kubeconfig,
         }
     }
 }
