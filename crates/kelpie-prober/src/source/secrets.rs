@@ -217,7 +217,7 @@ impl ClusterSource for SecretSource {
             no_kubeconfig: "the cluster has no kubeconfig Secret",
             no_such_cluster: "no such Secret with the configured labels",
             list_command: "kubectl get secrets --all-namespaces --selector …",
-            rbac_file: "deploy/rbac/prober-secrets.yaml",
+            rbac_file: "what `kelpie generate rbac-prober-seed --config-file FILE` prints",
         }
     }
 

@@ -174,7 +174,7 @@ impl ClusterSource for ClusterApiSource {
             no_kubeconfig: "the Cluster has no kubeconfig Secret",
             no_such_cluster: "no such Cluster",
             list_command: "kubectl get clusters.cluster.x-k8s.io --all-namespaces",
-            rbac_file: "deploy/rbac/prober-cluster-api.yaml",
+            rbac_file: "what `kelpie generate rbac-prober-seed --config-file FILE` prints",
         }
     }
 
