@@ -55,6 +55,18 @@ pub(crate) const LABEL_VALUE: NameFormat = NameFormat {
     suggest: str::to_lowercase,
 };
 
+/// The key of a value in a Secret.
+pub(crate) const SECRET_KEY: NameFormat = NameFormat {
+    expected: "a key of a Secret: at most 253 letters, digits, `-`, `_` and `.`",
+    is_valid: is_secret_key,
+    suggest: |text| text.replace(|c: char| !c.is_ascii_alphanumeric(), "-"),
+};
+
+fn is_secret_key(text: &str) -> bool {
+    let is_allowed = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.".contains(&byte);
+    !text.is_empty() && text.len() <= 253 && text.bytes().all(is_allowed)
+}
+
 fn is_dns_label(text: &str) -> bool {
     text.len() <= 63 && is_dns_part(text)
 }

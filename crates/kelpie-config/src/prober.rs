@@ -3,6 +3,7 @@
 mod guard;
 mod lint;
 mod serialize;
+mod source;
 mod target;
 
 use kelpie_core::Fraction;
@@ -13,20 +14,23 @@ use crate::name_format::{self, NameFormat};
 use crate::parse::{self, Section};
 use crate::problem::ConfigError;
 use crate::schema::{MapSchema, key};
+use crate::selector;
 use crate::value::{ConfigValue, DurationRange, MAX_COUNT};
 use crate::{FenceBudget, Parsed, Strictness};
+pub use source::{GRACE_SINCE_1_32, SecretsConfig, SourceConfig};
 
 /// The prober's configuration.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ProberConfig {
     /// A label for this set of probes; may be empty.
     pub name: String,
-    /// The name of the only Cluster to probe; `None` probes all of them.
+    /// The platform whose clusters are probed.
+    pub source: SourceConfig,
+    /// The only namespace whose clusters are probed; `None` probes all of them. In Gardener it is
+    /// also the name of the Cluster.
     pub namespace: Option<String>,
-    /// The Secret with the kubeconfig in each cluster's control namespace.
-    pub kubeconfig_secret: String,
-    /// The Secret for a second probe over the external path; `None` disables that probe.
-    pub external_kubeconfig_secret: Option<String>,
+    /// The file sets no grace period, and that of a cluster follows from its version.
+    pub grace_follows_version: bool,
     /// The thresholds and periods by which clusters are judged.
     pub probe: ProbeSettings,
     /// The guard of each cluster; `None` if it is off.
@@ -47,6 +51,7 @@ pub(crate) const ROOT: MapSchema = MapSchema {
     expected: "a map with at least kubeConfigSecretName and dependentResourceInfos",
     keys: &[
         key("name"),
+        key("source"),
         key("namespace"),
         key("kubeConfigSecretName").or("internalKubeConfigSecretName"),
         key("externalKubeConfigSecretName"),
@@ -81,6 +86,10 @@ pub(crate) const ROOT: MapSchema = MapSchema {
 
 pub(crate) const SCHEMAS: &[&MapSchema] = &[
     &ROOT,
+    &source::SOURCE,
+    &source::SECRETS,
+    &source::LABEL_SELECTOR,
+    &selector::EXPRESSION,
     &guard::GUARD,
     &guard::GROUP,
     &target::TARGET,
@@ -103,22 +112,13 @@ pub fn parse(bytes: &[u8], strictness: Strictness) -> Result<Parsed<ProberConfig
 
 /// Reads all settings except the targets.
 fn config(root: &Section<'_>) -> ProberConfig {
+    let source = source::parse(root);
     ProberConfig {
         name: root.get_or("name", "", |v| v.string("a string")).to_owned(),
         namespace: optional_name(root, "namespace", &name_format::DNS_LABEL),
-        kubeconfig_secret: root
-            .require(
-                "kubeConfigSecretName",
-                "the name of the Secret with the kubeconfig",
-            )
-            .and_then(|v| v.formatted(&name_format::DNS_SUBDOMAIN))
-            .unwrap_or_default()
-            .to_owned(),
-        external_kubeconfig_secret: optional_name(
-            root,
-            "externalKubeConfigSecretName",
-            &name_format::DNS_SUBDOMAIN,
-        ),
+        grace_follows_version: !matches!(source, SourceConfig::Gardener { .. })
+            && root.get("kcmNodeMonitorGraceDuration").is_none(),
+        source,
         probe: settings(root),
         guard: guard::parse(root),
         targets: Vec::new(),

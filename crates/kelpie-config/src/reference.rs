@@ -59,17 +59,21 @@ fn reference_lists_the_effective_defaults() {
     let target = &prober["dependentResourceInfos"][0];
     let guarded = prober::parse(b"{kubeConfigSecretName: a, guard: {}}", Strictness::Strict);
     let guarded = serde_json::to_value(guarded.unwrap().value).unwrap();
+    let secrets = b"{source: {secrets: {labelSelector: {matchLabels: {a: b}}}}, guard: {}}";
+    let secrets = prober::parse(secrets, Strictness::Strict).unwrap().value;
+    let secrets = serde_json::to_value(secrets).unwrap();
     let weeder = b"servicesAndDependantSelectors: {a: {podSelectors: [{matchLabels: {a: b}}]}}";
     let weeder = weeder::parse(weeder, Strictness::Strict).unwrap().value;
     let weeder = serde_json::to_value(weeder).unwrap();
     let tables = tables();
     let pairs = [
         (0, &prober),
-        (1, &guarded["guard"]),
-        (2, &guarded["guard"]["zone"]),
-        (3, target),
-        (5, &target["scaleUp"]),
-        (6, &weeder),
+        (2, &secrets["source"]["secrets"]),
+        (5, &guarded["guard"]),
+        (6, &guarded["guard"]["zone"]),
+        (7, target),
+        (9, &target["scaleUp"]),
+        (10, &weeder),
     ];
     for (index, effective) in pairs {
         for (names, default) in &tables[index] {

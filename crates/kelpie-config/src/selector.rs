@@ -11,7 +11,7 @@ use crate::problem::ConfigProblem;
 use crate::schema::{MapSchema, key};
 use crate::value::ConfigValue;
 
-/// A label selector. It matches pods that meet every requirement, and has at least one.
+/// A label selector. It matches objects that meet every requirement, and has at least one.
 ///
 /// Serializes as `matchExpressions`, which can express every selector.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -106,10 +106,14 @@ pub(crate) const EXPRESSION: MapSchema = MapSchema {
     removed: &[],
 };
 
-/// Parses a selector. A selector that would match every pod is rejected.
-pub(crate) fn parse(value: ConfigValue<'_>) -> Option<LabelSelector> {
+/// Parses a selector. One that would match every object is rejected with the message `empty`.
+pub(crate) fn parse(
+    value: ConfigValue<'_>,
+    schema: &'static MapSchema,
+    empty: &str,
+) -> Option<LabelSelector> {
     let (path, position) = (value.path.clone(), value.key_position);
-    let section = value.section(&SELECTOR)?;
+    let section = value.section(schema)?;
     let labels = section.get("matchLabels");
     let labels = labels.map_or(Some(Vec::new()), |v| v.entries("a map of labels"));
     let expressions = section.get("matchExpressions");
@@ -117,8 +121,7 @@ pub(crate) fn parse(value: ConfigValue<'_>) -> Option<LabelSelector> {
     let is_empty = labels.as_ref().is_some_and(Vec::is_empty)
         && expressions.as_ref().is_some_and(Vec::is_empty);
     if is_empty {
-        let message = "the selector is empty: it would match every pod of the namespace";
-        let problem = ConfigProblem::error(position, &path, message);
+        let problem = ConfigProblem::error(position, &path, empty);
         section
             .context
             .report(problem.expected("matchLabels or matchExpressions with an entry"));

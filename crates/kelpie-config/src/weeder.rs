@@ -107,7 +107,11 @@ fn pod_selectors(service: ConfigValue<'_>) -> Option<Vec<LabelSelector>> {
     let items = service
         .section(&SERVICE)?
         .require_items("podSelectors", EXPECTED);
-    Some(items.into_iter().filter_map(selector::parse).collect())
+    let parse = |item| {
+        let empty = "the selector is empty: it would match every pod of the namespace";
+        selector::parse(item, &selector::SELECTOR, empty)
+    };
+    Some(items.into_iter().filter_map(parse).collect())
 }
 
 fn go_duration<S: Serializer>(duration: &Duration, serializer: S) -> Result<S::Ok, S::Error> {

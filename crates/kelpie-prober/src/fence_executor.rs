@@ -25,6 +25,7 @@ use tokio_util::task::AbortOnDropHandle;
 
 use crate::observer::RoundContext;
 use crate::reporter::ProbeReporter;
+use crate::source::ClusterIdentity;
 use crate::subsystem::Subsystem;
 use measurements::PressedEntry;
 pub(crate) use seed_access::SeedAccess;
@@ -44,7 +45,8 @@ const FRESH_FRACTION: f64 = 0.5;
 
 /// The targets of a cluster and the calls under way.
 pub(crate) struct FenceExecutor {
-    cluster: Arc<str>,
+    /// The namespace of the targets.
+    namespace: Arc<str>,
     clock: AnchoredClock,
     targets: Arc<[Target]>,
     fencing: Fencing,
@@ -84,17 +86,17 @@ struct CompletedStep {
 
 impl FenceExecutor {
     pub(crate) fn new(
-        cluster: Arc<str>,
+        cluster: &ClusterIdentity,
         clock: AnchoredClock,
         targets: Arc<[Target]>,
         access: SeedAccess,
         reporter: ProbeReporter,
     ) -> Self {
         let mut executor = Self {
-            updates: access.watched.subscribe(&cluster, &targets),
-            pressed: PressedEntry::new(access.measurements.clone(), Arc::clone(&cluster)),
+            updates: access.watched.subscribe(&cluster.namespace, &targets),
+            pressed: PressedEntry::new(access.measurements.clone(), Arc::clone(&cluster.id)),
             grace: access.grace,
-            cluster,
+            namespace: Arc::clone(&cluster.namespace),
             clock,
             fencing: Fencing::new(Arc::clone(&targets)),
             webhook_errors: vec![None; targets.len()],
@@ -296,7 +298,7 @@ impl FenceExecutor {
         for step in due.steps {
             self.reporter.calling(&step);
             let target = self.targets[step.target.0].clone();
-            let (access, cluster) = (self.access.clone(), Arc::clone(&self.cluster));
+            let (access, namespace) = (self.access.clone(), Arc::clone(&self.namespace));
             let context = self.call_context();
             let calls = if step.can_wait() {
                 &self.refreshes
@@ -304,7 +306,7 @@ impl FenceExecutor {
                 &self.under_way
             };
             calls.push(Box::pin(async move {
-                let result = access.perform(&cluster, &target, &step, &context).await;
+                let result = access.perform(&namespace, &target, &step, &context).await;
                 CompletedStep { step, result }
             }));
         }

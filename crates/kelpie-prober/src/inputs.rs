@@ -46,7 +46,7 @@ impl LazyKubeconfig {
     /// `former` is the kubeconfig that it replaces.
     pub(crate) fn new(
         fingerprint: u64,
-        text: Result<SecretSlice<u8>, &str>,
+        text: Result<SecretSlice<u8>, String>,
         former: Option<Arc<Self>>,
     ) -> Self {
         let state = match text {

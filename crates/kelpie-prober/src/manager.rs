@@ -30,9 +30,9 @@ use crate::observer::Observer;
 use crate::open_files::open_files_needed;
 use crate::own_egress::OwnEgress;
 use crate::probe::{Probe, ProbeCancellation, ProbeSchedule};
-use crate::registry::{ClusterRegistry, OptionalInput, ProbeAction};
+use crate::registry::{ClusterRegistry, OptionalInput, ProbeAction, RegistrySettings};
 use crate::reporter::{ClusterEventSink, ProbeReporter};
-use crate::source::{ClusterKubeconfig, ClusterObject, ClusterSource, ProbePath};
+use crate::source::{ClusterIdentity, ClusterKubeconfig, ClusterObject, ClusterSource, ProbePath};
 use crate::state_page::StatePage;
 use crate::warm_up::{WarmUp, WarmUpHandle};
 
@@ -95,10 +95,15 @@ impl ProbeManager {
         cancelled: CancellationToken,
         tracker: TaskTracker,
     ) -> Self {
-        let has_external = context.config.external_kubeconfig_secret.is_some();
+        let settings = RegistrySettings {
+            texts: context.source.texts(),
+            has_external: context.source.probes(ProbePath::External),
+            has_machines: context.source.has_machines(),
+            has_targets: !context.targets.is_empty(),
+        };
         Self {
             context: Arc::new(context),
-            registry: ClusterRegistry::new(has_external),
+            registry: ClusterRegistry::new(settings),
             probes: BTreeMap::new(),
             ending: BTreeMap::new(),
             watch_errors: LastErrors::default(),
@@ -123,7 +128,10 @@ impl ProbeManager {
         let never = || stream::pending().boxed();
         let mut internal = kubeconfigs(ProbePath::Internal).unwrap_or_else(never);
         let mut external = kubeconfigs(ProbePath::External).unwrap_or_else(never);
-        let mut machines = source.machines(seed);
+        let mut machines = source
+            .machines(seed)
+            .unwrap_or_else(|| stream::pending().boxed());
+        let texts = source.texts();
         let mut beat = interval(HEARTBEAT_INTERVAL);
         beat.set_missed_tick_behavior(MissedTickBehavior::Delay);
         let cancelled = self.cancelled.clone();
@@ -137,7 +145,7 @@ impl ProbeManager {
                 _ = beat.tick() => self.registry.tick(Instant::now()),
                 () = warm_up.judged() => self.registry.tick(Instant::now()),
                 Some(event) = clusters.next() => {
-                    self.track_watch("Clusters", &event);
+                    self.track_watch(texts.clusters, &event);
                     let changed = changed_cluster(&event);
                     let actions = self.registry.cluster(event);
                     self.update_unprobed(changed);
@@ -319,12 +327,14 @@ impl ProbeManager {
     }
 
     fn start(&mut self, cluster: String) {
+        let Some(identity) = self.registry.identity(&cluster) else {
+            return;
+        };
         info!(cluster, "probe started");
         let (sender, inputs) = watch::channel(self.registry.inputs(&cluster));
         let cancelled = self.cancelled.child_token();
         let predecessor = self.ending.remove(&cluster);
         let context = Arc::clone(&self.context);
-        let name: Arc<str> = cluster.as_str().into();
         let cancellation = ProbeCancellation {
             cancelled: cancelled.clone(),
             shutdown: self.cancelled.clone(),
@@ -333,13 +343,13 @@ impl ProbeManager {
             .clock
             .now()
             .after(context.config.probe.initial_delay);
-        let warm_up = context.warm_up.start(&name, judging_from);
+        let warm_up = context.warm_up.start(&identity.id, judging_from);
         let ended = self.tracker.spawn(async move {
             if let Some(predecessor) = predecessor {
                 // A predecessor that panicked has ended too.
                 let _ = predecessor.await;
             }
-            run_probe(&context, &name, &warm_up, &inputs, &cancellation).await;
+            run_probe(&context, &identity, &warm_up, &inputs, &cancellation).await;
             warm_up.end();
         });
         let running = RunningProbe {
@@ -355,9 +365,8 @@ impl ProbeManager {
 /// Returns the cluster that an event is about; `None` if it is about all of them.
 fn changed_cluster(event: &WatchEvent<ClusterObject>) -> Option<String> {
     match event {
-        WatchEvent::Apply(ClusterObject { name, .. }) | WatchEvent::Delete { name, .. } => {
-            Some(name.clone())
-        }
+        WatchEvent::Apply(ClusterObject { identity, .. }) => Some(identity.id.to_string()),
+        WatchEvent::Delete { name, .. } => Some(name.clone()),
         WatchEvent::Init | WatchEvent::InitDone | WatchEvent::Error(_) => None,
     }
 }
@@ -366,7 +375,7 @@ fn changed_cluster(event: &WatchEvent<ClusterObject>) -> Option<String> {
 /// affect the others. It judges without a new initial delay: that was spent by its predecessor.
 async fn run_probe(
     context: &ProbeContext,
-    cluster: &Arc<str>,
+    cluster: &Arc<ClusterIdentity>,
     warm_up: &WarmUpHandle,
     inputs: &watch::Receiver<ProbeInputs>,
     cancellation: &ProbeCancellation,
@@ -380,7 +389,7 @@ async fn run_probe(
     };
     let on_panic = |delay| {
         context.metrics.probe_restarts.inc();
-        let cluster = &**cluster;
+        let cluster = &*cluster.id;
         error!(cluster, "probe panicked; restarting in {delay:?}");
     };
     supervise(start, &cancellation.cancelled, on_panic).await;
@@ -391,7 +400,7 @@ impl ProbeContext {
     /// Creates the probe of a cluster. The initial delay counts from `started`.
     fn probe(
         &self,
-        cluster: &Arc<str>,
+        cluster: &Arc<ClusterIdentity>,
         started: Time,
         warm_up: &WarmUpHandle,
         inputs: watch::Receiver<ProbeInputs>,
@@ -401,8 +410,8 @@ impl ProbeContext {
         let reporter = ProbeReporter::new(
             Arc::clone(cluster),
             Arc::clone(&self.targets),
-            self.state_page.place(cluster),
-            self.metrics.of_cluster(cluster),
+            self.state_page.place(&cluster.id),
+            self.metrics.of_cluster(&cluster.id),
             self.events.clone(),
         )
         .with_warm_up(warm_up.clone());
@@ -410,9 +419,9 @@ impl ProbeContext {
             clock: self.clock,
             schedule: ProbeSchedule::new(self.clock.now()),
             evaluator: Evaluator::new(settings.clone(), started),
-            observer: Observer::new(self, cluster),
+            observer: Observer::new(self, &cluster.id),
             executor: FenceExecutor::new(
-                Arc::clone(cluster),
+                cluster,
                 self.clock,
                 Arc::clone(&self.targets),
                 self.access.clone(),

@@ -55,6 +55,8 @@ struct TenantPath {
     connection_reuse: ConnectionReuse,
     network: Network,
     kubeconfig: Option<Arc<LazyKubeconfig>>,
+    /// The problem while there is no kubeconfig.
+    no_kubeconfig: &'static str,
     /// The client, or the reason why the kubeconfig cannot be used.
     tenant: Result<Arc<Tenant>, String>,
     /// The fingerprint of the kubeconfig that the client uses.
@@ -104,7 +106,8 @@ impl Observer {
             connection_reuse: context.connection_reuse,
             network: context.network.clone(),
             kubeconfig: None,
-            tenant: Err(NO_KUBECONFIG.to_owned()),
+            no_kubeconfig: context.source.texts().no_kubeconfig,
+            tenant: Err(context.source.texts().no_kubeconfig.to_owned()),
             fingerprint: None,
             problem: None,
         };
@@ -112,7 +115,7 @@ impl Observer {
             let egress = context.own_egress.entry(cluster);
             ExternalProbe::new(context.clock, path(), egress)
         };
-        let has_external = context.config.external_kubeconfig_secret.is_some();
+        let has_external = context.source.probes(ProbePath::External);
         Self {
             clock: context.clock,
             timeout: context.config.probe.probe_timeout,
@@ -381,7 +384,7 @@ impl TenantPath {
         }
         self.kubeconfig = kubeconfig.cloned();
         let usable = kubeconfig.map_or_else(
-            || Err(NO_KUBECONFIG.to_owned()),
+            || Err(self.no_kubeconfig.to_owned()),
             |kubeconfig| kubeconfig.access_or_previous(),
         );
         match usable {
@@ -415,9 +418,6 @@ impl TenantPath {
         tenant.map(|tenant| tenant.take_stats()).unwrap_or_default()
     }
 }
-
-const NO_KUBECONFIG: &str =
-    "the cluster's namespace has no kubeconfig Secret with the configured name";
 
 /// Collects the results of a round.
 #[derive(Debug, Default)]

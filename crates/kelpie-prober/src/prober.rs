@@ -127,7 +127,7 @@ impl Prober {
             clock: replica.clock(),
             targets,
             config,
-            source: Arc::clone(&source),
+            source,
             connection_reuse: if options.fresh_connections {
                 ConnectionReuse::FreshEachRound
             } else {
@@ -145,7 +145,6 @@ impl Prober {
             events: replica.events().cloned().map(|events| ClusterEventSink {
                 events,
                 namespace: options.event_namespace.into(),
-                source,
             }),
         };
         Self {

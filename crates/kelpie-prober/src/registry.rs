@@ -6,7 +6,7 @@ mod kubeconfigs;
 mod machines;
 mod optional_input;
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -17,7 +17,10 @@ use kelpie_kube::watch::WatchEvent;
 use tokio::time::Instant;
 
 use crate::inputs::ProbeInputs;
-use crate::source::{ClusterKubeconfig, ClusterMachine, ClusterObject, Eligibility, ProbePath};
+use crate::source::{
+    ClusterIdentity, ClusterKubeconfig, ClusterMachine, ClusterObject, Eligibility, ProbePath,
+    SourceTexts,
+};
 use kubeconfigs::KubeconfigStore;
 use machines::MachineStore;
 use optional_input::InputWatch;
@@ -37,9 +40,23 @@ pub(crate) enum ProbeAction {
     ReportUnreadable { cluster: String, problem: String },
 }
 
+/// What the registry expects of a source and of the configuration.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct RegistrySettings {
+    pub(crate) texts: SourceTexts,
+    /// The external path is probed.
+    pub(crate) has_external: bool,
+    /// The source has machines.
+    pub(crate) has_machines: bool,
+    /// Clusters are fenced. Their targets are found by namespace, so a namespace can have one
+    /// cluster only.
+    pub(crate) has_targets: bool,
+}
+
 /// The clusters of the seed with their kubeconfigs and machines, as the watches reported them.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct ClusterRegistry {
+    settings: RegistrySettings,
     clusters: WatchCache<String, KnownCluster>,
     internal: KubeconfigStore,
     /// `None` if no external probe is configured.
@@ -49,13 +66,15 @@ pub(crate) struct ClusterRegistry {
     machine_watch: InputWatch,
     /// True if the seed has the kind Machine; `None` before this is known.
     has_machine_kind: Option<bool>,
-    running: BTreeSet<String>,
+    /// The clusters with a probe, with their namespaces.
+    running: BTreeMap<String, Arc<str>>,
     /// True once everything was listed, or is known to be absent. No probe starts before.
     has_synced: bool,
 }
 
-#[derive(Debug, Default)]
+#[derive(Debug)]
 struct KnownCluster {
+    identity: Arc<ClusterIdentity>,
     /// `None` if the object could never be read.
     eligibility: Option<Eligibility>,
     grace: Option<Duration>,
@@ -64,12 +83,43 @@ struct KnownCluster {
     problem: Option<String>,
 }
 
-impl ClusterRegistry {
-    pub(crate) fn new(has_external: bool) -> Self {
+/// The reason why a second cluster of a namespace gets no probe.
+const SHARED_NAMESPACE: &str = "another cluster of its namespace is probed, and targets are found by namespace: both would \
+     fence the same ones";
+
+impl KnownCluster {
+    fn new(identity: ClusterIdentity) -> Self {
         Self {
-            external: has_external.then(KubeconfigStore::default),
-            ..Self::default()
+            identity: Arc::new(identity),
+            eligibility: None,
+            grace: None,
+            pools: Arc::default(),
+            problem: None,
         }
+    }
+}
+
+impl ClusterRegistry {
+    pub(crate) fn new(settings: RegistrySettings) -> Self {
+        let has_external = settings.has_external;
+        Self {
+            settings,
+            clusters: WatchCache::default(),
+            internal: KubeconfigStore::default(),
+            external: has_external.then(KubeconfigStore::default),
+            external_watch: InputWatch::default(),
+            machines: MachineStore::default(),
+            machine_watch: InputWatch::default(),
+            has_machine_kind: None,
+            running: BTreeMap::new(),
+            has_synced: false,
+        }
+    }
+
+    /// Returns the identity of a known cluster.
+    pub(crate) fn identity(&self, cluster: &str) -> Option<Arc<ClusterIdentity>> {
+        let known = self.clusters.get(&cluster.to_owned())?;
+        Some(Arc::clone(&known.identity))
     }
 
     /// Returns whether probes are started: everything was listed, or is known to be absent.
@@ -80,10 +130,10 @@ impl ClusterRegistry {
     /// Names the kinds that probes still wait for. Optional ones that cannot be listed are not
     /// waited for.
     pub(crate) fn pending_lists(&self) -> Vec<&'static str> {
-        let has_no_kind = self.has_machine_kind == Some(false);
+        let has_no_kind = !self.settings.has_machines || self.has_machine_kind == Some(false);
         let external = self.external.is_some() && self.external_watch.is_pending();
         [
-            (!self.clusters.has_synced(), "Clusters"),
+            (!self.clusters.has_synced(), self.settings.texts.clusters),
             (!self.internal.has_synced(), "kubeconfig Secrets"),
             (external, OptionalInput::ExternalKubeconfigs.name()),
             (
@@ -100,7 +150,9 @@ impl ClusterRegistry {
     pub(crate) fn is_unavailable(&self, input: OptionalInput) -> bool {
         match input {
             OptionalInput::Machines => {
-                self.has_machine_kind == Some(false) || self.machine_watch.is_absent()
+                let is_absent =
+                    self.has_machine_kind == Some(false) || self.machine_watch.is_absent();
+                self.settings.has_machines && is_absent
             }
             OptionalInput::ExternalKubeconfigs => {
                 self.external.is_some() && self.external_watch.is_absent()
@@ -154,8 +206,12 @@ impl ClusterRegistry {
     /// Returns the reason why an existing cluster gets no probe. Returns `None` if it gets one, or
     /// if there is no such cluster.
     pub(crate) fn unprobed_reason(&self, cluster: &str) -> Option<String> {
-        let cluster = self.clusters.get(&cluster.to_owned())?;
-        match (cluster.eligibility, &cluster.problem) {
+        let known = self.clusters.get(&cluster.to_owned())?;
+        match (known.eligibility, &known.problem) {
+            (Some(Eligibility::Run), _) => {
+                let is_barred = self.is_barred(cluster, &known.identity.namespace);
+                is_barred.then(|| SHARED_NAMESPACE.to_owned())
+            }
             (Some(eligibility), _) => eligibility.reason().map(str::to_owned),
             (None, Some(problem)) => Some(format!("its object cannot be read: {problem}")),
             (None, None) => None,
@@ -207,8 +263,16 @@ impl ClusterRegistry {
     }
 
     fn cluster_applied(&mut self, object: ClusterObject) -> Vec<ProbeAction> {
-        let ClusterObject { name, spec } = object;
-        let mut cluster = self.clusters.remove(&name).unwrap_or_default();
+        let ClusterObject { identity, spec } = object;
+        let name = identity.id.to_string();
+        let mut cluster = match self.clusters.remove(&name) {
+            Some(known) if *known.identity == identity => known,
+            Some(known) => KnownCluster {
+                identity: Arc::new(identity),
+                ..known
+            },
+            None => KnownCluster::new(identity),
+        };
         let mut unreadable = None;
         match spec {
             Ok(spec) => {
@@ -347,20 +411,53 @@ impl ClusterRegistry {
         } else {
             changed.into_iter().filter(|_| self.has_synced).collect()
         };
-        let actions = names.into_iter().filter_map(|name| self.action(name));
-        actions.collect()
+        let (mut names, mut actions) = (VecDeque::from(names), Vec::new());
+        while let Some(name) = names.pop_front() {
+            let namespace = self.running.get(&name).cloned();
+            let action = self.action(name);
+            if let (Some(ProbeAction::Stop { .. }), Some(namespace)) = (&action, namespace) {
+                names.extend(self.barred_in(&namespace));
+            }
+            actions.extend(action);
+        }
+        actions
+    }
+
+    /// Returns whether another cluster of the namespace has a probe that fences the same targets.
+    fn is_barred(&self, cluster: &str, namespace: &Arc<str>) -> bool {
+        let mut running = self.running.iter();
+        self.settings.has_targets
+            && running.any(|(other, used)| other != cluster && used == namespace)
+    }
+
+    /// Returns the clusters of a namespace that may have waited for the probe of another one to
+    /// end.
+    fn barred_in(&self, namespace: &Arc<str>) -> Vec<String> {
+        if !self.settings.has_targets {
+            return Vec::new();
+        }
+        let clusters = self.clusters.iter();
+        let waiting = clusters.filter(|(id, known)| {
+            known.identity.namespace == *namespace && !self.running.contains_key(*id)
+        });
+        waiting.map(|(id, _)| id.clone()).collect()
     }
 
     fn action(&mut self, cluster: String) -> Option<ProbeAction> {
-        let is_running = self.running.contains(&cluster);
+        let is_running = self.running.contains_key(&cluster);
         let known = self.clusters.get(&cluster);
         let eligibility = known.and_then(|known| known.eligibility);
+        let namespace = known.map(|known| Arc::clone(&known.identity.namespace));
         let reason = match (known, eligibility, is_running) {
-            (None, _, true) => "the Cluster was deleted".to_owned(),
+            (None, _, true) => self.settings.texts.deleted.to_owned(),
             (_, Some(Eligibility::Remove(reason)), true) => reason.to_owned(),
             (_, _, true) => return Some(ProbeAction::Update { cluster }),
             (_, Some(Eligibility::Run), false) => {
-                self.running.insert(cluster.clone());
+                let namespace = namespace?;
+                if self.is_barred(&cluster, &namespace) {
+                    return None;
+                }
+                self.running.insert(cluster.clone(), namespace);
                 return Some(ProbeAction::Start { cluster });
             }
             (_, _, false) => return None,

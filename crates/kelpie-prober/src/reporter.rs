@@ -18,6 +18,7 @@ use tracing::{info, warn};
 
 use crate::metrics::ClusterMetrics;
 use crate::observer::RoundResult;
+use crate::source::ClusterIdentity;
 use crate::state_page::{StateHandle, TargetState};
 use crate::subsystem::Subsystem;
 use crate::warm_up::WarmUpHandle;
@@ -28,7 +29,7 @@ use trip_timing::TripTiming;
 
 /// Reports on one probe. Repeated states are reported once.
 pub(crate) struct ProbeReporter {
-    cluster: Arc<str>,
+    cluster: Arc<ClusterIdentity>,
     targets: Arc<[Target]>,
     state: StateHandle,
     metrics: ClusterMetrics,
@@ -56,7 +57,7 @@ pub(crate) struct ProbeReporter {
 
 impl ProbeReporter {
     pub(crate) fn new(
-        cluster: Arc<str>,
+        cluster: Arc<ClusterIdentity>,
         targets: Arc<[Target]>,
         state: StateHandle,
         metrics: ClusterMetrics,
@@ -132,7 +133,7 @@ impl ProbeReporter {
         if before == Some(kind) {
             return;
         }
-        let cluster = &*self.cluster;
+        let cluster = &*self.cluster.id;
         let deadline = decision.deadline.map(tracing::field::display);
         if verdict == Verdict::Fence {
             warn!(cluster, %verdict, acts, deadline, "{decision}");
@@ -193,7 +194,7 @@ impl ProbeReporter {
 
     /// Sets the problem of a subsystem; `None` if it works. Only a change is logged.
     pub(crate) fn problem(&mut self, subsystem: Subsystem, problem: Option<String>) {
-        let cluster = &*self.cluster;
+        let cluster = &*self.cluster.id;
         match problem {
             None => {
                 let Some(was) = self.problems.recover(&subsystem) else {
@@ -239,6 +240,7 @@ mod tests {
     use std::time::Duration;
 
     use kelpie_core::prober::ResourceRef;
+    use kelpie_kube::events::ObjectRef;
     use kelpie_kube::{AnchoredClock, SystemClock};
     use prometheus_client::registry::Registry;
 
@@ -253,9 +255,14 @@ mod tests {
             name: "kube-controller-manager".into(),
         });
         let clock = AnchoredClock::anchored(&SystemClock::default());
-        let cluster: Arc<str> = "a".into();
-        let metrics = ProberMetrics::new(&mut Registry::default(), clock).of_cluster(&cluster);
-        let state = StatePage::default().place(&cluster);
+        let cluster = ClusterIdentity {
+            id: "a".into(),
+            namespace: "a".into(),
+            object: ObjectRef::default(),
+        };
+        let metrics = ProberMetrics::new(&mut Registry::default(), clock).of_cluster(&cluster.id);
+        let state = StatePage::default().place(&cluster.id);
+        let cluster = Arc::new(cluster);
         ProbeReporter::new(cluster, [target].into(), state, metrics, None)
     }
 

@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use kelpie_core::prober::{Setting, Target};
 
-use super::ProberConfig;
 use super::target::ParsedTarget;
+use super::{ProberConfig, SourceConfig};
 use crate::parse::Section;
 use crate::{FenceBudget, GoDuration};
 
@@ -94,13 +94,18 @@ fn check_probe(root: &Section<'_>, config: &ProberConfig) {
             ),
         );
     }
-    if config.external_kubeconfig_secret.as_ref() == Some(&config.kubeconfig_secret) {
+    if let SourceConfig::Gardener {
+        kubeconfig_secret,
+        external_kubeconfig_secret: Some(external),
+    } = &config.source
+        && external == kubeconfig_secret
+    {
         root.warn(
             "externalKubeConfigSecretName",
             format!(
                 "{:?} is also the Secret of the internal probe: both probes take the same path, so \
                  the external one adds nothing",
-                config.kubeconfig_secret
+                kubeconfig_secret
             ),
         );
     }

@@ -4,16 +4,19 @@ use kelpie_core::prober::guard::GroupHold;
 use kelpie_core::prober::{ActuatorKind, FlowRule, ProbeSettings, ResourceRef, Setting, Target};
 use serde::{Serialize, Serializer};
 
-use super::ProberConfig;
 use super::target::ACTUATORS;
+use super::{ProberConfig, SecretsConfig, SourceConfig};
 use crate::GoDuration;
 
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
 struct ProberFile<'a> {
     name: &'a str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    source: Option<SourceEntry<'a>>,
     namespace: &'a str,
-    kube_config_secret_name: &'a str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    kube_config_secret_name: Option<&'a str>,
     #[serde(skip_serializing_if = "Option::is_none")]
     external_kube_config_secret_name: Option<&'a str>,
     probe_interval: GoDuration,
@@ -25,7 +28,8 @@ struct ProberFile<'a> {
     lease_success_threshold: u32,
     lease_failure_threshold: u32,
     internal_probe_failure_backoff_duration: GoDuration,
-    kcm_node_monitor_grace_duration: GoDuration,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    kcm_node_monitor_grace_duration: Option<GoDuration>,
     node_lease_failure_fraction: f64,
     node_lease_recovery_fraction: f64,
     fence_reserve: GoDuration,
@@ -33,6 +37,14 @@ struct ProberFile<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     guard: Option<GuardEntry>,
     dependent_resource_infos: Vec<TargetEntry<'a>>,
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+enum SourceEntry<'a> {
+    #[serde(rename = "clusterAPI")]
+    ClusterApi {},
+    Secrets(&'a SecretsConfig),
 }
 
 #[derive(Serialize)]
@@ -83,11 +95,25 @@ struct ScaleEntry {
 impl Serialize for ProberConfig {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let probe: &ProbeSettings = &self.probe;
+        let (source, kube_config_secret_name, external_kube_config_secret_name) = match &self.source
+        {
+            SourceConfig::Gardener {
+                kubeconfig_secret,
+                external_kubeconfig_secret,
+            } => (
+                None,
+                Some(kubeconfig_secret.as_str()),
+                external_kubeconfig_secret.as_deref(),
+            ),
+            SourceConfig::ClusterApi => (Some(SourceEntry::ClusterApi {}), None, None),
+            SourceConfig::Secrets(secrets) => (Some(SourceEntry::Secrets(secrets)), None, None),
+        };
         let file = ProberFile {
             name: &self.name,
+            source,
             namespace: self.namespace.as_deref().unwrap_or_default(),
-            kube_config_secret_name: &self.kubeconfig_secret,
-            external_kube_config_secret_name: self.external_kubeconfig_secret.as_deref(),
+            kube_config_secret_name,
+            external_kube_config_secret_name,
             probe_interval: GoDuration(probe.probe_interval),
             initial_delay: GoDuration(probe.initial_delay),
             probe_timeout: GoDuration(probe.probe_timeout),
@@ -97,7 +123,8 @@ impl Serialize for ProberConfig {
             lease_success_threshold: probe.lease_thresholds.success,
             lease_failure_threshold: probe.lease_thresholds.failure,
             internal_probe_failure_backoff_duration: GoDuration(probe.api_failure_pause),
-            kcm_node_monitor_grace_duration: GoDuration(probe.grace),
+            kcm_node_monitor_grace_duration: (!self.grace_follows_version)
+                .then_some(GoDuration(probe.grace)),
             node_lease_failure_fraction: probe.failure_fraction.get(),
             node_lease_recovery_fraction: probe.recovery_fraction.get(),
             fence_reserve: GoDuration(probe.fence_reserve),

@@ -2,7 +2,9 @@
 
 use std::fmt::Write;
 
-use kelpie_config::{ConfigError, ConfigProblem, Parsed, Severity, Strictness, prober, weeder};
+use kelpie_config::{
+    ConfigError, ConfigProblem, Parsed, Severity, SourceConfig, Strictness, prober, weeder,
+};
 
 /// Renders each case with its name, its file and its problems, for a snapshot.
 pub(crate) fn table<T>(
@@ -129,7 +131,11 @@ dependentResourceInfos:
   scaledown: {}
 ";
     let parsed = prober::parse(file, Strictness::Lenient).unwrap();
-    assert_eq!(parsed.value.kubeconfig_secret, "probe-secret");
+    let expected = SourceConfig::Gardener {
+        kubeconfig_secret: "probe-secret".into(),
+        external_kubeconfig_secret: None,
+    };
+    assert_eq!(parsed.value.source, expected);
     assert_eq!(parsed.value.probe.probe_interval.as_secs(), 20);
     let warnings = ConfigError {
         problems: parsed.warnings,

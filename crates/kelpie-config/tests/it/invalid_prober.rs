@@ -36,6 +36,33 @@ fn rules(up: &str, down: &str) -> String {
 
 fn cases() -> Vec<(&'static str, String)> {
     vec![
+        // The source.
+        (
+            "unknown source",
+            "source: {clusterApi: {}}\nguard: {}\n".into(),
+        ),
+        ("no source", "source: {}\nguard: {}\n".into()),
+        (
+            "two sources",
+            "source: {clusterAPI: {}, gardener: {}}\nguard: {}\n".into(),
+        ),
+        ("source is text", "source: clusterAPI\nguard: {}\n".into()),
+        (
+            "source with settings",
+            "source: {clusterAPI: {a: b}}\nguard: {}\n".into(),
+        ),
+        (
+            "source and Gardener's Secret",
+            with("source: {clusterAPI: {}}"),
+        ),
+        (
+            "Secrets without labels",
+            "source: {secrets: {}}\nguard: {}\n".into(),
+        ),
+        (
+            "Secrets with every label",
+            "source: {secrets: {labelSelector: {}, key: a/b}}\nguard: {}\n".into(),
+        ),
         // The whole file.
         ("empty", String::new()),
         ("only comments", "# nothing here\n".into()),

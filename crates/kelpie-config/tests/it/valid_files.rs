@@ -2,7 +2,10 @@
 
 use std::time::Duration;
 
-use kelpie_config::{ProberConfig, ReadinessRule, Strictness, WeederConfig, prober, weeder};
+use kelpie_config::{
+    LabelOperator, ProberConfig, ReadinessRule, SourceConfig, Strictness, WeederConfig, prober,
+    weeder,
+};
 use kelpie_core::Fraction;
 use kelpie_core::prober::guard::{GroupHold, GuardSettings};
 use kelpie_core::prober::{
@@ -144,8 +147,8 @@ fn gardener_prober_file_is_valid() {
     let expected = ProberConfig {
         name: String::new(),
         namespace: None,
-        kubeconfig_secret: "shoot-access-dependency-watchdog-probe".into(),
-        external_kubeconfig_secret: None,
+        source: gardener("shoot-access-dependency-watchdog-probe", None),
+        grace_follows_version: false,
         probe: ProbeSettings {
             probe_interval: seconds(30),
             ..ProbeSettings::default()
@@ -205,15 +208,58 @@ fn flow_style_equals_block_style() {
     assert_eq!(parse(DEPLOYED_FLOW), parse(DEPLOYED));
 }
 
+fn gardener(secret: &str, external: Option<&str>) -> SourceConfig {
+    SourceConfig::Gardener {
+        kubeconfig_secret: secret.into(),
+        external_kubeconfig_secret: external.map(str::to_owned),
+    }
+}
+
+#[test]
+fn source_is_gardener_by_default() {
+    let file = "kubeConfigSecretName: a\nguard: {}\n";
+    let explicit = format!("source: {{gardener: {{}}}}\n{file}");
+    assert_eq!(parse(file).source, gardener("a", None));
+    assert_eq!(parse(&explicit), parse(file));
+}
+
+#[test]
+fn other_sources_need_no_secret_name() {
+    let config = parse("source: {clusterAPI: {}}\nguard: {}\n");
+    assert_eq!(config.source, SourceConfig::ClusterApi);
+    assert!(config.grace_follows_version);
+    let config = parse(
+        "source: {secrets: {labelSelector: {matchLabels: {app: vcluster}}, key: config}}\n\
+         kcmNodeMonitorGraceDuration: 45s\nguard: {}\n",
+    );
+    let SourceConfig::Secrets(secrets) = &config.source else {
+        panic!("{:?}", config.source);
+    };
+    assert_eq!(secrets.key, "config");
+    assert_eq!(secrets.label_selector.to_string(), "app in (vcluster)");
+    let operator = &secrets.label_selector.requirements[0].operator;
+    assert!(matches!(operator, LabelOperator::In(_)));
+    assert!(!config.grace_follows_version, "the file sets one");
+}
+
+#[test]
+fn sources_survive_serialization() {
+    for source in [
+        "clusterAPI: {}",
+        "secrets: {labelSelector: {matchExpressions: [{key: a, operator: Exists}]}}",
+    ] {
+        let config = parse(&format!("source: {{{source}}}\nguard: {{}}\n"));
+        let text = serde_json::to_string(&config).unwrap();
+        assert_eq!(parse(&text), config, "{text}");
+    }
+}
+
 #[test]
 fn two_probe_file_is_valid() {
     let config = parse(TWO_PROBES);
     assert_eq!(config.name, "kube-apiserver-of-shoots");
-    assert_eq!(config.kubeconfig_secret, "probe-inside");
-    assert_eq!(
-        config.external_kubeconfig_secret.as_deref(),
-        Some("probe-outside")
-    );
+    let source = gardener("probe-inside", Some("probe-outside"));
+    assert_eq!(config.source, source);
     let expected = ProbeSettings {
         probe_interval: seconds(20),
         initial_delay: seconds(5),
@@ -257,7 +303,6 @@ fn two_probe_file_is_valid() {
 fn new_prober_keys_are_parsed() {
     let config = parse(NEW_KEYS);
     assert_eq!(config.namespace.as_deref(), Some("shoot--dev--one"));
-    assert_eq!(config.external_kubeconfig_secret, None);
     let expected = ProbeSettings {
         jitter: 0.0,
         lease_thresholds: Thresholds {
@@ -531,8 +576,8 @@ proptest! {
         let config = ProberConfig {
             name,
             namespace: Some("one".into()),
-            kubeconfig_secret: "probe".into(),
-            external_kubeconfig_secret: None,
+            source: gardener("probe", None),
+            grace_follows_version: false,
             probe,
             guard,
             targets: vec![target],

@@ -26,6 +26,8 @@ pub struct NodeConventions {
     pub update_condition: &'static str,
     /// Reasons of that condition for which the kubelet may be down.
     pub update_reasons: &'static [&'static str],
+    /// Nodes without a Machine are candidates too: the platform also has nodes of other origin.
+    pub nodes_may_lack_machine: bool,
 }
 
 /// The fields of a Node object that are used.
@@ -289,6 +291,7 @@ pub(crate) struct TrackedNode {
     own_exclusion: Option<Exclusion>,
     /// The node had no Machine when the Machines were last current.
     lacks_machine: bool,
+    may_lack_machine: bool,
     is_updating: bool,
 }
 
@@ -326,6 +329,7 @@ impl TrackedNode {
             exclusion: None,
             own_exclusion,
             lacks_machine: false,
+            may_lack_machine: conventions.nodes_may_lack_machine,
             is_updating: node.conditions.iter().any(is_updating),
         };
         node.evaluate(machines, true);
@@ -335,7 +339,7 @@ impl TrackedNode {
     fn evaluate(&mut self, machines: Option<&Machines>, are_current: bool) {
         let machine = machines.map(|machines| machines.get(&self.name));
         if are_current {
-            self.lacks_machine = machine == Some(None);
+            self.lacks_machine = machine == Some(None) && !self.may_lack_machine;
         }
         let by_machine = match machine {
             None => None,

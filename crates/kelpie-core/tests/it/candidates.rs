@@ -18,6 +18,7 @@ const CONVENTIONS: NodeConventions = NodeConventions {
     ],
     update_condition: "InPlaceUpdate",
     update_reasons: &["ReadyForUpdate", "UpdateFailed"],
+    nodes_may_lack_machine: false,
 };
 
 fn node(change: impl FnOnce(&mut Node)) -> Node {
@@ -130,6 +131,21 @@ fn node_state_decides_exclusion() {
             "{case}"
         );
     }
+}
+
+#[test]
+fn node_may_lack_its_machine_by_convention() {
+    let conventions = NodeConventions {
+        nodes_may_lack_machine: true,
+        ..CONVENTIONS
+    };
+    let excluded = |machines: &Machines| {
+        let node = node(|_| {});
+        exclusion(&node, Some(machines), &PoolConditions::new(), &conventions)
+    };
+    assert_eq!(excluded(&Machines::default()), None);
+    let failed = excluded(&machine(MachinePhase::Failed));
+    assert_eq!(failed, Some(Exclusion::MachineFailed));
 }
 
 #[test]

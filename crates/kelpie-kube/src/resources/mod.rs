@@ -6,7 +6,7 @@ mod secret;
 
 pub use endpoint_slice::SliceFacts;
 pub use pod::{DeleteError, PodFacts};
-pub use secret::KubeconfigSecret;
+pub use secret::{KubeconfigSecret, kubeconfig_of};
 
 use serde_json::Value;
 

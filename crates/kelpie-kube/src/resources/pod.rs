@@ -130,7 +130,8 @@ impl ClusterClient {
         uid: &str,
         version: &str,
     ) -> Result<(), DeleteError> {
-        let pods: Api<Projected<PodFacts>> = Api::namespaced(self.urgent(), namespace);
+        let pods: Api<Projected<PodFacts>> =
+            Api::namespaced_with(self.urgent(), namespace, &PodFacts::KIND);
         let params = DeleteParams::default().preconditions(Preconditions {
             uid: Some(uid.to_owned()),
             resource_version: Some(version.to_owned()),

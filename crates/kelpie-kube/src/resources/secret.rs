@@ -20,7 +20,7 @@ pub struct KubeconfigSecret {
     /// The name of the Secret.
     pub name: String,
     /// The decoded value of the key `kubeconfig`, or the reason why it cannot be used.
-    pub kubeconfig: Result<SecretSlice<u8>, &'static str>,
+    pub kubeconfig: Result<SecretSlice<u8>, String>,
 }
 
 impl WatchedResource for KubeconfigSecret {
@@ -31,19 +31,21 @@ impl WatchedResource for KubeconfigSecret {
         Self {
             namespace: namespace.to_owned(),
             name: name.to_owned(),
-            kubeconfig: decode(&object["data"]["kubeconfig"]),
+            kubeconfig: kubeconfig_of(object, "kubeconfig"),
         }
     }
 }
 
-fn decode(text: &Value) -> Result<SecretSlice<u8>, &'static str> {
-    let text = text.as_str().ok_or("it has no key `kubeconfig`")?;
+/// Returns the decoded value of a key of a Secret, or the reason why it is no kubeconfig.
+pub fn kubeconfig_of(secret: &Value, key: &str) -> Result<SecretSlice<u8>, String> {
+    let text = secret["data"][key].as_str();
+    let text = text.ok_or_else(|| format!("it has no key `{key}`"))?;
     // Base64 encodes three bytes in four characters.
     if text.len() > MAX_BYTES.div_ceil(3) * 4 {
-        return Err("its kubeconfig is larger than 1 MiB");
+        return Err("its kubeconfig is larger than 1 MiB".to_owned());
     }
     let bytes = BASE64_STANDARD.decode(text);
-    let bytes = bytes.map_err(|_| "its kubeconfig is not base64")?;
+    let bytes = bytes.map_err(|_| "its kubeconfig is not base64".to_owned())?;
     Ok(bytes.into())
 }
 

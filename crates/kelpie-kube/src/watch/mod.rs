@@ -1,15 +1,16 @@
 //! Watches on sets of objects that resume forever.
 
 mod optional;
+mod served_version;
 
 use std::borrow::Cow;
 use std::fmt;
 use std::time::Duration;
 
 use futures_util::{Stream, StreamExt, stream};
-use k8s_openapi::NamespaceResourceScope;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::api::ListParams;
+use kube::core::DynamicResourceScope;
 use kube::runtime::watcher::{self, Event};
 use kube::runtime::{WatchStreamExt, watcher as watch_objects};
 use kube::{Api, Client, Resource};
@@ -85,6 +86,9 @@ pub(crate) const SHORT_WATCH_SECONDS: u32 = 25;
 pub trait WatchedResource: Clone + fmt::Debug + Send + Sync + 'static {
     /// The kind of the objects.
     const KIND: ObjectKind;
+    /// Older versions of the kind, the newest first. One of them is watched if the API server does
+    /// not serve `KIND`.
+    const OLDER: &'static [ObjectKind] = &[];
     /// The fields that are used, besides the name, namespace and resourceVersion.
     const FIELDS: &'static [FieldPath];
     /// The number of objects on a page of a list. A page should have a few MB at most.
@@ -125,23 +129,24 @@ impl<'de, T: WatchedResource> Deserialize<'de> for Projected<T> {
 }
 
 impl<T: WatchedResource> Resource for Projected<T> {
-    type DynamicType = ();
-    type Scope = NamespaceResourceScope;
+    /// Its version is the one that is requested.
+    type DynamicType = ObjectKind;
+    type Scope = DynamicResourceScope;
 
-    fn kind((): &()) -> Cow<'_, str> {
-        T::KIND.kind.into()
+    fn kind(kind: &ObjectKind) -> Cow<'_, str> {
+        kind.kind.into()
     }
 
-    fn group((): &()) -> Cow<'_, str> {
-        T::KIND.group.into()
+    fn group(kind: &ObjectKind) -> Cow<'_, str> {
+        kind.group.into()
     }
 
-    fn version((): &()) -> Cow<'_, str> {
-        T::KIND.version.into()
+    fn version(kind: &ObjectKind) -> Cow<'_, str> {
+        kind.version.into()
     }
 
-    fn plural((): &()) -> Cow<'_, str> {
-        T::KIND.plural.into()
+    fn plural(kind: &ObjectKind) -> Cow<'_, str> {
+        kind.plural.into()
     }
 
     fn meta(&self) -> &ObjectMeta {
@@ -170,11 +175,25 @@ pub(crate) fn watch<T: WatchedResource>(
     selection: Selection<'_>,
     seconds: u32,
 ) -> impl Stream<Item = WatchEvent<T>> + Send + use<T> {
-    let api = api::<T>(client, selection);
+    if T::OLDER.is_empty() {
+        watch_version(client, T::KIND, selection, seconds).left_stream()
+    } else {
+        served_version::watch_served(client, selection, seconds).right_stream()
+    }
+}
+
+/// Lists and watches a kind in one version.
+fn watch_version<T: WatchedResource>(
+    client: &Client,
+    kind: ObjectKind,
+    selection: Selection<'_>,
+    seconds: u32,
+) -> impl Stream<Item = WatchEvent<T>> + Send + use<T> {
+    let api = api::<T>(client, kind, selection);
     let config = watcher::Config::default()
         .page_size(T::PAGE)
         .timeout(seconds);
-    watch_api(api, config, selection, T::KIND, |object| object.facts)
+    watch_api(api, config, selection, kind, |object| object.facts)
 }
 
 /// Lists once, without a cache: the list is at least as new as the call.
@@ -183,7 +202,7 @@ pub(crate) fn list_now<T: WatchedResource>(
     selection: Selection<'_>,
     limit: Duration,
 ) -> impl Future<Output = Result<Vec<T>, ApiError>> + Send + use<T> {
-    let api = api::<T>(client, selection);
+    let api = api::<T>(client, T::KIND, selection);
     let mut params = ListParams::default();
     if let Some(name) = selection.name {
         params = params.fields(&name_selector(name));
@@ -197,11 +216,15 @@ pub(crate) fn list_now<T: WatchedResource>(
     }
 }
 
-fn api<T: WatchedResource>(client: &Client, selection: Selection<'_>) -> Api<Projected<T>> {
+fn api<T: WatchedResource>(
+    client: &Client,
+    kind: ObjectKind,
+    selection: Selection<'_>,
+) -> Api<Projected<T>> {
     let client = client.clone();
     match selection.namespace {
-        Some(namespace) => Api::namespaced(client, namespace),
-        None => Api::all(client),
+        Some(namespace) => Api::namespaced_with(client, namespace, &kind),
+        None => Api::all_with(client, &kind),
     }
 }
 
@@ -378,7 +401,7 @@ mod tests {
         assert_eq!(object.meta().name.as_deref(), Some("a"));
         assert_eq!(object.meta().resource_version.as_deref(), Some("7"));
         assert_eq!(object.meta().managed_fields, None);
-        let path = Projected::<Widget>::url_path(&(), None);
+        let path = Projected::<Widget>::url_path(&Widget::KIND, None);
         assert_eq!(path, "/apis/example.com/v1/widgets");
     }
 }

@@ -15,6 +15,7 @@ pub(crate) const CONVENTIONS: NodeConventions = NodeConventions {
     unhealthy_conditions: &[],
     update_condition: "InPlaceUpdate",
     update_reasons: &[],
+    nodes_may_lack_machine: false,
 };
 
 /// A list that tests decode into.

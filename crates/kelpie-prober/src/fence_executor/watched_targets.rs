@@ -34,7 +34,7 @@ struct WatchedState {
     targets: BTreeMap<usize, TargetObjects>,
     /// The records that are kept on the leader Lease.
     records: Arc<RecordSet>,
-    /// The executor of each cluster, by the cluster's namespace.
+    /// The executor of each cluster, by the namespace of its targets.
     executors: BTreeMap<Arc<str>, UnboundedSender<TargetUpdate>>,
 }
 
@@ -166,8 +166,8 @@ impl WatchedTargets {
             WatchEvent::InitDone => {
                 target.objects = mem::take(&mut target.listed);
                 target.is_synced = true;
-                for (cluster, executor) in &state.executors {
-                    target.show(id, cluster, executor);
+                for (namespace, executor) in &state.executors {
+                    target.show(id, namespace, executor);
                 }
             }
             WatchEvent::Error(_) => {}
@@ -190,14 +190,14 @@ impl WatchedTargets {
     /// replaces an earlier executor of the cluster.
     pub(super) fn subscribe(
         &self,
-        cluster: &Arc<str>,
+        namespace: &Arc<str>,
         targets: &[Target],
     ) -> UnboundedReceiver<TargetUpdate> {
         let (executor, updates) = unbounded_channel();
         let state = &mut *self.0.lock();
         for (index, target) in targets.iter().enumerate() {
             let key = RecordKey {
-                namespace: cluster.to_string(),
+                namespace: namespace.to_string(),
                 target: target.resource.clone(),
             };
             if let Some(kept) = state.records.get(&key) {
@@ -206,18 +206,18 @@ impl WatchedTargets {
             }
         }
         for (index, target) in state.targets.iter().filter(|(_, target)| target.is_synced) {
-            target.show(TargetId(*index), cluster, &executor);
+            target.show(TargetId(*index), namespace, &executor);
         }
         state.executors.retain(|_, executor| !executor.is_closed());
-        state.executors.insert(Arc::clone(cluster), executor);
+        state.executors.insert(Arc::clone(namespace), executor);
         updates
     }
 }
 
 impl TargetObjects {
     /// Sends the present state to an executor.
-    fn show(&self, id: TargetId, cluster: &str, executor: &UnboundedSender<TargetUpdate>) {
-        let object = self.objects.get(cluster).cloned();
+    fn show(&self, id: TargetId, namespace: &str, executor: &UnboundedSender<TargetUpdate>) {
+        let object = self.objects.get(namespace).cloned();
         let observed = object.map_or(Observed::Missing, Observed::Present);
         // An executor that has ended needs no update.
         let _ = executor.send(TargetUpdate::Watched(id, true));
@@ -227,10 +227,10 @@ impl TargetObjects {
 
 fn send(
     executors: &BTreeMap<Arc<str>, UnboundedSender<TargetUpdate>>,
-    cluster: &str,
+    namespace: &str,
     update: TargetUpdate,
 ) {
-    if let Some(executor) = executors.get(cluster) {
+    if let Some(executor) = executors.get(namespace) {
         let _ = executor.send(update);
     }
 }

@@ -3,6 +3,7 @@
 use kelpie_config::{Strictness, prober};
 use kelpie_core::prober::Rule;
 use kelpie_kube::SystemClock;
+use kelpie_kube::events::ObjectRef;
 use prometheus_client::registry::Registry;
 
 use kelpie_kube::leader::LeaseName;
@@ -34,10 +35,14 @@ fn context() -> ProbeContext {
 #[tokio::test]
 async fn restarted_probe_spends_no_second_initial_delay() {
     let context = context();
-    let cluster: Arc<str> = "a".into();
+    let cluster = Arc::new(ClusterIdentity {
+        id: "a".into(),
+        namespace: "a".into(),
+        object: ObjectRef::default(),
+    });
     let now = context.clock.now();
     let rule_of_probe_started = |started: Time| {
-        let warm_up = context.warm_up.start(&cluster, now);
+        let warm_up = context.warm_up.start(&cluster.id, now);
         let (_, inputs) = watch::channel(ProbeInputs::default());
         let cancellation = ProbeCancellation {
             cancelled: CancellationToken::new(),

@@ -1,6 +1,7 @@
 //! Tests of the registry: watch events in, actions out.
 
 use kelpie_core::prober::MachinePhase;
+use kelpie_kube::events::ObjectRef;
 use secrecy::SecretSlice;
 
 use super::*;
@@ -8,9 +9,37 @@ use crate::inputs::UsableKubeconfig;
 use crate::inputs::tests::usable;
 use crate::source::ClusterSpec;
 
+fn registry(has_external: bool) -> ClusterRegistry {
+    ClusterRegistry::new(RegistrySettings {
+        texts: TEXTS,
+        has_external,
+        has_machines: true,
+        has_targets: true,
+    })
+}
+
+const TEXTS: SourceTexts = SourceTexts {
+    clusters: "Clusters",
+    deleted: "the Cluster was deleted",
+    no_kubeconfig: "",
+    no_such_cluster: "",
+    list_command: "",
+    rbac_file: "",
+};
+
+/// Returns the identity of a cluster. One in the form `namespace/name` shares its namespace.
+fn identity(id: &str) -> ClusterIdentity {
+    let namespace = id.split_once('/').map_or(id, |(namespace, _)| namespace);
+    ClusterIdentity {
+        id: id.into(),
+        namespace: namespace.into(),
+        object: ObjectRef::default(),
+    }
+}
+
 /// Returns a registry that has listed everything, on a seed with the kind Machine.
 fn synced() -> ClusterRegistry {
-    let mut registry = ClusterRegistry::new(false);
+    let mut registry = registry(false);
     let mut actions = registry.machine_kind(true);
     actions.extend(registry.machine(WatchEvent::Init));
     actions.extend(registry.machine(WatchEvent::InitDone));
@@ -40,14 +69,14 @@ fn with(eligibility: Eligibility) -> ClusterSpec {
 
 fn applied(name: &str, spec: ClusterSpec) -> WatchEvent<ClusterObject> {
     WatchEvent::Apply(ClusterObject {
-        name: name.into(),
+        identity: identity(name),
         spec: Ok(spec),
     })
 }
 
 fn unreadable(name: &str, problem: &str) -> WatchEvent<ClusterObject> {
     WatchEvent::Apply(ClusterObject {
-        name: name.into(),
+        identity: identity(name),
         spec: Err(problem.into()),
     })
 }
@@ -56,7 +85,7 @@ fn kubeconfig(cluster: &str, text: Option<&str>) -> WatchEvent<ClusterKubeconfig
     let text = text.map(|text| SecretSlice::from(text.as_bytes().to_vec()));
     WatchEvent::Apply(ClusterKubeconfig {
         cluster: cluster.into(),
-        text: text.ok_or("it is empty"),
+        text: text.ok_or("it is empty".into()),
     })
 }
 
@@ -90,7 +119,7 @@ fn is_stop(actions: &[ProbeAction]) -> bool {
 
 #[test]
 fn no_probe_starts_before_all_lists() {
-    let mut registry = ClusterRegistry::new(true);
+    let mut registry = registry(true);
     let mut actions = registry.cluster(WatchEvent::Init);
     actions.extend(registry.cluster(applied("a", healthy())));
     actions.extend(registry.cluster(WatchEvent::InitDone));
@@ -110,7 +139,7 @@ fn no_probe_starts_before_all_lists() {
 
 #[test]
 fn absent_machine_kind_is_not_waited_for() {
-    let mut registry = ClusterRegistry::new(false);
+    let mut registry = registry(false);
     registry.cluster(applied("a", healthy()));
     registry.cluster(WatchEvent::InitDone);
     registry.kubeconfig(ProbePath::Internal, WatchEvent::InitDone);
@@ -299,7 +328,7 @@ fn direct_read_reaches_the_probe_once() {
 
 /// Returns a registry with a cluster that waits for its optional inputs.
 fn waiting() -> ClusterRegistry {
-    let mut registry = ClusterRegistry::new(true);
+    let mut registry = registry(true);
     registry.cluster(applied("a", healthy()));
     registry.cluster(WatchEvent::InitDone);
     registry.kubeconfig(ProbePath::Internal, WatchEvent::InitDone);
@@ -468,7 +497,7 @@ fn complete_list_without_machine_removes_it() {
 
 #[test]
 fn machine_kind_added_later_counts_once_listed() {
-    let mut registry = ClusterRegistry::new(false);
+    let mut registry = registry(false);
     registry.cluster(applied("a", healthy()));
     registry.cluster(WatchEvent::InitDone);
     registry.kubeconfig(ProbePath::Internal, WatchEvent::InitDone);
@@ -521,4 +550,49 @@ fn unprobed_cluster_has_a_reason() {
     );
     registry.cluster(applied("odd", healthy()));
     assert_eq!(registry.unreadable_count(), 0);
+}
+
+#[test]
+fn second_cluster_of_a_namespace_waits_for_the_first() {
+    let mut registry = synced();
+    let start = |cluster: &str| ProbeAction::Start {
+        cluster: cluster.into(),
+    };
+    assert_eq!(
+        registry.cluster(applied("ns/a", healthy())),
+        [start("ns/a")]
+    );
+    assert_eq!(registry.cluster(applied("ns/b", healthy())), []);
+    let reason = registry.unprobed_reason("ns/b").unwrap();
+    assert!(reason.starts_with("another cluster"), "{reason}");
+    assert_eq!(registry.unprobed_reason("ns/a"), None);
+    let removed = registry.cluster(applied("ns/a", with(Eligibility::Remove("it is paused"))));
+    let stop = ProbeAction::Stop {
+        cluster: "ns/a".into(),
+        reason: "it is paused".into(),
+    };
+    assert_eq!(removed, [stop, start("ns/b")]);
+}
+
+#[test]
+fn clusters_without_targets_share_a_namespace() {
+    let mut registry = synced();
+    registry.settings.has_targets = false;
+    for cluster in ["ns/a", "ns/b"] {
+        let actions = registry.cluster(applied(cluster, healthy()));
+        assert!(matches!(actions[..], [ProbeAction::Start { .. }]));
+    }
+}
+
+#[test]
+fn source_without_machines_is_not_waited_for() {
+    let mut registry = registry(false);
+    registry.settings.has_machines = false;
+    registry.kubeconfig(ProbePath::Internal, WatchEvent::Init);
+    registry.kubeconfig(ProbePath::Internal, WatchEvent::InitDone);
+    registry.cluster(WatchEvent::Init);
+    registry.cluster(WatchEvent::InitDone);
+    assert!(registry.has_synced());
+    assert!(!registry.is_unavailable(OptionalInput::Machines));
+    assert_eq!(registry.inputs("a").machines, None);
 }

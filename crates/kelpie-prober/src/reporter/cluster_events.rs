@@ -5,15 +5,13 @@ use std::sync::Arc;
 use kelpie_kube::events::{EventRecorder, EventType, NewEvent, ObjectRef};
 
 use super::ProbeReporter;
-use crate::source::ClusterSource;
 
-/// The recorder for Events, and the source of the objects that Events about a cluster refer to.
+/// The recorder for Events.
 #[derive(Clone)]
 pub(crate) struct ClusterEventSink {
     pub(crate) events: EventRecorder,
-    /// The namespace of Events about clusters, whose objects have none.
+    /// The namespace of Events about clusters whose objects are cluster-scoped.
     pub(crate) namespace: Arc<str>,
-    pub(crate) source: Arc<dyn ClusterSource>,
 }
 
 impl ProbeReporter {
@@ -24,8 +22,10 @@ impl ProbeReporter {
         message: String,
     ) {
         if let Some(sink) = &self.events {
-            let mut about = sink.source.cluster_object(&self.cluster);
-            about.namespace = sink.namespace.to_string();
+            let mut about = self.cluster.object.clone();
+            if about.namespace.is_empty() {
+                about.namespace = sink.namespace.to_string();
+            }
             self.record(about, kind, reason, message);
         }
     }

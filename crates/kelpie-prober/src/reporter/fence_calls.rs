@@ -26,7 +26,7 @@ impl ProbeReporter {
             .collect();
         let plan = changes.join(", ");
         if plan != self.dry_run_plan {
-            let cluster = &*self.cluster;
+            let cluster = &*self.cluster.id;
             match plan.as_str() {
                 "" => info!(cluster, "dry run: would scale nothing"),
                 plan => warn!(cluster, "dry run: would scale {plan}"),
@@ -37,7 +37,7 @@ impl ProbeReporter {
 
     /// Reports a target that is fenced before the lower levels are done, because of the deadline.
     pub(crate) fn started_early(&self, index: usize) {
-        let (cluster, target) = (&*self.cluster, &self.targets[index].resource);
+        let (cluster, target) = (&*self.cluster.id, &self.targets[index].resource);
         warn!(cluster, %target, "deadline close: fencing without waiting for lower levels");
         let message =
             format!("Fencing {target} without waiting for lower levels: the deadline is close");
@@ -84,7 +84,7 @@ impl ProbeReporter {
         if !trip.stopped.insert(index) {
             return;
         }
-        let (cluster, target) = (&*self.cluster, &self.targets[index].resource);
+        let (cluster, target) = (&*self.cluster.id, &self.targets[index].resource);
         match trip.margin(at) {
             Some(margin) if margin < 0.0 => {
                 let late = -margin;
@@ -124,7 +124,7 @@ impl ProbeReporter {
             margin = trip.margin(at).filter(|_| has_deadline);
             self.metrics.target_fenced(at, trip.since, margin);
         }
-        let (cluster, resource) = (&*self.cluster, &target.resource);
+        let (cluster, resource) = (&*self.cluster.id, &target.resource);
         let applied = target.actuator.describe(direction, setting);
         let (kind, reason, cause) = match direction {
             Direction::Down => (EventType::Warning, "Fenced", "lost their API server"),
@@ -152,7 +152,7 @@ impl ProbeReporter {
         let about = ObjectRef {
             api_version: resource.api_version.clone(),
             kind: resource.kind.clone(),
-            namespace: self.cluster.to_string(),
+            namespace: self.cluster.namespace.to_string(),
             name: resource.name.clone(),
             // Without it `kubectl describe` does not show the Event.
             uid: uid.map(str::to_owned),
@@ -162,7 +162,7 @@ impl ProbeReporter {
 
     /// Reports the end of a flow, which may have been cancelled.
     pub(crate) fn flow_ended(&mut self, report: FlowReport, at: Time) {
-        let cluster = &*self.cluster;
+        let cluster = &*self.cluster.id;
         let (direction, attempts) = (report.direction, report.attempts);
         let has_failed = |outcome| outcome == Some(TargetOutcome::Failed);
         let failed = self.targets_with(&report, has_failed);

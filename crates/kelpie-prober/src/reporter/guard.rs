@@ -30,7 +30,7 @@ impl ProbeReporter {
         });
         let kind = mem::discriminant(state);
         if self.guard.state.replace(kind) != Some(kind) {
-            let cluster = &*self.cluster;
+            let cluster = &*self.cluster.id;
             info!(cluster, "guard: {state}");
             self.metrics.guard(state);
         }
@@ -76,7 +76,7 @@ impl ProbeReporter {
             if before.iter().any(is_same) {
                 continue;
             }
-            let cluster = &*self.cluster;
+            let cluster = &*self.cluster.id;
             warn!(cluster, "guard: {group}: its nodes fell silent together");
             if report.is_leader {
                 let message = format!(

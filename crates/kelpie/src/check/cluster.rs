@@ -1,12 +1,10 @@
 //! Checks of one cluster: its kubeconfig, API server, leases and nodes.
 
-use std::collections::BTreeMap;
-
 use kelpie_config::ProberConfig;
 use kelpie_core::prober::{NodeSet, PoolConditions};
 use kelpie_kube::kubeconfig::TenantConfig;
 use kelpie_kube::tenant::{ConnectionReuse, Tenant, TenantError};
-use kelpie_prober::source::{ClusterKubeconfig, cluster_source};
+use kelpie_prober::source::{ClusterKubeconfig, ProbePath, SecretDescription, cluster_source};
 use secrecy::ExposeSecret;
 use tokio::time::Instant;
 
@@ -14,14 +12,6 @@ use super::guard;
 use super::seed::SeedInventory;
 use super::table::CheckRow;
 use crate::summary::pluralize;
-
-/// A kubeconfig Secret as it is configured.
-#[derive(Clone, Copy)]
-struct SecretSetting<'a> {
-    name: &'a str,
-    /// The configuration key that sets the name.
-    key: &'a str,
-}
 
 /// Returns a row for the internal path, and one for the external path if that is probed.
 pub(super) async fn check(
@@ -40,14 +30,10 @@ pub(super) async fn check(
         }
         Err(row) => vec![row],
     };
-    let external = config.external_kubeconfig_secret.as_ref();
-    if let (Some(name), Some(kubeconfigs)) = (external, &inventory.external) {
+    if let Some(kubeconfigs) = &inventory.external {
         let subject = format!("{cluster} (external)");
-        let secret = SecretSetting {
-            name,
-            key: "externalKubeConfigSecretName",
-        };
-        let row = match open_tenant(kubeconfigs, cluster, secret, &subject) {
+        let secret = cluster_source(config).describe_secret(cluster, ProbePath::External);
+        let row = match open_tenant(kubeconfigs.get(cluster), &secret, &subject) {
             Ok(tenant) => check_external(config, &subject, &tenant).await,
             Err(row) => row,
         };
@@ -63,26 +49,24 @@ pub(crate) fn open_internal(
     inventory: &SeedInventory,
     cluster: &str,
 ) -> Result<Tenant, CheckRow> {
-    let secret = SecretSetting {
-        name: &config.kubeconfig_secret,
-        key: "kubeConfigSecretName",
-    };
-    open_tenant(&inventory.internal, cluster, secret, cluster)
+    let secret = cluster_source(config).describe_secret(cluster, ProbePath::Internal);
+    open_tenant(inventory.internal.get(cluster), &secret, cluster)
 }
 
 /// Creates the client that the kubeconfig in the Secret describes, or a row with the failure.
 fn open_tenant(
-    kubeconfigs: &BTreeMap<String, ClusterKubeconfig>,
-    cluster: &str,
-    SecretSetting { name, key }: SecretSetting<'_>,
+    kubeconfig: Option<&ClusterKubeconfig>,
+    secret: &SecretDescription,
     subject: &str,
 ) -> Result<Tenant, CheckRow> {
-    let Some(kubeconfig) = kubeconfigs.get(cluster) else {
-        return Err(CheckRow::fail(
-            subject,
-            format!("no Secret {name} in namespace {cluster}"),
-            format!("Gardener creates it when it reconciles the Shoot; check {key}"),
-        ));
+    let SecretDescription {
+        namespace,
+        name,
+        remedy_if_missing,
+    } = secret;
+    let Some(kubeconfig) = kubeconfig else {
+        let finding = format!("no Secret {name} in namespace {namespace}");
+        return Err(CheckRow::fail(subject, finding, remedy_if_missing));
     };
     let unusable = |reason: String| {
         CheckRow::fail(
@@ -92,7 +76,7 @@ fn open_tenant(
         )
     };
     let text = kubeconfig.text.as_ref();
-    let text = text.map_err(|reason| unusable((*reason).to_owned()))?;
+    let text = text.map_err(|reason| unusable(reason.clone()))?;
     let access = TenantConfig::from_kubeconfig(text.expose_secret());
     let access = access.map_err(|error| unusable(error.to_string()))?;
     Ok(Tenant::new(access, ConnectionReuse::Keep))
@@ -228,19 +212,19 @@ mod tests {
 
     #[test]
     fn secret_content_is_not_revealed() {
-        let setting = SecretSetting {
-            name: "probe",
-            key: "kubeConfigSecretName",
+        let secret = SecretDescription {
+            namespace: "a".into(),
+            name: "probe".into(),
+            remedy_if_missing: "create it".into(),
         };
         let kubeconfig = |text: Result<&[u8], &'static str>| ClusterKubeconfig {
             cluster: "a".into(),
-            text: text.map(|bytes| bytes.to_vec().into()),
+            text: text
+                .map(|bytes| bytes.to_vec().into())
+                .map_err(str::to_owned),
         };
-        let row = |kubeconfig| {
-            let kubeconfigs = BTreeMap::from([("a".to_owned(), kubeconfig)]);
-            format!("{:?}", open_tenant(&kubeconfigs, "a", setting, "a").err())
-        };
-        let missing = open_tenant(&BTreeMap::new(), "a", setting, "a").err();
+        let row = |kubeconfig| format!("{:?}", open_tenant(Some(&kubeconfig), &secret, "a").err());
+        let missing = open_tenant(None, &secret, "a").err();
         assert!(format!("{missing:?}").contains("no Secret probe in namespace a"));
         let empty = row(kubeconfig(Err("it has no key `kubeconfig`")));
         assert!(empty.contains("it has no key `kubeconfig`"), "{empty}");

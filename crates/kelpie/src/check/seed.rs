@@ -7,13 +7,12 @@ use kelpie_core::prober::PoolConditions;
 use kelpie_kube::client::ClusterClient;
 use kelpie_kube::leader::ElectionSettings;
 use kelpie_prober::seed_rules;
-use kelpie_prober::source::{ClusterKubeconfig, ClusterObject, ProbePath, cluster_source};
+use kelpie_prober::source::{
+    ClusterKubeconfig, ClusterObject, ProbePath, SourceTexts, cluster_source,
+};
 
 use super::api_server::{self, list_all};
 use super::table::{CheckRow, CheckTable};
-
-/// The file that grants the prober's permissions on the seed.
-const RBAC: &str = "deploy/rbac/prober-seed.yaml";
 
 /// Makes a row of a list that failed and that clusters are probed without.
 fn dispensable(subject: &'static str, finding: String, remedy: String) -> CheckRow {
@@ -48,11 +47,13 @@ pub(crate) async fn check(
             ),
         });
     }
-    api_server::check_permissions(seed, &seed_rules(config, election), RBAC, table).await
+    let file = cluster_source(config).texts().rbac_file;
+    api_server::check_permissions(seed, &seed_rules(config, election), file, table).await
 }
 
 /// The clusters of a seed and the kubeconfigs for them.
 pub(crate) struct SeedInventory {
+    texts: SourceTexts,
     clusters: Vec<ClusterObject>,
     /// The kubeconfigs of the internal path, by cluster.
     pub(crate) internal: BTreeMap<String, ClusterKubeconfig>,
@@ -69,20 +70,22 @@ impl SeedInventory {
         table: &mut CheckTable,
     ) -> Option<Self> {
         let source = cluster_source(config);
+        let texts = source.texts();
+        let file = texts.rbac_file;
         let clusters = list_all(
-            "Clusters",
-            RBAC,
+            texts.clusters,
+            file,
             source.clusters(seed),
             CheckRow::fail,
             table,
         )
         .await;
         let internal = source.kubeconfigs(seed, ProbePath::Internal)?;
-        let internal = list_all("Secrets", RBAC, internal, CheckRow::fail, table).await;
+        let internal = list_all("Secrets", file, internal, CheckRow::fail, table).await;
         let external = match source.kubeconfigs(seed, ProbePath::External) {
             Some(external) => {
                 let subject = "external Secrets";
-                list_all(subject, RBAC, external, dispensable, table).await
+                list_all(subject, file, external, dispensable, table).await
             }
             None => None,
         };
@@ -91,6 +94,7 @@ impl SeedInventory {
             kubeconfigs.into_iter().map(pair).collect()
         };
         Some(Self {
+            texts,
             clusters: clusters?,
             internal: by_cluster(internal?),
             external: external.map(by_cluster),
@@ -100,7 +104,7 @@ impl SeedInventory {
     /// Returns the unhealthy conditions of a cluster's worker pools.
     pub(crate) fn pools(&self, cluster: &str) -> PoolConditions {
         let mut clusters = self.clusters.iter();
-        let known = clusters.find(|known| known.name == cluster);
+        let known = clusters.find(|known| *known.identity.id == *cluster);
         let spec = known.and_then(|known| known.spec.as_ref().ok());
         spec.map(|spec| spec.pools.clone()).unwrap_or_default()
     }
@@ -116,7 +120,7 @@ impl SeedInventory {
         let (mut to_probe, mut rows) = (Vec::new(), Vec::new());
         let (mut probed, mut excluded) = (0, 0);
         for cluster in &self.clusters {
-            let name = cluster.name.as_str();
+            let name = &*cluster.identity.id;
             let is_selected = only.is_none_or(|only| only == name);
             match cluster.spec.as_ref().map(|spec| spec.eligibility.reason()) {
                 Ok(None) => {
@@ -143,10 +147,13 @@ impl SeedInventory {
         let finding = format!("{all} on the seed, {probed} to be probed, {excluded} excluded");
         table.add(CheckRow::ok("clusters", finding));
         if let Some(only) = only
-            && !self.clusters.iter().any(|cluster| cluster.name == only)
+            && !self
+                .clusters
+                .iter()
+                .any(|cluster| *cluster.identity.id == *only)
         {
-            let remedy = "list the clusters with `kubectl get clusters`";
-            rows.push(CheckRow::fail(only, "no such Cluster", remedy));
+            let remedy = format!("list the clusters with `{}`", self.texts.list_command);
+            rows.push(CheckRow::fail(only, self.texts.no_such_cluster, remedy));
         }
         (to_probe, rows)
     }

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use kelpie_config::{GoDuration, ProberConfig};
+use kelpie_config::{GoDuration, ProberConfig, SourceConfig};
 use kelpie_core::Fraction;
 use kelpie_core::prober::{FlowRule, Target};
 
@@ -15,10 +15,13 @@ pub(crate) fn prober(config: &ProberConfig) -> String {
     if !config.name.is_empty() {
         table.row("name", &config.name);
     }
-    match &config.namespace {
-        Some(namespace) => table.row("clusters", format!("only {namespace}")),
-        None => table.row("clusters", "all"),
-    }
+    let scope = match (&config.source, &config.namespace) {
+        (_, None) => "all".to_owned(),
+        (SourceConfig::Gardener { .. }, Some(cluster)) => format!("only {cluster}"),
+        (_, Some(namespace)) => format!("those of namespace {namespace}"),
+    };
+    table.row("clusters", scope);
+    let kubeconfig = source(&mut table, config);
     let rounds = format!(
         "every {}{}; timeout {}; the first verdict comes after {}",
         GoDuration(probe.probe_interval),
@@ -28,31 +31,54 @@ pub(crate) fn prober(config: &ProberConfig) -> String {
     );
     table.row("rounds", rounds);
     let api_server = format!(
-        "kubeconfig in Secret {}; unhealthy after {}, then a pause of {}; healthy after {}",
-        config.kubeconfig_secret,
+        "kubeconfig in {kubeconfig}; unhealthy after {}, then a pause of {}; healthy after {}",
         pluralize(probe.api_thresholds.failure, "failure", "failures"),
         GoDuration(probe.api_failure_pause),
         pluralize(probe.api_thresholds.success, "success", "successes"),
     );
     table.row("API server", api_server);
-    match &config.external_kubeconfig_secret {
-        Some(secret) => table.row("external path", format!("kubeconfig in Secret {secret}")),
-        None => table.row("external path", "not probed"),
-    }
+    let external = match &config.source {
+        SourceConfig::Gardener {
+            external_kubeconfig_secret: Some(secret),
+            ..
+        } => format!("kubeconfig in Secret {secret}"),
+        _ => "not probed".to_owned(),
+    };
+    table.row("external path", external);
     verdict(&mut table, config);
     table.rows("fence", levels(&config.targets, |target| target.down));
     table.rows("restore", levels(&config.targets, |target| target.up));
     table.text
 }
 
+/// Adds the source, and returns where the kubeconfigs are. Gardener, the default, gets no row.
+fn source(table: &mut KeyValueTable, config: &ProberConfig) -> String {
+    match &config.source {
+        SourceConfig::Gardener {
+            kubeconfig_secret, ..
+        } => format!("Secret {kubeconfig_secret}"),
+        SourceConfig::ClusterApi => {
+            table.row("source", "Clusters of Cluster API");
+            "Secret NAME-kubeconfig of each Cluster, key value".to_owned()
+        }
+        SourceConfig::Secrets(secrets) => {
+            let labels = &secrets.label_selector;
+            table.row("source", format!("Secrets with labels {labels}"));
+            format!("key {} of each Secret", secrets.key)
+        }
+    }
+}
+
 fn verdict(table: &mut KeyValueTable, config: &ProberConfig) {
     let probe = &config.probe;
     let budget = config.fence_budget();
     let grace = GoDuration(probe.grace);
-    table.row(
-        "grace period",
-        format!("{grace}, unless a cluster sets its own"),
-    );
+    let own = if config.grace_follows_version {
+        ", or that of the cluster's version, unless a cluster sets its own"
+    } else {
+        ", unless a cluster sets its own"
+    };
+    table.row("grace period", format!("{grace}{own}"));
     let trips = format!(
         "when {} of at least {} have not renewed their leases for {}, in {}",
         probe.failure_fraction,

@@ -216,8 +216,13 @@ fn reference_quotes_the_real_output() {
 fn documented_examples_have_no_warnings() {
     let examples = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/examples");
     let program = Program::new("examples");
-    for component in ["prober", "weeder"] {
-        let file = format!("{examples}/{component}.yaml");
+    for (component, example) in [
+        ("prober", "prober"),
+        ("prober", "prober-cluster-api"),
+        ("prober", "prober-secrets"),
+        ("weeder", "weeder"),
+    ] {
+        let file = format!("{examples}/{example}.yaml");
         let output = program.run(&["check-config", component, &file]);
         assert!(output.starts_with("exit code: 0\n"), "{output}");
         assert!(!output.contains("stderr"), "{output}");

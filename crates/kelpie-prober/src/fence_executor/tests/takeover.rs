@@ -5,6 +5,7 @@ use std::io::Write;
 use kelpie_core::prober::{ProbeSettings, ResourceRef};
 use kelpie_kube::SystemClock;
 use kelpie_kube::client::{ClientOptions, ClusterClient};
+use kelpie_kube::events::ObjectRef;
 use kelpie_kube::leader::Leadership;
 use kelpie_runtime::watch::Sender;
 use prometheus_client::registry::Registry;
@@ -13,6 +14,7 @@ use tempfile::NamedTempFile;
 use super::fixture::fence_decision;
 use crate::fence_executor::*;
 use crate::metrics::ProberMetrics;
+use crate::source::ClusterIdentity;
 use crate::state_page::StatePage;
 
 const KUBECONFIG: &str = "{apiVersion: v1, kind: Config, current-context: c, users: [],
@@ -50,9 +52,14 @@ pub(super) async fn standby() -> (FenceExecutor, Sender<Leadership>) {
     let settings = ProbeSettings::default();
     let leadership = sender.subscribe();
     let access = SeedAccess::new(&seed, batch_reader, leadership, clock, &settings, false);
-    let (cluster, targets): (Arc<str>, Arc<[_]>) = ("a".into(), [target].into());
-    let metrics = ProberMetrics::new(&mut Registry::default(), clock).of_cluster(&cluster);
-    let place = StatePage::default().place(&cluster);
+    let cluster = Arc::new(ClusterIdentity {
+        id: "a".into(),
+        namespace: "a".into(),
+        object: ObjectRef::default(),
+    });
+    let targets: Arc<[_]> = [target].into();
+    let metrics = ProberMetrics::new(&mut Registry::default(), clock).of_cluster(&cluster.id);
+    let place = StatePage::default().place(&cluster.id);
     let reporter = ProbeReporter::new(
         Arc::clone(&cluster),
         Arc::clone(&targets),
@@ -60,7 +67,7 @@ pub(super) async fn standby() -> (FenceExecutor, Sender<Leadership>) {
         metrics,
         None,
     );
-    let executor = FenceExecutor::new(cluster, clock, targets, access, reporter);
+    let executor = FenceExecutor::new(&cluster, clock, targets, access, reporter);
     (executor, sender)
 }
 

@@ -1,5 +1,6 @@
 //! Gardener's Cluster resource.
 
+use kelpie_kube::events::ObjectRef;
 use kelpie_kube::objects::ObjectKind;
 use kelpie_kube::projection::FieldPath;
 use kelpie_kube::watch::WatchedResource;
@@ -7,7 +8,7 @@ use serde_json::Value;
 
 use super::eligibility::eligibility;
 use super::shoot;
-use crate::source::{ClusterObject, ClusterSpec};
+use crate::source::{ClusterIdentity, ClusterObject, ClusterSpec};
 
 /// A Cluster: the Shoot is embedded in it, and its name is also the name of its control namespace.
 #[derive(Clone, Debug)]
@@ -27,12 +28,25 @@ impl WatchedResource for Cluster {
     fn read(_namespace: &str, name: &str, object: &Value) -> Self {
         let shoot = shoot::read(&object["spec"]["shoot"]);
         Self(ClusterObject {
-            name: name.to_owned(),
+            identity: identity(name),
             spec: shoot.map(|shoot| ClusterSpec {
                 eligibility: eligibility(&shoot),
                 grace: shoot.node_monitor_grace,
                 pools: shoot.pools,
             }),
         })
+    }
+}
+
+fn identity(name: &str) -> ClusterIdentity {
+    ClusterIdentity {
+        id: name.into(),
+        namespace: name.into(),
+        object: ObjectRef {
+            api_version: "extensions.gardener.cloud/v1alpha1".to_owned(),
+            kind: "Cluster".to_owned(),
+            name: name.to_owned(),
+            ..ObjectRef::default()
+        },
     }
 }

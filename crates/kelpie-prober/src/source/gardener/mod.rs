@@ -10,16 +10,15 @@ use std::future;
 use futures_util::future::BoxFuture;
 use futures_util::stream::BoxStream;
 use futures_util::{FutureExt, StreamExt};
-use kelpie_config::ProberConfig;
 use kelpie_core::prober::NodeConventions;
 use kelpie_kube::client::{ApiError, ClusterClient};
-use kelpie_kube::events::ObjectRef;
 use kelpie_kube::rbac::{PolicyRule, WATCH_VERBS};
 use kelpie_kube::resources::KubeconfigSecret;
 use kelpie_kube::watch::{OptionalEvent, Selection, WatchEvent};
 
 use super::{
-    ClusterKubeconfig, ClusterMachine, ClusterObject, ClusterSource, ProbePath, map_apply,
+    ClusterKubeconfig, ClusterMachine, ClusterObject, ClusterSource, ProbePath, SecretDescription,
+    SourceTexts, map_apply,
 };
 use cluster::Cluster;
 use machine::Machine;
@@ -32,20 +31,12 @@ const SECRETS: (&str, &str) = ("", "secrets");
 #[derive(Clone, Debug)]
 pub(crate) struct GardenerSource {
     /// Only the Cluster of this name, and its control namespace.
-    only: Option<String>,
-    internal_secret: String,
-    external_secret: Option<String>,
+    pub(super) only: Option<String>,
+    pub(super) internal_secret: String,
+    pub(super) external_secret: Option<String>,
 }
 
 impl GardenerSource {
-    pub(crate) fn new(config: &ProberConfig) -> Self {
-        Self {
-            only: config.namespace.clone(),
-            internal_secret: config.kubeconfig_secret.clone(),
-            external_secret: config.external_kubeconfig_secret.clone(),
-        }
-    }
-
     /// Returns the name of the kubeconfig Secrets of a path; `None` if it is not probed.
     fn secret(&self, path: ProbePath) -> Option<&str> {
         match path {
@@ -104,6 +95,14 @@ impl ClusterSource for GardenerSource {
         Some(events.boxed())
     }
 
+    fn probes(&self, path: ProbePath) -> bool {
+        self.secret(path).is_some()
+    }
+
+    fn has_machines(&self) -> bool {
+        true
+    }
+
     fn read_kubeconfig(
         &self,
         seed: &ClusterClient,
@@ -125,7 +124,10 @@ impl ClusterSource for GardenerSource {
         .boxed()
     }
 
-    fn machines(&self, seed: &ClusterClient) -> BoxStream<'static, OptionalEvent<ClusterMachine>> {
+    fn machines(
+        &self,
+        seed: &ClusterClient,
+    ) -> Option<BoxStream<'static, OptionalEvent<ClusterMachine>>> {
         let events = seed.watch_optional::<Machine>(self.in_control_namespaces());
         let events = events.map(|event| match event {
             OptionalEvent::KindAbsent => OptionalEvent::KindAbsent,
@@ -134,7 +136,7 @@ impl ClusterSource for GardenerSource {
                 OptionalEvent::Watch(map_apply(event, |machine| machine.0))
             }
         });
-        events.boxed()
+        Some(events.boxed())
     }
 
     fn policy_rules(&self) -> Vec<PolicyRule> {
@@ -155,15 +157,6 @@ impl ClusterSource for GardenerSource {
         rules
     }
 
-    fn cluster_object(&self, cluster: &str) -> ObjectRef {
-        ObjectRef {
-            api_version: "extensions.gardener.cloud/v1alpha1".to_owned(),
-            kind: "Cluster".to_owned(),
-            name: cluster.to_owned(),
-            ..ObjectRef::default()
-        }
-    }
-
     fn node_conventions(&self) -> NodeConventions {
         NodeConventions {
             pool_label: "worker.gardener.cloud/pool",
@@ -176,6 +169,33 @@ impl ClusterSource for GardenerSource {
             ],
             update_condition: "InPlaceUpdate",
             update_reasons: &["ReadyForUpdate", "UpdateFailed"],
+            nodes_may_lack_machine: false,
+        }
+    }
+
+    fn texts(&self) -> SourceTexts {
+        SourceTexts {
+            clusters: "Clusters",
+            deleted: "the Cluster was deleted",
+            no_kubeconfig: "the cluster's namespace has no kubeconfig Secret with the configured \
+                            name",
+            no_such_cluster: "no such Cluster",
+            list_command: "kubectl get clusters",
+            rbac_file: "deploy/rbac/prober-seed.yaml",
+        }
+    }
+
+    fn describe_secret(&self, cluster: &str, path: ProbePath) -> SecretDescription {
+        let key = match path {
+            ProbePath::Internal => "kubeConfigSecretName",
+            ProbePath::External => "externalKubeConfigSecretName",
+        };
+        SecretDescription {
+            namespace: cluster.to_owned(),
+            name: self.secret(path).unwrap_or_default().to_owned(),
+            remedy_if_missing: format!(
+                "Gardener creates it when it reconciles the Shoot; check {key}"
+            ),
         }
     }
 }

@@ -1,12 +1,12 @@
 //! The Shoot inside a Cluster, reduced to the fields that are used.
 
-use std::fmt::Display;
 use std::time::Duration;
 
-use kelpie_config::GoDuration;
 use kelpie_core::prober::PoolConditions;
 use kelpie_kube::projection::{Field, FieldPath};
 use serde_json::Value;
+
+use crate::source::grace_period;
 
 /// The fields of a Shoot that are used.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -114,24 +114,9 @@ pub(super) fn read(shoot: &Value) -> Result<Shoot, String> {
         .of("kubeControllerManager")?
         .of("nodeMonitorGracePeriod")?;
     if grace.is_present() {
-        facts.node_monitor_grace = Some(read_grace(&grace)?);
+        facts.node_monitor_grace = Some(grace_period::read(&grace)?);
     }
     Ok(facts)
-}
-
-/// Reads a grace period in Go's syntax for durations.
-fn read_grace(grace: &Field<'_>) -> Result<Duration, String> {
-    let text = grace.text()?;
-    let invalid = |reason: &dyn Display| {
-        grace.problem(&format!(
-            "`{text}` {reason}; it has to be a positive duration such as 40s"
-        ))
-    };
-    match text.parse::<GoDuration>() {
-        Ok(GoDuration(duration)) if !duration.is_zero() => Ok(duration),
-        Ok(_) => Err(invalid(&"is zero")),
-        Err(error) => Err(invalid(&error)),
-    }
 }
 
 #[cfg(test)]
