@@ -53,6 +53,7 @@ mod text;
 mod tick;
 mod tick_outcome;
 mod tick_stats;
+mod time_limit;
 mod transform;
 mod wire;
 

@@ -31,6 +31,12 @@ impl RetryBudget {
         }
     }
 
+    /// Returns true if a request may wait this long before it is sent.
+    pub(crate) fn allows(&mut self, now: Duration, wait: Duration) -> bool {
+        let deadline = *self.deadline.get_or_insert(now + self.budget);
+        now.saturating_add(wait) < deadline
+    }
+
     /// Returns the wait before the next retry of a request that was retried `retries` times, or
     /// `None` to give up. `retry_after` is the wait that the hub requested, and `random` between 0
     /// and 1 decides the jitter.
@@ -41,13 +47,12 @@ impl RetryBudget {
         retry_after: Option<Duration>,
         random: f64,
     ) -> Option<Duration> {
-        let deadline = *self.deadline.get_or_insert(now + self.budget);
         let backoff = FIRST_BACKOFF.saturating_mul(2_u32.saturating_pow(retries));
         // A short interval has short backoffs, so that it has time for several.
         let backoff = backoff.min(MAX_BACKOFF).min(self.budget / 4);
         let backoff = backoff.mul_f64(0.75 + 0.5 * random.clamp(0.0, 1.0));
         let wait = backoff.max(retry_after.unwrap_or_default());
-        (now.saturating_add(wait) < deadline).then_some(wait)
+        self.allows(now, wait).then_some(wait)
     }
 }
 

@@ -77,7 +77,7 @@ impl PrometheusSource {
         rules: Vec<RecordingRule>,
     ) -> Result<Self, PeerConfigError> {
         let peer = HttpPeer::new(config, network)?;
-        let base = peer.path();
+        let base = peer.path().trim_end_matches('/');
         let base = base.strip_suffix(FEDERATE_PATH).unwrap_or(base).to_owned();
         Ok(Self {
             peer,
