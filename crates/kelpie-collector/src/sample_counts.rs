@@ -12,8 +12,8 @@ pub enum FilterCause {
     Future,
     /// Two labels have the same name, so the sample is ambiguous. A hub answers 500 to it.
     DuplicateLabel,
-    /// The series was already sent in this tick, at this timestamp or a later one. That happens
-    /// when two series differ only in elided labels, and when matchers overlap.
+    /// Another sample of the series was on its way in this tick. That happens when two series
+    /// differ only in elided labels, and when matchers overlap.
     Repeated,
 }
 

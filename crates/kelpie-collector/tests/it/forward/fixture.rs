@@ -36,6 +36,8 @@ pub enum Body {
     Broken(String),
     /// A body that never ends, of incompressible lines.
     Endless,
+    /// A body in parts, with this time between two of them.
+    Paced(Duration, Vec<String>),
     /// A body that stalls after this text.
     Stalled(String),
     Status(u16, &'static str),
@@ -238,6 +240,16 @@ impl FakeSource {
                         Some(first) => Some((Ok(first), None)),
                         None => Some((Err(BodyAborted), None)),
                     }
+                });
+                Some(Response::new(ResponseBody::from_stream(chunks)))
+            }
+            Body::Paced(pause, parts) => {
+                let (pause, parts) = (*pause, parts.clone().into_iter());
+                let chunks = stream::unfold((parts, true), move |(mut parts, is_first)| async move {
+                    if !is_first {
+                        sleep(pause).await;
+                    }
+                    parts.next().map(|part| (Ok(part.into()), (parts, false)))
                 });
                 Some(Response::new(ResponseBody::from_stream(chunks)))
             }
