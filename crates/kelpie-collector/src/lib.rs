@@ -43,6 +43,7 @@ mod pipeline;
 mod queue;
 mod remote_write;
 mod request_metrics;
+mod retry_budget;
 mod sample_counts;
 mod schedule;
 mod settings;

@@ -3,7 +3,6 @@
 mod hub_pause;
 mod request_size;
 mod retry_after;
-mod retry_budget;
 mod write_status;
 
 use std::collections::VecDeque;
@@ -23,7 +22,6 @@ use tracing::debug;
 use self::hub_pause::HubPause;
 use self::request_size::RequestSizeLimit;
 use self::retry_after::retry_after;
-use self::retry_budget::{RetryBudget, request_timeout};
 pub(crate) use self::write_status::RefusalReason;
 use self::write_status::{WriteStatus, classify};
 use crate::Batch;
@@ -32,6 +30,7 @@ use crate::metrics::CollectorMetrics;
 use crate::peer::{HttpPeer, PeerConfig, PeerConfigError, PeerError};
 use crate::queue::QueuedBatch;
 use crate::request_metrics::RequestKind;
+use crate::retry_budget::SharedRetryBudget;
 use crate::tick::Tick;
 use crate::time_limit::TimeLimit;
 
@@ -58,13 +57,15 @@ pub(crate) struct RemoteWriter {
     pause: HubPause,
 }
 
+/// Limits the time of one request, which also has at most a third of an interval.
+const MAX_REQUEST_TIMEOUT: Duration = Duration::from_secs(10);
+
 /// The limits that all deliveries of a tick share.
 pub(crate) struct DeliveryContext {
-    started: Instant,
-    /// The same instant by the wall clock, in Unix milliseconds.
+    /// The start of the tick by the wall clock, in Unix milliseconds.
     started_ms: i64,
     request_timeout: Duration,
-    retry_budget: Mutex<RetryBudget>,
+    retry_budget: SharedRetryBudget,
     /// Requests that are left to find out which samples the hub refuses.
     extra_requests: AtomicU32,
     lost: Mutex<LostBatches>,
@@ -87,10 +88,9 @@ struct WriteAttempt {
 impl DeliveryContext {
     pub(crate) fn new(interval: Duration, now_ms: i64) -> Self {
         Self {
-            started: Instant::now(),
             started_ms: now_ms,
-            request_timeout: request_timeout(interval),
-            retry_budget: Mutex::new(RetryBudget::new(interval)),
+            request_timeout: MAX_REQUEST_TIMEOUT.min(interval / 3),
+            retry_budget: SharedRetryBudget::start(interval),
             extra_requests: AtomicU32::new(MAX_EXTRA_REQUESTS),
             lost: Mutex::default(),
         }
@@ -99,24 +99,7 @@ impl DeliveryContext {
     /// Returns the wall-clock time.
     fn wall_clock(&self) -> SystemTime {
         let started = Duration::from_millis(u64::try_from(self.started_ms).unwrap_or_default());
-        SystemTime::UNIX_EPOCH + started + self.started.elapsed()
-    }
-
-    fn backoff(&self, retries: u32, retry_after: Option<Duration>) -> Option<Duration> {
-        let mut retry_budget = self.retry_budget.lock();
-        retry_budget.backoff(
-            self.started.elapsed(),
-            retries,
-            retry_after,
-            fastrand::f64(),
-        )
-    }
-
-    /// Returns true if a request may wait until this instant.
-    fn allows_wait(&self, until: Instant) -> bool {
-        let wait = until.saturating_duration_since(Instant::now());
-        let mut retry_budget = self.retry_budget.lock();
-        retry_budget.allows(self.started.elapsed(), wait)
+        SystemTime::UNIX_EPOCH + started + self.retry_budget.started.elapsed()
     }
 
     /// Reserves the two requests that the halves of a batch need. Returns false if none are left.
@@ -232,7 +215,7 @@ impl RemoteWriter {
                 *delivery.lost.lock() = LostBatches::default();
                 return attempt;
             };
-            let backoff = delivery.backoff(retries, retry_after);
+            let backoff = delivery.retry_budget.backoff(retries, retry_after);
             if let Some(pause) = backoff.or(retry_after) {
                 let until = Instant::now() + pause;
                 self.pause.extend(until, &attempt.message);
@@ -252,7 +235,7 @@ impl RemoteWriter {
     /// tick any more.
     async fn wait_for_hub(&self, delivery: &DeliveryContext) -> Result<(), String> {
         while let Some(pause) = self.pause.pending() {
-            if !delivery.allows_wait(pause.until) {
+            if !delivery.retry_budget.allows_wait(pause.until) {
                 let message = pause.message;
                 return Err(format!(
                     "waiting as the hub asked with Retry-After: {message}"
