@@ -61,6 +61,7 @@ mod wire;
 pub use collector::{Collector, ForwardReport};
 pub use dedup::DedupTable;
 pub use metrics::register_metrics;
+pub use name::InvalidNames;
 pub use peer::{PeerConfig, PeerConfigError};
 pub use pipeline::Pipeline;
 pub use sample_counts::{FilterCause, SampleCounts};

@@ -45,9 +45,8 @@ impl DedupShard {
         };
         let (offered, offered_in) = WrappedTimestamp::unpack(entry.offered);
         let (acknowledged, is_acknowledged) = WrappedTimestamp::unpack(entry.acknowledged);
-        let has = |timestamp: WrappedTimestamp| {
-            is_acknowledged == 1 && !timestamp.is_after(acknowledged)
-        };
+        let has =
+            |timestamp: WrappedTimestamp| is_acknowledged == 1 && !timestamp.is_after(acknowledged);
         // Batches are delivered concurrently. With two samples of a series on their way, the older
         // one could arrive last and cost its whole batch.
         let is_in_flight = offered_in == tick & 3 && !has(offered);

@@ -147,11 +147,7 @@ mod tests {
             ),
             (400, "err-mimir-max-series-per-user", Refused(Rejected)),
             (422, "err-mimir-label-invalid", Refused(Rejected)),
-            (
-                400,
-                "err-mimir-sample-timestamp-too-old",
-                Refused(TooOld),
-            ),
+            (400, "err-mimir-sample-timestamp-too-old", Refused(TooOld)),
             (
                 400,
                 "err-mimir-sample-duplicate-timestamp",

@@ -243,7 +243,10 @@ async fn workers_keep_order_of_a_series() {
         let parts = vec![format!("{old}{}", lines("one", 8_000, NOW)), String::new()];
         fixture.bodies(vec![
             ("one", Body::Paced(Duration::from_secs(1), parts)),
-            ("two", Body::Text(format!("{new}{}", lines("two", 500, NOW)))),
+            (
+                "two",
+                Body::Text(format!("{new}{}", lines("two", 500, NOW))),
+            ),
         ]);
         let outcome = fixture.tick().await;
         assert_eq!(outcome.refused(), 0, "{workers} workers");

@@ -175,7 +175,10 @@ impl FakeHubState {
                 return (500, "poisoned");
             }
             if self.limited_series.as_ref() == Some(&name) {
-                return (400, "per-metric series limit exceeded (err-mimir-max-series-per-metric)");
+                return (
+                    400,
+                    "per-metric series limit exceeded (err-mimir-max-series-per-metric)",
+                );
             }
             let sample = &series.samples[0];
             let (time, value) = (sample.timestamp, sample.value);

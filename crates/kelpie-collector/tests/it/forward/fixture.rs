@@ -250,12 +250,13 @@ impl FakeSource {
             }
             Body::Paced(pause, parts) => {
                 let (pause, parts) = (*pause, parts.clone().into_iter());
-                let chunks = stream::unfold((parts, true), move |(mut parts, is_first)| async move {
-                    if !is_first {
-                        sleep(pause).await;
-                    }
-                    parts.next().map(|part| (Ok(part.into()), (parts, false)))
-                });
+                let chunks =
+                    stream::unfold((parts, true), move |(mut parts, is_first)| async move {
+                        if !is_first {
+                            sleep(pause).await;
+                        }
+                        parts.next().map(|part| (Ok(part.into()), (parts, false)))
+                    });
                 Some(Response::new(ResponseBody::from_stream(chunks)))
             }
             Body::Stalled(text) => {

@@ -3,7 +3,7 @@
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use kelpie_collector::TickSuccess;
+use kelpie_collector::{Collector, InvalidNames, TickSuccess, TransformRules};
 
 use super::delivery::settle;
 use super::fixture::{Body, Fixture, INTERVAL, START, endless_lines, lines};
@@ -211,6 +211,23 @@ async fn rule_results_are_sent_under_rule_name() {
     assert_eq!(fixture.tick().await.result, Ok(TickSuccess::Sent));
     let hub = fixture.hub.lock();
     assert_eq!(hub.series["job:up:sum{job=\"x\"}"], (START, 2.5));
+}
+
+#[tokio::test(start_paused = true)]
+async fn invalid_rule_name_is_escaped_or_rejected() {
+    let mut fixture = Fixture::new();
+    fixture.text("");
+    let vector =
+        r#"{"data":{"resultType":"vector","result":[{"metric":{},"value":[1700000000,"1"]}]}}"#;
+    fixture.rule("1bad", "up", 200, vector);
+    fixture.tick().await;
+    assert!(fixture.hub.lock().series.contains_key("_bad{}"));
+    fixture.settings.rules = TransformRules::new().invalid_names(InvalidNames::Drop);
+    let clock = || kelpie_core::Time::from_micros(0);
+    let registry = &mut prometheus_client::registry::Registry::default();
+    let rejected = Collector::new(fixture.settings.clone(), clock, |_| {}, registry);
+    let error = rejected.err().unwrap().to_string();
+    assert!(error.contains("1bad"), "{error}");
 }
 
 #[tokio::test(start_paused = true)]
