@@ -29,7 +29,7 @@ pub fn member_health(
     let corrupt_alarm = Gauge::default();
     registry.register(
         format!("{}corrupt_alarm", options.health.metric_prefix),
-        "1 if a CORRUPT alarm was active when the member last answered; members hold different data",
+        "1 if a CORRUPT alarm was active when the member last answered: members' data differ",
         corrupt_alarm.clone(),
     );
     let calls = SharedCalls::new(member, options, &problems, &corrupt_alarm, &mut builder);

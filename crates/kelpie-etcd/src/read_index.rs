@@ -87,8 +87,8 @@ fn judge_progress(progress: &MemberProgress) -> CheckResult {
             .is_some_and(|commit| applied >= commit)
     };
     match (progress.applied_before, progress.applied_after) {
-        // A leader confirms a read by its followers. Its own commit index does not tell a lost quorum
-        // from a stuck loop.
+        // A leader asks its followers to confirm a read. Its own commit index does not tell a lost
+        // quorum from a stuck loop.
         (_, Some(after)) if caught_up(after) && progress.is_leader => Err(FailureReason::from(
             "no quorum confirms that this member leads; with a quorum, the read loop is stuck",
         )),

@@ -7,3 +7,4 @@ mod hub_responses;
 mod refused_samples;
 mod source_failures;
 mod tick_schedule;
+mod tls_handshake;
