@@ -192,9 +192,9 @@ impl MemberFlags {
         }
         if self.election_timeout.is_none() && checks.has("raft_loop", CheckGroup::Livez) {
             return Err(usage(
-                "--enable=livez/raft_loop restarts a member that makes no progress for five election \
-                 timeouts: set --election-timeout to the value of etcd's own flag, whose default is \
-                 1s",
+                "--enable=livez/raft_loop restarts a member that makes no progress for five \
+                 election timeouts: set --election-timeout to the value of etcd's own flag, whose \
+                 default is 1s",
             ));
         }
         let defaults = EtcdOptions::default();
