@@ -78,7 +78,7 @@ pub(crate) struct MemberFlags {
     pid: Option<u32>,
 
     /// The value of etcd's own --election-timeout, as a duration [default: 1s, except for
-    /// livez/raft_loop, which needs this flag]
+    /// `livez/raft_loop`, which needs this flag]
     #[arg(long, value_name = "DURATION")]
     election_timeout: Option<GoDuration>,
 
