@@ -1,5 +1,6 @@
 //! The collector: runs ticks and reports their results.
 
+use std::borrow::Cow;
 use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
@@ -22,7 +23,7 @@ use crate::source::{PrometheusSource, assign_matchers};
 use crate::state_page::LastTickPage;
 use crate::tick::Tick;
 use crate::tick_outcome::TickOutcome;
-use crate::{DecodedSample, DedupTable, TransformRules};
+use crate::{DecodedSample, DedupTable, RecordingRule, TransformRules};
 
 /// The interval of heartbeats to livez, also while a tick runs.
 const HEARTBEAT_INTERVAL: Duration = Duration::from_secs(5);
@@ -73,11 +74,20 @@ impl Collector {
             }
         };
         let worker_queries = assign_matchers(&settings.matchers, settings.workers)?;
+        let mut recording_rules = settings.recording_rules;
+        for RecordingRule { name, .. } in &mut recording_rules {
+            let valid = settings.rules.invalid_names.metric(name);
+            let valid = valid.ok_or_else(|| CollectorSettingsError::RuleName(name.clone()))?;
+            if let Cow::Owned(escaped) = valid {
+                warn!(%name, %escaped, "the name of a recording rule is not valid; escaping it");
+                *name = escaped;
+            }
+        }
         let source = PrometheusSource::new(
             &settings.from,
             &settings.network,
             worker_queries,
-            settings.recording_rules,
+            recording_rules,
         );
         Ok(Self {
             source: Arc::new(source.map_err(CollectorSettingsError::From)?),

@@ -1,10 +1,26 @@
 //! Describes error responses in one line.
 
+use bytes::BytesMut;
 use http::StatusCode;
 use http::header::{HeaderMap, LOCATION};
+use kelpie_net::Response;
+use tokio::time::{Instant, timeout_at};
+
+/// Limits the bytes that are read of a body.
+const MAX_BODY_BYTES: usize = 64 * 1024;
 
 /// Limits the characters that are quoted from a server.
 const MAX_QUOTED_CHARS: usize = 200;
+
+/// Reads the start of a body. A body that is long, cut or slow does not devalue the status, so what
+/// has arrived by then is enough.
+pub(crate) async fn body_start(response: &mut Response<'_>, deadline: Instant) -> String {
+    let mut start = BytesMut::new();
+    let reading = response.read_start(&mut start, MAX_BODY_BYTES);
+    // Neither an error nor the end of the time loses what has arrived.
+    let _ = timeout_at(deadline, reading).await;
+    String::from_utf8_lossy(&start).into_owned()
+}
 
 /// Describes a response that is not a success: its status with the target of a redirect, which is
 /// not followed, or with the first line of the body.

@@ -1,7 +1,10 @@
 //! The name and labels of a series, as spans of a text.
 
+use std::borrow::Cow;
 use std::cmp::Ordering;
 use std::ops::Range;
+
+use crate::name::InvalidNames;
 
 /// A span of a text.
 #[derive(Clone, Copy, Debug, Default)]
@@ -67,10 +70,13 @@ impl LabelSpans {
 pub(crate) struct SeriesLabels {
     pub(crate) name: TextSpan,
     pub(crate) labels: Vec<LabelSpans>,
+    /// True if some name may not be classic.
+    pub(crate) has_free_names: bool,
 }
 
 impl SeriesLabels {
     pub(crate) fn clear(&mut self) {
+        self.has_free_names = false;
         self.name = TextSpan::default();
         self.labels.clear();
     }
@@ -93,19 +99,32 @@ impl SeriesLabels {
     ) {
         text.clear();
         self.clear();
-        let mut write = |part: &str| {
-            let start = text.len();
-            text.extend_from_slice(part.as_bytes());
-            TextSpan::new(start..text.len())
-        };
-        self.name = write(name);
+        self.has_free_names = true;
+        self.name = append(name, text);
         for (name, value) in labels {
             self.labels.push(LabelSpans {
                 prefix: NamePrefix::of(name.as_bytes()),
-                name: write(name),
-                value: write(value),
+                name: append(name, text),
+                value: append(value, text),
             });
         }
+    }
+
+    /// Replaces names that are not classic, and appends the new ones to `text`. Returns `None` if
+    /// the sample must not be sent.
+    pub(crate) fn fix_names(&mut self, names: InvalidNames, text: &mut Vec<u8>) -> Option<()> {
+        let fixed = names.metric(str::from_utf8(self.name.of(text)).ok()?)?;
+        if let Cow::Owned(fixed) = fixed {
+            self.name = append(&fixed, text);
+        }
+        for label in &mut self.labels {
+            let fixed = names.label(str::from_utf8(label.name.of(text)).ok()?)?;
+            if let Cow::Owned(fixed) = fixed {
+                label.prefix = NamePrefix::of(fixed.as_bytes());
+                label.name = append(&fixed, text);
+            }
+        }
+        Some(())
     }
 
     /// Sorts the labels by name, as remote write requires. Most lines are sorted already.
@@ -116,4 +135,11 @@ impl SeriesLabels {
             self.labels.sort_unstable_by(compare);
         }
     }
+}
+
+/// Appends a part to the text and returns its span.
+fn append(part: &str, text: &mut Vec<u8>) -> TextSpan {
+    let start = text.len();
+    text.extend_from_slice(part.as_bytes());
+    TextSpan::new(start..text.len())
 }

@@ -8,7 +8,7 @@ use std::time::Duration;
 use http::header::{AUTHORIZATION, HeaderMap, HeaderValue, USER_AGENT};
 use kelpie_net::{
     Alpn, ConnectError, Endpoint, EndpointError, HttpConnection, Network, RequestError, TlsClient,
-    TlsConfigError, TlsFilePaths, TlsFiles, TlsFilesError,
+    TlsConfigError, TlsFault, TlsFilePaths, TlsFiles, TlsFilesError,
 };
 use parking_lot::Mutex;
 use secrecy::zeroize::Zeroizing;
@@ -27,6 +27,9 @@ const MAX_TOKEN_BYTES: u64 = 64 * 1024;
 /// Limits how long an idle connection is kept. Servers and proxies close idle connections, some of
 /// them silently, and a source gets requests only once per tick.
 const IDLE_TIMEOUT: Duration = Duration::from_secs(30);
+
+/// Limits the head of a response. Proxies add large cookies and policies.
+const MAX_HEAD_BYTES: usize = 64 * 1024;
 
 /// The user agent of all requests.
 const USER_AGENT_VALUE: &str = concat!("kelpie-collector/", env!("CARGO_PKG_VERSION"));
@@ -68,6 +71,8 @@ pub(crate) enum PeerError {
     Connect(#[from] ConnectError),
     #[error("{at}: {source}")]
     Request { at: String, source: RequestError },
+    #[error("no response within {0:?}")]
+    TimedOut(Duration),
     #[error("token file {}: {source}", path.display())]
     Token { path: PathBuf, source: io::Error },
 }
@@ -76,8 +81,11 @@ impl PeerError {
     /// Returns true if a retry may succeed: the server was unreachable, or the connection was lost.
     pub(crate) fn is_transient(&self) -> bool {
         match self {
-            Self::Connect(ConnectError::Tls { .. }) | Self::Token { .. } => false,
-            Self::Connect(_) => true,
+            // A handshake that is cut says nothing about certificates: a server restarts, or a load
+            // balancer has no backend.
+            Self::Connect(ConnectError::Tls { fault, .. }) => *fault == TlsFault::Closed,
+            Self::Token { .. } => false,
+            Self::Connect(_) | Self::TimedOut(_) => true,
             Self::Request { source, .. } => {
                 matches!(source, RequestError::Broken(_) | RequestError::Unusable)
             }
@@ -87,7 +95,7 @@ impl PeerError {
 
 /// A server with its idle connections.
 pub(crate) struct HttpPeer {
-    /// The path of the URL without a trailing slash.
+    /// The path of the URL as it was given.
     path: String,
     /// The scheme, host and port of the URL.
     origin: String,
@@ -140,7 +148,7 @@ impl HttpPeer {
         })
     }
 
-    /// Returns the path of the URL without a trailing slash.
+    /// Returns the path of the URL as it was given. It is empty if there is none.
     pub(crate) fn path(&self) -> &str {
         &self.path
     }
@@ -230,14 +238,15 @@ fn endpoint(
     files: Option<&TlsFiles>,
     network: &Network,
 ) -> Result<Endpoint, PeerConfigError> {
-    Ok(Endpoint::new(origin, tls(files)?)?.with_network(network))
+    let endpoint = Endpoint::new(origin, tls(files)?)?.with_network(network);
+    Ok(endpoint.with_max_head_bytes(MAX_HEAD_BYTES))
 }
 
-/// Splits a URL into its origin and its path without a trailing slash.
+/// Splits a URL into its origin and its path.
 fn split(url: &str) -> (&str, &str) {
     let host = url.find("://").map_or(0, |at| at + 3);
     let end = url[host..].find('/').map_or(url.len(), |at| host + at);
-    (&url[..end], url[end..].trim_end_matches('/'))
+    url.split_at(end)
 }
 
 fn bearer(path: &Path) -> io::Result<HeaderValue> {
@@ -268,8 +277,8 @@ mod tests {
     fn url_is_split_into_origin_and_path() {
         for (url, origin, path) in [
             ("http://h", "http://h", ""),
-            ("http://h:1/", "http://h:1", ""),
-            ("http://[::1]:1/a/b/", "http://[::1]:1", "/a/b"),
+            ("http://h:1/", "http://h:1", "/"),
+            ("http://[::1]:1/a/b/", "http://[::1]:1", "/a/b/"),
         ] {
             assert_eq!(split(url), (origin, path), "{url}");
         }

@@ -69,6 +69,13 @@ impl Pipeline {
         lines.feed(bytes, |line| {
             scratch.clear();
             if let Some(sample) = parse_line(line, labels, scratch)? {
+                if labels.has_free_names && scratch.is_empty() {
+                    // New names are appended to the text.
+                    scratch.extend_from_slice(line);
+                }
+                if !encoder.fix_names(labels, scratch) {
+                    return Ok(());
+                }
                 let text = span_text(line, scratch);
                 let timestamp_ms = sample.timestamp_ms.unwrap_or(encoder.now_ms);
                 encoder.encode(text, labels, sample.value, timestamp_ms, out);
@@ -87,6 +94,9 @@ impl Pipeline {
         out: &mut impl FnMut(Batch),
     ) {
         self.labels.set(name, labels, &mut self.scratch);
+        if !self.encoder.fix_names(&mut self.labels, &mut self.scratch) {
+            return;
+        }
         let (text, labels) = (&self.scratch, &mut self.labels);
         self.encoder.encode(text, labels, value, timestamp_ms, out);
     }
@@ -112,6 +122,17 @@ impl Pipeline {
 }
 
 impl SampleEncoder {
+    /// Makes the names valid, or counts the sample and returns false.
+    fn fix_names(&mut self, labels: &mut SeriesLabels, text: &mut Vec<u8>) -> bool {
+        let is_valid =
+            !labels.has_free_names || labels.fix_names(self.rules.invalid_names, text).is_some();
+        if !is_valid {
+            self.counts.read += 1;
+            self.counts.count_filtered(FilterCause::InvalidName);
+        }
+        is_valid
+    }
+
     /// Encodes a sample, or counts why it is left out. The spans of `labels` refer to `text`.
     fn encode(
         &mut self,

@@ -12,18 +12,21 @@ pub enum FilterCause {
     Future,
     /// Two labels have the same name, so the sample is ambiguous. A hub answers 500 to it.
     DuplicateLabel,
-    /// The series was already sent in this tick, at this timestamp or a later one. That happens
-    /// when two series differ only in elided labels, and when matchers overlap.
+    /// Another sample of the series was on its way in this tick. That happens when two series
+    /// differ only in elided labels, and when matchers overlap.
     Repeated,
+    /// A name is not allowed in remote write, and names are not escaped.
+    InvalidName,
 }
 
 impl FilterCause {
     /// All causes, in the order of their counters.
-    pub const ALL: [Self; 4] = [
+    pub const ALL: [Self; 5] = [
         Self::Old,
         Self::Future,
         Self::DuplicateLabel,
         Self::Repeated,
+        Self::InvalidName,
     ];
 
     /// Returns the name in metrics and logs.
@@ -33,6 +36,7 @@ impl FilterCause {
             Self::Future => "future",
             Self::DuplicateLabel => "duplicate_label",
             Self::Repeated => "repeated",
+            Self::InvalidName => "invalid_name",
         }
     }
 }

@@ -44,6 +44,12 @@ pub enum CollectorSettingsError {
     /// The configuration of the hub is invalid.
     #[error("hub: {0}")]
     To(PeerConfigError),
+    /// The name of a recording rule is not a valid metric name.
+    #[error(
+        "recording rule {0:?} has no valid metric name: rename it, or escape invalid names \
+         (--invalid-names)"
+    )]
+    RuleName(String),
     /// A selector is too long.
     #[error(transparent)]
     Matcher(#[from] MatcherTooLong),

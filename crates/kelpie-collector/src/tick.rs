@@ -13,7 +13,7 @@ use crate::metrics::CollectorMetrics;
 use crate::queue::queue;
 use crate::remote_write::DeliveryContext;
 use crate::sink::BatchSink;
-use crate::source::{PrometheusSource, SourceError};
+use crate::source::{PrometheusSource, ReadingContext, SourceError};
 use crate::tick_outcome::TickOutcome;
 use crate::tick_stats::TickStats;
 use crate::{DedupTable, Pipeline, SampleCounts, TransformRules};
@@ -25,6 +25,7 @@ pub(crate) struct Tick {
     /// The start of the tick in Unix milliseconds.
     now_ms: i64,
     pub(crate) delivery: DeliveryContext,
+    pub(crate) reading: ReadingContext,
     pub(crate) stats: Mutex<TickStats>,
     pub(crate) metrics: CollectorMetrics,
     limit_bytes: u64,
@@ -47,6 +48,7 @@ impl Tick {
             dedup: Arc::clone(dedup),
             now_ms,
             delivery: DeliveryContext::new(interval, now_ms),
+            reading: ReadingContext::new(interval),
             stats: Mutex::default(),
             metrics: metrics.clone(),
             limit_bytes,

@@ -6,7 +6,7 @@ use std::collections::HashMap;
 use thiserror::Error;
 
 use crate::label::{NamePrefix, SeriesLabels};
-use crate::name::{self, METRIC_NAME};
+use crate::name::{self, InvalidNames, METRIC_NAME};
 use crate::sample_counts::FilterCause;
 use crate::wire::{SeriesWriter, encoded_label};
 
@@ -19,6 +19,7 @@ pub struct TransformRules {
     /// Sorted by name, like the labels of a series, so that both are merged in one pass.
     label_rules: Vec<LabelRule>,
     renames: HashMap<Vec<u8>, Vec<u8>>,
+    pub(crate) invalid_names: InvalidNames,
 }
 
 /// A rule for the label with this name.
@@ -78,11 +79,19 @@ impl TransformRules {
         let mut rules = Self {
             label_rules: Vec::new(),
             renames: HashMap::new(),
+            invalid_names: InvalidNames::default(),
         };
         rules
             .label_rules
             .push(LabelRule::new(METRIC_NAME, LabelAction::MetricName));
         rules
+    }
+
+    /// Sets what to do with names that are not classic. By default they are escaped.
+    #[must_use]
+    pub fn invalid_names(mut self, names: InvalidNames) -> Self {
+        self.invalid_names = names;
+        self
     }
 
     /// Adds this label to every series. It replaces a label of the same name.

@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use kelpie_health::{BuildError, CheckGroup, CheckResult, Health};
+use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::registry::Registry;
 
 use crate::checks::defragmentation::Defragmentation;
@@ -25,7 +26,13 @@ pub fn member_health(
 ) -> Result<Health, BuildError> {
     let mut builder = Health::builder(options.health.clone(), registry);
     let problems = ProbeProblems::new(&options.health.metric_prefix, registry);
-    let calls = SharedCalls::new(member, options, &problems, &mut builder);
+    let corrupt_alarm = Gauge::default();
+    registry.register(
+        format!("{}corrupt_alarm", options.health.metric_prefix),
+        "1 if a CORRUPT alarm was active when the member last answered: members' data differ",
+        corrupt_alarm.clone(),
+    );
+    let calls = SharedCalls::new(member, options, &problems, &corrupt_alarm, &mut builder);
     let enabled = |name, group| options.checks.has(name, group);
     let timeout = |group| check_timeout(options.health.deadline(group));
 

@@ -96,7 +96,8 @@ impl EnabledChecks {
         Ok(())
     }
 
-    pub(crate) fn has(&self, name: &str, group: CheckGroup) -> bool {
+    /// Returns true if the check is enabled in the group.
+    pub fn has(&self, name: &str, group: CheckGroup) -> bool {
         self.0.contains(&(name, group))
     }
 

@@ -44,10 +44,16 @@ struct UnansweredReads {
     first_sent: Instant,
     /// The instant at which the last of them timed out.
     last_timeout: Instant,
+    /// The number of reads that timed out.
+    timeouts: u32,
 }
 
 /// Maximum age of an observation that still counts as current.
 const RECENT: Duration = Duration::from_secs(10);
+
+/// Maximum age of the last timeout if several reads in a row timed out. Some probes are a minute
+/// apart, and a read times out only after the probe that sent it has its response.
+const RECENT_SERIES: Duration = Duration::from_secs(70);
 
 impl RaftProgress {
     pub(crate) fn record_status(&mut self, now: Instant, status: &MemberStatus) {
@@ -77,9 +83,11 @@ impl RaftProgress {
     /// Records a read that timed out. `first_sent` is the start of the first of the consecutive
     /// reads that did.
     pub(crate) fn record_unanswered(&mut self, first_sent: Instant, now: Instant) {
+        let timeouts = self.unanswered.map_or(0, |unanswered| unanswered.timeouts);
         self.unanswered = Some(UnansweredReads {
             first_sent,
             last_timeout: now,
+            timeouts: timeouts.saturating_add(1),
         });
     }
 
@@ -94,9 +102,15 @@ impl RaftProgress {
     pub(crate) fn stalled_for(&self, now: Instant) -> Option<Duration> {
         let last = self.position?;
         let unanswered = self.unanswered?;
-        let recent = |at| now.saturating_duration_since(at) <= RECENT;
+        let age = |at| now.saturating_duration_since(at);
         let may_be_stuck = self.was_ready && !self.is_learner && last.position.leader != 0;
-        if !(may_be_stuck && recent(last.seen) && recent(unanswered.last_timeout)) {
+        let max_age = if unanswered.timeouts > 1 {
+            RECENT_SERIES
+        } else {
+            RECENT
+        };
+        let is_current = age(last.seen) <= RECENT && age(unanswered.last_timeout) <= max_age;
+        if !(may_be_stuck && is_current) {
             return None;
         }
         let since = last.unchanged_since;

@@ -55,6 +55,8 @@ pub(crate) struct MemberProgress {
     pub(crate) applied_after: Option<u64>,
     /// The leader's commit index soon after the call was sent. `None` if it did not answer.
     pub(crate) leader_commit: Option<u64>,
+    /// The member was the leader soon after the call was sent.
+    pub(crate) is_leader: bool,
     /// The time for which no call has been answered.
     pub(crate) unanswered_for: Duration,
 }
@@ -85,6 +87,11 @@ fn judge_progress(progress: &MemberProgress) -> CheckResult {
             .is_some_and(|commit| applied >= commit)
     };
     match (progress.applied_before, progress.applied_after) {
+        // A leader asks its followers to confirm a read. Its own commit index does not tell a lost
+        // quorum from a stuck loop.
+        (_, Some(after)) if caught_up(after) && progress.is_leader => Err(FailureReason::from(
+            "no quorum confirms that this member leads; with a quorum, the read loop is stuck",
+        )),
         (_, Some(after)) if caught_up(after) => Err(FailureReason::from(
             "read loop stuck: everything is applied that was committed when the read was sent",
         )),
@@ -201,7 +208,11 @@ impl ReadIndexCall {
         let Ok(Ok(Ok(status))) = status else {
             return;
         };
-        recorded.lock().applied_before = Some(status.applied);
+        {
+            let mut recorded = recorded.lock();
+            recorded.applied_before = Some(status.applied);
+            recorded.is_leader = status.leader == status.id;
+        }
         let commit = self.leader_commit(&status).await;
         recorded.lock().leader_commit = commit;
     }
@@ -347,8 +358,22 @@ mod tests {
             applied_before,
             applied_after,
             leader_commit,
+            is_leader: false,
             unanswered_for: Duration::from_secs(seconds),
         })
+    }
+
+    #[test]
+    fn leader_without_quorum_is_not_called_stuck() {
+        let outcome = ReadIndexOutcome::Unanswered(MemberProgress {
+            applied_before: Some(5),
+            applied_after: Some(5),
+            leader_commit: Some(5),
+            is_leader: true,
+            unanswered_for: Duration::from_secs(4),
+        });
+        let reason = judge(&outcome).unwrap_err().to_string();
+        assert!(reason.starts_with("no quorum confirms"), "{reason}");
     }
 
     #[test]

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use kelpie_health::{HealthBuilder, SharedCall};
 use parking_lot::Mutex;
+use prometheus_client::metrics::gauge::Gauge;
 use tokio::time::{Instant, sleep, timeout};
 
 use crate::defrag::{DefragState, DefragWatch};
@@ -50,6 +51,7 @@ impl SharedCalls {
         member: &Arc<dyn Member>,
         options: &EtcdOptions,
         problems: &ProbeProblems,
+        corrupt_alarm: &Gauge,
         builder: &mut HealthBuilder,
     ) -> Arc<Self> {
         let raft_progress: Arc<Mutex<RaftProgress>> = Arc::default();
@@ -69,14 +71,19 @@ impl SharedCalls {
 
         let callee = Arc::clone(member);
         let (recorder, progress) = (problems.clone(), Arc::clone(&raft_progress));
+        let alarm = corrupt_alarm.clone();
         let status = builder.shared_call("call-status", move || {
             let calling = callee.status();
             let (recorder, progress) = (recorder.clone(), Arc::clone(&progress));
+            let alarm = alarm.clone();
             async move {
                 let status = calling.await;
                 recorder.record("status", &status);
                 match &status {
-                    Ok(status) => progress.lock().record_status(Instant::now(), status),
+                    Ok(status) => {
+                        alarm.set(i64::from(status.is_corrupt));
+                        progress.lock().record_status(Instant::now(), status);
+                    }
                     Err(EtcdError::ConnectionRefused | EtcdError::ConnectionLost(_)) => {
                         progress.lock().reset();
                     }

@@ -69,7 +69,7 @@ impl HttpConnection {
         request.headers_mut().insert(header::HOST, host);
 
         let stream = self.stream.take().ok_or(RequestError::Unusable)?;
-        let mut exchange = Exchange::new(stream).await?;
+        let mut exchange = Exchange::new(stream, self.endpoint.max_head_bytes).await?;
         let response = exchange.send(request).await?;
         Ok(Response::new(response, exchange, &mut self.stream))
     }

@@ -15,6 +15,9 @@ use crate::tls::TlsClient;
 /// The length limit of a server's URL. No real address is longer.
 const MAX_URL_BYTES: usize = 2_048;
 
+/// The default limit of a response's head. That of an API server takes about half a kilobyte.
+const DEFAULT_MAX_HEAD_BYTES: usize = 8 * 1024;
+
 /// An invalid server address.
 #[derive(Debug, thiserror::Error)]
 pub enum EndpointError {
@@ -44,6 +47,7 @@ pub struct Endpoint {
     pub(crate) base_path: Box<str>,
     pub(crate) host_header: HeaderValue,
     pub(crate) network: Network,
+    pub(crate) max_head_bytes: usize,
     /// `None` if no addresses are kept.
     pub(crate) addresses: Option<Arc<AddressCache>>,
 }
@@ -108,6 +112,7 @@ impl Endpoint {
             base_path: uri.path().trim_end_matches('/').into(),
             host_header: header.map_err(|_| Malformed("is not a URL"))?,
             network: Network::default(),
+            max_head_bytes: DEFAULT_MAX_HEAD_BYTES,
             addresses: None,
         })
     }
@@ -124,6 +129,14 @@ impl Endpoint {
     #[must_use]
     pub fn with_network(mut self, network: &Network) -> Self {
         self.network = network.clone();
+        self
+    }
+
+    /// Accepts response heads of up to this many bytes instead of 8 KiB. Each request allocates a
+    /// buffer of that size.
+    #[must_use]
+    pub fn with_max_head_bytes(mut self, bytes: usize) -> Self {
+        self.max_head_bytes = bytes;
         self
     }
 

@@ -13,11 +13,8 @@ use hyper::client::conn::http1;
 use crate::request::RequestError;
 use crate::stream::{HyperStream, Stream};
 
-/// Limits the head of a response, and is the size of the read buffer. The head of an API server's
-/// response takes about half a kilobyte.
-const MAX_HEAD_BYTES: usize = 8 * 1024;
-
-const MAX_HEADERS: usize = 100;
+/// Limits the number of headers: one for so many bytes of the head's limit.
+const BYTES_PER_HEADER: usize = 80;
 
 /// A request and its response, in progress on a stream that can be reused afterwards.
 #[derive(Debug)]
@@ -30,11 +27,13 @@ pub(crate) struct Exchange {
 type HyperConnection = http1::Connection<HyperStream, Full<Bytes>>;
 
 impl Exchange {
-    pub(crate) async fn new(stream: Stream) -> Result<Self, RequestError> {
+    /// Starts an exchange. `max_head_bytes` limits the head of the response, and is the size of the
+    /// read buffer.
+    pub(crate) async fn new(stream: Stream, max_head_bytes: usize) -> Result<Self, RequestError> {
         // hyper calls this a handshake, but no byte is sent.
         let opened = http1::Builder::new()
-            .read_buf_exact_size(Some(MAX_HEAD_BYTES))
-            .max_headers(MAX_HEADERS)
+            .read_buf_exact_size(Some(max_head_bytes))
+            .max_headers(max_head_bytes / BYTES_PER_HEADER)
             .handshake(stream.into_hyper())
             .await;
         let (sender, connection) = opened?;

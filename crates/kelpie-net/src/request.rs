@@ -14,7 +14,7 @@ pub enum RequestError {
     #[error("{0}")]
     Tls(TlsFault),
     /// The response head exceeds the limits on its size or on the number of headers.
-    #[error("the response head is larger than 8 KiB or has more than 100 headers")]
+    #[error("the response head is too large or has too many headers")]
     HeadTooLarge,
     /// The response body exceeds the limit of the caller.
     #[error("the response is larger than {limit} bytes")]

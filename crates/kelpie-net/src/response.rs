@@ -85,6 +85,22 @@ impl<'c> Response<'c> {
         Ok(body.freeze())
     }
 
+    /// Appends the body to `start` until that has `limit` bytes. Bytes that were received are in
+    /// `start` also after an error, and after the future was dropped.
+    pub async fn read_start(
+        &mut self,
+        start: &mut BytesMut,
+        limit: usize,
+    ) -> Result<(), RequestError> {
+        while start.len() < limit {
+            let Some(chunk) = self.chunk().await? else {
+                break;
+            };
+            start.extend_from_slice(&chunk[..chunk.len().min(limit - start.len())]);
+        }
+        Ok(())
+    }
+
     /// Returns an error if the response declares more than `limit` bytes.
     pub fn check_length(&self, limit: usize) -> Result<(), RequestError> {
         // hyper rejects lengths that are not numbers, and several lengths that differ.

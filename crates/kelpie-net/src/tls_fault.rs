@@ -72,6 +72,7 @@ impl TlsFault {
         match error.kind() {
             io::ErrorKind::UnexpectedEof
             | io::ErrorKind::ConnectionReset
+            | io::ErrorKind::ConnectionAborted
             | io::ErrorKind::BrokenPipe => Self::Closed,
             _ => Self::Other(error.to_string()),
         }

@@ -37,7 +37,7 @@ pub(crate) enum DedupResult {
     New,
     /// The hub has the series at this timestamp or a later one.
     Unchanged,
-    /// The series was already offered in this tick, at this timestamp or a later one.
+    /// Another sample of the series is on its way in this tick.
     Repeated,
 }
 

@@ -45,14 +45,18 @@ impl DedupShard {
         };
         let (offered, offered_in) = WrappedTimestamp::unpack(entry.offered);
         let (acknowledged, is_acknowledged) = WrappedTimestamp::unpack(entry.acknowledged);
-        let is_repeated = offered_in == tick & 3 && !timestamp.is_after(offered);
-        // Marks the series as live in any case. Of several samples in one tick the latest counts.
-        if !is_repeated {
+        let has =
+            |timestamp: WrappedTimestamp| is_acknowledged == 1 && !timestamp.is_after(acknowledged);
+        // Batches are delivered concurrently. With two samples of a series on their way, the older
+        // one could arrive last and cost its whole batch.
+        let is_in_flight = offered_in == tick & 3 && !has(offered);
+        if !is_in_flight {
+            // Marks the series as live, also if nothing is sent.
             entry.offered = timestamp.pack(tick);
         }
-        if is_acknowledged == 1 && !timestamp.is_after(acknowledged) {
+        if has(timestamp) {
             DedupResult::Unchanged
-        } else if is_repeated {
+        } else if is_in_flight {
             DedupResult::Repeated
         } else {
             DedupResult::New

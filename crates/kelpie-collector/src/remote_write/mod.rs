@@ -1,8 +1,8 @@
 //! Writes batches to the hub.
 
+mod hub_pause;
 mod request_size;
 mod retry_after;
-mod retry_budget;
 mod write_status;
 
 use std::collections::VecDeque;
@@ -10,32 +10,39 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, SystemTime};
 
 use http::header::{
-    CONTENT_ENCODING, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue, RETRY_AFTER,
+    ACCEPT_ENCODING, CONTENT_ENCODING, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue,
+    RETRY_AFTER,
 };
 use http::{Method, StatusCode};
-use kelpie_net::{Network, RequestError};
+use kelpie_net::Network;
 use parking_lot::Mutex;
-use tokio::time::{Instant, sleep, timeout};
+use tokio::time::{Instant, sleep_until};
 use tracing::debug;
 
+use self::hub_pause::HubPause;
 use self::request_size::RequestSizeLimit;
 use self::retry_after::retry_after;
-use self::retry_budget::{RetryBudget, request_timeout};
 pub(crate) use self::write_status::RefusalReason;
 use self::write_status::{WriteStatus, classify};
 use crate::Batch;
-use crate::http_error::http_error;
+use crate::http_error::{body_start, http_error};
 use crate::metrics::CollectorMetrics;
 use crate::peer::{HttpPeer, PeerConfig, PeerConfigError, PeerError};
 use crate::queue::QueuedBatch;
 use crate::request_metrics::RequestKind;
+use crate::retry_budget::SharedRetryBudget;
 use crate::tick::Tick;
+use crate::time_limit::TimeLimit;
 
 /// Limits the requests of a tick that only find out which samples the hub refuses.
 const MAX_EXTRA_REQUESTS: u32 = 64;
 
-/// Limits the body of a response.
-const MAX_RESPONSE_BYTES: usize = 64 * 1024;
+/// The batches in a row whose retries may fail before the tick gives up on the hub. A single one
+/// can be the fault of its samples.
+const MAX_LOST_BATCHES: u32 = 3;
+
+/// Limits the time for the body of a success, which is read only to reuse the connection.
+const SUCCESS_BODY_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// The path for a URL without one.
 const DEFAULT_PATH: &str = "/api/v1/write";
@@ -47,17 +54,29 @@ pub(crate) struct RemoteWriter {
     peer: HttpPeer,
     path: String,
     size_limit: RequestSizeLimit,
+    pause: HubPause,
 }
+
+/// Limits the time of one request, which also has at most a third of an interval.
+const MAX_REQUEST_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// The limits that all deliveries of a tick share.
 pub(crate) struct DeliveryContext {
-    started: Instant,
-    /// The same instant by the wall clock, in Unix milliseconds.
+    /// The start of the tick by the wall clock, in Unix milliseconds.
     started_ms: i64,
     request_timeout: Duration,
-    retry_budget: Mutex<RetryBudget>,
+    retry_budget: SharedRetryBudget,
     /// Requests that are left to find out which samples the hub refuses.
     extra_requests: AtomicU32,
+    lost: Mutex<LostBatches>,
+}
+
+/// The last batches in a row that were lost despite retries.
+#[derive(Debug, Default)]
+struct LostBatches {
+    count: u32,
+    /// The failure of the last one.
+    message: String,
 }
 
 /// The result of one attempt to deliver a batch, with a message for people.
@@ -69,28 +88,18 @@ struct WriteAttempt {
 impl DeliveryContext {
     pub(crate) fn new(interval: Duration, now_ms: i64) -> Self {
         Self {
-            started: Instant::now(),
             started_ms: now_ms,
-            request_timeout: request_timeout(interval),
-            retry_budget: Mutex::new(RetryBudget::new(interval)),
+            request_timeout: MAX_REQUEST_TIMEOUT.min(interval / 3),
+            retry_budget: SharedRetryBudget::start(interval),
             extra_requests: AtomicU32::new(MAX_EXTRA_REQUESTS),
+            lost: Mutex::default(),
         }
     }
 
     /// Returns the wall-clock time.
     fn wall_clock(&self) -> SystemTime {
         let started = Duration::from_millis(u64::try_from(self.started_ms).unwrap_or_default());
-        SystemTime::UNIX_EPOCH + started + self.started.elapsed()
-    }
-
-    fn backoff(&self, retries: u32, retry_after: Option<Duration>) -> Option<Duration> {
-        let mut retry_budget = self.retry_budget.lock();
-        retry_budget.backoff(
-            self.started.elapsed(),
-            retries,
-            retry_after,
-            fastrand::f64(),
-        )
+        SystemTime::UNIX_EPOCH + started + self.retry_budget.started.elapsed()
     }
 
     /// Reserves the two requests that the halves of a batch need. Returns false if none are left.
@@ -114,6 +123,7 @@ impl RemoteWriter {
             peer,
             path,
             size_limit: RequestSizeLimit::new(),
+            pause: HubPause::default(),
         })
     }
 
@@ -164,8 +174,13 @@ impl RemoteWriter {
                 }
                 WriteStatus::Refused(reason) => reason,
             };
+            let is_divisible = match reason {
+                RefusalReason::Conflict => false,
+                RefusalReason::TooLarge => RequestSizeLimit::is_above_minimum(size),
+                _ => true,
+            };
             if samples > 1
-                && reason != RefusalReason::Conflict
+                && is_divisible
                 && delivery.may_halve()
                 && let Some((first, second)) = batch.halves()
             {
@@ -191,17 +206,48 @@ impl RemoteWriter {
     ) -> WriteAttempt {
         let mut retries = 0;
         loop {
+            if let Err(message) = self.wait_for_hub(delivery).await {
+                let status = WriteStatus::Failed;
+                return WriteAttempt { status, message };
+            }
             let attempt = self.post(batch, delivery, metrics).await;
-            let WriteStatus::Retry(after) = attempt.status else {
+            let WriteStatus::Retry(retry_after) = attempt.status else {
+                *delivery.lost.lock() = LostBatches::default();
                 return attempt;
             };
-            let Some(backoff) = delivery.backoff(retries, after) else {
+            let backoff = delivery.retry_budget.backoff(retries, retry_after);
+            if let Some(pause) = backoff.or(retry_after) {
+                let until = Instant::now() + pause;
+                self.pause.extend(until, &attempt.message);
+            }
+            if backoff.is_none() {
+                let mut lost = delivery.lost.lock();
+                lost.count += 1;
+                lost.message.clone_from(&attempt.message);
                 return attempt;
-            };
+            }
             debug!(?backoff, "retrying a write to the hub: {}", attempt.message);
-            sleep(backoff).await;
             retries += 1;
         }
+    }
+
+    /// Waits for the end of the hub's pause. Returns a message if no request may be sent in this
+    /// tick any more.
+    async fn wait_for_hub(&self, delivery: &DeliveryContext) -> Result<(), String> {
+        while let Some(pause) = self.pause.pending() {
+            if !delivery.retry_budget.allows_wait(pause.until) {
+                let message = pause.message;
+                return Err(format!(
+                    "waiting as the hub asked with Retry-After: {message}"
+                ));
+            }
+            sleep_until(pause.until).await;
+        }
+        let lost = delivery.lost.lock();
+        if lost.count >= MAX_LOST_BATCHES {
+            return Err(lost.message.clone());
+        }
+        Ok(())
     }
 
     async fn post(
@@ -211,9 +257,9 @@ impl RemoteWriter {
         metrics: &CollectorMetrics,
     ) -> WriteAttempt {
         let request = metrics.start_request(RequestKind::Write);
-        let limit = delivery.request_timeout;
-        match timeout(limit, self.exchange(batch)).await {
-            Ok(Ok((status, headers, body))) => {
+        let limit = TimeLimit::start(delivery.request_timeout);
+        match self.exchange(batch, limit).await {
+            Ok((status, headers, body)) => {
                 request.responded(status);
                 let after = headers.get(RETRY_AFTER).and_then(|text| text.to_str().ok());
                 let after = after.and_then(|text| retry_after(text, delivery.wall_clock()));
@@ -222,7 +268,7 @@ impl RemoteWriter {
                     message: http_error(status, &headers, &body),
                 }
             }
-            Ok(Err(error)) => WriteAttempt {
+            Err(error) => WriteAttempt {
                 status: if error.is_transient() {
                     WriteStatus::Retry(None)
                 } else {
@@ -230,28 +276,29 @@ impl RemoteWriter {
                 },
                 message: error.to_string(),
             },
-            Err(_) => WriteAttempt {
-                status: WriteStatus::Retry(None),
-                message: format!("no response within {limit:?}"),
-            },
         }
     }
 
-    /// Sends a batch once. Returns the status, the headers and the text of the response.
-    async fn exchange(&self, batch: &Batch) -> Result<(StatusCode, HeaderMap, String), PeerError> {
+    /// Sends a batch once. Returns the status, the headers and the text of the response. Once the
+    /// status is there, the body cannot fail the request.
+    async fn exchange(
+        &self,
+        batch: &Batch,
+        limit: TimeLimit,
+    ) -> Result<(StatusCode, HeaderMap, String), PeerError> {
         let headers = self.headers()?;
-        let mut pooled = self.peer.connect().await?;
-        let error = |source| self.peer.request_error(source);
+        let mut pooled = limit.wait(self.peer.connect()).await??;
         let connection = &mut pooled.connection;
         let response = connection.send(Method::POST, &self.path, &headers, batch.encoded());
-        let mut response = response.await.map_err(error)?;
+        let response = limit.wait(response).await?;
+        let mut response = response.map_err(|source| self.peer.request_error(source))?;
         let (status, headers) = (response.status, std::mem::take(&mut response.headers));
-        let body = match response.collect(MAX_RESPONSE_BYTES).await {
-            Ok(body) => String::from_utf8_lossy(&body).into_owned(),
-            // The status is enough to decide.
-            Err(RequestError::BodyTooLarge { .. }) => String::new(),
-            Err(source) => return Err(error(source)),
+        let deadline = if status.is_success() {
+            limit.deadline.min(Instant::now() + SUCCESS_BODY_TIMEOUT)
+        } else {
+            limit.deadline
         };
+        let body = body_start(&mut response, deadline).await;
         self.peer.release(pooled);
         Ok((status, headers, body))
     }
@@ -259,6 +306,8 @@ impl RemoteWriter {
     fn headers(&self) -> Result<HeaderMap, PeerError> {
         let mut headers = self.peer.headers()?;
         let fixed = HeaderValue::from_static;
+        // The text of an error is read as it is.
+        headers.insert(ACCEPT_ENCODING, fixed("identity"));
         headers.insert(CONTENT_TYPE, fixed("application/x-protobuf"));
         headers.insert(CONTENT_ENCODING, fixed("snappy"));
         headers.insert(VERSION_HEADER, fixed("0.1.0"));

@@ -28,6 +28,11 @@ impl RequestSizeLimit {
         bytes <= self.0.load(Ordering::Relaxed)
     }
 
+    /// Returns true if a request of this size can be too large for a hub that works.
+    pub(super) fn is_above_minimum(bytes: usize) -> bool {
+        bytes > MIN_BYTES
+    }
+
     /// Lowers the limit after a request of this size was too large.
     pub(super) fn shrink(&self, bytes: usize) {
         let limit = (bytes - bytes / 4).max(MIN_BYTES);

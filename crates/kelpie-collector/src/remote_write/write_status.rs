@@ -18,16 +18,19 @@ pub(crate) enum RefusalReason {
     TooLarge,
     /// The hub reports a conflict without details. It has the samples or newer ones.
     Conflict,
+    /// The hub rejects a sample for a reason of its own, such as a limit on series or labels.
+    Rejected,
 }
 
 impl RefusalReason {
-    pub(crate) const ALL: [Self; 6] = [
+    pub(crate) const ALL: [Self; 7] = [
         Self::OutOfOrder,
         Self::Duplicate,
         Self::OutOfBounds,
         Self::TooOld,
         Self::TooLarge,
         Self::Conflict,
+        Self::Rejected,
     ];
 
     /// Returns the name in metrics and logs.
@@ -39,6 +42,7 @@ impl RefusalReason {
             Self::TooOld => "too_old",
             Self::TooLarge => "too_large",
             Self::Conflict => "conflict",
+            Self::Rejected => "rejected",
         }
     }
 
@@ -48,22 +52,25 @@ impl RefusalReason {
         matches!(self, Self::OutOfOrder | Self::Duplicate | Self::Conflict)
     }
 
-    /// Finds the most severe reason that a text names. The hub sends one text for all samples of a
-    /// request.
+    /// Finds the most severe reason that a text names, in the words of Prometheus, Thanos, Cortex
+    /// and Mimir. The hub sends one text for all samples of a request.
     fn in_text(text: &str) -> Option<Self> {
         let text = text.to_ascii_lowercase().replace('-', " ");
-        let names = |phrase: &str| text.contains(phrase);
-        if names("out of bounds") {
-            Some(Self::OutOfBounds)
-        } else if names("too old") {
-            Some(Self::TooOld)
-        } else if names("duplicate sample") {
-            Some(Self::Duplicate)
-        } else if names("out of order") {
-            Some(Self::OutOfOrder)
-        } else {
-            None
-        }
+        let reasons: [(Self, &[&str]); 4] = [
+            (Self::OutOfBounds, &["out of bounds"]),
+            (Self::TooOld, &["too old sample", "timestamp too old"]),
+            (
+                Self::Duplicate,
+                &["duplicate sample", "sample duplicate timestamp"],
+            ),
+            (
+                Self::OutOfOrder,
+                &["out of order sample", "sample out of order"],
+            ),
+        ];
+        let names = |phrases: &[&str]| phrases.iter().any(|phrase| text.contains(phrase));
+        let found = reasons.into_iter().find(|(_, phrases)| names(phrases));
+        found.map(|(reason, _)| reason)
     }
 }
 
@@ -82,20 +89,24 @@ pub(crate) enum WriteStatus {
     Failed,
 }
 
-/// Classifies a response by its status, the text of its body and its `Retry-After`.
+/// The whole response of a Prometheus 2 to a sample before its out-of-order window. It is the one
+/// refusal that has the status of a server error.
+const PROMETHEUS_TOO_OLD: &str = "too old sample";
+
+/// Classifies a response by its status and its `Retry-After`. The text of the body only tells the
+/// reasons of a refusal apart.
 pub(crate) fn classify(status: u16, body: &str, retry_after: Option<Duration>) -> WriteStatus {
-    let reason = match status {
-        400 | 409 | 422 | 500 => RefusalReason::in_text(body),
-        _ => None,
-    };
-    match (status, reason) {
-        (200..=299, _) => WriteStatus::Delivered,
-        (_, Some(reason)) => WriteStatus::Refused(reason),
-        (409, None) => WriteStatus::Refused(RefusalReason::Conflict),
-        (413, _) => WriteStatus::TooLarge,
-        (429 | 503, _) => WriteStatus::Retry(retry_after),
-        (501, _) => WriteStatus::Failed,
-        (408 | 500..=599, _) => WriteStatus::Retry(None),
+    match status {
+        200..=299 => WriteStatus::Delivered,
+        400 | 422 => {
+            WriteStatus::Refused(RefusalReason::in_text(body).unwrap_or(RefusalReason::Rejected))
+        }
+        409 => {
+            WriteStatus::Refused(RefusalReason::in_text(body).unwrap_or(RefusalReason::Conflict))
+        }
+        413 => WriteStatus::TooLarge,
+        500 if body.trim() == PROMETHEUS_TOO_OLD => WriteStatus::Refused(RefusalReason::TooOld),
+        429 | 500..=599 => WriteStatus::Retry(retry_after),
         _ => WriteStatus::Failed,
     }
 }
@@ -106,7 +117,7 @@ mod tests {
 
     #[test]
     fn responses_are_classified() {
-        use RefusalReason::{Conflict, Duplicate, OutOfBounds, OutOfOrder, TooOld};
+        use RefusalReason::{Conflict, Duplicate, OutOfBounds, OutOfOrder, Rejected, TooOld};
         use WriteStatus::{Delivered, Failed, Refused, Retry, TooLarge};
         for (status, body, expected) in [
             (200, "", Delivered),
@@ -116,7 +127,9 @@ mod tests {
             (400, "duplicate sample for timestamp\n", Refused(Duplicate)),
             (400, "out of bounds\n", Refused(OutOfBounds)),
             (500, "too old sample\n", Refused(TooOld)),
-            (400, "snappy: corrupt input\n", Failed),
+            (400, "snappy: corrupt input\n", Refused(Rejected)),
+            (500, "lease is too old", Retry(None)),
+            (500, "write too old sample: disk full", Retry(None)),
             (404, "remote write receiver needs to be enabled\n", Failed),
             (405, "Method Not Allowed\n", Failed),
             // Responses of Thanos and Mimir.
@@ -132,19 +145,28 @@ mod tests {
                 "send: err-mimir-sample-out-of-order",
                 Refused(OutOfOrder),
             ),
+            (400, "err-mimir-max-series-per-user", Refused(Rejected)),
+            (422, "err-mimir-label-invalid", Refused(Rejected)),
+            (400, "err-mimir-sample-timestamp-too-old", Refused(TooOld)),
+            (
+                400,
+                "err-mimir-sample-duplicate-timestamp",
+                Refused(Duplicate),
+            ),
+            (400, "the service is out of order", Refused(Rejected)),
             (
                 409,
                 "2 errors: out of order sample; out of bounds",
                 Refused(OutOfBounds),
             ),
             (413, "too large", TooLarge),
-            (408, "", Retry(None)),
+            (408, "", Failed),
             (429, "", Retry(None)),
             (500, "disk full", Retry(None)),
             (502, "out of order", Retry(None)),
             (503, "", Retry(None)),
             (504, "", Retry(None)),
-            (501, "", Failed),
+            (501, "", Retry(None)),
             (301, "", Failed),
             (401, "", Failed),
             (403, "", Failed),
@@ -155,11 +177,12 @@ mod tests {
     }
 
     #[test]
-    fn retry_after_applies_to_429_and_503() {
+    fn retry_after_applies_to_retried_responses() {
         let seven = Some(Duration::from_secs(7));
         assert_eq!(classify(429, "", seven), WriteStatus::Retry(seven));
         assert_eq!(classify(503, "", seven), WriteStatus::Retry(seven));
-        assert_eq!(classify(500, "", seven), WriteStatus::Retry(None));
+        assert_eq!(classify(500, "", seven), WriteStatus::Retry(seven));
+        assert_eq!(classify(404, "", seven), WriteStatus::Failed);
     }
 
     #[test]

@@ -1,11 +1,13 @@
 //! Streams the response of a federate request.
 
 use kelpie_net::Response;
+use tokio::time::timeout;
 
 use super::{FEDERATE_PATH, PrometheusSource, SourceError, send_all};
 use crate::queue::BatchSender;
 use crate::request_metrics::RequestKind;
 use crate::tick::Tick;
+use crate::time_limit::TimeLimit;
 
 const TEXT_FORMAT: &str = "text/plain;version=0.0.4";
 
@@ -17,9 +19,11 @@ impl PrometheusSource {
         sender: &BatchSender,
     ) -> Result<(), SourceError> {
         let request = tick.metrics.start_request(RequestKind::Federate);
-        let mut pooled = self.peer.connect().await?;
+        let limit = TimeLimit::start(tick.reading.response_timeout);
+        let mut pooled = limit.wait(self.peer.connect()).await??;
         let path = format!("{}{FEDERATE_PATH}?{query}", self.base);
-        let response = self.get(&mut pooled, &path, TEXT_FORMAT, request).await?;
+        let response = self.get(&mut pooled, &path, TEXT_FORMAT, request, limit);
+        let response = response.await?;
         self.stream(response, tick, sender).await?;
         self.peer.release(pooled);
         Ok(())
@@ -35,10 +39,14 @@ impl PrometheusSource {
         let mut pipeline = tick.pipeline();
         let mut batches = Vec::new();
         let read = loop {
-            let chunk = match response.chunk().await {
-                Ok(Some(chunk)) => chunk,
-                Ok(None) => break Ok(()),
-                Err(source) => break Err(self.peer.request_error(source).into()),
+            let pause = tick.reading.response_timeout;
+            let chunk = match timeout(pause, response.chunk()).await {
+                Ok(Ok(Some(chunk))) => chunk,
+                Ok(Ok(None)) => break Ok(()),
+                Ok(Err(source)) => {
+                    break Err(SourceError::CutBody(self.peer.request_error(source)));
+                }
+                Err(_) => break Err(SourceError::StalledBody(pause)),
             };
             if let Err(error) = tick.count_bytes(chunk.len()) {
                 break Err(error);

@@ -10,6 +10,7 @@ use crate::name::METRIC_NAME;
 use crate::queue::BatchSender;
 use crate::request_metrics::RequestKind;
 use crate::tick::Tick;
+use crate::time_limit::TimeLimit;
 
 /// Limits the response to a rule, which is held in memory: tens of thousands of series.
 const MAX_RESPONSE_BYTES: usize = 8 << 20;
@@ -74,11 +75,12 @@ impl PrometheusSource {
 
     async fn query(&self, query: &str, tick: &Tick) -> Result<bytes::Bytes, SourceError> {
         let request = tick.metrics.start_request(RequestKind::Query);
-        let mut pooled = self.peer.connect().await?;
+        let limit = TimeLimit::start(tick.reading.response_timeout);
+        let mut pooled = limit.wait(self.peer.connect()).await??;
         let mut path = format!("{}/api/v1/query?query=", self.base);
         percent_encode(query, &mut path);
-        let response = self.get(&mut pooled, &path, JSON, request).await?;
-        let body = match response.collect(MAX_RESPONSE_BYTES).await {
+        let response = self.get(&mut pooled, &path, JSON, request, limit).await?;
+        let body = match limit.wait(response.collect(MAX_RESPONSE_BYTES)).await? {
             Ok(body) => body,
             Err(RequestError::BodyTooLarge { limit }) => {
                 let text = format!("the result is larger than {limit} bytes: aggregate more");

@@ -90,6 +90,7 @@ fn parse_labels(
         // Prometheus 3 quotes names that are not classic, also that of the metric.
         let is_quoted = cursor.take(b'"');
         let name = if is_quoted {
+            labels.has_free_names = true;
             parse_quoted(cursor, scratch)?
         } else {
             cursor.take_name(&LABEL_BYTES)

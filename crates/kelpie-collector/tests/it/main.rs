@@ -11,6 +11,7 @@ mod chunked_body;
 mod dedup;
 mod fixture;
 mod forward;
+mod names;
 mod properties;
 mod recorded_bodies;
 mod text_format;

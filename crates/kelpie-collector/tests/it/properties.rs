@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::fmt::Write;
 use std::sync::Arc;
 
-use kelpie_collector::{Batch, DecodedSample, FilterCause, TransformRules};
+use kelpie_collector::{Batch, DecodedSample, FilterCause, InvalidNames, TransformRules};
 use proptest::collection::{btree_map, vec};
 use proptest::num::f64;
 use proptest::prelude::*;
@@ -99,7 +99,8 @@ proptest! {
         samples.push(sample_of((metric, (BTreeMap::from([(label, "x".into())]), 1.0, NOW))));
         let lines = samples.iter().flat_map(|sample| [sample.to_string(), "\n".into()]);
         let body: String = lines.collect();
-        let outcome = run_chunks(TransformRules::new(), &Arc::default(), NOW, &[body.as_bytes()]);
+        let rules = TransformRules::new().invalid_names(InvalidNames::Keep);
+        let outcome = run_chunks(rules, &Arc::default(), NOW, &[body.as_bytes()]);
         prop_assert_eq!(&outcome.result, &Ok(()));
         prop_assert_eq!(outcome.sent().concat(), body.replace('\n', ""));
     }

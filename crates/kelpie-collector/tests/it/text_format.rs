@@ -1,13 +1,16 @@
 //! The text format as Prometheus 2.42 parses it. Differences are marked. The end-to-end tests
 //! compare with a real Prometheus.
 
-use kelpie_collector::{TextError, TransformRules};
+use kelpie_collector::{InvalidNames, TextError, TransformRules};
 
 use crate::fixture::run;
 
 /// Returns the samples on these lines, or the error.
 fn read(body: &str) -> Result<Vec<String>, String> {
-    let outcome = run(TransformRules::new(), body.as_bytes());
+    let outcome = run(
+        TransformRules::new().invalid_names(InvalidNames::Keep),
+        body.as_bytes(),
+    );
     let error = outcome.result.as_ref().err().map(TextError::to_string);
     error.map_or_else(|| Ok(outcome.sent()), Err)
 }

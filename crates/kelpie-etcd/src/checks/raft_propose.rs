@@ -15,9 +15,14 @@ pub(crate) struct RaftPropose(pub(crate) SharedCall<Result<(), EtcdError>>);
 
 impl HealthCheck for RaftPropose {
     async fn run(&self) -> CheckResult {
-        let proposed = match self.0.last() {
-            Some((last, age)) if age < INTERVAL => last,
-            _ => self.0.get(INTERVAL).await,
+        let last = self.0.last().filter(|(_, age)| *age < INTERVAL);
+        let proposed = match last {
+            // It added nothing to the log, so the next one need not wait.
+            Some((Ok(Err(EtcdError::ConnectionRefused | EtcdError::Misconfigured(_))), _)) => {
+                self.0.get(Duration::ZERO).await
+            }
+            Some((last, _)) => last,
+            None => self.0.get(INTERVAL).await,
         };
         linearizable_read::judge(&proposed.map_err(FailureReason::of)?)
     }

@@ -117,6 +117,67 @@ async fn proposals_are_rate_limited() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn refused_proposal_is_repeated_at_once() {
+    let fixture = Fixture::with(|options| options.checks.enable("raft_propose").unwrap());
+    fixture
+        .member
+        .change(|script| script.propose = Scripted::Fails(EtcdError::ConnectionRefused));
+    assert_eq!(fixture.readyz().await, "raft_propose: connection refused");
+    fixture.member.heal();
+    // It added nothing to the log, so there is no reason to wait.
+    assert_eq!(fixture.readyz().await, "ok");
+    assert_eq!(fixture.member.calls("propose"), 2);
+}
+
+#[tokio::test(start_paused = true)]
+async fn failed_proposal_is_rate_limited() {
+    let fixture = Fixture::with(|options| options.checks.enable("raft_propose").unwrap());
+    let error = EtcdError::ServerTimeout("etcdserver: request timed out".to_owned());
+    fixture
+        .member
+        .change(|script| script.propose = Scripted::Fails(error));
+    for _ in 0..5 {
+        assert_ne!(fixture.readyz().await, "ok");
+    }
+    assert_eq!(fixture.member.calls("propose"), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn only_an_alarm_is_exported_as_corruption() {
+    const ALARM: &str = "kelpie_etcd_corrupt_alarm";
+    let fixture = Fixture::new();
+    for error in [
+        EtcdError::ConnectionRefused,
+        EtcdError::Misconfigured("the certificate has expired".to_owned()),
+        EtcdError::NoResponse,
+    ] {
+        fixture.member.change(|script| script.fail_with(&error));
+        let unready = fixture.readyz().await;
+        assert!(unready.contains("data_corruption: "), "{unready}");
+        assert_eq!(fixture.gauge(ALARM), "0", "{error}");
+    }
+    fixture.member.heal();
+    let corrupt = MemberStatus {
+        is_corrupt: true,
+        ..HEALTHY
+    };
+    fixture
+        .member
+        .change(|script| script.status = Scripted::Returns(corrupt));
+    fixture.readyz().await;
+    assert_eq!(fixture.gauge(ALARM), "1");
+    // The alarm is active until it is disarmed, also while the member is away.
+    fixture
+        .member
+        .change(|script| script.fail_with(&EtcdError::ConnectionRefused));
+    fixture.readyz().await;
+    assert_eq!(fixture.gauge(ALARM), "1");
+    fixture.member.heal();
+    fixture.readyz().await;
+    assert_eq!(fixture.gauge(ALARM), "0");
+}
+
+#[tokio::test(start_paused = true)]
 async fn hanging_linearizable_read_fails() {
     let fixture = Fixture::with(|options| options.checks.enable("linearizable_read").unwrap());
     assert_eq!(fixture.readyz().await, "ok");

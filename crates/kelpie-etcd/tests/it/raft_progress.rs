@@ -103,6 +103,27 @@ async fn stuck_raft_loop_is_reported_after_ten_seconds() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn rare_probes_find_a_stuck_raft_loop() {
+    for period in [12, 30, 60].map(Duration::from_secs) {
+        let fixture = Fixture::with(|options| options.checks.enable("livez/raft_loop").unwrap());
+        assert_eq!(fixture.livez().await, "ok");
+        stuck(&fixture);
+        let mut last = String::new();
+        for probe in 0..4 {
+            last = fixture.livez().await;
+            assert!(probe > 1 || last == "ok", "{period:?}: two reads, {last}");
+            sleep(period).await;
+        }
+        assert!(
+            last.contains("raft_loop: raft loop stuck"),
+            "{period:?}: {last}"
+        );
+        fixture.member.heal();
+        assert_eq!(fixture.livez().await, "ok", "{period:?}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
 async fn livez_raft_loop_needs_no_readyz_probes() {
     let fixture = Fixture::with(|options| options.checks.enable("livez/raft_loop").unwrap());
     assert_eq!(fixture.livez().await, "ok");

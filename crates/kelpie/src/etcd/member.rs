@@ -11,7 +11,7 @@ use kelpie_etcd::{
     EnabledChecks, EtcdOptions, EtcdUser, Member, MemberConfig, MemberUrl, RemoteMember,
     TlsCredentials,
 };
-use kelpie_health::HealthSettings;
+use kelpie_health::{CheckGroup, HealthSettings};
 use kelpie_net::TlsFilePaths;
 use secrecy::SecretString;
 
@@ -77,9 +77,10 @@ pub(crate) struct MemberFlags {
     #[arg(long, value_name = "PID", value_parser = clap::value_parser!(u32).range(1..))]
     pid: Option<u32>,
 
-    /// The value of etcd's own --election-timeout, as a duration
-    #[arg(long, value_name = "DURATION", default_value = "1s")]
-    election_timeout: GoDuration,
+    /// The value of etcd's own --election-timeout, as a duration [default: 1s, except for
+    /// `livez/raft_loop`, which needs this flag]
+    #[arg(long, value_name = "DURATION")]
+    election_timeout: Option<GoDuration>,
 
     #[command(flatten)]
     checks: CheckFlags,
@@ -189,6 +190,13 @@ impl MemberFlags {
             let known = checks.disable(name);
             known.map_err(|error| usage(format_args!("--disable: {error}")))?;
         }
+        if self.election_timeout.is_none() && checks.has("raft_loop", CheckGroup::Livez) {
+            return Err(usage(
+                "--enable=livez/raft_loop restarts a member that makes no progress for five \
+                 election timeouts: set --election-timeout to the value of etcd's own flag, whose \
+                 default is 1s",
+            ));
+        }
         let defaults = EtcdOptions::default();
         Ok(EtcdOptions {
             health: HealthSettings {
@@ -198,7 +206,9 @@ impl MemberFlags {
                 ..defaults.health
             },
             boot_grace: flags.boot_grace.0,
-            election_timeout: self.election_timeout.0,
+            election_timeout: self
+                .election_timeout
+                .map_or(defaults.election_timeout, |given| given.0),
             defrag_detection: flags.defrag_detection,
             checks,
         })

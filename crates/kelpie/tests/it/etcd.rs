@@ -52,6 +52,7 @@ fn usage_errors_name_flag_and_remedy() {
         &["--readyz-deadline", "900"],
         &["--enable", "readindex"],
         &["--disable", "livez/read_index"],
+        &["--enable", "livez/raft_loop"],
         &["--pid", "0"],
         &["--listen", "0"],
         &["--listen-cert", "tls.crt"],

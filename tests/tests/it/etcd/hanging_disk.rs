@@ -24,7 +24,11 @@ async fn hanging_log_disk_is_a_stuck_raft_loop() {
         let setup = EtcdSetup::new(release).flag(&wal);
         let etcd = EtcdMember::start_with(&setup).await.unwrap();
         let kelpie = start_kelpie(&etcd, &[]).await;
-        let strict = start_kelpie(&etcd, &["--enable=livez/raft_loop"]).await;
+        let strict = start_kelpie(
+            &etcd,
+            &["--enable=livez/raft_loop", "--election-timeout=1s"],
+        )
+        .await;
         for kelpie in [&kelpie, &strict] {
             kelpie.until_status("/readyz", 200, TIMEOUT).await.unwrap();
         }

@@ -181,7 +181,11 @@ async fn follower_restored_by_snapshot_passes_livez() {
         let mut cluster = EtcdCluster::start(&setup, 3).await.unwrap();
         let leader = cluster.leader().await.unwrap();
         let follower = cluster.follower().await.unwrap();
-        let flags = ["--enable=livez/raft_loop", "--livez-deadline=2s"];
+        let flags = [
+            "--enable=livez/raft_loop",
+            "--election-timeout=1s",
+            "--livez-deadline=2s",
+        ];
         let kelpie = start_kelpie(&cluster.members[follower], &flags).await;
         kelpie.until_status("/readyz", 200, TIMEOUT).await.unwrap();
         cluster.members[follower].kill();

@@ -6,7 +6,7 @@ use std::time::Duration;
 use kelpie_collector::{TickSuccess, TransformRules};
 
 use super::fake_hub::Reply;
-use super::fixture::{Fixture, INTERVAL, MINUTE, START, lines};
+use super::fixture::{Body, Fixture, INTERVAL, MINUTE, START, lines};
 
 const NOW: Duration = Duration::ZERO;
 
@@ -209,7 +209,7 @@ async fn failed_batch_does_not_stop_others() {
 #[tokio::test(start_paused = true)]
 async fn slow_hub_does_not_block_source() {
     let mut fixture = Fixture::new();
-    fixture.body(super::fixture::Body::Endless);
+    fixture.body(Body::Endless);
     fixture.hub.lock().always = Some(Reply::Silence);
     let outcome = fixture.tick().await;
     let message = outcome.message();
@@ -230,6 +230,29 @@ async fn slow_hub_does_not_block_source() {
         1
     );
     assert!(fixture.metric("kelpie_collector_write_requests_total{code=\"error\"}") > 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn workers_keep_order_of_a_series() {
+    for workers in [2, 4] {
+        let mut fixture = Fixture::new();
+        fixture.settings.matchers = vec!["one".into(), "two".into()];
+        fixture.settings.workers = workers;
+        // Both selectors match these series. They are scraped between the two responses.
+        let (old, new) = (lines("both", 500, MINUTE), lines("both", 500, NOW));
+        let parts = vec![format!("{old}{}", lines("one", 8_000, NOW)), String::new()];
+        fixture.bodies(vec![
+            ("one", Body::Paced(Duration::from_secs(1), parts)),
+            (
+                "two",
+                Body::Text(format!("{new}{}", lines("two", 500, NOW))),
+            ),
+        ]);
+        let outcome = fixture.tick().await;
+        assert_eq!(outcome.refused(), 0, "{workers} workers");
+        assert_eq!(outcome.result, Ok(TickSuccess::Sent));
+        assert_eq!(fixture.hub.lock().series.len(), 9_000, "{workers} workers");
+    }
 }
 
 #[tokio::test(start_paused = true)]

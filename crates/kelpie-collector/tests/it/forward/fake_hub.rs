@@ -2,12 +2,14 @@
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Mutex, MutexGuard};
+use std::time::Duration;
 
 use bytes::Bytes;
+use futures_util::stream;
 use http::{HeaderMap, Request, Response, StatusCode};
-use kelpie_net::ResponseBody;
+use kelpie_net::{BodyAborted, ResponseBody};
 use prost::Message;
-use tokio::time::Instant;
+use tokio::time::{Instant, sleep};
 
 /// The age at which a Prometheus refuses a sample of a new series, relative to its newest sample:
 /// half a block.
@@ -54,6 +56,14 @@ pub enum Reply {
     Silence,
     /// Stores the samples, then closes the connection without a response.
     StoreAndReset,
+    /// Closes the connection within the body.
+    CutBody(u16, &'static str),
+    /// Sends this text and never ends the body.
+    HungBody(u16, &'static str),
+    /// Sends this text, and spaces up to this many bytes.
+    LongBody(u16, &'static str, usize),
+    /// Stores the samples and answers with a header of this many bytes.
+    LongHead(usize),
 }
 
 /// A request that arrived.
@@ -80,6 +90,10 @@ pub struct FakeHubState {
     pub max_samples: Option<usize>,
     /// Limits the bytes of a request.
     pub max_bytes: Option<usize>,
+    /// Answers 500 to every request with this series.
+    pub refuse_series: Option<String>,
+    /// Answers 400 with a text of its own to every request with this series.
+    pub limited_series: Option<String>,
     /// The number of opened connections.
     pub connections: usize,
     /// The number of stored samples. A sample counts each time that it is stored.
@@ -127,6 +141,18 @@ impl FakeHub {
                 None
             }
             Some(Reply::Silence) => std::future::pending().await,
+            Some(Reply::CutBody(status, text)) => Some(streamed(status, text, true)),
+            Some(Reply::HungBody(status, text)) => Some(streamed(status, text, false)),
+            Some(Reply::LongBody(status, text, size)) => {
+                Some(plain(status, &format!("{text}{}", " ".repeat(size))))
+            }
+            Some(Reply::LongHead(size)) => {
+                let (status, text) = self.lock().write(&body);
+                let mut response = plain(status, text);
+                let long = "x".repeat(size).parse().unwrap();
+                response.headers_mut().insert("x-long", long);
+                Some(response)
+            }
         }
     }
 }
@@ -145,6 +171,15 @@ impl FakeHubState {
         let mut accepted = Vec::new();
         for series in &request.series {
             let name = series_name(&series.labels);
+            if self.refuse_series.as_ref() == Some(&name) {
+                return (500, "poisoned");
+            }
+            if self.limited_series.as_ref() == Some(&name) {
+                return (
+                    400,
+                    "per-metric series limit exceeded (err-mimir-max-series-per-metric)",
+                );
+            }
             let sample = &series.samples[0];
             let (time, value) = (sample.timestamp, sample.value);
             match self.series.get(&name) {
@@ -177,6 +212,24 @@ fn series_name(labels: &[Label]) -> String {
         }
     }
     format!("{name}{{{}}}", rest.join(","))
+}
+
+/// Creates a response whose body is cut after `text`, or hangs there.
+fn streamed(status: u16, text: &'static str, is_cut: bool) -> Response<ResponseBody> {
+    let chunks = stream::unfold(0, move |part| async move {
+        match part {
+            0 => Some((Ok(Bytes::from_static(text.as_bytes())), 1)),
+            _ if is_cut => {
+                // Data that arrives together with the abort would be lost.
+                sleep(Duration::from_millis(1)).await;
+                Some((Err(BodyAborted), 2))
+            }
+            _ => std::future::pending().await,
+        }
+    });
+    let mut response = Response::new(ResponseBody::from_stream(chunks));
+    *response.status_mut() = StatusCode::from_u16(status).unwrap();
+    response
 }
 
 pub fn plain(status: u16, text: &str) -> Response<ResponseBody> {

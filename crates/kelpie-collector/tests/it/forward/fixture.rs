@@ -1,6 +1,6 @@
 //! A source, a hub and a collector between them, in virtual time.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 use std::fmt::Write;
 use std::io;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -36,6 +36,8 @@ pub enum Body {
     Broken(String),
     /// A body that never ends, of incompressible lines.
     Endless,
+    /// A body in parts, with this time between two of them.
+    Paced(Duration, Vec<String>),
     /// A body that stalls after this text.
     Stalled(String),
     Status(u16, &'static str),
@@ -49,6 +51,8 @@ pub enum Body {
 pub struct FakeSource {
     /// The responses by a part of the query. The first match wins.
     pub federate: Mutex<Vec<(&'static str, Arc<Body>)>>,
+    /// Responses to the first federate requests, whatever their query.
+    pub script: Mutex<VecDeque<Body>>,
     /// The responses to instant queries.
     pub queries: Mutex<BTreeMap<String, (u16, String)>>,
     pub requests: Mutex<Vec<String>>,
@@ -215,7 +219,10 @@ impl FakeSource {
             return Some(plain(*status, text));
         }
         assert_eq!(path, "/federate");
-        let body = {
+        let scripted = self.script.lock().unwrap().pop_front();
+        let body = if let Some(body) = scripted {
+            Arc::new(body)
+        } else {
             let bodies = self.federate.lock().unwrap();
             let found = bodies.iter().find(|(part, _)| query.contains(part));
             Arc::clone(&found.unwrap().1)
@@ -239,6 +246,17 @@ impl FakeSource {
                         None => Some((Err(BodyAborted), None)),
                     }
                 });
+                Some(Response::new(ResponseBody::from_stream(chunks)))
+            }
+            Body::Paced(pause, parts) => {
+                let (pause, parts) = (*pause, parts.clone().into_iter());
+                let chunks =
+                    stream::unfold((parts, true), move |(mut parts, is_first)| async move {
+                        if !is_first {
+                            sleep(pause).await;
+                        }
+                        parts.next().map(|part| (Ok(part.into()), (parts, false)))
+                    });
                 Some(Response::new(ResponseBody::from_stream(chunks)))
             }
             Body::Stalled(text) => {
@@ -302,4 +320,10 @@ pub fn lines(name: &str, count: usize, age: Duration) -> String {
         let _ = writeln!(text, "{name}{{n=\"{number}\"}} {number} {time}");
     }
     text
+}
+
+/// Returns a body that takes longer than an interval, without a stall.
+pub fn endless_lines() -> Body {
+    let parts = (0..100).map(|part| lines(&format!("m{part}"), 1, Duration::ZERO));
+    Body::Paced(INTERVAL / 10, parts.collect())
 }

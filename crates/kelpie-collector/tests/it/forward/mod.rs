@@ -3,6 +3,8 @@
 mod delivery;
 mod fake_hub;
 mod fixture;
+mod hub_responses;
 mod refused_samples;
 mod source_failures;
 mod tick_schedule;
+mod tls_handshake;

@@ -3,10 +3,10 @@
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use kelpie_collector::TickSuccess;
+use kelpie_collector::{Collector, InvalidNames, TickSuccess, TransformRules};
 
 use super::delivery::settle;
-use super::fixture::{Body, Fixture, INTERVAL, START, lines};
+use super::fixture::{Body, Fixture, INTERVAL, START, endless_lines, lines};
 
 const NOW: Duration = Duration::ZERO;
 
@@ -34,7 +34,58 @@ async fn unreachable_source_is_reported() {
     let message = fixture.tick().await.result.unwrap_err();
     assert_eq!(message, "source: /federate: source:80: connection refused");
     let requests = "kelpie_collector_federate_requests_total{kind=\"federate\",code=\"error\"}";
-    assert_eq!(fixture.metric(requests), 1);
+    assert_eq!(fixture.metric(requests), 3, "retried");
+}
+
+#[tokio::test(start_paused = true)]
+async fn transient_source_failure_is_retried() {
+    for failure in [
+        Body::Status(503, "busy"),
+        Body::Status(429, "busy"),
+        Body::Silence,
+    ] {
+        let mut fixture = Fixture::new();
+        fixture.text(lines("m", 3, NOW));
+        fixture.source.script.lock().unwrap().push_back(failure);
+        let outcome = fixture.tick().await;
+        assert_eq!(outcome.result, Ok(TickSuccess::Sent));
+        assert_eq!(outcome.accepted, 3);
+    }
+    let mut fixture = Fixture::new();
+    fixture.body(Body::Status(400, "parse error"));
+    assert!(fixture.tick().await.result.is_err());
+    assert_eq!(fixture.source.requests.lock().unwrap().len(), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn hung_source_leaves_time_for_other_queries() {
+    let mut fixture = Fixture::new();
+    // Selectors that do not fit into one request.
+    let long = |name: &str| format!("{name}{{a=\"{}\"}}", "x".repeat(40_000));
+    fixture.settings.matchers = vec![long("bad"), long("good")];
+    fixture.bodies(vec![
+        ("bad", Body::Silence),
+        ("good", Body::Text(lines("good", 3, NOW))),
+    ]);
+    let outcome = fixture.tick().await;
+    assert_eq!(outcome.accepted, 3);
+    let message = outcome.result.unwrap_err();
+    assert_eq!(message, "source: /federate: no response within 60s");
+    let took = fixture.started.elapsed();
+    assert!(took < INTERVAL * 2 / 3, "{took:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn stalled_body_ends_early() {
+    let mut fixture = Fixture::new();
+    fixture.body(Body::Stalled(lines("m", 3, NOW)));
+    let outcome = fixture.tick().await;
+    assert_eq!(outcome.accepted, 3);
+    let message = outcome.result.unwrap_err();
+    assert_eq!(message, "source: /federate: the body stalled for 60s");
+    assert_eq!(fixture.started.elapsed(), Duration::from_mins(1));
+    settle().await;
+    assert_eq!(fixture.source.open.load(Ordering::Relaxed), 0, "closed");
 }
 
 #[tokio::test(start_paused = true)]
@@ -97,28 +148,20 @@ async fn requests_of_a_tick_share_limit() {
 
 #[tokio::test(start_paused = true)]
 async fn tick_ends_with_its_interval() {
-    for (body, code, read) in [
-        (Body::Silence, "error", 0),
-        (Body::Stalled(lines("m", 3, NOW)), "200", 3),
-    ] {
-        let mut fixture = Fixture::new();
-        fixture.body(body);
-        let outcome = fixture.tick().await;
-        assert_eq!(fixture.started.elapsed(), INTERVAL);
-        let message = outcome.message();
-        let expected = "the tick did not finish within its interval of 300s: \
-            the source has not sent everything";
-        assert_eq!(message, expected);
-        settle().await;
-        assert_eq!(fixture.source.open.load(Ordering::Relaxed), 0, "closed");
-        // Everything until then is counted.
-        assert_eq!((outcome.counts.read, outcome.undelivered), (read, read));
-        let requests = "kelpie_collector_federate_requests_total";
-        let requests = format!("{requests}{{kind=\"federate\",code=\"{code}\"}}");
-        assert_eq!(fixture.metric(&requests), 1);
-        let undelivered = fixture.metric("kelpie_collector_samples_undelivered_total");
-        assert_eq!(undelivered, read);
-    }
+    let mut fixture = Fixture::new();
+    fixture.body(endless_lines());
+    let outcome = fixture.tick().await;
+    assert_eq!(fixture.started.elapsed(), INTERVAL);
+    let message = outcome.message();
+    let expected = "the tick did not finish within its interval of 300s: \
+        the source has not sent everything";
+    assert_eq!(message, expected);
+    // Everything until then is counted.
+    assert!(outcome.counts.read > 5, "{outcome:?}");
+    assert_eq!(outcome.undelivered, outcome.counts.read);
+    let requests = "kelpie_collector_federate_requests_total{kind=\"federate\",code=\"200\"}";
+    assert_eq!(fixture.metric(requests), 1);
+    fixture.assert_accounted();
 }
 
 #[tokio::test(start_paused = true)]
@@ -168,6 +211,23 @@ async fn rule_results_are_sent_under_rule_name() {
     assert_eq!(fixture.tick().await.result, Ok(TickSuccess::Sent));
     let hub = fixture.hub.lock();
     assert_eq!(hub.series["job:up:sum{job=\"x\"}"], (START, 2.5));
+}
+
+#[tokio::test(start_paused = true)]
+async fn invalid_rule_name_is_escaped_or_rejected() {
+    let mut fixture = Fixture::new();
+    fixture.text("");
+    let vector =
+        r#"{"data":{"resultType":"vector","result":[{"metric":{},"value":[1700000000,"1"]}]}}"#;
+    fixture.rule("1bad", "up", 200, vector);
+    fixture.tick().await;
+    assert!(fixture.hub.lock().series.contains_key("_bad{}"));
+    fixture.settings.rules = TransformRules::new().invalid_names(InvalidNames::Drop);
+    let clock = || kelpie_core::Time::from_micros(0);
+    let registry = &mut prometheus_client::registry::Registry::default();
+    let rejected = Collector::new(fixture.settings.clone(), clock, |_| {}, registry);
+    let error = rejected.err().unwrap().to_string();
+    assert!(error.contains("1bad"), "{error}");
 }
 
 #[tokio::test(start_paused = true)]

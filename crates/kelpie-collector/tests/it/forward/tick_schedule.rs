@@ -9,7 +9,7 @@ use tokio::sync::watch;
 use tokio::time::sleep;
 use tokio_util::sync::CancellationToken;
 
-use super::fixture::{Body, Fixture, INTERVAL, lines};
+use super::fixture::{Body, Fixture, INTERVAL, endless_lines, lines};
 
 const NOW: Duration = Duration::ZERO;
 
@@ -86,7 +86,7 @@ async fn cluster_has_its_own_offset() {
 #[tokio::test(start_paused = true)]
 async fn long_ticks_do_not_overlap() {
     let mut fixture = Fixture::new();
-    fixture.body(Body::Silence);
+    fixture.body(endless_lines());
     run(&mut fixture, INTERVAL * 7 / 2, nothing).await;
     assert_eq!(fixture.source.requests.lock().unwrap().len(), 4);
     assert_eq!(
@@ -103,7 +103,8 @@ async fn failure_is_debounced_and_success_is_not() {
     let minutes = |count: u64| Duration::from_mins(count);
     let reports = run(&mut fixture, Duration::from_secs(690), async |fixture| {
         sleep(Duration::from_secs(30)).await;
-        fixture.body(Body::Status(503, ""));
+        // A failure without retries, so that it is reported at its minute.
+        fixture.body(Body::Status(400, ""));
         // Ticks fail at minutes 1 to 8. At minute 6 the first failure is five minutes old.
         sleep(minutes(8)).await;
         fixture.text(lines("m", 1, NOW));
@@ -112,7 +113,7 @@ async fn failure_is_debounced_and_success_is_not() {
     assert_eq!(results(&reports), "SFFFSSS");
     assert_eq!(
         reports[1].message,
-        "source: /federate: HTTP 503 Service Unavailable"
+        "source: /federate: HTTP 400 Bad Request"
     );
 }
 

@@ -4,8 +4,10 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use anyhow::Result;
-use clap::{Args, ValueHint};
-use kelpie_collector::{CollectorSettings, PeerConfig, RecordingRule, TransformRules};
+use clap::{Args, ValueEnum, ValueHint};
+use kelpie_collector::{
+    CollectorSettings, InvalidNames, PeerConfig, RecordingRule, TransformRules,
+};
 use kelpie_config::GoDuration;
 use kelpie_core::addon::AddonComponent;
 
@@ -142,6 +144,31 @@ struct SeriesFlags {
         default_values = ["prometheus", "prometheus_replica", "managed_cluster"]
     )]
     elided: Vec<String>,
+
+    /// Handle names of metrics and labels that remote write 1.0 does not allow, such as a.b
+    #[arg(long, value_name = "ACTION", default_value = "escape")]
+    invalid_names: InvalidNamesArg,
+}
+
+/// An action for invalid names as given on the command line.
+#[derive(Clone, Copy, Debug, ValueEnum)]
+enum InvalidNamesArg {
+    /// Replace invalid characters by underscores
+    Escape,
+    /// Drop the samples and count them; reject recording rules at the start
+    Drop,
+    /// Send them as they are, to a hub that accepts UTF-8 names
+    Keep,
+}
+
+impl From<InvalidNamesArg> for InvalidNames {
+    fn from(action: InvalidNamesArg) -> Self {
+        match action {
+            InvalidNamesArg::Escape => Self::Escape,
+            InvalidNamesArg::Drop => Self::Drop,
+            InvalidNamesArg::Keep => Self::Keep,
+        }
+    }
 }
 
 #[derive(Args)]
@@ -245,7 +272,7 @@ impl HubFlags {
 impl SeriesFlags {
     fn transform_rules(&self, renames: &[NameValue]) -> Result<TransformRules> {
         let invalid = |error: kelpie_collector::TransformRuleError| usage_error(&error.to_string());
-        let mut rules = TransformRules::new();
+        let mut rules = TransformRules::new().invalid_names(self.invalid_names.into());
         for (name, value) in &self.labels {
             rules = rules.inject(name, value).map_err(invalid)?;
         }

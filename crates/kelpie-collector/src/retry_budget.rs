@@ -2,52 +2,84 @@
 
 use std::time::Duration;
 
+use parking_lot::Mutex;
+use tokio::time::Instant;
+
 /// The backoff before the first retry. It doubles with each further one.
 const FIRST_BACKOFF: Duration = Duration::from_millis(500);
 const MAX_BACKOFF: Duration = Duration::from_secs(15);
 
-/// The upper bound of [`request_timeout`].
-const MAX_REQUEST_TIMEOUT: Duration = Duration::from_secs(10);
+/// A [`RetryBudget`] that the tasks of a tick share.
+#[derive(Debug)]
+pub(crate) struct SharedRetryBudget {
+    pub(crate) started: Instant,
+    budget: Mutex<RetryBudget>,
+}
 
-/// Returns the time limit of one request.
-pub(crate) fn request_timeout(interval: Duration) -> Duration {
-    MAX_REQUEST_TIMEOUT.min(interval / 3)
+impl SharedRetryBudget {
+    /// Starts the budget of a tick.
+    pub(crate) fn start(interval: Duration) -> Self {
+        Self {
+            started: Instant::now(),
+            budget: Mutex::new(RetryBudget::new(interval)),
+        }
+    }
+
+    /// Returns true if a request may wait until this instant.
+    pub(crate) fn allows_wait(&self, until: Instant) -> bool {
+        let wait = until.saturating_duration_since(Instant::now());
+        self.budget.lock().allows(self.started.elapsed(), wait)
+    }
+
+    /// Returns the wait before the next retry, as [`RetryBudget::backoff`] does.
+    pub(crate) fn backoff(&self, retries: u32, retry_after: Option<Duration>) -> Option<Duration> {
+        let now = self.started.elapsed();
+        let random = fastrand::f64();
+        self.budget
+            .lock()
+            .backoff(now, retries, retry_after, random)
+    }
 }
 
 /// The time that a tick may spend on retries: half an interval from the first failure on, for all
 /// of its requests together. Times are relative to the start of the tick.
 #[derive(Debug)]
-pub(crate) struct RetryBudget {
+struct RetryBudget {
     budget: Duration,
     /// The end of the budget. `None` before the first failure.
     deadline: Option<Duration>,
 }
 
 impl RetryBudget {
-    pub(crate) fn new(interval: Duration) -> Self {
+    fn new(interval: Duration) -> Self {
         Self {
             budget: interval / 2,
             deadline: None,
         }
     }
 
+    /// Returns true if a request may wait this long before it is sent.
+    fn allows(&mut self, now: Duration, wait: Duration) -> bool {
+        let deadline = *self.deadline.get_or_insert(now + self.budget);
+        now.saturating_add(wait) < deadline
+    }
+
     /// Returns the wait before the next retry of a request that was retried `retries` times, or
     /// `None` to give up. `retry_after` is the wait that the hub requested, and `random` between 0
     /// and 1 decides the jitter.
-    pub(crate) fn backoff(
+    fn backoff(
         &mut self,
         now: Duration,
         retries: u32,
         retry_after: Option<Duration>,
         random: f64,
     ) -> Option<Duration> {
-        let deadline = *self.deadline.get_or_insert(now + self.budget);
         let backoff = FIRST_BACKOFF.saturating_mul(2_u32.saturating_pow(retries));
         // A short interval has short backoffs, so that it has time for several.
         let backoff = backoff.min(MAX_BACKOFF).min(self.budget / 4);
         let backoff = backoff.mul_f64(0.75 + 0.5 * random.clamp(0.0, 1.0));
         let wait = backoff.max(retry_after.unwrap_or_default());
-        (now.saturating_add(wait) < deadline).then_some(wait)
+        self.allows(now, wait).then_some(wait)
     }
 }
 
@@ -56,12 +88,6 @@ mod tests {
     use super::*;
 
     const SECOND: Duration = Duration::from_secs(1);
-
-    #[test]
-    fn request_timeout_depends_on_interval() {
-        assert_eq!(request_timeout(300 * SECOND), 10 * SECOND);
-        assert_eq!(request_timeout(15 * SECOND), 5 * SECOND);
-    }
 
     #[test]
     fn backoff_grows_until_budget_is_spent() {
