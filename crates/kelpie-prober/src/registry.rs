@@ -84,8 +84,8 @@ struct KnownCluster {
 }
 
 /// The reason why a second cluster of a namespace gets no probe.
-const SHARED_NAMESPACE: &str = "another cluster of its namespace is probed, and targets are found by namespace: both would \
-     fence the same ones";
+const SHARED_NAMESPACE: &str = "another cluster of its namespace is probed, and targets are found \
+                                by namespace: both would fence the same ones";
 
 impl KnownCluster {
     fn new(identity: ClusterIdentity) -> Self {

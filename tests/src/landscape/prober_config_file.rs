@@ -168,6 +168,10 @@ fenceReserve: {}ms
                 .filter(|other| !other.starts_with(&format!("{key}:")))
                 .collect();
             text = format!("{}\n{line}\n", others.join("\n"));
+            // Only Gardener's Secrets are configured by name.
+            if key == "source" {
+                text = text.replace("kubeConfigSecretName: dwd-internal\n", "");
+            }
         }
         text += "dependentResourceInfos:\n";
         for target in &self.targets {

@@ -103,9 +103,8 @@ fn check_probe(root: &Section<'_>, config: &ProberConfig) {
         root.warn(
             "externalKubeConfigSecretName",
             format!(
-                "{:?} is also the Secret of the internal probe: both probes take the same path, so \
-                 the external one adds nothing",
-                kubeconfig_secret
+                "{kubeconfig_secret:?} is also the Secret of the internal probe: both probes take \
+                 the same path, so the external one adds nothing"
             ),
         );
     }

@@ -67,8 +67,8 @@ pub trait ClusterSource: Send + Sync {
         path: ProbePath,
     ) -> BoxFuture<'static, Result<Option<ClusterKubeconfig>, ApiError>>;
 
-    /// Watches the machines of the clusters. Returns `None` if the platform has none. A `Delete` event carries the id of the cluster as the
-    /// namespace.
+    /// Watches the machines of the clusters. Returns `None` if the platform has none. A `Delete`
+    /// event carries the id of the cluster as the namespace.
     fn machines(
         &self,
         seed: &ClusterClient,

@@ -48,7 +48,7 @@ async fn list<T>(
 fn names(clusters: &[ClusterObject]) -> Vec<&str> {
     clusters
         .iter()
-        .map(|cluster| cluster.name.as_str())
+        .map(|cluster| &*cluster.identity.id)
         .collect()
 }
 
@@ -80,7 +80,7 @@ async fn invalid_cluster_does_not_break_the_watch() {
     let WatchEvent::Apply(found) = next(&mut clusters).await else {
         panic!("a new cluster");
     };
-    assert_eq!(found.name, "shoot--c");
+    assert_eq!(&*found.identity.id, "shoot--c");
     apply(api, &cluster("shoot--b", SHOOT)).await;
     let WatchEvent::Apply(found) = next(&mut clusters).await else {
         panic!("a repaired cluster");
@@ -150,7 +150,7 @@ async fn machines_kind_may_come_and_go() {
     let control_plane = ControlPlane::start().await.unwrap();
     let api = &control_plane.api;
     let api_client = connect(api, &api.admin()).await;
-    let mut machines = gardener_source(None).machines(&api_client);
+    let mut machines = gardener_source(None).machines(&api_client).unwrap();
     assert!(matches!(
         next(&mut machines).await,
         OptionalEvent::KindAbsent
@@ -261,10 +261,10 @@ async fn secrets_are_requested_by_name_only() {
     assert_eq!(content(&found), Err("it has no key `kubeconfig`"));
 }
 
-fn content(kubeconfig: &ClusterKubeconfig) -> Result<&[u8], &'static str> {
+fn content(kubeconfig: &ClusterKubeconfig) -> Result<&[u8], &str> {
     let text = kubeconfig.text.as_ref();
     text.map(ExposeSecret::expose_secret)
-        .map_err(|reason| *reason)
+        .map_err(String::as_str)
 }
 
 /// Binds the user `name` to the `ClusterRole` of the same name.

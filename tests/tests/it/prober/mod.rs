@@ -5,6 +5,7 @@
 
 mod candidate_nodes;
 mod cluster_eligibility;
+mod cluster_sources;
 mod dry_run_writes_nothing;
 mod existing_fence_at_start;
 mod explain_during_fence;
