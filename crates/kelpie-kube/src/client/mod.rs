@@ -38,7 +38,7 @@ use crate::objects::ObjectClient;
 use crate::rbac::{self, PolicyRule};
 use crate::resources::{PodFacts, SliceFacts, endpoint_slice};
 use crate::system_clock::SystemClock;
-use crate::watch::{self, OptionalEvent, Selection, WatchEvent, WatchedResource};
+use crate::watch::{self, OptionalEvent, Priority, Selection, WatchEvent, WatchedResource};
 use connect::Clients;
 use in_process::InProcess;
 use response_counter::ResponseCounter;
@@ -234,19 +234,24 @@ impl ClusterClient {
         watch::watch(&self.fencing, selection, watch::SHORT_WATCH_SECONDS)
     }
 
-    /// Watches the pods of a namespace that a label selector matches. The first list is at least as
-    /// new as the call. Otherwise the same as [`ClusterClient::endpoint_slices`].
+    /// Watches the pods of a namespace, or those that a label selector matches. The first list is at
+    /// least as new as the call. The stream never ends.
     pub fn pods(
         &self,
         namespace: &str,
-        selector: &str,
+        labels: Option<&str>,
+        priority: Priority,
     ) -> impl Stream<Item = WatchEvent<PodFacts>> + Send + use<> {
         let selection = Selection {
             namespace: Some(namespace),
-            labels: Some(selector),
+            labels,
             ..Selection::default()
         };
-        watch::watch(&self.fencing, selection, watch::SHORT_WATCH_SECONDS)
+        let (client, seconds) = match priority {
+            Priority::Urgent => (&self.fencing, watch::SHORT_WATCH_SECONDS),
+            Priority::Routine => (&self.routine, watch::WATCH_SECONDS),
+        };
+        watch::watch(client, selection, seconds)
     }
 
     /// Returns the actuators for fencing. Their calls do not queue behind routine requests.
