@@ -199,7 +199,8 @@ impl NamespaceWorker {
         if Instant::now() < watch.turn_ends {
             return;
         }
-        let is_idle = self.in_flight.is_empty() && !self.windows.has_work(now);
+        let has_work = !self.in_flight.is_empty() || self.windows.has_work(now);
+        let is_idle = watch.permit.is_open() && !has_work;
         if is_idle && self.context.watch_pools.get(watch.reason).is_full() {
             self.watch = None;
         } else {

@@ -135,6 +135,11 @@ impl WatchPermit {
     pub(crate) fn opened(&mut self) {
         self.opening = None;
     }
+
+    /// Returns whether the watch has listed its pods, or has failed to.
+    pub(crate) fn is_open(&self) -> bool {
+        self.opening.is_none()
+    }
 }
 
 /// Counts a caller that waits, until it is dropped.

@@ -2,7 +2,7 @@
 //!
 //! [`ClusterClient`] has two clients. The *routine* client is rate limited; watches, reads and
 //! Events go through it. The *fencing* client has no limit, so that fencing ([`Actuators`]), the
-//! deletion of pods and leader election never queue behind routine requests.
+//! deletion of pods after a recovery and leader election never queue behind routine requests.
 //!
 //! Watches deliver [`WatchEvent`]s with only the fields that are used of an object. Errors are
 //! sorted by what can be done about them.

@@ -1,12 +1,12 @@
 //! The load on the seed, with windows in many namespaces.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use kelpie_core::Time;
 use kelpie_sim::scenario::{Fault, Incident, Scenario};
-use kelpie_sim::{Landscape, LandscapePlan, SimClock, SimEvent, SimEventKind};
+use kelpie_sim::{Landscape, LandscapePlan, PodTransition, SimClock, SimEvent, SimEventKind};
 use tokio::task::JoinHandle;
 use tokio::time::{Instant, sleep, sleep_until};
 
@@ -26,11 +26,21 @@ servicesAndDependantSelectors:
 const BURST: usize = 100;
 const QPS: usize = 20;
 
+#[derive(Default)]
+struct LoadCounts {
+    /// The lists and watches of pods that began in each second.
+    requests: BTreeMap<u64, usize>,
+    /// The paths of the lists.
+    listed: BTreeSet<String>,
+    /// The pods that were deleted, and the time of the last deletion.
+    deleted: usize,
+    last_deleted: Duration,
+}
+
 /// A landscape that counts the requests for pods.
 struct LoadFixture {
     landscape: Landscape,
-    /// The lists and watches of pods that began in each second.
-    requests: Arc<Mutex<BTreeMap<u64, usize>>>,
+    counts: Arc<Mutex<LoadCounts>>,
     start: Instant,
     driver: JoinHandle<()>,
 }
@@ -41,25 +51,37 @@ impl LoadFixture {
         let clock = SimClock::starting_at(Time::from_unix(1_700_000_000, 0));
         let plan = LandscapePlan::with_size(namespaces, 1);
         let landscape = Landscape::in_process(&plan, &clock).unwrap();
-        let requests = Arc::new(Mutex::new(BTreeMap::new()));
-        let (start, counted) = (landscape.now(), Arc::clone(&requests));
+        let counts = Arc::new(Mutex::new(LoadCounts::default()));
+        let (start, counted) = (landscape.now(), Arc::clone(&counts));
         landscape.observe(move |event: &SimEvent| {
-            if let SimEventKind::Request {
-                received_at,
-                verb: "list" | "watch",
-                path,
-                ..
-            } = &event.kind
-                && path.ends_with("/pods")
-            {
-                let second = received_at.since(start).as_secs();
-                *counted.lock().unwrap().entry(second).or_default() += 1;
+            let mut counts = counted.lock().unwrap();
+            match &event.kind {
+                SimEventKind::Request {
+                    received_at,
+                    verb: verb @ ("list" | "watch"),
+                    path,
+                    ..
+                } if path.ends_with("/pods") => {
+                    let second = received_at.since(start).as_secs();
+                    *counts.requests.entry(second).or_default() += 1;
+                    if *verb == "list" {
+                        counts.listed.insert(path.clone());
+                    }
+                }
+                SimEventKind::ApiServerPod {
+                    transition: PodTransition::Replaced,
+                    ..
+                } => {
+                    counts.deleted += 1;
+                    counts.last_deleted = event.at.since(start);
+                }
+                _ => {}
             }
         });
         let driven = landscape.clone();
         Self {
             landscape,
-            requests,
+            counts,
             start: Instant::now(),
             driver: tokio::spawn(async move { driven.run().await }),
         }
@@ -87,8 +109,21 @@ impl LoadFixture {
 
     /// Returns the number of requests for pods in these seconds.
     fn requests(&self, seconds: std::ops::Range<u64>) -> usize {
-        let requests = self.requests.lock().unwrap();
-        requests.range(seconds).map(|(_, count)| count).sum()
+        let counts = self.counts.lock().unwrap();
+        counts.requests.range(seconds).map(|(_, count)| count).sum()
+    }
+
+    /// Returns the number of namespaces whose pods were listed.
+    fn listed(&self) -> usize {
+        self.counts.lock().unwrap().listed.len()
+    }
+
+    /// Takes etcd away from all clusters for a while.
+    fn lose_etcd(&self, at: Duration, lasts: Duration) {
+        self.landscape.play(&Scenario {
+            incidents: vec![Incident::new(at, Some(lasts), Fault::EtcdOutage)],
+            ..Scenario::default()
+        });
     }
 }
 
@@ -103,11 +138,7 @@ const SECOND: Duration = Duration::from_secs(1);
 #[tokio::test(start_paused = true)]
 async fn namespace_has_one_watch() {
     let fixture = LoadFixture::new(40);
-    let outage = Incident::new(400 * SECOND, Some(100 * SECOND), Fault::EtcdOutage);
-    fixture.landscape.play(&Scenario {
-        incidents: vec![outage],
-        ..Scenario::default()
-    });
+    fixture.lose_etcd(400 * SECOND, 100 * SECOND);
     let weeder = weeder_with(&fixture.landscape, CONFIG, single_replica("weeder-0"));
     sleep(490 * SECOND).await;
     assert_eq!(fixture.open_watches(), 0, "no window is open");
@@ -131,7 +162,42 @@ async fn start_keeps_to_the_request_rate() {
         );
     }
     sleep(300 * SECOND).await;
-    let lists = fixture.requests(0..420);
-    assert!(lists >= 1_400, "every namespace has its window: {lists}");
+    assert_eq!(fixture.listed(), 700, "every namespace has its window");
     weeder.stop().await.unwrap();
+}
+
+/// `cargo test -p kelpie-weeder --test it -- two_thousand --ignored --nocapture`
+#[tokio::test(start_paused = true)]
+#[ignore = "a measurement, which takes minutes"]
+async fn load_of_two_thousand_namespaces() {
+    const NAMESPACES: usize = 2_000;
+    let fixture = LoadFixture::new(NAMESPACES);
+    fixture.lose_etcd(1_300 * SECOND, 300 * SECOND);
+    let weeder = weeder_with(&fixture.landscape, CONFIG, single_replica("weeder-0"));
+    let (mut peak, mut all_listed) = (0, None);
+    for minute in 1..=20 {
+        peak = peak.max(fixture.peak_watches_until(minute * 60 * SECOND).await);
+        if all_listed.is_none() && fixture.listed() == NAMESPACES {
+            all_listed = Some(minute);
+        }
+    }
+    let busiest = (0..1_200).map(|second| fixture.requests(second..second + 10));
+    println!(
+        "start: at most {peak} watches, at most {} requests in 10 s, all listed after {all_listed:?} \
+         min",
+        busiest.max().unwrap_or_default()
+    );
+    sleep_until(fixture.start + 1_599 * SECOND).await;
+    let before = fixture.counts.lock().unwrap().deleted;
+    let peak = fixture.peak_watches_until(1_900 * SECOND).await;
+    let busiest = (1_599..1_900).map(|second| fixture.requests(second..second + 1));
+    let counts = fixture.counts.lock().unwrap();
+    println!(
+        "recovery of all: at most {peak} watches, at most {} requests in 1 s, {} pods deleted, the \
+         last after {:.1} s",
+        busiest.max().unwrap_or_default(),
+        counts.deleted - before,
+        counts.last_deleted.as_secs_f64() - 1_600.0
+    );
+    weeder.crash();
 }
