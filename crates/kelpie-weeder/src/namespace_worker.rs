@@ -170,8 +170,8 @@ impl NamespaceWorker {
     }
 
     /// Ends the watch that is not needed, and requests the one that is. After a window has opened,
-    /// that is a new one: its first list is newer than the recovery, while an existing watch may lag
-    /// behind or wait for its next attempt.
+    /// that is a new one: its first list is newer than the recovery, while an existing watch may
+    /// lag behind or wait for its next attempt.
     fn update_watch(&mut self, has_opened: bool, now: Time) {
         let has_windows = self.windows.open_services().next().is_some();
         let has_starts = self.windows.has_due_starts(now);

@@ -234,8 +234,8 @@ impl ClusterClient {
         watch::watch(&self.fencing, selection, watch::SHORT_WATCH_SECONDS)
     }
 
-    /// Watches the pods of a namespace, or those that a label selector matches. The first list is at
-    /// least as new as the call. The stream never ends.
+    /// Watches the pods of a namespace, or those that a label selector matches. The first list is
+    /// at least as new as the call. The stream never ends.
     pub fn pods(
         &self,
         namespace: &str,

@@ -183,8 +183,8 @@ async fn load_of_two_thousand_namespaces() {
     }
     let busiest = (0..1_200).map(|second| fixture.requests(second..second + 10));
     println!(
-        "start: at most {peak} watches, at most {} requests in 10 s, all listed after {all_listed:?} \
-         min",
+        "start: at most {peak} watches, at most {} requests in 10 s, all listed after \
+         {all_listed:?} min",
         busiest.max().unwrap_or_default()
     );
     sleep_until(fixture.start + 1_599 * SECOND).await;
