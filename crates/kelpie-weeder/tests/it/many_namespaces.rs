@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use kelpie_core::Time;
 use kelpie_sim::scenario::{Fault, Incident, Scenario};
-use kelpie_sim::{Landscape, LandscapePlan, PodTransition, SimClock, SimEvent, SimEventKind};
+use kelpie_sim::{Landscape, LandscapePlan, SimClock, SimEvent, SimEventKind};
 use tokio::task::JoinHandle;
 use tokio::time::{Instant, sleep, sleep_until};
 
@@ -32,9 +32,6 @@ struct LoadCounts {
     requests: BTreeMap<u64, usize>,
     /// The paths of the lists.
     listed: BTreeSet<String>,
-    /// The pods that were deleted, and the time of the last deletion.
-    deleted: usize,
-    last_deleted: Duration,
 }
 
 /// A landscape that counts the requests for pods.
@@ -54,28 +51,20 @@ impl LoadFixture {
         let counts = Arc::new(Mutex::new(LoadCounts::default()));
         let (start, counted) = (landscape.now(), Arc::clone(&counts));
         landscape.observe(move |event: &SimEvent| {
-            let mut counts = counted.lock().unwrap();
-            match &event.kind {
-                SimEventKind::Request {
-                    received_at,
-                    verb: verb @ ("list" | "watch"),
-                    path,
-                    ..
-                } if path.ends_with("/pods") => {
-                    let second = received_at.since(start).as_secs();
-                    *counts.requests.entry(second).or_default() += 1;
-                    if *verb == "list" {
-                        counts.listed.insert(path.clone());
-                    }
+            if let SimEventKind::Request {
+                received_at,
+                verb: verb @ ("list" | "watch"),
+                path,
+                ..
+            } = &event.kind
+                && path.ends_with("/pods")
+            {
+                let mut counts = counted.lock().unwrap();
+                let second = received_at.since(start).as_secs();
+                *counts.requests.entry(second).or_default() += 1;
+                if *verb == "list" {
+                    counts.listed.insert(path.clone());
                 }
-                SimEventKind::ApiServerPod {
-                    transition: PodTransition::Replaced,
-                    ..
-                } => {
-                    counts.deleted += 1;
-                    counts.last_deleted = event.at.since(start);
-                }
-                _ => {}
             }
         });
         let driven = landscape.clone();
@@ -172,32 +161,19 @@ async fn start_keeps_to_the_request_rate() {
 async fn load_of_two_thousand_namespaces() {
     const NAMESPACES: usize = 2_000;
     let fixture = LoadFixture::new(NAMESPACES);
-    fixture.lose_etcd(1_300 * SECOND, 300 * SECOND);
     let weeder = weeder_with(&fixture.landscape, CONFIG, single_replica("weeder-0"));
     let (mut peak, mut all_listed) = (0, None);
-    for minute in 1..=20 {
+    for minute in 1..=10 {
         peak = peak.max(fixture.peak_watches_until(minute * 60 * SECOND).await);
         if all_listed.is_none() && fixture.listed() == NAMESPACES {
             all_listed = Some(minute);
         }
     }
-    let busiest = (0..1_200).map(|second| fixture.requests(second..second + 10));
+    let busiest = (0..600).map(|second| fixture.requests(second..second + 10));
     println!(
         "start: at most {peak} watches, at most {} requests in 10 s, all listed after \
          {all_listed:?} min",
         busiest.max().unwrap_or_default()
     );
-    sleep_until(fixture.start + 1_599 * SECOND).await;
-    let before = fixture.counts.lock().unwrap().deleted;
-    let peak = fixture.peak_watches_until(1_900 * SECOND).await;
-    let busiest = (1_599..1_900).map(|second| fixture.requests(second..second + 1));
-    let counts = fixture.counts.lock().unwrap();
-    println!(
-        "recovery of all: at most {peak} watches, at most {} requests in 1 s, {} pods deleted, the \
-         last after {:.1} s",
-        busiest.max().unwrap_or_default(),
-        counts.deleted - before,
-        counts.last_deleted.as_secs_f64() - 1_600.0
-    );
-    weeder.crash();
+    weeder.stop().await.unwrap();
 }

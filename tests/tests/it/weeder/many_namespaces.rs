@@ -1,10 +1,11 @@
 //! Connections, requests and memory of the weeder with windows in many namespaces at once.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use futures_util::{StreamExt, TryStreamExt, stream};
 use kelpie_e2e::landscape::{ProxyFault, TcpProxy, WeederNamespace, WeederProcess};
 use kelpie_e2e::poll;
+use tokio::time::Instant;
 
 use super::fixture::*;
 
@@ -36,8 +37,8 @@ struct PeakLoad {
 }
 
 /// Creates namespaces whose etcd is ready.
-async fn create_namespaces(fixture: &Fixture, count: usize) -> Vec<WeederNamespace> {
-    let make = async |number: usize| {
+async fn create_namespaces(fixture: &Fixture, count: u32) -> Vec<WeederNamespace> {
+    let make = async |number: u32| {
         let namespace = fixture.empty_namespace(&format!("shoot-{number:04}")).await;
         let slice = namespace.create_slice(ETCD, ETCD, &[Some(true)]);
         slice.await.unwrap();
@@ -58,7 +59,7 @@ async fn set_all(namespaces: &[WeederNamespace], ready: bool) {
 }
 
 /// Measures until this many windows are open, or until the timeout.
-async fn until_windows(weeder: &WeederProcess, windows: usize, timeout: Duration) -> PeakLoad {
+async fn until_windows(weeder: &WeederProcess, windows: u32, timeout: Duration) -> PeakLoad {
     let (start, mut peak) = (Instant::now(), PeakLoad::default());
     let open = poll::until("windows", timeout, async || {
         let process = weeder.kelpie.process();
@@ -67,7 +68,7 @@ async fn until_windows(weeder: &WeederProcess, windows: usize, timeout: Duration
         peak.windows = weeder.kelpie.metric("kelpie_weeder_active_windows").await?;
         let answered = "kelpie_weeder_seed_requests_total{code=\"200\"}";
         peak.requests = weeder.kelpie.metric(answered).await?;
-        Ok((peak.windows > windows as f64 - 0.5).then_some(()))
+        Ok((peak.windows > f64::from(windows) - 0.5).then_some(()))
     });
     let _ = open.await;
     peak.took = start.elapsed();
@@ -76,7 +77,7 @@ async fn until_windows(weeder: &WeederProcess, windows: usize, timeout: Duration
 
 /// Starts a weeder in these namespaces, and then lets all services recover at once. Returns the
 /// load of either.
-async fn measure(count: usize) -> [PeakLoad; 2] {
+async fn measure(count: u32) -> [PeakLoad; 2] {
     let fixture = Fixture::start().await;
     let namespaces = create_namespaces(&fixture, count).await;
     let proxy = TcpProxy::start(fixture.seed.control_plane.api.url())
@@ -94,7 +95,7 @@ async fn measure(count: usize) -> [PeakLoad; 2] {
     proxy.set_fault(ProxyFault::None);
     let mut recovery = until_windows(&weeder, count, Duration::from_mins(2)).await;
     // The watches open after their windows.
-    let later = until_windows(&weeder, usize::MAX, Duration::from_secs(20)).await;
+    let later = until_windows(&weeder, u32::MAX, Duration::from_secs(20)).await;
     recovery.open_files = recovery.open_files.max(later.open_files);
     recovery.memory = recovery.memory.max(later.memory);
     println!("{count} namespaces, recovery of all: {recovery:?}");
