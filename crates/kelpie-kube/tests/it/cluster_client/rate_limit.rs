@@ -1,14 +1,11 @@
 //! Routine requests are rate limited, fencing is not.
 
-use std::pin::pin;
 use std::time::Duration;
 
-use futures_util::StreamExt;
 use futures_util::future::join_all;
 use kelpie_core::prober::ResourceRef;
 use kelpie_kube::client::ApiError;
 use kelpie_kube::events::{DroppedEvents, EventType, NewEvent, ObjectRef};
-use kelpie_kube::watch::{Priority, WatchEvent};
 use tokio::net::TcpListener;
 use tokio::time::{Instant, sleep, timeout};
 use tokio_util::sync::CancellationToken;
@@ -62,29 +59,6 @@ async fn fencing_does_not_queue_behind_routine_requests() {
     assert!(results.into_iter().all(|result| result.is_ok()));
     assert!(!waiting.is_finished());
     waiting.abort();
-}
-
-#[tokio::test]
-async fn only_routine_watches_wait() {
-    let list = r#"{"metadata": {"resourceVersion": "7"}, "items": []}"#;
-    let server = FixedServer::new(200, list).await;
-    let client = server.client(0.001, 1).await;
-    // The only token is taken.
-    let _ = client.version().await;
-    let routine = client.pods("ns", None, Priority::Routine);
-    let waiting = tokio::spawn(async move { pin!(routine).next().await.is_some() });
-    for _ in 0..10 {
-        let mut urgent = pin!(client.pods("ns", Some("role in (api)"), Priority::Urgent));
-        let event = timeout(Duration::from_secs(10), urgent.next()).await;
-        assert!(matches!(event.unwrap(), Some(WatchEvent::Init)));
-    }
-    assert!(!waiting.is_finished());
-    waiting.abort();
-    let pods = "/api/v1/namespaces/ns/pods?";
-    let requests = server.requests();
-    let of_pods = requests.iter().filter(|request| request.contains(pods));
-    let mut unlabelled = of_pods.filter(|request| !request.contains("labelSelector="));
-    assert_eq!(unlabelled.next(), None);
 }
 
 #[tokio::test]
