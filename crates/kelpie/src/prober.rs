@@ -91,7 +91,8 @@ impl Prober {
         let clusters = config.namespace.clone();
         let prober = kelpie_prober::Prober::new(config, options, seed, &mut registry)
             .with_open_files_limit(open_files::raise_limit());
-        let served = self.serving.open(registry, prober.routes(), &TURNING);
+        let serving = &self.serving;
+        let served = serving.open(registry, prober.routes(), &TURNING, self.dry_run);
         let served = served.await?;
         info!(
             dry_run = self.dry_run,

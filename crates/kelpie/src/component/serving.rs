@@ -7,6 +7,7 @@ use anyhow::Result;
 use axum::Router;
 use clap::Args;
 use kelpie_health::{Health, HealthSettings, LoopHeartbeat, Readiness, ReadyHandle};
+use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::registry::Registry;
 use tokio_util::sync::CancellationToken;
 use tracing::info;
@@ -64,8 +65,10 @@ impl ServingFlags {
         mut registry: Registry,
         state: Router,
         turning: &Loop,
+        dry_run: bool,
     ) -> Result<Served> {
         let (health, heartbeat, ready) = turning.checks(&mut registry)?;
+        register_dry_run(&mut registry).set(dry_run.into());
         let numbers = kelpie_health::metrics(Arc::new(registry)).merge(state);
         let checks = kelpie_health::routes(health.clone()).merge(kelpie_health::healthz(health));
         let over = CancellationToken::new();
@@ -114,6 +117,17 @@ impl Loop {
         checks.readyz("components", readiness);
         Ok((checks.build()?, heartbeat, ready))
     }
+}
+
+/// Registers the metric of a dry run, which never leads: alerts must not wait for its leader.
+pub(crate) fn register_dry_run(registry: &mut Registry) -> Gauge {
+    let dry_run = Gauge::default();
+    registry.register(
+        "kelpie_dry_run",
+        "1 if this replica decides and reports, but writes nothing and never leads, otherwise 0",
+        dry_run.clone(),
+    );
+    dry_run
 }
 
 /// Serves pages in the background until `over`, unless the address is disabled.
