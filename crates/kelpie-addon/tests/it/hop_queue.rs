@@ -167,3 +167,53 @@ async fn lost_lease_stops_retries_until_it_is_back() {
     let took = started.elapsed();
     assert!(took < SECOND, "{took:?}");
 }
+
+/// Prints the requests of a start and of an hour with this many clusters. Run by `cargo xtask bench
+/// hop`.
+#[tokio::test(start_paused = true)]
+#[ignore = "a measurement: cargo xtask bench hop"]
+async fn requests_of_two_thousand_clusters() {
+    const CLUSTERS: usize = 2_000;
+    let Fixture { hub, spoke } = Fixture::without_addons();
+    install_managed_addons(&hub);
+    for number in 0..CLUSTERS {
+        let cluster = format!("cluster-{number:04}");
+        create_cluster(&hub, &cluster);
+        set_condition(&hub, &cluster, "Degraded");
+    }
+    let fixture = Fixture { spoke, hub };
+    let hub = &fixture.hub;
+    let counts = |since| {
+        let requests = hub.requests_since(since);
+        let count = |verb: &str| {
+            requests
+                .iter()
+                .filter(|request| request.verb == verb)
+                .count()
+        };
+        ["list", "watch", "get", "update"].map(count)
+    };
+    let started = Instant::now();
+    let hop = fixture.start_hub_status(RESYNC);
+    hop.until_grown("hop_written_total", CLUSTERS as u64).await;
+    let [list, watch, get, update] = counts(0);
+    println!(
+        "| start: time in which all are written | {:.0} s |",
+        started.elapsed().as_secs_f64()
+    );
+    println!("| start: list, watch, get, update | {list}, {watch}, {get}, {update} |");
+    sleep(2 * RESYNC).await;
+    let since = hub.request_count();
+    sleep(Duration::from_hours(1)).await;
+    let [list, watch, get, update] = counts(since);
+    println!("| an hour: list, watch, get, update | {list}, {watch}, {get}, {update} |");
+    let mut per_second = std::collections::BTreeMap::new();
+    for request in hub.requests_since(since) {
+        *per_second
+            .entry(request.received_at.as_micros() / 1_000_000)
+            .or_insert(0) += 1;
+    }
+    let most = per_second.values().max().copied().unwrap_or(0);
+    println!("| an hour: most requests in a second | {most} |");
+    assert_eq!(update, 0);
+}
