@@ -220,7 +220,7 @@ impl OperatorMetrics {
 pub(crate) enum ReconcileResult {
     /// Both collectors are as desired.
     Clean,
-    /// A collector cannot be deployed as desired until somebody acts.
+    /// A collector cannot be deployed as desired until an administrator acts.
     Failing,
     /// A request failed for a reason that may pass.
     Retrying,

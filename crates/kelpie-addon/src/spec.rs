@@ -42,7 +42,8 @@ impl AddonSpec {
             let number = spec[field].as_u64().filter(|number| *number <= most);
             number.unwrap_or_else(|| {
                 if !is_missing(field) {
-                    problem(field, "a whole number that fits", default.to_string());
+                    let allowed = format!("a whole number from 0 to {most}");
+                    problem(field, &allowed, default.to_string());
                 }
                 default
             })

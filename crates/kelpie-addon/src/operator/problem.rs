@@ -6,7 +6,7 @@ use kelpie_kube::objects::ObjectError;
 /// A problem with the deployment of a collector, with a message for people.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Problem {
-    /// A permission or an input is missing, or a value is invalid: somebody has to act. It is
+    /// A permission or an input is missing, or a value is invalid. It needs an administrator and is
     /// reported at once.
     Definite(String),
     /// A request failed for a reason that may pass. It is retried, and reported only if it lasts.

@@ -330,7 +330,8 @@ impl OperatorReconciler {
                 Ok(condition.map(|condition| desired.update(component, condition, replaced)))
             }
             DesiredState::Disabled(objects) => {
-                if let Some(found) = found {
+                // A Deployment of the same name that is not the addon's is left alone.
+                if let Some(found) = found.filter(|found| is_owned_by(found, &addon.uid)) {
                     let stopped = self.stop(component, found).await?;
                     outcome.deployments.push((component, Some(stopped)));
                 }
