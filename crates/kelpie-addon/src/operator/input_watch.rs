@@ -90,7 +90,7 @@ impl InputWatch {
                 return;
             }
         }
-        std::future::pending().await
+        std::future::pending::<()>().await;
     }
 
     /// Waits for this time, and takes all changes in it.

@@ -178,28 +178,26 @@ impl ReconcileLoop {
             let outcome = self.reconcile().await;
             ready.ready();
             let now = Instant::now();
-            match outcome {
-                Some(outcome) => {
-                    for (component, object) in &outcome.deployments {
-                        inputs.set_deployment(*component, object.as_ref());
-                    }
-                    if outcome.failures.is_empty() {
-                        backoff.reset();
-                        not_before = now;
-                        next = outcome.requeue_at.map_or(next, |at| next.min(at));
-                        continue;
-                    }
-                    let pause = backoff.pause(fastrand::f64());
-                    next = next.min(now + pause);
-                    // A change may be the remedy for a definite failure.
-                    let is_transient = outcome.is_transient;
-                    not_before = now + if is_transient { pause } else { FIRST_PAUSE };
-                }
-                None => {
-                    not_before = now + backoff.pause(fastrand::f64());
-                    next = next.min(not_before);
-                }
+            let is_clean = outcome
+                .as_ref()
+                .is_some_and(|outcome| outcome.failures.is_empty());
+            if is_clean {
+                backoff.reset();
+                not_before = now;
+            } else {
+                let pause = backoff.pause(fastrand::f64());
+                next = next.min(now + pause);
+                // A change may be the remedy for a definite failure.
+                let is_definite = outcome
+                    .as_ref()
+                    .is_some_and(|outcome| !outcome.is_transient);
+                not_before = now + if is_definite { FIRST_PAUSE } else { pause };
             }
+            let Some(outcome) = outcome else { continue };
+            for (component, object) in &outcome.deployments {
+                inputs.set_deployment(*component, object.as_ref());
+            }
+            next = outcome.requeue_at.map_or(next, |at| next.min(at));
         }
     }
 
@@ -219,7 +217,9 @@ impl ReconcileLoop {
                 self.metrics.set_ignored(warnings.len(), drops_rollouts);
                 warnings.extend(drops_rollouts.then(|| DROPPED_ROLLOUTS.to_owned()));
                 if warnings != self.last.borrow().warnings {
-                    warnings.iter().for_each(|warning| warn!("{warning}"));
+                    for warning in &warnings {
+                        warn!("{warning}");
+                    }
                 }
                 let shown = json!({ "failures": outcome.failures });
                 self.last.send_replace(LastResult { shown, warnings });

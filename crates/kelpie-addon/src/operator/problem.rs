@@ -21,7 +21,7 @@ impl Problem {
     }
 
     /// Joins the problems of several objects. `None` if there are none.
-    pub(super) fn join(problems: Vec<Self>) -> Option<Self> {
+    pub(super) fn join(problems: &[Self]) -> Option<Self> {
         let messages: Vec<&str> = problems.iter().map(Self::message).collect();
         let message = messages.join("; ");
         let is_definite = |problem: &Self| matches!(problem, Self::Definite(_));
@@ -95,10 +95,10 @@ mod tests {
             Problem::Definite("a".to_owned()),
             Problem::Transient("b".to_owned()),
         ];
-        assert_eq!(Problem::join(Vec::new()), None);
-        let joined = Problem::join(vec![transient.clone(), transient.clone()]);
+        assert_eq!(Problem::join(&[]), None);
+        let joined = Problem::join(&[transient.clone(), transient.clone()]);
         assert_eq!(joined, Some(Problem::Transient("b; b".to_owned())));
-        let joined = Problem::join(vec![transient, definite]);
+        let joined = Problem::join(&[transient, definite]);
         assert_eq!(joined, Some(Problem::Definite("b; a".to_owned())));
     }
 }

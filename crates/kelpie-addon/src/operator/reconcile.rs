@@ -109,7 +109,8 @@ impl OperatorReconciler {
             return Ok(ReconcileOutcome::default());
         };
         self.events.set_uid(&addon.uid);
-        let inputs = self.read_inputs(&addon).await;
+        // The future is large.
+        let inputs = Box::pin(self.read_inputs(&addon)).await;
         let desired = AddonComponent::ALL.map(|component| {
             let state = DesiredState::of(component, &addon, &self.addon, &self.options, &inputs);
             (component, state)
@@ -394,7 +395,7 @@ impl OperatorReconciler {
                 Err(error) => problems.push(error.into()),
             }
         }
-        Problem::join(problems).map_or(Ok(deployment), Err)
+        Problem::join(&problems).map_or(Ok(deployment), Err)
     }
 
     /// Sets the replicas of this very Deployment to 0, and returns it.

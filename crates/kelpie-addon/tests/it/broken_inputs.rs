@@ -23,6 +23,9 @@ fn reject(spoke: &ApiServer, resource: GroupResource, reason: StatusReason) {
     });
 }
 
+/// Breaks an input of the operator.
+type Breakage = fn(&ApiServer);
+
 /// Starts a spoke whose addon is Available.
 async fn available_spoke() -> (ApiServer, [Process; 2]) {
     let Fixture { spoke, .. } = Fixture::without_addons();
@@ -47,10 +50,10 @@ async fn make_available(spoke: &ApiServer) {
 
 #[tokio::test(start_paused = true)]
 async fn disabled_collector_stops_with_broken_inputs() {
-    let breakages: [(&str, fn(&ApiServer)); 5] = [
+    let breakages: [(&str, Breakage); 5] = [
         ("no hub", |spoke| spoke.delete(&SECRETS, HUB_INFO_SECRET)),
         ("no allowlist", |spoke| {
-            spoke.delete(&CONFIG_MAPS, ALLOWLIST)
+            spoke.delete(&CONFIG_MAPS, ALLOWLIST);
         }),
         ("no Prometheus", ApiServer::delete_prometheus),
         ("no permission", |spoke| {

@@ -185,7 +185,7 @@ async fn fail_each_call_of_operator(faults: &[CallFault]) -> BTreeSet<Vec<String
         let known = ["Available", "Progressing", "Degraded"];
         let is_known = |kind: &String| known.contains(&kind.as_str());
         assert!(transitions.iter().all(is_known), "{name}: {transitions:?}");
-        let is_retried = faults == &RETRIED;
+        let is_retried = faults == RETRIED;
         assert!(
             !is_retried || transitions == ROLLOUT,
             "{name}: {transitions:?}"

@@ -36,7 +36,9 @@ fn prune_value(value: &mut Value, schema: &Value) {
         Value::Object(object) => prune_fields(object, schema),
         Value::Array(items) => {
             let schema = &schema["items"];
-            items.iter_mut().for_each(|item| prune_value(item, schema));
+            for item in items {
+                prune_value(item, schema);
+            }
         }
         _ => {}
     }
