@@ -64,7 +64,12 @@ mod tests {
         let mut object = json!({
             "kind": "K",
             "metadata": { "name": "n" },
-            "spec": { "list": [{ "a": "1", "b": 2 }], "map": { "x": "y" }, "any": { "z": 1 }, "no": 1 },
+            "spec": {
+                "list": [{ "a": "1", "b": 2 }],
+                "map": { "x": "y" },
+                "any": { "z": 1 },
+                "no": 1,
+            },
             "status": {},
         });
         prune_object(object.as_object_mut().unwrap(), &schema);
