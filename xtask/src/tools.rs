@@ -15,12 +15,12 @@ use crate::{failpoints, open_cluster, packages};
 
 /// Build or fetch the real servers that the tests use.
 ///
-/// Builds kube-apiserver, kube-controller-manager, kubectl, helm, etcd 3.5, 3.6 and 3.7, and an etcd
-/// with failpoints, with Go from the pins in tools/. Extracts etcd 3.4, Prometheus, promtool and
-/// `VictoriaMetrics` from Debian's packages without installing them. Fetches the custom resource
-/// definitions of Gardener and open-cluster-management, and the Python client for Kubernetes. The
-/// first run takes about ten minutes on two cores; later runs keep what exists. The folder is in
-/// `KELPIE_CACHE`, else in `XDG_CACHE_HOME/kelpie`, else in `~/.cache/kelpie`. If
+/// Builds kube-apiserver, kube-controller-manager, kubectl, helm, etcd 3.5, 3.6 and 3.7, and an
+/// etcd with failpoints, with Go from the pins in tools/. Extracts etcd 3.4, Prometheus, promtool
+/// and `VictoriaMetrics` from Debian's packages without installing them. Fetches the custom
+/// resource definitions of Gardener and open-cluster-management, and the Python client for
+/// Kubernetes. The first run takes about ten minutes on two cores; later runs keep what exists. The
+/// folder is in `KELPIE_CACHE`, else in `XDG_CACHE_HOME/kelpie`, else in `~/.cache/kelpie`. If
 /// `KUBEBUILDER_ASSETS` names a folder with a kube-apiserver and an etcd, its binaries are used
 /// instead of being built.
 #[derive(clap::Args)]

@@ -34,7 +34,7 @@ const RELOAD_INTERVAL: Duration = Duration::from_secs(5);
 #[derive(Args)]
 #[command(next_help_heading = "Serving")]
 pub(crate) struct ListenFlags {
-    /// Address to listen on: HOST:PORT, :PORT or unix://PATH; port 0 takes a free port, which is
+    /// Address to listen on: HOST:PORT, :PORT or `unix://PATH`; port 0 takes a free port, which is
     /// logged
     ///
     /// The default is loopback, where the kubelet reaches members on the host network. Otherwise
