@@ -13,7 +13,7 @@ use anyhow::{Context, Result, bail};
 pub const PROVIDE: &str = "cargo xtask tools";
 
 /// The content of a complete folder: servers, clients, and folders of custom resource definitions.
-pub const CONTENT: [&str; 15] = [
+pub const CONTENT: [&str; 16] = [
     "kube-apiserver",
     "kube-controller-manager",
     "kubectl",
@@ -23,6 +23,7 @@ pub const CONTENT: [&str; 15] = [
     "etcd-3.6",
     "etcd-3.7",
     "etcd",
+    FAILPOINTS,
     "promtool",
     "prometheus",
     "victoria-metrics",
@@ -30,6 +31,10 @@ pub const CONTENT: [&str; 15] = [
     OPEN_CLUSTER,
     PYTHON,
 ];
+
+/// An etcd 3.6 whose raft loop, apply loop, store and watches can be made to hang. The version of
+/// the instrumentation is part of its own name.
+pub const FAILPOINTS: &str = "etcd-failpoints-v0.2.0";
 
 /// The custom resource definitions of open-cluster-management, with their version in the name like
 /// that of the Python client.

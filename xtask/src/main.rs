@@ -10,6 +10,7 @@
 mod audit;
 mod bench;
 mod coverage;
+mod failpoints;
 mod fuzz;
 mod generate;
 mod image;

@@ -6,7 +6,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context, Result};
-use kelpie_etcd::{EtcdOptions, Member, MemberConfig, MemberUrl, RemoteMember, TlsCredentials};
+use kelpie_etcd::{
+    ConnectionSettings, EtcdOptions, Member, MemberConfig, MemberUrl, RemoteMember, TlsCredentials,
+};
 use kelpie_net::TlsFilePaths;
 use prometheus_client::encoding::text::encode;
 use prometheus_client::registry::Registry;
@@ -106,13 +108,14 @@ fn register_etcd(registry: &mut Registry) -> Result<()> {
     let target = MemberConfig {
         endpoint: MemberUrl::parse("http://127.0.0.1:2379", false)?,
         metrics_url: None,
+        connection: ConnectionSettings::default(),
         tls: TlsCredentials::new(TlsFilePaths::default()),
         user: None,
         login_timeout: Duration::ZERO,
         pid: None,
     };
     let member: Arc<dyn Member> = Arc::new(RemoteMember::new(target));
-    let _checks = kelpie_etcd::member_health(&member, &EtcdOptions::default(), registry)?;
+    let _health = kelpie_etcd::member_health(&member, &EtcdOptions::default(), registry)?;
     Ok(())
 }
 
