@@ -149,6 +149,10 @@ impl ProbeReporter {
         };
         let applied = capitalized(&applied);
         let message = format!("{applied}: the nodes of {cluster} {cause}{timing}");
+        if target.actuator.is_by_cluster() {
+            // There are several objects, and the Event is about all of them.
+            return self.record_cluster_event(kind, reason, message);
+        }
         let about = ObjectRef {
             api_version: resource.api_version.clone(),
             kind: resource.kind.clone(),
