@@ -106,6 +106,11 @@ impl Target {
 }
 
 impl ResourceRef {
+    /// Returns whether all objects of the kind that belong to the cluster are meant.
+    pub fn means_all(&self) -> bool {
+        self.name.is_empty()
+    }
+
     /// Returns whether `spec.replicas` and `status.readyReplicas` are known to be the counts.
     pub fn has_plain_replicas(&self) -> bool {
         let kinds = ["Deployment", "StatefulSet", "ReplicaSet"];
@@ -129,6 +134,15 @@ impl ActuatorKind {
                 Direction::Down => "paused".to_owned(),
                 Direction::Up => "resumed".to_owned(),
             },
+        }
+    }
+
+    /// Describes a change that a flow would make, such as `scale Deployment a from 1 to 0`.
+    pub fn describe_plan(self, resource: &ResourceRef, from: Setting, to: Setting) -> String {
+        match self {
+            Self::Scale => format!("scale {resource} from {from} to {to}"),
+            Self::Pause if to < from => format!("pause {resource}"),
+            Self::Pause => format!("resume {resource}"),
         }
     }
 

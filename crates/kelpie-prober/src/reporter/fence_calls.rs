@@ -28,8 +28,8 @@ impl ProbeReporter {
         if plan != self.dry_run_plan {
             let cluster = &*self.cluster.id;
             match plan.as_str() {
-                "" => info!(cluster, "dry run: would scale nothing"),
-                plan => warn!(cluster, "dry run: would scale {plan}"),
+                "" => info!(cluster, "dry run: would change nothing"),
+                plan => warn!(cluster, "dry run: would {plan}"),
             }
             self.dry_run_plan = plan;
         }
@@ -240,5 +240,5 @@ fn planned_change(verdict: Verdict, target: &Target, observed: &Observed) -> Opt
     };
     let to = goal(direction, target, present)?;
     let (resource, from) = (&target.resource, present.setting);
-    Some(format!("{resource} from {from} to {to}"))
+    Some(target.actuator.describe_plan(resource, from, to))
 }
