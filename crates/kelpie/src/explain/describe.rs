@@ -7,7 +7,7 @@ use kelpie_core::Time;
 use kelpie_core::prober::fence::{Observed, RecordedSetting, TargetOutcome};
 use kelpie_core::prober::guard::GuardState;
 use kelpie_core::prober::{
-    Decision, FenceState, LeaseCounts, ProbeStatus, Reasons, Rule, Verdict, Wake,
+    Decision, FenceState, LeaseCounts, ProbeStatus, Reasons, Rule, Setting, Verdict, Wake,
 };
 use kelpie_prober::{ClusterState, LastFlow, ProberState, TargetState};
 

@@ -247,12 +247,6 @@ impl kelpie_chaos::Auditor for PlayObserver {
                     play.loss.get_or_insert(Loss::Unguarded);
                 }
             }
-            SimEventKind::MachineReplaced { cluster, .. } => {
-                let affected = |play: &&mut Play| *play.cluster == **cluster;
-                for play in self.plays.iter_mut().filter(affected) {
-                    play.loss.get_or_insert(Loss::Unguarded);
-                }
-            }
             SimEventKind::FaultBegan { .. } if self.plan.platform == Platform::Gardener => {
                 for play in &mut self.plays {
                     play.replicas = replicas(&kcm(&self.landscape, &play.cluster));
@@ -279,10 +273,10 @@ impl PlayObserver {
     }
 
     fn judge(&self, play: &Play) -> PlayResult {
-        let outlook = play
-            .truth
-            .as_ref()
-            .and_then(|truth| play.oracle.outlook(truth));
+        // With Cluster API nothing can be scaled, so a node is lost once its guard has run out.
+        let can_scale = self.plan.platform == Platform::Gardener;
+        let truth = play.truth.as_ref().filter(|_| can_scale);
+        let outlook = truth.and_then(|truth| play.oracle.outlook(truth));
         let phase = play
             .partition
             .zip(self.fault)
