@@ -33,9 +33,9 @@ enum WriteFault {
 
 #[derive(Clone, Copy, Debug)]
 enum Change {
-    /// Another client pauses an object, whoever has paused it.
+    /// Another client pauses an object, also one with our pause.
     Pause,
-    /// Another client lifts a pause, whoever has set it.
+    /// Another client lifts a pause, also ours.
     Resume,
     /// The object gets another version.
     Touch,

@@ -147,7 +147,7 @@ async fn pause_that_is_undone_is_made_again() {
     set_pause(&landscape, &workers, None);
     sleep(15 * SECOND).await;
     assert_eq!(pauses(&landscape, &name(0)), PAUSED_BY_US);
-    // Whoever replaces our pause owns it.
+    // A client that replaces our pause owns it.
     set_pause(&landscape, &workers, Some("maintenance"));
     sleep(600 * SECOND).await;
     let kept = Pauses {
