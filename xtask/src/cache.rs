@@ -29,6 +29,7 @@ pub const CONTENT: [&str; 16] = [
     "victoria-metrics",
     "crds",
     OPEN_CLUSTER,
+    CLUSTER_API,
     PYTHON,
 ];
 
@@ -39,6 +40,9 @@ pub const FAILPOINTS: &str = "etcd-failpoints-v0.2.0";
 /// The custom resource definitions of open-cluster-management, with their version in the name like
 /// that of the Python client.
 pub const OPEN_CLUSTER: &str = "open-cluster-management-crds-v1.1.0";
+
+/// The custom resource definitions of Cluster API.
+pub const CLUSTER_API: &str = "cluster-api-crds-v1.14.2";
 
 /// The Python client for Kubernetes, a folder for `PYTHONPATH`. Its version is part of its own name
 /// and not of the folder's, so that a new version does not cause the servers to be built again.
@@ -83,7 +87,7 @@ pub fn find(name: &str) -> Result<PathBuf> {
 
 /// Returns the file of a custom resource definition such as `machines.machine.sapcloud.io`.
 pub fn definition(name: &str) -> Result<PathBuf> {
-    for folder in ["crds", OPEN_CLUSTER] {
+    for folder in ["crds", OPEN_CLUSTER, CLUSTER_API] {
         let file = find(folder)?.join(format!("{name}.yaml"));
         if file.exists() {
             return Ok(file);

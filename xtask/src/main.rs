@@ -15,7 +15,7 @@ mod fuzz;
 mod generate;
 mod image;
 mod instruction_budget;
-mod open_cluster;
+mod module_definitions;
 mod packages;
 mod retry;
 mod sim;

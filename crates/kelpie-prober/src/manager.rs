@@ -99,7 +99,10 @@ impl ProbeManager {
             texts: context.source.texts(),
             has_external: context.source.probes(ProbePath::External),
             has_machines: context.source.has_machines(),
-            has_targets: !context.targets.is_empty(),
+            has_targets: context
+                .targets
+                .iter()
+                .any(|target| !target.actuator.is_by_cluster()),
         };
         Self {
             context: Arc::new(context),

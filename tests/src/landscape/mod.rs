@@ -57,5 +57,6 @@ pub use shoot_cluster::{LEASE_RECORDS, MARKER, RECORD, ShootCluster, TargetView}
 pub use target_timeline::{TargetChange, TargetTimeline};
 pub use tcp_proxy::{ProxyFault, TcpProxy};
 pub use timings::Timings;
+pub use wall_clock::now as wall_clock_now;
 pub use weeder::WeederProcess;
 pub use weeder_namespace::{TestPod, WeederNamespace};

@@ -163,7 +163,7 @@ impl ClusterClient {
         } = clients;
         Self {
             routine,
-            actuators: Actuators::new(fencing.clone()),
+            actuators: Actuators::new(fencing.clone(), clock.clone()),
             fencing,
             overtaking,
             counter,

@@ -22,6 +22,7 @@ use crate::objects::ObjectKind;
 use crate::projection::{FieldMask, FieldPath};
 pub use optional::OptionalEvent;
 pub(crate) use optional::optional;
+pub(crate) use served_version::served;
 
 /// An event of a watch.
 ///
