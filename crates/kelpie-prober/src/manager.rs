@@ -306,8 +306,7 @@ impl ProbeManager {
     /// of the last event; `None` if the event was about all of them.
     fn update_unprobed(&self, changed: Option<String>) {
         let state_page = &self.context.state_page;
-        let now = self.context.clock.now();
-        let reason = |cluster: &str| self.registry.unprobed_reason(cluster, now);
+        let reason = |cluster: &str| self.registry.unprobed_reason(cluster);
         match changed {
             Some(cluster) => {
                 let reason = reason(&cluster);
@@ -359,7 +358,7 @@ impl ProbeManager {
                 if has_listed {
                     shards.listed(now);
                 }
-                if shards.is_contradicted(now) {
+                if shards.is_contradicted() {
                     self.report_shards(
                         "another prober announces a different clusterSelector \
                          under the name of this shard; give each shard a name of its own",
@@ -460,9 +459,9 @@ impl ProbeManager {
             warn!(count, first, "clusters are selected by several shards");
         }
         let state_page = &self.context.state_page;
-        state_page.set_shards(shards.state(&coverage, now), shards.notes(now));
+        state_page.set_shards(shards.state(&coverage), shards.notes());
         for cluster in self.registry.names() {
-            let reason = self.registry.unprobed_reason(&cluster, now);
+            let reason = self.registry.unprobed_reason(&cluster);
             state_page.explain_absence(cluster, reason);
         }
         (self.coverage, self.shown_changes) = (coverage, changes);

@@ -214,12 +214,12 @@ impl ClusterRegistry {
 
     /// Returns the reason why an existing cluster gets no probe. Returns `None` if it gets one, or
     /// if there is no such cluster.
-    pub(crate) fn unprobed_reason(&self, cluster: &str, now: Time) -> Option<String> {
+    pub(crate) fn unprobed_reason(&self, cluster: &str) -> Option<String> {
         let known = self.clusters.get(&cluster.to_owned())?;
         match (known.eligibility, &known.problem) {
             (Some(Eligibility::Run), _) if self.is_elsewhere(cluster) => {
                 let shards = self.shards.as_ref()?;
-                shards.note(cluster, now)
+                shards.note(cluster)
             }
             (Some(Eligibility::Run), _) => {
                 let is_barred = self.is_barred(cluster, &known.identity.namespace);

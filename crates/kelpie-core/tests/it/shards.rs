@@ -55,7 +55,7 @@ fn settled(b: &Announcement<Selector>) -> ShardTable<Selector> {
     let mut table = ShardTable::new("a", &["a"][..]);
     table.saw(revision(1));
     table.listed(at(0));
-    for millis in [0, 15_000] {
+    for millis in [0, 7_500, 15_000] {
         let own = observed("a", millis, &announcement(&["a"]));
         table.observe(vec![own, observed("b", millis, b)], at(millis), at(millis));
         table.announced(at(millis));
@@ -170,7 +170,7 @@ fn first_of_two_claimants_owns() {
         Assignment::Owner
     );
     let names: Vec<&str> = table
-        .claimants(selects("a"), now)
+        .claimants(selects("a"))
         .into_iter()
         .map(|it| &**it)
         .collect();
@@ -178,7 +178,7 @@ fn first_of_two_claimants_owns() {
 
     let mut table = ShardTable::new("b", &["a", "b"][..]);
     table.saw(revision(1));
-    for millis in [0, 15_000] {
+    for millis in [0, 7_500, 15_000] {
         let shards = [
             ("a", announcement(&["a"])),
             ("b", announcement(&["a", "b"])),
@@ -195,18 +195,52 @@ fn first_of_two_claimants_owns() {
 fn silent_shard_expires() {
     let mut table = settled(&announcement(&["b"]));
     let own = |millis| observed("a", millis, &announcement(&["a"]));
-    let live = |table: &ShardTable<Selector>, now| table.live(now).count();
-    assert_eq!(live(&table, at(29_999)), 2);
-    // A deleted Lease counts as long as one that is not renewed.
-    table.observe(vec![own(29_000)], at(29_000), at(29_000));
-    assert_eq!(live(&table, at(29_999)), 2);
-    assert_eq!(live(&table, at(30_000)), 1);
+    let mut live_after = |millis| {
+        // A deleted Lease counts as long as one that is not renewed.
+        table.observe(vec![own(millis)], at(millis), at(millis));
+        (table.live().count(), table.claimants(selects("b")).len())
+    };
+    assert_eq!(live_after(29_999), (2, 1));
+    assert_eq!(live_after(30_000), (1, 0));
     assert_eq!(
         table.owner_until(),
         at(25_000),
         "the own write is the older one"
     );
-    assert!(table.claimants(selects("b"), at(30_000)).is_empty());
+}
+
+#[test]
+fn gap_between_renewals_delays_the_owner() {
+    let mut b = announcement(&["b"]);
+    b.seen = revision(1);
+    let mut table = settled(&b);
+    let mut handover = Handover::default();
+    let mut update = |table: &ShardTable<Selector>, millis| {
+        handover.update(table, &claim(true, 1), selects("a"), at(millis))
+    };
+    assert_eq!(update(&table, 15_000), Assignment::Owner);
+    table.announced(at(25_001));
+    assert_eq!(update(&table, 25_001), Assignment::Standby);
+    for millis in [25_000, 35_000, 40_000] {
+        let own = observed("a", millis, &announcement(&["a"]));
+        table.observe(vec![own, observed("b", millis, &b)], at(millis), at(millis));
+    }
+    assert_eq!(update(&table, 39_999), Assignment::Standby);
+    assert_eq!(update(&table, 40_000), Assignment::Owner);
+}
+
+#[test]
+fn lease_that_is_not_renewed_stays_expired() {
+    let mut table = settled(&announcement(&["b"]));
+    for millis in [20_000, 29_000, 30_000, 33_000, 60_000] {
+        let shards = [("a", millis), ("b", 15_000)];
+        let selectors = [announcement(&["a"]), announcement(&["b"])];
+        let shards = shards.into_iter().zip(&selectors);
+        let shards = shards.map(|((name, renewal), it)| observed(name, renewal, it));
+        table.observe(shards.collect(), at(millis), at(millis));
+        let live = table.live().count();
+        assert_eq!(live, if millis < 30_000 { 2 } else { 1 }, "{millis}");
+    }
 }
 
 /// A number of milliseconds, at random.

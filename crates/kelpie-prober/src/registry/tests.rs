@@ -542,7 +542,7 @@ fn unprobed_cluster_has_a_reason() {
     registry.cluster(applied("hibernated", hibernated));
     registry.cluster(applied("healthy", healthy()));
     registry.cluster(unreadable("odd", "no spec"));
-    let reason = |registry: &ClusterRegistry, name| registry.unprobed_reason(name, Time::MIN);
+    let reason = |registry: &ClusterRegistry, name| registry.unprobed_reason(name);
     assert_eq!(reason(&registry, "hibernated").unwrap(), "it is hibernated");
     let unreadable_reason = "its object cannot be read: no spec";
     assert_eq!(reason(&registry, "odd").unwrap(), unreadable_reason);
@@ -570,9 +570,9 @@ fn second_cluster_of_a_namespace_waits_for_the_first() {
         [start("ns/a")]
     );
     assert_eq!(registry.cluster(applied("ns/b", healthy())), []);
-    let reason = registry.unprobed_reason("ns/b", Time::MIN).unwrap();
+    let reason = registry.unprobed_reason("ns/b").unwrap();
     assert!(reason.starts_with("another cluster"), "{reason}");
-    assert_eq!(registry.unprobed_reason("ns/a", Time::MIN), None);
+    assert_eq!(registry.unprobed_reason("ns/a"), None);
     let removed = registry.cluster(applied("ns/a", with(Eligibility::Remove("it is paused"))));
     let stop = ProbeAction::Stop {
         cluster: "ns/a".into(),
@@ -649,7 +649,7 @@ fn cluster_of_another_shard_gets_no_probe() {
         process(&mut registry, labelled("two", "a", 2)),
         [start("two")]
     );
-    let reason = registry.unprobed_reason("one", at(0)).unwrap();
+    let reason = registry.unprobed_reason("one").unwrap();
     assert_eq!(reason, "no live shard selects its labels");
 }
 
@@ -701,7 +701,7 @@ fn drained_cluster_loses_both_labels() {
         0,
         "only the owner gives it away"
     );
-    for seconds in [0, 15] {
+    for seconds in [0, 8, 15] {
         clusters.observe_own(at(seconds));
     }
     clusters.assign("one", false, at(15));

@@ -191,8 +191,8 @@ impl ShardClusters {
     }
 
     /// Returns whether another process announces a different selector under the name of this shard.
-    pub(crate) fn is_contradicted(&self, now: Time) -> bool {
-        self.table.is_contradicted(now)
+    pub(crate) fn is_contradicted(&self) -> bool {
+        self.table.is_contradicted()
     }
 
     /// Returns the content of the own Lease.
@@ -217,14 +217,14 @@ impl ShardClusters {
     /// probe count.
     pub(crate) fn coverage(&self, is_eligible: impl Fn(&str) -> bool, now: Time) -> Coverage {
         let mut coverage = Coverage {
-            live: self.table.live(now).count(),
+            live: self.table.live().count(),
             ..Coverage::default()
         };
         if !self.table.is_complete(now) {
             return coverage;
         }
         for (name, known) in self.clusters.iter().filter(|(name, _)| is_eligible(name)) {
-            match self.claimants(known, now).len() {
+            match self.claimants(known).len() {
                 0 => coverage.unwatched.push(name.clone()),
                 1 => {}
                 _ => coverage.contested.push(name.clone()),
@@ -233,24 +233,24 @@ impl ShardClusters {
         coverage
     }
 
-    fn claimants(&self, known: &ShardedCluster, now: Time) -> Vec<&Arc<str>> {
+    fn claimants(&self, known: &ShardedCluster) -> Vec<&Arc<str>> {
         let selects = |selector: &LabelSelector| selector.matches(&known.labels.labels);
-        self.table.claimants(selects, now)
+        self.table.claimants(selects)
     }
 
     /// Describes the part of this shard in all clusters that it probes, but not alone.
-    pub(crate) fn notes(&self, now: Time) -> BTreeMap<String, String> {
+    pub(crate) fn notes(&self) -> BTreeMap<String, String> {
         let probed = self.clusters.iter();
         let probed = probed.filter(|(_, known)| known.assignment != Assignment::Elsewhere);
         let names = probed.map(|(name, _)| name);
-        let notes = names.filter_map(|name| Some((name.clone(), self.note(name, now)?)));
+        let notes = names.filter_map(|name| Some((name.clone(), self.note(name)?)));
         notes.collect()
     }
 
     /// Describes the part of this shard in a cluster; `None` if it is the only one that watches it.
-    pub(crate) fn note(&self, cluster: &str, now: Time) -> Option<String> {
+    pub(crate) fn note(&self, cluster: &str) -> Option<String> {
         let known = self.clusters.get(cluster)?;
-        let claimants = self.claimants(known, now);
+        let claimants = self.claimants(known);
         let limit = HANDOVER_LIMIT.as_secs() / 60;
         Some(match (known.handover, claimants.as_slice()) {
             (Handover::Elsewhere, []) => "no live shard selects its labels".to_owned(),
@@ -279,9 +279,9 @@ impl ShardClusters {
     }
 
     /// Describes the shards for the state page.
-    pub(crate) fn state(&self, coverage: &Coverage, now: Time) -> ShardState {
+    pub(crate) fn state(&self, coverage: &Coverage) -> ShardState {
         let some = |clusters: &[String]| clusters.iter().take(MOST_NAMED).cloned().collect();
-        let live = self.table.live(now).map(|(name, it)| ShardEntry {
+        let live = self.table.live().map(|(name, it)| ShardEntry {
             name: name.to_string(),
             selector: it.selector.as_ref().map(ToString::to_string),
         });

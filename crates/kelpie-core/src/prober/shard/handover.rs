@@ -81,7 +81,7 @@ impl Handover {
                 retains,
             } => {
                 let is_over = now >= since.after(HANDOVER_LIMIT)
-                    || is_taken_over(table, cluster.id, revision, &selects, now);
+                    || is_taken_over(table, cluster.id, revision, &selects);
                 let retains = retains && cluster.has_record;
                 if is_over && !retains {
                     Self::Elsewhere
@@ -100,7 +100,7 @@ impl Handover {
             Self::Leaving { retains: true, .. } => Assignment::Owner,
             Self::Leaving { .. } => Assignment::Standby,
             Self::Claimed { since, revision } => {
-                let mut peers = table.peers(now);
+                let mut peers = table.peers();
                 let own = table.own();
                 let is_free = peers.all(|(name, peer)| {
                     let goes_first = name < own && is_selected(peer, &selects);
@@ -143,9 +143,8 @@ fn is_taken_over<S: PartialEq>(
     cluster: &str,
     revision: Revision,
     selects: &impl Fn(&S) -> bool,
-    now: Time,
 ) -> bool {
-    let mut peers = table.peers(now);
+    let mut peers = table.peers();
     peers.any(|(_, peer)| {
         peer.seen >= revision && !peer.unready.contains(cluster) && is_selected(peer, selects)
     })

@@ -135,7 +135,11 @@ impl<S: PartialEq> ShardTable<S> {
     /// Takes in the Leases of all shards, from a read that began at `start`. A Lease that is gone
     /// counts until it would have expired: its shard may not know yet.
     pub fn observe(&mut self, shards: Vec<ObservedShard<S>>, start: Time, now: Time) {
-        self.shards.retain(|_, known| known.is_live(now));
+        self.check_gap(self.read_at, start);
+        // An expired Lease that is still there has to be known: it would count as new.
+        let is_listed = |name: &Arc<str>| shards.iter().any(|it| it.name == *name);
+        self.shards
+            .retain(|name, known| known.is_live(start) || is_listed(name));
         for observed in shards {
             let before = self.shards.get(&observed.name);
             let renewed_at = before
@@ -151,7 +155,7 @@ impl<S: PartialEq> ShardTable<S> {
             );
         }
         self.read_at = Some(start);
-        let own = self.shards.get(&self.own).filter(|own| own.is_live(now));
+        let own = self.shards.get(&self.own).filter(|own| own.is_live(start));
         let is_visible = own
             .is_some_and(|own| own.observed.announcement.selector.as_ref() == Some(&self.selector));
         self.visible_since = is_visible.then(|| self.visible_since.unwrap_or(now));
@@ -159,7 +163,16 @@ impl<S: PartialEq> ShardTable<S> {
 
     /// Notes that the own Lease was renewed by a write that was sent at `start`.
     pub fn announced(&mut self, start: Time) {
+        self.check_gap(self.announced_at, start);
         self.announced_at = Some(start);
+    }
+
+    /// Begins to wait again after a gap between two reads or two writes: others may have taken this
+    /// shard for dead.
+    fn check_gap(&mut self, before: Option<Time>, start: Time) {
+        if before.is_some_and(|before| start > before.after(RENEW_DEADLINE)) {
+            self.visible_since = None;
+        }
     }
 
     /// Notes the version of a cluster that was seen.
@@ -199,27 +212,29 @@ impl<S: PartialEq> ShardTable<S> {
         is_known && is_current
     }
 
-    /// Returns the shards whose Lease has not expired, by name; this one is among them.
-    pub fn live(&self, now: Time) -> impl Iterator<Item = (&Arc<str>, &Announcement<S>)> {
-        let live = self.shards.iter().filter(move |(_, it)| it.is_live(now));
+    /// Returns the shards whose Lease had not expired at the start of the last read, by name; this
+    /// one is among them. A Lease that seems to expire later may have been renewed.
+    pub fn live(&self) -> impl Iterator<Item = (&Arc<str>, &Announcement<S>)> {
+        let at = self.read_at.unwrap_or(Time::MIN);
+        let live = self.shards.iter().filter(move |(_, it)| it.is_live(at));
         live.map(|(name, known)| (name, &known.observed.announcement))
     }
 
-    pub(super) fn peers(&self, now: Time) -> impl Iterator<Item = (&Arc<str>, &Announcement<S>)> {
-        self.live(now).filter(|(name, _)| **name != self.own)
+    pub(super) fn peers(&self) -> impl Iterator<Item = (&Arc<str>, &Announcement<S>)> {
+        self.live().filter(|(name, _)| **name != self.own)
     }
 
     /// Returns the names of the live shards that select a cluster.
-    pub fn claimants(&self, selects: impl Fn(&S) -> bool, now: Time) -> Vec<&Arc<str>> {
+    pub fn claimants(&self, selects: impl Fn(&S) -> bool) -> Vec<&Arc<str>> {
         let claims = |it: &Announcement<S>| it.selector.as_ref().is_some_and(&selects);
-        let live = self.live(now).filter(|(_, it)| claims(it));
+        let live = self.live().filter(|(_, it)| claims(it));
         live.map(|(name, _)| name).collect()
     }
 
     /// Returns whether another process announces a different selector as this shard.
-    pub fn is_contradicted(&self, now: Time) -> bool {
-        let own = self.shards.get(&self.own).filter(|own| own.is_live(now));
-        own.is_some_and(|own| own.observed.announcement.selector.as_ref() != Some(&self.selector))
+    pub fn is_contradicted(&self) -> bool {
+        let mut own = self.live().filter(|(name, _)| **name == self.own);
+        own.any(|(_, own)| own.selector.as_ref() != Some(&self.selector))
     }
 
     /// Returns whether the table can tell which clusters are watched: it was read, and the own
