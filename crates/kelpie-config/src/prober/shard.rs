@@ -107,10 +107,10 @@ mod tests {
 
     #[test]
     fn published_selector_is_read_back() {
-        let text = "name: a, clusterSelector: {matchLabels: {x: y}, matchExpressions: \
+        let text = "name: a, clusterSelector: {matchLabels: {x: one}, matchExpressions: \
                     [{key: z, operator: DoesNotExist}, {key: w, operator: NotIn, values: [v]}]}";
         let shard = parse(text).unwrap();
-        assert_eq!(shard.selector.to_string(), "x in (y),!z,w notin (v)");
+        assert_eq!(shard.selector.to_string(), "x in (one),!z,w notin (v)");
         let published = serde_json::to_string(&shard.selector).unwrap();
         assert_eq!(parse_selector(&published), Ok(shard.selector));
     }
@@ -140,7 +140,7 @@ mod tests {
 
     #[test]
     fn shard_needs_a_name() {
-        let selector = "clusterSelector: {matchLabels: {x: y}}";
+        let selector = "clusterSelector: {matchLabels: {x: one}}";
         let missing = parse(selector).unwrap_err();
         assert!(missing.contains("name: missing"), "{missing}");
         for name in ["A", "a.b", &"a".repeat(41)] {
@@ -162,7 +162,7 @@ mod tests {
         assert_eq!(ring("kelpie-shard-a").unwrap().ring(), Some("kelpie"));
         let problem = ring("b").unwrap_err();
         assert!(problem.contains("the value kelpie-shard-a"), "{problem}");
-        let other = parse("name: a, clusterSelector: {matchLabels: {x: y}}").unwrap();
+        let other = parse("name: a, clusterSelector: {matchLabels: {x: one}}").unwrap();
         assert_eq!(other.ring(), None);
     }
 }

@@ -83,7 +83,11 @@ fn row(
     let named = |clusters: &[&str]| {
         let first: Vec<&str> = clusters.iter().take(MOST_NAMED).copied().collect();
         let more = clusters.len().saturating_sub(MOST_NAMED);
-        let more = if more > 0 { format!(" and {more} more") } else { String::new() };
+        let more = if more > 0 {
+            format!(" and {more} more")
+        } else {
+            String::new()
+        };
         format!("{}{more}", first.join(", "))
     };
     if !unwatched.is_empty() {
@@ -94,7 +98,10 @@ fn row(
         let finding = format!("{shards}, of which several watch {}", named(contested));
         return CheckRow::warn(SUBJECT, finding, remedy);
     }
-    CheckRow::ok(SUBJECT, format!("{shards}; each cluster is watched by exactly one"))
+    CheckRow::ok(
+        SUBJECT,
+        format!("{shards}; each cluster is watched by exactly one"),
+    )
 }
 
 #[cfg(test)]
@@ -108,7 +115,10 @@ mod tests {
         assert!(unwatched.contains("2 shards, none of which watches a, b, c and 1 more"));
         assert!(unwatched.contains("status: Warn"), "{unwatched}");
         let contested = row(&[], &["e"]);
-        assert!(contested.contains("of which several watch e"), "{contested}");
+        assert!(
+            contested.contains("of which several watch e"),
+            "{contested}"
+        );
         assert!(row(&[], &[]).contains("status: Ok"));
     }
 }
