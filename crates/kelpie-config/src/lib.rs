@@ -35,7 +35,7 @@ mod yaml;
 pub use duration::{DurationError, GoDuration};
 pub use fence_budget::FenceBudget;
 pub use kelpie_core::weeder::ReadinessRule;
-pub use prober::{ProberConfig, SecretsConfig, SourceConfig};
+pub use prober::{ProberConfig, SecretsConfig, ShardConfig, SourceConfig};
 pub use problem::{ConfigError, ConfigProblem, Severity};
 pub use selector::{LabelOperator, LabelRequirement, LabelSelector};
 pub use weeder::WeederConfig;

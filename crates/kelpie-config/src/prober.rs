@@ -3,6 +3,7 @@
 mod guard;
 mod lint;
 mod serialize;
+mod shard;
 mod source;
 mod target;
 
@@ -14,9 +15,10 @@ use crate::name_format::{self, NameFormat};
 use crate::parse::{self, Section};
 use crate::problem::ConfigError;
 use crate::schema::{MapSchema, key};
-use crate::selector;
+use crate::selector::{self, LabelSelector};
 use crate::value::{ConfigValue, DurationRange, MAX_COUNT};
 use crate::{FenceBudget, Parsed, Strictness};
+pub use shard::parse_selector;
 pub use source::{GRACE_SINCE_1_32, SecretsConfig, SourceConfig};
 
 /// The prober's configuration.
@@ -29,6 +31,8 @@ pub struct ProberConfig {
     /// The only namespace whose clusters are probed; `None` probes all of them. In Gardener it is
     /// also the name of the Cluster.
     pub namespace: Option<String>,
+    /// The clusters of this prober, which is one of several; `None` if there are no others.
+    pub shard: Option<ShardConfig>,
     /// The file sets no grace period, and that of a cluster follows from its version.
     pub grace_follows_version: bool,
     /// The thresholds and periods by which clusters are judged.
@@ -37,6 +41,15 @@ pub struct ProberConfig {
     pub guard: Option<GuardSettings>,
     /// The controllers to fence, in file order.
     pub targets: Vec<Target>,
+}
+
+/// One of several probers, each of which watches a part of the clusters.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ShardConfig {
+    /// The name of the shard, which no other one has.
+    pub name: String,
+    /// The labels of the clusters that it watches.
+    pub selector: LabelSelector,
 }
 
 impl ProberConfig {
@@ -53,6 +66,7 @@ pub(crate) const ROOT: MapSchema = MapSchema {
         key("name"),
         key("source"),
         key("namespace"),
+        key("clusterSelector"),
         key("kubeConfigSecretName").or("internalKubeConfigSecretName"),
         key("externalKubeConfigSecretName"),
         key("probeInterval"),
@@ -95,6 +109,7 @@ pub(crate) const SCHEMAS: &[&MapSchema] = &[
     &target::TARGET,
     &target::REFERENCE,
     &target::SCALE,
+    &shard::CLUSTER_SELECTOR,
 ];
 
 /// Parses the prober's file.
@@ -116,6 +131,7 @@ fn config(root: &Section<'_>) -> ProberConfig {
     ProberConfig {
         name: root.get_or("name", "", |v| v.string("a string")).to_owned(),
         namespace: optional_name(root, "namespace", &name_format::DNS_LABEL),
+        shard: shard::parse(root),
         grace_follows_version: !matches!(source, SourceConfig::Gardener { .. })
             && root.get("kcmNodeMonitorGraceDuration").is_none(),
         source,

@@ -73,7 +73,7 @@ fn reference_lists_the_effective_defaults() {
         (6, &guarded["guard"]["zone"]),
         (7, target),
         (9, &target["scaleUp"]),
-        (10, &weeder),
+        (11, &weeder),
     ];
     for (index, effective) in pairs {
         for (names, default) in &tables[index] {

@@ -125,18 +125,26 @@ pub(crate) fn parse(
 ) -> Option<LabelSelector> {
     let (path, position) = (value.path.clone(), value.key_position);
     let section = value.section(schema)?;
+    let requirements = requirements(&section);
+    if requirements.is_none() {
+        let problem = ConfigProblem::error(position, &path, empty);
+        section
+            .context
+            .report(problem.expected("matchLabels or matchExpressions with an entry"));
+    }
+    Some(LabelSelector {
+        requirements: requirements.unwrap_or_default(),
+    })
+}
+
+/// Reads the valid requirements of a selector. Returns `None` if it has no entries.
+pub(crate) fn requirements(section: &Section<'_>) -> Option<Vec<LabelRequirement>> {
     let labels = section.get("matchLabels");
     let labels = labels.map_or(Some(Vec::new()), |v| v.entries("a map of labels"));
     let expressions = section.get("matchExpressions");
     let expressions = expressions.map_or(Some(Vec::new()), |v| v.items("a list of expressions"));
     let is_empty = labels.as_ref().is_some_and(Vec::is_empty)
         && expressions.as_ref().is_some_and(Vec::is_empty);
-    if is_empty {
-        let problem = ConfigProblem::error(position, &path, empty);
-        section
-            .context
-            .report(problem.expected("matchLabels or matchExpressions with an entry"));
-    }
     let mut requirements = Vec::new();
     for (key, value) in labels.unwrap_or_default() {
         requirements.extend(label(key, &value));
@@ -147,7 +155,7 @@ pub(crate) fn parse(
                 .and_then(|section| expression(&section)),
         );
     }
-    Some(LabelSelector { requirements })
+    (!is_empty).then_some(requirements)
 }
 
 fn label(key: &str, value: &ConfigValue<'_>) -> Option<LabelRequirement> {

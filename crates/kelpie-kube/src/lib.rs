@@ -24,6 +24,7 @@ pub mod projection;
 pub mod rbac;
 pub mod replica;
 pub mod resources;
+pub mod shard_leases;
 mod system_clock;
 pub mod tenant;
 pub mod watch;

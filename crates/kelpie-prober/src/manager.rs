@@ -6,13 +6,17 @@ use std::time::Duration;
 
 use futures_util::{StreamExt, stream};
 use kelpie_core::Time;
+use kelpie_core::prober::shard::Assignment;
 use kelpie_core::prober::{Evaluator, Target};
 use kelpie_health::{LoopHeartbeat, ReadyHandle};
 use kelpie_kube::AnchoredClock;
-use kelpie_kube::client::ClusterClient;
+use kelpie_kube::client::{ApiError, ClusterClient};
+use kelpie_kube::leader::Leadership;
+use kelpie_kube::objects::ObjectClient;
 use kelpie_kube::tenant::ConnectionReuse;
 use kelpie_kube::watch::{OptionalEvent, WatchEvent};
 use kelpie_net::Network;
+use kelpie_runtime::watch::{Receiver, Sender};
 use kelpie_runtime::{LastErrors, supervise};
 use tokio::sync::{mpsc, watch};
 use tokio::task::JoinHandle;
@@ -32,10 +36,13 @@ use crate::own_egress::OwnEgress;
 use crate::probe::{Probe, ProbeCancellation, ProbeSchedule};
 use crate::registry::{ClusterRegistry, OptionalInput, ProbeAction, RegistrySettings};
 use crate::reporter::{ClusterEventSink, ProbeReporter};
+use crate::sharding::{Coverage, ShardReport};
 use crate::source::{ClusterIdentity, ClusterKubeconfig, ClusterObject, ClusterSource, ProbePath};
 use crate::state_page::StatePage;
 use crate::warm_up::{WarmUp, WarmUpHandle};
 
+/// The number of clusters that are given away at once, every few seconds.
+const MOST_RELEASED: usize = 50;
 /// The longest time between two heartbeats of the loop.
 const HEARTBEAT_INTERVAL: Duration = Duration::from_secs(5);
 
@@ -49,6 +56,8 @@ pub(crate) struct ProbeContext {
     pub(crate) network: Network,
     pub(crate) access: SeedAccess,
     pub(crate) kubeconfig_reader: KubeconfigReader,
+    /// For the labels of clusters that the engine of a ring assigns.
+    pub(crate) objects: ObjectClient,
     /// The identity of this watchdog on the guards that it keeps: the name of its Lease.
     pub(crate) guard_owner: Arc<str>,
     pub(crate) warm_up: WarmUp,
@@ -75,6 +84,12 @@ pub(crate) struct ProbeManager {
     unavailable: BTreeSet<OptionalInput>,
     /// Kubeconfigs that probes read directly.
     read_kubeconfigs: mpsc::UnboundedReceiver<ReadKubeconfig>,
+    /// The Leases of shards, as the announcer reads them; closed without shards.
+    shard_reports: mpsc::Receiver<ShardReport>,
+    leadership: Receiver<Leadership>,
+    coverage: Coverage,
+    /// The number of changes of assignments that the state page shows.
+    shown_changes: Option<u64>,
     /// True if there are too many clusters for the limit on open files, which is logged once.
     lacks_files: bool,
     cancelled: CancellationToken,
@@ -83,6 +98,9 @@ pub(crate) struct ProbeManager {
 
 struct RunningProbe {
     inputs: watch::Sender<ProbeInputs>,
+    /// The right to write, of a shard; `None` if it is that of the process.
+    leadership: Option<Sender<Leadership>>,
+    warm_up: WarmUpHandle,
     cancelled: CancellationToken,
     ended: JoinHandle<()>,
 }
@@ -92,6 +110,7 @@ impl ProbeManager {
     pub(crate) fn new(
         context: ProbeContext,
         read_kubeconfigs: mpsc::UnboundedReceiver<ReadKubeconfig>,
+        shard_reports: mpsc::Receiver<ShardReport>,
         cancelled: CancellationToken,
         tracker: TaskTracker,
     ) -> Self {
@@ -105,8 +124,12 @@ impl ProbeManager {
                 .any(|target| !target.actuator.is_by_cluster()),
         };
         Self {
+            registry: ClusterRegistry::new(settings, context.config.shard.as_ref()),
+            shard_reports,
+            leadership: context.access.leadership(),
+            coverage: Coverage::default(),
+            shown_changes: None,
             context: Arc::new(context),
-            registry: ClusterRegistry::new(settings),
             probes: BTreeMap::new(),
             ending: BTreeMap::new(),
             watch_errors: LastErrors::default(),
@@ -150,9 +173,20 @@ impl ProbeManager {
                 Some(event) = clusters.next() => {
                     self.track_watch(texts.clusters, &event);
                     let changed = changed_cluster(&event);
-                    let actions = self.registry.cluster(event);
+                    let mut actions = self.registry.cluster(event);
+                    actions.extend(self.assign(changed.clone()));
+                    self.update_leaderships(changed.as_deref());
                     self.update_unprobed(changed);
                     actions
+                }
+                Some(report) = self.shard_reports.recv() => {
+                    let actions = self.shard_report(report);
+                    self.update_leaderships(None);
+                    actions
+                }
+                () = self.leadership.changed() => {
+                    self.update_leaderships(None);
+                    Vec::new()
                 }
                 Some(event) = internal.next() => {
                     self.track_watch("kubeconfig Secrets", &event);
@@ -302,6 +336,185 @@ impl ProbeManager {
         }
     }
 
+    /// Decides again what this shard does for a cluster, or for all of them.
+    fn assign(&mut self, only: Option<String>) -> Vec<ProbeAction> {
+        let (access, now) = (&self.context.access, self.context.clock.now());
+        let has_record = |namespace: &str| access.has_record(namespace);
+        self.registry.assign(only, has_record, now)
+    }
+
+    /// Processes a report of the announcer.
+    fn shard_report(&mut self, report: ShardReport) -> Vec<ProbeAction> {
+        const WHAT: &str = "Leases of shards";
+        let now = self.context.clock.now();
+        let has_listed = self.registry.has_listed_clusters();
+        let Some(shards) = &mut self.registry.shards else {
+            return Vec::new();
+        };
+        match report {
+            ShardReport::Read {
+                leases,
+                start,
+                content,
+            } => {
+                shards.observe(&leases, start, now);
+                if has_listed {
+                    shards.listed(now);
+                }
+                if shards.is_contradicted() {
+                    self.report_shards(
+                        "another prober announces a different clusterSelector \
+                         under the name of this shard; give each shard a name of its own",
+                    );
+                } else if self.watch_errors.recover(&WHAT).is_some() {
+                    info!("{WHAT} are read and renewed again");
+                }
+                let actions = self.assign(None);
+                let is_judged = |cluster: &str| match self.probes.get(cluster) {
+                    Some(running) => running.warm_up.is_judged(),
+                    None => self.registry.is_removed(cluster),
+                };
+                let shards = self.registry.shards.as_ref().filter(|_| has_listed);
+                let own = shards.map(|shards| shards.content(is_judged, now));
+                // An announcer that has ended needs no content.
+                let _ = content.send(own);
+                self.release_drained();
+                self.show_shards(now);
+                actions
+            }
+            ShardReport::Renewed { start } => {
+                shards.renewed(start);
+                Vec::new()
+            }
+            ShardReport::Failed { lease, cause } => {
+                self.report_shards(&format!(
+                    "cannot renew Lease {lease} or list those of the other shards: {cause}; it \
+                     takes list on leases, and create, get and update. Nothing is restored until \
+                     this works"
+                ));
+                self.assign(None)
+            }
+        }
+    }
+
+    /// Removes the labels of clusters that the engine of a ring takes from this shard. It has
+    /// assigned them to another one when the patch is answered, or does so soon.
+    fn release_drained(&self) {
+        if !self.leadership.borrow().may_act(Instant::now()) {
+            return;
+        }
+        let Some(shards) = &self.registry.shards else {
+            return;
+        };
+        for (cluster, patch) in shards.drained().take(MOST_RELEASED) {
+            let Some(identity) = self.registry.identity(cluster) else {
+                continue;
+            };
+            let (objects, source) = (self.context.objects.clone(), &self.context.source);
+            let kind = source.kind(&identity.object.api_version);
+            self.tracker.spawn(async move {
+                let object = &identity.object;
+                let path = kind.named(&object.namespace, &object.name);
+                let cluster = &*identity.id;
+                match objects.merge(&path, &patch).await {
+                    Ok(_) => info!(cluster, "given away: the engine of the ring drains it"),
+                    // It is tried again with the newer version.
+                    Err(error) if error.cause == ApiError::Conflict => {}
+                    Err(error) => warn!(cluster, %error, "cannot give the cluster away; retrying"),
+                }
+            });
+        }
+    }
+
+    /// Logs a problem with the Leases of shards once.
+    fn report_shards(&mut self, problem: &str) {
+        if self.watch_errors.fail("Leases of shards", problem) {
+            warn!("{problem}");
+        }
+    }
+
+    /// Updates the metrics, the state page and the log of shards.
+    fn show_shards(&mut self, now: Time) {
+        let Some(shards) = &self.registry.shards else {
+            return;
+        };
+        let coverage = self.registry.coverage(now);
+        let metrics = &self.context.metrics;
+        let count = |count: usize| i64::try_from(count).unwrap_or(i64::MAX);
+        metrics
+            .unwatched_clusters
+            .set(count(coverage.unwatched.len()));
+        metrics
+            .contested_clusters
+            .set(count(coverage.contested.len()));
+        metrics.live_shards.set(count(coverage.live));
+        let changes = Some(shards.changes());
+        if coverage == self.coverage && changes == self.shown_changes {
+            return;
+        }
+        let before = &self.coverage;
+        if coverage.unwatched.len() > before.unwatched.len() {
+            let (count, first) = (coverage.unwatched.len(), coverage.unwatched.first());
+            warn!(count, first, "clusters are watched by no shard");
+        }
+        if coverage.contested.len() > before.contested.len() {
+            let (count, first) = (coverage.contested.len(), coverage.contested.first());
+            warn!(count, first, "clusters are selected by several shards");
+        }
+        let state_page = &self.context.state_page;
+        state_page.set_shards(shards.state(&coverage), shards.notes());
+        for cluster in self.registry.names() {
+            let reason = self.registry.unprobed_reason(&cluster);
+            state_page.explain_absence(cluster, reason);
+        }
+        (self.coverage, self.shown_changes) = (coverage, changes);
+    }
+
+    /// Returns the right to write of a cluster's probe: that of the process, while the shard owns
+    /// the cluster.
+    fn leadership_of(&self, cluster: &str) -> Leadership {
+        let Some(shards) = &self.registry.shards else {
+            return self.leadership.borrow();
+        };
+        match (self.leadership.borrow(), shards.assignment(cluster)) {
+            (Leadership::Leader { until }, Assignment::Owner) => {
+                let owner_until = self.context.clock.instant(shards.owner_until());
+                Leadership::Leader {
+                    until: until.min(owner_until),
+                }
+            }
+            _ => Leadership::Standby,
+        }
+    }
+
+    /// Passes on the right to write of a cluster, or of all of them. A renewal wakes no probe.
+    fn update_leaderships(&self, only: Option<&str>) {
+        match only {
+            Some(cluster) => {
+                if let Some(running) = self.probes.get(cluster) {
+                    self.update_leadership(cluster, running);
+                }
+            }
+            None => {
+                for (cluster, running) in &self.probes {
+                    self.update_leadership(cluster, running);
+                }
+            }
+        }
+    }
+
+    fn update_leadership(&self, cluster: &str, running: &RunningProbe) {
+        let Some(sender) = &running.leadership else {
+            return;
+        };
+        let (now, leadership) = (Instant::now(), self.leadership_of(cluster));
+        if sender.borrow().may_act(now) == leadership.may_act(now) {
+            sender.send_silently(leadership);
+        } else {
+            sender.send(leadership);
+        }
+    }
+
     fn perform(&mut self, action: ProbeAction) {
         match action {
             ProbeAction::Start { cluster } => self.start(cluster),
@@ -347,16 +560,35 @@ impl ProbeManager {
             .now()
             .after(context.config.probe.initial_delay);
         let warm_up = context.warm_up.start(&identity.id, judging_from);
+        let (leadership, access) = if self.registry.shards.is_some() {
+            let leadership = Sender::new(self.leadership_of(&cluster));
+            let access = context.access.clone();
+            let access = access.with_leadership(leadership.subscribe());
+            (Some(leadership), access)
+        } else {
+            (None, context.access.clone())
+        };
+        let judged = warm_up.clone();
         let ended = self.tracker.spawn(async move {
             if let Some(predecessor) = predecessor {
                 // A predecessor that panicked has ended too.
                 let _ = predecessor.await;
             }
-            run_probe(&context, &identity, &warm_up, &inputs, &cancellation).await;
+            run_probe(
+                &context,
+                &access,
+                &identity,
+                &warm_up,
+                &inputs,
+                &cancellation,
+            )
+            .await;
             warm_up.end();
         });
         let running = RunningProbe {
             inputs: sender,
+            leadership,
+            warm_up: judged,
             cancelled,
             ended,
         };
@@ -378,6 +610,7 @@ fn changed_cluster(event: &WatchEvent<ClusterObject>) -> Option<String> {
 /// affect the others. It judges without a new initial delay: that was spent by its predecessor.
 async fn run_probe(
     context: &ProbeContext,
+    access: &SeedAccess,
     cluster: &Arc<ClusterIdentity>,
     warm_up: &WarmUpHandle,
     inputs: &watch::Receiver<ProbeInputs>,
@@ -387,7 +620,8 @@ async fn run_probe(
     let started = context.clock.now();
     let start = || async {
         let inputs = inputs.clone();
-        let mut probe = context.probe(cluster, started, warm_up, inputs, cancellation.clone());
+        let cancellation = cancellation.clone();
+        let mut probe = context.probe(access, cluster, started, warm_up, inputs, cancellation);
         probe.run().await;
     };
     let on_panic = |delay| {
@@ -403,6 +637,7 @@ impl ProbeContext {
     /// Creates the probe of a cluster. The initial delay counts from `started`.
     fn probe(
         &self,
+        access: &SeedAccess,
         cluster: &Arc<ClusterIdentity>,
         started: Time,
         warm_up: &WarmUpHandle,
@@ -427,22 +662,18 @@ impl ProbeContext {
                 cluster,
                 self.clock,
                 Arc::clone(&self.targets),
-                self.access.clone(),
+                access.clone(),
                 reporter,
             ),
-            guard: self.guard(),
+            guard: self.guard(access),
             inputs,
             cancellation,
         }
     }
 
-    fn guard(&self) -> Option<Box<GuardExecutor>> {
-        let settings = self
-            .config
-            .guard
-            .clone()
-            .filter(|_| !self.access.is_dry_run())?;
-        let (leadership, owner) = (self.access.leadership(), Arc::clone(&self.guard_owner));
+    fn guard(&self, access: &SeedAccess) -> Option<Box<GuardExecutor>> {
+        let settings = self.config.guard.clone().filter(|_| !access.is_dry_run())?;
+        let (leadership, owner) = (access.leadership(), Arc::clone(&self.guard_owner));
         let guard = GuardExecutor::new(self.clock, leadership, settings, owner);
         Some(Box::new(guard))
     }

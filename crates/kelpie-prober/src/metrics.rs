@@ -99,6 +99,11 @@ pub(crate) struct ProberMetrics {
     pub(crate) watch_failures: Counter,
     pub(crate) probe_restarts: Counter,
     pub(crate) own_egress_suspected: Gauge,
+    /// Clusters that no live shard selects.
+    pub(crate) unwatched_clusters: Gauge,
+    /// Clusters that several live shards select.
+    pub(crate) contested_clusters: Gauge,
+    pub(crate) live_shards: Gauge,
     unavailable_inputs: Family<OneLabel, Gauge>,
     open_files_limit: Gauge,
     /// The number of records that wait on the leader Lease.
@@ -167,6 +172,18 @@ impl ProberMetrics {
                 "own_egress_suspected",
                 "1 while most external probes fail together and leases are renewed: the prober's \
                  own egress is suspected, and external probes decide nothing",
+            ),
+            unwatched_clusters: set.add(
+                "unwatched_clusters",
+                "Clusters that no live shard selects; 0 without a clusterSelector",
+            ),
+            contested_clusters: set.add(
+                "contested_clusters",
+                "Clusters that several live shards select; 0 without a clusterSelector",
+            ),
+            live_shards: set.add(
+                "live_shards",
+                "Shards whose Lease has not expired; 0 without a clusterSelector",
             ),
             unavailable_inputs: set.add(
                 "optional_input_unavailable",

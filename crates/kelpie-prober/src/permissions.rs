@@ -2,7 +2,7 @@
 //!
 //! The RBAC files are generated from them, and `kelpie check` verifies them.
 
-use kelpie_config::ProberConfig;
+use kelpie_config::{ProberConfig, ShardConfig};
 use kelpie_core::prober::guard::GUARD_NAME;
 use kelpie_kube::actuator;
 use kelpie_kube::leader::ElectionSettings;
@@ -20,10 +20,34 @@ pub fn seed_rules(config: &ProberConfig, election: Option<&ElectionSettings>) ->
     let only = config.namespace.as_deref();
     rules.extend(actuator::policy_rules(&config.targets, only));
     rules.extend(election.into_iter().flat_map(PolicyRule::for_election));
+    if let (Some(shard), Some(election)) = (&config.shard, election) {
+        rules.extend(shard_rules(shard, election));
+        let reason = "giving clusters to other shards when the engine of the ring asks for it";
+        let ring = shard.ring().map(|_| cluster_source(config).kind(""));
+        rules.extend(ring.map(|kind| {
+            let resource = (kind.group, kind.plural);
+            let moves = PolicyRule::new(&["patch"], resource, reason);
+            moves.optional("moves of clusters by the engine of the ring")
+        }));
+    }
     let reason = "reporting fences and restores, on the Cluster and on each target";
     let events = PolicyRule::new(&["create", "patch"], ("", "events"), reason);
     rules.push(events.optional("Events; everything else works"));
     rules
+}
+
+/// Returns the permissions on the Leases of shards.
+fn shard_rules(shard: &ShardConfig, election: &ElectionSettings) -> [PolicyRule; 2] {
+    let lease = |verbs, reason| {
+        let rule = PolicyRule::new(verbs, ("coordination.k8s.io", "leases"), reason);
+        rule.in_namespace(Some(election.namespace.as_str()))
+    };
+    let reading = lease(&["list"], "knowing the clusters of the other shards");
+    let renewing = lease(
+        &["update"],
+        "telling the other shards which clusters this one has",
+    );
+    [reading, renewing.named(Some(shard.lease_name().as_str()))]
 }
 
 /// Returns the permissions on each probed cluster. `/version` needs none: every authenticated

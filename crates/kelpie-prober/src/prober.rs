@@ -18,6 +18,7 @@ use kelpie_health::{LoopHeartbeat, ReadyHandle};
 use kelpie_kube::client::ClusterClient;
 use kelpie_kube::leader::{CallLatency, ElectionHandle, ElectionSettings, LeaseName, ReplicaRole};
 use kelpie_kube::replica::Replica;
+use kelpie_kube::shard_leases::ShardLeases;
 use kelpie_kube::tenant::ConnectionReuse;
 use kelpie_runtime::drain;
 use kelpie_runtime::watch::Receiver;
@@ -35,10 +36,14 @@ use crate::manager::{ProbeContext, ProbeManager};
 use crate::metrics::{PREFIX, ProberMetrics};
 use crate::own_egress::OwnEgress;
 use crate::reporter::ClusterEventSink;
+use crate::sharding::{Announcer, ShardReport};
 use crate::source::cluster_source;
 use crate::state_page::{ProberState, StatePage};
 use crate::warm_up::WarmUp;
 
+/// The Lease of the leader has dependency-watchdog's name, so that the two never act at the same
+/// time.
+pub const LEADER_LEASE: &str = "dwd-prober-leader-election";
 /// The reporting component of Events.
 const COMPONENT: &str = "kelpie-prober";
 /// Probes get this long to reach a step boundary.
@@ -80,7 +85,18 @@ pub struct Prober {
     record_updates: BoxFuture<'static, ()>,
     /// Measures the latency of the seed.
     measurement: BoxFuture<'static, ()>,
+    /// Reads the Leases of shards and renews that of this one.
+    announcing: BoxFuture<'static, ()>,
+    shard_reports: mpsc::Receiver<ShardReport>,
     replica: Replica,
+}
+
+/// Returns the name of the leader Lease: each shard has one of its own.
+pub fn leader_lease(config: &ProberConfig) -> String {
+    match &config.shard {
+        Some(shard) => format!("{LEADER_LEASE}-{}", shard.name),
+        None => LEADER_LEASE.to_owned(),
+    }
 }
 
 impl Prober {
@@ -95,6 +111,13 @@ impl Prober {
         let is_alone = role == ReplicaRole::Alone;
         let events = || seed.events(COMPONENT, &options.identity);
         let replica = Replica::new(&seed, role, events);
+        let registry = match &config.shard {
+            Some(shard) => {
+                let label = ("shard".into(), shard.name.clone().into());
+                registry.sub_registry_with_label(label)
+            }
+            None => registry,
+        };
         let metrics = ProberMetrics::new(registry, replica.clock());
         replica.register_metrics(&seed, registry, PREFIX);
         let (batch_reader, batch_reads) = seed.batch_reader();
@@ -110,7 +133,26 @@ impl Prober {
             options.dry_run,
         );
         let targets: Arc<[Target]> = config.targets.clone().into();
-        let guard_owner = options.lease.to_string().into();
+        // Shards share it: a guard goes on when its cluster moves.
+        let guard_owner = LeaseName {
+            name: LEADER_LEASE.to_owned(),
+            ..options.lease.clone()
+        };
+        let guard_owner = guard_owner.to_string().into();
+        let (reports, shard_reports) = mpsc::channel(1);
+        let announcing = config.shard.as_ref().map(|shard| {
+            let lease = LeaseName {
+                name: shard.lease_name(),
+                ..options.lease.clone()
+            };
+            let announcer = Announcer {
+                leases: ShardLeases::new(&seed, lease, shard.name.as_str(), shard.ring()),
+                leadership: replica.leadership(),
+                clock: replica.clock(),
+                reports,
+            };
+            announcer.run().boxed()
+        });
         let (records, record_writes) = replica.lease_records(&seed, options.lease);
         let waiting = metrics.records_on_lease.clone();
         let count = move |count| {
@@ -136,6 +178,7 @@ impl Prober {
             network: seed.network().clone(),
             access,
             kubeconfig_reader,
+            objects: seed.objects(),
             guard_owner,
             warm_up: WarmUp::new(replica.standing()),
             own_egress: OwnEgress::new(metrics.own_egress_suspected.clone()),
@@ -156,6 +199,8 @@ impl Prober {
             record_writes: record_writes.boxed(),
             record_updates: record_updates.boxed(),
             measurement,
+            announcing: announcing.unwrap_or_else(|| future::ready(()).boxed()),
+            shard_reports,
             replica,
         }
     }
@@ -179,8 +224,12 @@ impl Prober {
                     (StatusCode::NOT_FOUND, unprobed).into_response()
                 }
                 _ => {
-                    let replica = replica.now();
-                    Json(ProberState { replica, clusters }).into_response()
+                    let state = ProberState {
+                        replica: replica.now(),
+                        shard: state_page.shard(),
+                        clusters,
+                    };
+                    Json(state).into_response()
                 }
             })
         };
@@ -199,6 +248,7 @@ impl Prober {
         let measurement = self.measurement;
         let (read_kubeconfigs, target_watches) = (self.read_kubeconfigs, self.target_watches);
         let (record_writes, record_updates) = (self.record_writes, self.record_updates);
+        let (announcing, shard_reports) = (self.announcing, self.shard_reports);
         let leader = context.metrics.leader.clone();
         let work = |background: &ElectionHandle| {
             background.spawn(|over| over.run_until_cancelled_owned(batch_reads));
@@ -206,12 +256,14 @@ impl Prober {
             background.spawn(|over| over.run_until_cancelled_owned(record_writes));
             background.spawn(|over| over.run_until_cancelled_owned(record_updates));
             background.spawn(|over| over.run_until_cancelled_owned(measurement));
+            background.spawn(|over| over.run_until_cancelled_owned(announcing));
             // Before the probes end: a warm standby takes over while they finish their calls.
             background.release_on(shutdown.clone());
             async move {
                 let probes = TaskTracker::new();
+                let tracker = probes.clone();
                 let manager =
-                    ProbeManager::new(context, read_kubeconfigs, shutdown, probes.clone());
+                    ProbeManager::new(context, read_kubeconfigs, shard_reports, shutdown, tracker);
                 manager.run(&seed, heartbeat, ready).await;
                 if !drain(&probes, DRAIN).await {
                     warn!(

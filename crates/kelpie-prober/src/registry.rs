@@ -10,13 +10,16 @@ use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 
-use kelpie_core::WatchCache;
+use kelpie_config::ShardConfig;
+use kelpie_core::prober::shard::Assignment;
 use kelpie_core::prober::{Machines, PoolConditions};
+use kelpie_core::{Time, WatchCache};
 use kelpie_kube::client::ApiError;
 use kelpie_kube::watch::WatchEvent;
 use tokio::time::Instant;
 
 use crate::inputs::ProbeInputs;
+use crate::sharding::{Coverage, ShardClusters};
 use crate::source::{
     ClusterIdentity, ClusterKubeconfig, ClusterMachine, ClusterObject, Eligibility, ProbePath,
     SourceTexts,
@@ -66,6 +69,8 @@ pub(crate) struct ClusterRegistry {
     machine_watch: InputWatch,
     /// True if the seed has the kind Machine; `None` before this is known.
     has_machine_kind: Option<bool>,
+    /// The clusters of this shard; `None` if this prober watches all of them.
+    pub(crate) shards: Option<ShardClusters>,
     /// The clusters with a probe, with their namespaces.
     running: BTreeMap<String, Arc<str>>,
     /// True once everything was listed, or is known to be absent. No probe starts before.
@@ -87,6 +92,9 @@ struct KnownCluster {
 const SHARED_NAMESPACE: &str = "another cluster of its namespace is probed, and targets are found \
                                 by namespace: both would fence the same ones";
 
+/// The reason of the end of a probe whose cluster has left the shard.
+const MOVED: &str = "the selector of this shard no longer matches its labels";
+
 impl KnownCluster {
     fn new(identity: ClusterIdentity) -> Self {
         Self {
@@ -100,9 +108,10 @@ impl KnownCluster {
 }
 
 impl ClusterRegistry {
-    pub(crate) fn new(settings: RegistrySettings) -> Self {
+    pub(crate) fn new(settings: RegistrySettings, shard: Option<&ShardConfig>) -> Self {
         let has_external = settings.has_external;
         Self {
+            shards: shard.map(ShardClusters::new),
             settings,
             clusters: WatchCache::default(),
             internal: KubeconfigStore::default(),
@@ -208,6 +217,10 @@ impl ClusterRegistry {
     pub(crate) fn unprobed_reason(&self, cluster: &str) -> Option<String> {
         let known = self.clusters.get(&cluster.to_owned())?;
         match (known.eligibility, &known.problem) {
+            (Some(Eligibility::Run), _) if self.is_elsewhere(cluster) => {
+                let shards = self.shards.as_ref()?;
+                shards.note(cluster)
+            }
             (Some(Eligibility::Run), _) => {
                 let is_barred = self.is_barred(cluster, &known.identity.namespace);
                 is_barred.then(|| SHARED_NAMESPACE.to_owned())
@@ -243,17 +256,27 @@ impl ClusterRegistry {
     /// Processes an event of the clusters.
     pub(crate) fn cluster(&mut self, event: WatchEvent<ClusterObject>) -> Vec<ProbeAction> {
         match event {
-            WatchEvent::Init => self.clusters.begin_list(),
+            WatchEvent::Init => {
+                self.clusters.begin_list();
+                if let Some(shards) = &mut self.shards {
+                    shards.begin_list();
+                }
+            }
             WatchEvent::Apply(object) => return self.cluster_applied(object),
             WatchEvent::Delete { name, .. } => {
                 self.clusters.remove(&name);
+                self.forget_shard(&name);
                 self.forget_kubeconfigs(&name);
                 return self.actions_for([name]);
             }
             WatchEvent::InitDone => {
                 let gone = self.clusters.end_list();
                 for cluster in &gone {
+                    self.forget_shard(cluster);
                     self.forget_kubeconfigs(cluster);
+                }
+                if let Some(shards) = &mut self.shards {
+                    shards.end_list();
                 }
                 return self.actions_for(gone);
             }
@@ -263,8 +286,15 @@ impl ClusterRegistry {
     }
 
     fn cluster_applied(&mut self, object: ClusterObject) -> Vec<ProbeAction> {
-        let ClusterObject { identity, spec } = object;
+        let ClusterObject {
+            identity,
+            spec,
+            labels,
+        } = object;
         let name = identity.id.to_string();
+        if let Some(shards) = &mut self.shards {
+            shards.applied(&name, labels);
+        }
         let mut cluster = match self.clusters.remove(&name) {
             Some(known) if *known.identity == identity => known,
             Some(known) => KnownCluster {
@@ -295,6 +325,74 @@ impl ClusterRegistry {
         let mut actions = self.actions_for([name]);
         actions.extend(unreadable);
         actions
+    }
+
+    fn forget_shard(&mut self, cluster: &str) {
+        if let Some(shards) = &mut self.shards {
+            shards.remove(cluster);
+        }
+    }
+
+    /// Decides again what this shard does for a cluster, or for all of them. `has_record` tells
+    /// which namespaces have a record on the leader Lease.
+    pub(crate) fn assign(
+        &mut self,
+        only: Option<String>,
+        has_record: impl Fn(&str) -> bool,
+        now: Time,
+    ) -> Vec<ProbeAction> {
+        let Some(shards) = &mut self.shards else {
+            return Vec::new();
+        };
+        let mut changed = Vec::new();
+        let mut assign = |name: &String, known: &KnownCluster| {
+            if shards.assign(name, has_record(&known.identity.namespace), now) {
+                changed.push(name.clone());
+            }
+        };
+        match only {
+            Some(name) => {
+                if let Some(known) = self.clusters.get(&name) {
+                    assign(&name, known);
+                }
+            }
+            None => {
+                for (name, known) in self.clusters.iter() {
+                    assign(name, known);
+                }
+            }
+        }
+        self.actions_for(changed)
+    }
+
+    /// Returns whether this shard has no part in a cluster.
+    fn is_elsewhere(&self, cluster: &str) -> bool {
+        let shards = self.shards.as_ref();
+        shards.is_some_and(|shards| shards.assignment(cluster) == Assignment::Elsewhere)
+    }
+
+    /// Returns whether a cluster gets no probe, and loses one that runs.
+    pub(crate) fn is_removed(&self, cluster: &str) -> bool {
+        let known = self.clusters.get(&cluster.to_owned());
+        let eligibility = known.and_then(|known| known.eligibility);
+        matches!(eligibility, Some(Eligibility::Remove(_)))
+    }
+
+    /// Finds the clusters that are not watched by exactly one shard.
+    pub(crate) fn coverage(&self, now: Time) -> Coverage {
+        let Some(shards) = &self.shards else {
+            return Coverage::default();
+        };
+        let is_eligible = |cluster: &str| {
+            let known = self.clusters.get(&cluster.to_owned());
+            known.and_then(|known| known.eligibility) == Some(Eligibility::Run)
+        };
+        shards.coverage(is_eligible, now)
+    }
+
+    /// Returns whether the clusters were listed.
+    pub(crate) fn has_listed_clusters(&self) -> bool {
+        self.clusters.has_synced()
     }
 
     fn forget_kubeconfigs(&mut self, cluster: &str) {
@@ -397,7 +495,8 @@ impl ClusterRegistry {
         self.actions_for(changed)
     }
 
-    fn names(&self) -> Vec<String> {
+    /// Returns the ids of all clusters.
+    pub(crate) fn names(&self) -> Vec<String> {
         self.clusters.iter().map(|(name, _)| name.clone()).collect()
     }
 
@@ -448,9 +547,12 @@ impl ClusterRegistry {
         let known = self.clusters.get(&cluster);
         let eligibility = known.and_then(|known| known.eligibility);
         let namespace = known.map(|known| Arc::clone(&known.identity.namespace));
+        let is_elsewhere = self.is_elsewhere(&cluster);
         let reason = match (known, eligibility, is_running) {
             (None, _, true) => self.settings.texts.deleted.to_owned(),
             (_, Some(Eligibility::Remove(reason)), true) => reason.to_owned(),
+            (_, _, true) if is_elsewhere => MOVED.to_owned(),
+            (_, _, false) if is_elsewhere => return None,
             (_, _, true) => return Some(ProbeAction::Update { cluster }),
             (_, Some(Eligibility::Run), false) => {
                 let namespace = namespace?;

@@ -11,12 +11,16 @@ use kelpie_kube::replica::ReplicaState;
 use parking_lot::Mutex;
 use serde::{Deserialize, Serialize};
 
+use crate::sharding::ShardState;
+
 /// The probed clusters by name. Clones share the page.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct StatePage {
     clusters: Arc<Mutex<BTreeMap<Arc<str>, Slot>>>,
     /// The reasons why other clusters have no probe.
     absent: Arc<Mutex<BTreeMap<String, String>>>,
+    /// The shards, and the part of this one in clusters that it does not watch alone.
+    shards: Arc<Mutex<(Option<ShardState>, BTreeMap<String, String>)>>,
 }
 
 /// The entry of one cluster. It is removed when the handle is dropped.
@@ -80,6 +84,9 @@ pub struct ProberState {
     /// The replica that answers.
     #[serde(flatten)]
     pub replica: ReplicaState,
+    /// The shards; `None` if this prober watches all clusters.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub shard: Option<ShardState>,
     /// The clusters by name.
     pub clusters: BTreeMap<String, ClusterView>,
 }
@@ -90,6 +97,9 @@ pub struct ProberState {
 pub struct ClusterView {
     /// The last decision as text. It is formatted on request.
     pub in_words: String,
+    /// The part of this shard in the cluster, if it is not the only one that watches it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub shard: Option<String>,
     /// The state in machine-readable form.
     #[serde(flatten)]
     pub state: ClusterState,
@@ -130,10 +140,24 @@ impl StatePage {
         let clusters = self.clusters.lock();
         let clusters = clusters.iter();
         let selected = clusters.filter(|(name, _)| only.is_none_or(|only| ***name == *only));
-        let view = |slot: &Slot| ClusterView::from(slot.lock().clone());
+        let notes = self.shards.lock();
+        let view = |name: &str, slot: &Slot| ClusterView {
+            shard: notes.1.get(name).cloned(),
+            ..ClusterView::from(slot.lock().clone())
+        };
         selected
-            .map(|(name, slot)| (name.to_string(), view(slot)))
+            .map(|(name, slot)| (name.to_string(), view(name, slot)))
             .collect()
+    }
+
+    /// Returns the shards; `None` if this prober watches all clusters.
+    pub(crate) fn shard(&self) -> Option<ShardState> {
+        self.shards.lock().0.clone()
+    }
+
+    /// Sets the shards, and the part of this one in clusters that it does not watch alone.
+    pub(crate) fn set_shards(&self, state: ShardState, notes: BTreeMap<String, String>) {
+        *self.shards.lock() = (Some(state), notes);
     }
 
     /// Sets the reason why a cluster has no probe; `None` if it has one or does not exist.
@@ -192,7 +216,11 @@ impl From<ClusterState> for ClusterView {
             Some(decision) => decision.to_string(),
             None => "No round has ended yet.".to_owned(),
         };
-        Self { in_words, state }
+        Self {
+            in_words,
+            shard: None,
+            state,
+        }
     }
 }
 

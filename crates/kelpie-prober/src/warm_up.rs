@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use kelpie_core::Time;
@@ -40,6 +41,7 @@ struct WarmUpState {
 #[derive(Clone, Debug)]
 pub(crate) struct WarmUpHandle {
     cluster: Arc<str>,
+    is_judged: Arc<AtomicBool>,
     warm_up: WarmUp,
 }
 
@@ -70,6 +72,7 @@ impl WarmUp {
         }
         WarmUpHandle {
             cluster: Arc::clone(cluster),
+            is_judged: Arc::default(),
             warm_up: self.clone(),
         }
     }
@@ -99,9 +102,15 @@ impl WarmUpHandle {
     pub(crate) fn decided(&self, decision: &Decision) -> bool {
         let is_judged = decision.reasons.rule.properties().is_judgement;
         if is_judged {
+            self.is_judged.store(true, Ordering::Relaxed);
             self.end();
         }
         is_judged
+    }
+
+    /// Returns whether the cluster was judged.
+    pub(crate) fn is_judged(&self) -> bool {
+        self.is_judged.load(Ordering::Relaxed)
     }
 
     /// Ends the wait for the cluster.

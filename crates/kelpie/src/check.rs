@@ -7,6 +7,7 @@ mod guard;
 mod prober;
 pub(crate) mod runner;
 pub(crate) mod seed;
+mod shards;
 pub(crate) mod table;
 mod weeder;
 

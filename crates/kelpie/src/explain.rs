@@ -64,7 +64,7 @@ fn describe(json: &str, cluster: &str) -> Result<String> {
     let prober: ProberState = serde_json::from_str(json)?;
     let view = prober.clusters.get(cluster);
     let view = view.context("the cluster is not in the answer")?;
-    Ok(describe::describe(cluster, &prober, &view.state))
+    Ok(describe::describe(cluster, &prober, view))
 }
 
 fn no_probe(cluster: &str, Unprobed { reason, near, .. }: &Unprobed) -> String {

@@ -59,7 +59,8 @@ impl Generate {
         let text = match self.file {
             GeneratedFile::RbacProberSeed => {
                 let config = self.config(started_as)?;
-                let rules = seed_rules(&config, Some(&election(prober::LEASE)));
+                let election = prober::with_lease(election(prober::LEASE), &config);
+                let rules = seed_rules(&config, Some(&election));
                 rbac::manifest(&RbacSubject::SEED, &rules)
             }
             GeneratedFile::RbacProberShoot => rbac::manifest(&RbacSubject::SHOOT, &shoot_rules()),

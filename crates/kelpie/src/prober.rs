@@ -7,7 +7,8 @@ use clap::{Args, ValueHint};
 use kelpie_config::ProberConfig;
 use kelpie_kube::client::ClusterClient;
 use kelpie_kube::leader::{ElectionSettings, LeaseName};
-use kelpie_prober::ProberOptions;
+pub(crate) use kelpie_prober::LEADER_LEASE as LEASE;
+use kelpie_prober::{ProberOptions, leader_lease};
 use prometheus_client::registry::Registry;
 use tracing::info;
 
@@ -19,9 +20,6 @@ use crate::exit::ExitStatus;
 use crate::go_flags::go_bools;
 use crate::{config_file, open_files, signals};
 
-/// The Lease of the leader has dependency-watchdog's name, so that the two never act at the same
-/// time.
-pub(crate) const LEASE: &str = "dwd-prober-leader-election";
 /// The loop whose heartbeat livez checks.
 pub(crate) const TURNING: Loop = Loop::of_seed("fleet");
 
@@ -64,11 +62,20 @@ pub(crate) struct Prober {
     logging: LoggingFlags,
 }
 
+/// Returns the settings of an election with the leader Lease of this configuration.
+pub(crate) fn with_lease(election: ElectionSettings, config: &ProberConfig) -> ElectionSettings {
+    ElectionSettings {
+        name: leader_lease(config),
+        ..election
+    }
+}
+
 impl Prober {
     pub(crate) fn run(self, invocation: Invocation) -> Result<ExitStatus> {
         self.logging.start();
         let election = self.election.check(LEASE)?;
         let config = config_file::prober(&self.config_file, invocation)?;
+        let election = election.map(|election| with_lease(election, &config));
         component::run(self.serve(config, election))?;
         Ok(ExitStatus::Success)
     }
@@ -83,7 +90,7 @@ impl Prober {
             election,
             lease: LeaseName {
                 namespace: self.election.namespace().to_owned(),
-                name: LEASE.to_owned(),
+                name: leader_lease(&config),
             },
             identity: identity(),
             event_namespace: self.election.namespace().to_owned(),

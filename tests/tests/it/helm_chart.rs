@@ -5,7 +5,9 @@ use std::fs;
 use std::path::Path;
 use std::time::Duration;
 
+use kelpie_config::{ProberConfig, Strictness, prober};
 use kelpie_e2e::{ControlPlane, LocalPod, kelpie, poll};
+use kelpie_prober::leader_lease;
 use serde_json::Value;
 use xtask::cache;
 
@@ -240,6 +242,50 @@ async fn prometheus_operator_objects() {
 }
 
 #[tokio::test]
+async fn each_shard_is_a_deployment() {
+    let json = r#"prober.shards=[
+        {"name": "a", "clusterSelector": {"matchLabels": {"kelpie.dev/shard": "a"}}},
+        {"name": "b", "clusterSelector": {"matchLabels": {
+            "shard.alpha.sharding.timebertt.dev/ring": "kelpie-shard-b"}}}]"#;
+    let on = "--set=prometheusOperator.enabled=true";
+    let objects = render(&[IMAGE, on, "--set-json", json]).await.unwrap();
+    for (name, label) in [
+        ("a", "kelpie.dev/shard"),
+        ("b", "shard.alpha.sharding.timebertt.dev/ring"),
+    ] {
+        let full = format!("kelpie-prober-{name}");
+        let map = of_kind(&objects, "ConfigMap", &full);
+        let text = map["data"]["config.yaml"].as_str().unwrap();
+        let config = parsed(text);
+        let lease = leader_lease(&config);
+        let shard = config.shard.unwrap();
+        assert_eq!(shard.name, name);
+        assert_eq!(shard.selector.requirements[0].key, label);
+        let deployment = of_kind(&objects, "Deployment", &full);
+        let wanted = &deployment["spec"]["selector"]["matchLabels"];
+        assert_eq!(wanted["kelpie.dev/shard"], name);
+        assert_eq!(deployment["spec"]["replicas"], 2);
+        let roles = of_kind(&objects, "Role", "kelpie-prober-shards").to_string();
+        for lease in [lease, shard.lease_name()] {
+            assert!(roles.contains(&lease), "{roles}");
+        }
+    }
+    let named = |kind: &str, name: &str| {
+        let matches = |it: &&Value| it["kind"] == kind && it["metadata"]["name"] == name;
+        objects.iter().filter(matches).count()
+    };
+    assert_eq!(named("Deployment", "kelpie-prober"), 0);
+    assert_eq!(named("PrometheusRule", "kelpie-prober"), 1);
+    let moves = of_kind(&objects, "ClusterRole", "kelpie-prober-shards").to_string();
+    assert!(moves.contains(r#""patch""#), "{moves}");
+}
+
+fn parsed(config: &str) -> ProberConfig {
+    let parsed = prober::parse(config.as_bytes(), Strictness::Strict);
+    parsed.unwrap().value
+}
+
+#[tokio::test]
 async fn invalid_values_are_rejected_by_name() {
     for (settings, words) in [
         (vec![], vec!["image.repository is not set"]),
@@ -255,6 +301,14 @@ async fn invalid_values_are_rejected_by_name() {
         (
             vec![IMAGE, "--set=weeder.replicas=0"],
             vec!["weeder/replicas", "minimum"],
+        ),
+        (
+            vec![IMAGE, "--set=weeder.shards[0].name=a"],
+            vec!["weeder/shards"],
+        ),
+        (
+            vec![IMAGE, "--set=prober.shards[0].name=a"],
+            vec!["prober/shards/0", "clusterSelector"],
         ),
         (
             vec![IMAGE, "--set=log.level=loud"],

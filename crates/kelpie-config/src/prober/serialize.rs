@@ -6,7 +6,7 @@ use serde::{Serialize, Serializer};
 
 use super::target::ACTUATORS;
 use super::{ProberConfig, SecretsConfig, SourceConfig};
-use crate::GoDuration;
+use crate::{GoDuration, LabelSelector};
 
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
@@ -15,6 +15,8 @@ struct ProberFile<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     source: Option<SourceEntry<'a>>,
     namespace: &'a str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    cluster_selector: Option<&'a LabelSelector>,
     #[serde(skip_serializing_if = "Option::is_none")]
     kube_config_secret_name: Option<&'a str>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -112,6 +114,7 @@ impl Serialize for ProberConfig {
             name: &self.name,
             source,
             namespace: self.namespace.as_deref().unwrap_or_default(),
+            cluster_selector: self.shard.as_ref().map(|shard| &shard.selector),
             kube_config_secret_name,
             external_kube_config_secret_name,
             probe_interval: GoDuration(probe.probe_interval),

@@ -147,6 +147,7 @@ fn gardener_prober_file_is_valid() {
     let expected = ProberConfig {
         name: String::new(),
         namespace: None,
+        shard: None,
         source: gardener("shoot-access-dependency-watchdog-probe", None),
         grace_follows_version: false,
         probe: ProbeSettings {
@@ -616,6 +617,7 @@ proptest! {
         let config = ProberConfig {
             name,
             namespace: Some("one".into()),
+            shard: None,
             source: gardener("probe", None),
             grace_follows_version: false,
             probe,

@@ -9,6 +9,7 @@ mod leases;
 mod nodes;
 mod probe_status;
 mod settings;
+pub mod shard;
 mod target;
 mod verdict;
 

@@ -33,6 +33,7 @@ mod properties;
 mod race;
 mod schedule;
 mod second_fault;
+mod shards;
 mod verdict;
 mod webhook_outage;
 mod weeder;

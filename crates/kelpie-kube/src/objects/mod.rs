@@ -35,6 +35,7 @@ const MAX_RESPONSE_BYTES: usize = 16 << 20;
 const PAGE: u32 = 100;
 
 const JSON: &str = "application/json";
+const MERGE: &str = "application/merge-patch+json";
 const APPLY: &str = "application/apply-patch+yaml";
 
 /// A client for objects of any kind. Clones share their connections and limits.
@@ -117,6 +118,13 @@ impl ObjectClient {
         let url = path.url_path();
         let request = Request::patch(format!("{url}?fieldManager={manager}&force=true"));
         self.request("apply", path, request, APPLY, Some(object))
+            .await
+    }
+
+    /// Merges a patch into an object. A `resourceVersion` in it is a precondition.
+    pub async fn merge(&self, path: &ObjectPath<'_>, patch: &Value) -> Result<Value, ObjectError> {
+        let request = Request::patch(path.url_path());
+        self.request("change", path, request, MERGE, Some(patch))
             .await
     }
 

@@ -133,6 +133,20 @@ impl SeedAccess {
         self.dry_run
     }
 
+    /// Returns access with the right to write of one cluster.
+    pub(crate) fn with_leadership(self, leadership: Receiver<Leadership>) -> Self {
+        Self { leadership, ..self }
+    }
+
+    /// Returns whether the leader Lease has the record of a target in this namespace.
+    pub(crate) fn has_record(&self, namespace: &str) -> bool {
+        self.records.as_ref().is_some_and(|records| {
+            let records = records.records();
+            let records = records.borrow();
+            records.keys().any(|key| key.namespace == namespace)
+        })
+    }
+
     pub(crate) fn leadership(&self) -> Receiver<Leadership> {
         self.leadership.clone()
     }

@@ -48,7 +48,14 @@ async fn restarted_probe_spends_no_second_initial_delay() {
             cancelled: CancellationToken::new(),
             shutdown: CancellationToken::new(),
         };
-        let mut probe = context.probe(&cluster, started, &warm_up, inputs, cancellation);
+        let mut probe = context.probe(
+            &context.access,
+            &cluster,
+            started,
+            &warm_up,
+            inputs,
+            cancellation,
+        );
         probe.evaluator.decide(&nothing_seen(now)).reasons.rule
     };
     let delay = context.config.probe.initial_delay;

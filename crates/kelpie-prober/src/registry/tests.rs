@@ -1,21 +1,26 @@
 //! Tests of the registry: watch events in, actions out.
 
+use kelpie_config::{Strictness, prober};
 use kelpie_core::prober::MachinePhase;
+use kelpie_core::prober::shard::Revision;
 use kelpie_kube::events::ObjectRef;
 use secrecy::SecretSlice;
 
 use super::*;
 use crate::inputs::UsableKubeconfig;
 use crate::inputs::tests::usable;
-use crate::source::ClusterSpec;
+use crate::source::{ClusterLabels, ClusterSpec};
 
 fn registry(has_external: bool) -> ClusterRegistry {
-    ClusterRegistry::new(RegistrySettings {
-        texts: TEXTS,
-        has_external,
-        has_machines: true,
-        has_targets: true,
-    })
+    ClusterRegistry::new(
+        RegistrySettings {
+            texts: TEXTS,
+            has_external,
+            has_machines: true,
+            has_targets: true,
+        },
+        None,
+    )
 }
 
 const TEXTS: SourceTexts = SourceTexts {
@@ -71,6 +76,7 @@ fn applied(name: &str, spec: ClusterSpec) -> WatchEvent<ClusterObject> {
     WatchEvent::Apply(ClusterObject {
         identity: identity(name),
         spec: Ok(spec),
+        labels: ClusterLabels::default(),
     })
 }
 
@@ -78,6 +84,7 @@ fn unreadable(name: &str, problem: &str) -> WatchEvent<ClusterObject> {
     WatchEvent::Apply(ClusterObject {
         identity: identity(name),
         spec: Err(problem.into()),
+        labels: ClusterLabels::default(),
     })
 }
 
@@ -595,4 +602,111 @@ fn source_without_machines_is_not_waited_for() {
     assert!(registry.has_synced());
     assert!(!registry.is_unavailable(OptionalInput::Machines));
     assert_eq!(registry.inputs("a").machines, None);
+}
+
+fn labelled(name: &str, shard: &str, version: u64) -> WatchEvent<ClusterObject> {
+    let labels = [("shard".to_owned(), shard.to_owned())];
+    WatchEvent::Apply(ClusterObject {
+        identity: identity(name),
+        spec: Ok(healthy()),
+        labels: ClusterLabels {
+            labels: labels.into(),
+            revision: Revision::parse(&version.to_string()),
+        },
+    })
+}
+
+/// Returns a synced registry of the shard `a`, whose clusters have the label `shard=a`.
+fn sharded() -> ClusterRegistry {
+    let selector = prober::parse_selector(r#"{"matchLabels":{"shard":"a"}}"#).unwrap();
+    let name = "a".to_owned();
+    ClusterRegistry {
+        shards: Some(ShardClusters::new(&ShardConfig { name, selector })),
+        ..synced()
+    }
+}
+
+fn at(seconds: i64) -> Time {
+    Time::from_micros(seconds * 1_000_000)
+}
+
+/// Processes an event as the manager does.
+fn process(registry: &mut ClusterRegistry, event: WatchEvent<ClusterObject>) -> Vec<ProbeAction> {
+    let changed = match &event {
+        WatchEvent::Apply(object) => Some(object.identity.id.to_string()),
+        _ => None,
+    };
+    let mut actions = registry.cluster(event);
+    actions.extend(registry.assign(changed, |_| false, at(0)));
+    actions
+}
+
+#[test]
+fn cluster_of_another_shard_gets_no_probe() {
+    let mut registry = sharded();
+    assert_eq!(process(&mut registry, labelled("one", "b", 1)), []);
+    assert_eq!(
+        process(&mut registry, labelled("two", "a", 2)),
+        [start("two")]
+    );
+    let reason = registry.unprobed_reason("one").unwrap();
+    assert_eq!(reason, "no live shard selects its labels");
+}
+
+#[test]
+fn cluster_that_left_is_probed_until_the_limit() {
+    let mut registry = sharded();
+    process(&mut registry, labelled("one", "a", 1));
+    let update = ProbeAction::Update {
+        cluster: "one".into(),
+    };
+    let actions = process(&mut registry, labelled("one", "b", 2));
+    assert_eq!(actions, [update]);
+    let limit = 2 * 60;
+    assert_eq!(registry.assign(None, |_| false, at(limit - 1)), []);
+    let stopped = ProbeAction::Stop {
+        cluster: "one".into(),
+        reason: MOVED.into(),
+    };
+    // A record on the leader Lease that came after the move delays nothing.
+    assert_eq!(registry.assign(None, |_| true, at(limit)), [stopped]);
+    assert_eq!(
+        process(&mut registry, labelled("one", "a", 3)),
+        [start("one")]
+    );
+}
+
+#[test]
+fn drained_cluster_loses_both_labels() {
+    let label = "shard.alpha.sharding.timebertt.dev/ring";
+    let file = format!(
+        "{{name: a, kubeConfigSecretName: a, guard: {{}}, clusterSelector: {{matchLabels: \
+         {{{label}: kelpie-shard-a}}}}}}"
+    );
+    let config = prober::parse(file.as_bytes(), Strictness::Strict).unwrap();
+    let mut clusters = ShardClusters::new(&config.value.shard.unwrap());
+    let drain = "drain.alpha.sharding.timebertt.dev/ring".to_owned();
+    let labels = [
+        (label.to_owned(), "kelpie-shard-a".to_owned()),
+        (drain, "true".to_owned()),
+    ];
+    let labels = ClusterLabels {
+        labels: labels.into(),
+        revision: Revision::parse("7"),
+    };
+    clusters.applied("one", labels);
+    clusters.assign("one", false, at(0));
+    assert_eq!(
+        clusters.drained().count(),
+        0,
+        "only the owner gives it away"
+    );
+    for seconds in [0, 8, 15] {
+        clusters.observe_own(at(seconds));
+    }
+    clusters.assign("one", false, at(15));
+    let drained: Vec<_> = clusters.drained().collect();
+    let patch = serde_json::json!({ "metadata": { "resourceVersion": "7", "labels": {
+        label: null, "drain.alpha.sharding.timebertt.dev/ring": null } } });
+    assert_eq!(drained, [("one", patch)]);
 }

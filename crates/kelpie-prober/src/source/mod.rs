@@ -6,6 +6,7 @@
 mod cluster_api;
 mod gardener;
 mod grace_period;
+mod labels;
 mod namespaced_id;
 mod secrets;
 
@@ -19,9 +20,12 @@ use kelpie_core::prober::{MachinePhase, NodeConventions, PoolConditions};
 use kelpie_kube::actuator::TargetScope;
 use kelpie_kube::client::{ApiError, ClusterClient};
 use kelpie_kube::events::ObjectRef;
+use kelpie_kube::objects::ObjectKind;
 use kelpie_kube::rbac::PolicyRule;
 use kelpie_kube::watch::{OptionalEvent, WatchEvent};
 use secrecy::SecretSlice;
+
+pub use labels::ClusterLabels;
 
 /// Returns the source of the clusters that a configuration is about.
 pub fn cluster_source(config: &ProberConfig) -> Arc<dyn ClusterSource> {
@@ -74,6 +78,10 @@ pub trait ClusterSource: Send + Sync {
         &self,
         seed: &ClusterClient,
     ) -> Option<BoxStream<'static, OptionalEvent<ClusterMachine>>>;
+
+    /// Returns the kind of the objects that stand for clusters, in this version if there are
+    /// several.
+    fn kind(&self, api_version: &str) -> ObjectKind;
 
     /// Returns the permissions that the watches need.
     fn policy_rules(&self) -> Vec<PolicyRule>;
@@ -154,6 +162,8 @@ pub struct ClusterObject {
     pub identity: ClusterIdentity,
     /// The cluster, or the reason why its object cannot be read.
     pub spec: Result<ClusterSpec, String>,
+    /// The labels of the object, by which shards select it.
+    pub labels: ClusterLabels,
 }
 
 /// A cluster as its platform describes it.

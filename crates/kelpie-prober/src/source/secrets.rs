@@ -18,10 +18,11 @@ use kelpie_kube::watch::{OptionalEvent, Selection, WatchEvent, WatchedResource};
 use serde_json::Value;
 
 use super::grace_period::{self, GRACE_ANNOTATION};
+use super::labels::LABELS;
 use super::{
-    ClusterIdentity, ClusterKubeconfig, ClusterMachine, ClusterObject, ClusterSource, ClusterSpec,
-    Eligibility, ProbePath, SecretDescription, SourceTexts, UNHEALTHY_CONDITIONS, map_apply,
-    namespaced_id,
+    ClusterIdentity, ClusterKubeconfig, ClusterLabels, ClusterMachine, ClusterObject,
+    ClusterSource, ClusterSpec, Eligibility, ProbePath, SecretDescription, SourceTexts,
+    UNHEALTHY_CONDITIONS, map_apply, namespaced_id,
 };
 
 const DELETED: &str = "its Secret is being deleted";
@@ -63,6 +64,7 @@ impl WatchedResource for SecretCluster {
     const KIND: ObjectKind = SECRET;
     const FIELDS: &'static [FieldPath] = &[
         &["metadata", "uid"],
+        LABELS,
         &["metadata", "deletionTimestamp"],
         &["metadata", "annotations", GRACE_ANNOTATION],
     ];
@@ -92,6 +94,7 @@ impl WatchedResource for SecretCluster {
                 grace,
                 pools: PoolConditions::new(),
             }),
+            labels: ClusterLabels::read(object),
         })
     }
 }
@@ -194,6 +197,10 @@ impl ClusterSource for SecretSource {
         _seed: &ClusterClient,
     ) -> Option<BoxStream<'static, OptionalEvent<ClusterMachine>>> {
         None
+    }
+
+    fn kind(&self, _api_version: &str) -> ObjectKind {
+        SECRET
     }
 
     fn policy_rules(&self) -> Vec<PolicyRule> {

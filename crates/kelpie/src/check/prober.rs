@@ -13,12 +13,12 @@ use kelpie_prober::open_files_needed;
 use super::runner::{self, ConfigFile};
 use super::seed::SeedInventory;
 use super::table::{CheckRow, CheckTable};
-use super::{cluster, guard, seed};
+use super::{cluster, guard, seed, shards};
 use crate::cli::Invocation;
 use crate::component::ElectionFlags;
 use crate::exit::ExitStatus;
 use crate::output_format::OutputFormat;
-use crate::prober::LEASE;
+use crate::prober::{LEASE, with_lease};
 use crate::summary::pluralize;
 use crate::{open_files, terminal};
 
@@ -68,6 +68,7 @@ impl CheckProber {
             summarize,
         };
         runner::run_with_config(&file, self.output, async |config, table| {
+            let election = election.clone().map(|it| with_lease(it, config));
             self.check(config, election.as_ref(), table).await;
         })
     }
@@ -86,7 +87,13 @@ impl CheckProber {
         }
         let inventory = SeedInventory::list(&seed, config, table).await;
         let Some(inventory) = inventory else { return };
-        let (to_probe, mut rows) = inventory.clusters_to_probe(self.cluster.as_deref(), table);
+        let (mut to_probe, mut rows) = inventory.clusters_to_probe(self.cluster.as_deref(), table);
+        if let Some(shard) = &config.shard {
+            let namespace = self.election.namespace();
+            let (row, own) = shards::check(&seed, namespace, shard, &inventory).await;
+            table.add(row);
+            to_probe.retain(|cluster| own.contains(*cluster));
+        }
         let all = to_probe.len();
         if let Some(row) = check_open_files(open_files::raise_limit(), all) {
             table.add(row);

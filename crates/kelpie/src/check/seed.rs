@@ -8,7 +8,7 @@ use kelpie_kube::client::ClusterClient;
 use kelpie_kube::leader::ElectionSettings;
 use kelpie_prober::seed_rules;
 use kelpie_prober::source::{
-    ClusterKubeconfig, ClusterObject, ProbePath, SourceTexts, cluster_source,
+    ClusterKubeconfig, ClusterLabels, ClusterObject, ProbePath, SourceTexts, cluster_source,
 };
 
 use super::api_server::{self, list_all};
@@ -110,6 +110,15 @@ impl SeedInventory {
             internal: by_cluster(internal?),
             external: external.map(by_cluster),
         })
+    }
+
+    /// Returns the clusters that some prober has to watch, with their labels.
+    pub(crate) fn eligible(&self) -> impl Iterator<Item = (&str, &ClusterLabels)> {
+        let eligible = self.clusters.iter().filter(|cluster| {
+            let spec = cluster.spec.as_ref();
+            spec.is_ok_and(|spec| spec.eligibility.reason().is_none())
+        });
+        eligible.map(|cluster| (&*cluster.identity.id, &cluster.labels))
     }
 
     /// Returns the unhealthy conditions of a cluster's worker pools.

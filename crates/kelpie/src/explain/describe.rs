@@ -9,13 +9,14 @@ use kelpie_core::prober::guard::GuardState;
 use kelpie_core::prober::{
     Decision, FenceState, LeaseCounts, ProbeStatus, Reasons, Rule, Setting, Verdict, Wake,
 };
-use kelpie_prober::{ClusterState, LastFlow, ProberState, TargetState};
+use kelpie_prober::{ClusterState, ClusterView, LastFlow, ProberState, TargetState};
 
 use crate::printable::{printable, readable_instant, readable_instants};
 use crate::summary::{KeyValueTable, pluralize};
 
 /// Describes the cluster: the evidence, the decision, its outcome and the next round.
-pub(super) fn describe(cluster: &str, prober: &ProberState, state: &ClusterState) -> String {
+pub(super) fn describe(cluster: &str, prober: &ProberState, view: &ClusterView) -> String {
+    let state = &view.state;
     let mut table = KeyValueTable::default();
     let headline = match &state.decision {
         Some(decision) => {
@@ -38,6 +39,11 @@ pub(super) fn describe(cluster: &str, prober: &ProberState, state: &ClusterState
     }
     table.rows("problems", or_none(&problems));
     table.row("this replica", role(prober));
+    if let Some(shard) = &prober.shard {
+        let part = view.shard.as_deref().map(printable);
+        let part = part.map_or_else(String::new, |part| format!(": {part}"));
+        table.row("shard", format!("{}{part}", printable(&shard.name)));
+    }
     if let Some(decision) = &state.decision {
         let Wake { at, reason } = decision.next_wake;
         let next = distance(prober.replica.at, at);

@@ -20,6 +20,10 @@ pub(crate) fn prober(config: &ProberConfig) -> String {
         (SourceConfig::Gardener { .. }, Some(cluster)) => format!("only {cluster}"),
         (_, Some(namespace)) => format!("those of namespace {namespace}"),
     };
+    let scope = match &config.shard {
+        Some(shard) => format!("{scope} with labels {}", shard.selector),
+        None => scope,
+    };
     table.row("clusters", scope);
     let kubeconfig = source(&mut table, config);
     let rounds = format!(

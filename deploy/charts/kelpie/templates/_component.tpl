@@ -1,12 +1,19 @@
 {{/*
 The prober and the weeder share these templates. Each takes a dict: `root`, the chart's context; `name`, the
-component; `values`, the component's section of the values.
+component; `values`, the component's section of the values; `shard`, the name of a shard, or nothing.
 */}}
+
+{{- define "kelpie.fullname" -}}
+kelpie-{{ .name }}{{ with .shard }}-{{ . }}{{ end }}
+{{- end -}}
 
 {{- define "kelpie.selector" -}}
 app.kubernetes.io/name: kelpie
 app.kubernetes.io/instance: {{ .root.Release.Name }}
 app.kubernetes.io/component: {{ .name }}
+{{- with .shard }}
+kelpie.dev/shard: {{ . }}
+{{- end }}
 {{- end -}}
 
 {{- define "kelpie.labels" -}}
@@ -16,7 +23,7 @@ helm.sh/chart: {{ printf "%s-%s" .root.Chart.Name .root.Chart.Version }}
 {{- end -}}
 
 {{- define "kelpie.metadata" -}}
-name: kelpie-{{ .name }}
+name: {{ include "kelpie.fullname" . }}
 namespace: {{ .root.Release.Namespace }}
 labels:
   {{- include "kelpie.labels" . | nindent 2 }}
@@ -143,7 +150,7 @@ spec:
       volumes:
       - name: config
         configMap:
-          name: kelpie-{{ .name }}
+          name: {{ include "kelpie.fullname" . }}
 ---
 apiVersion: policy/v1
 kind: PodDisruptionBudget
@@ -171,6 +178,12 @@ spec:
   - port: metrics
     # The labels `cluster` and `namespace` name the probed cluster, not the pod's own.
     honorLabels: true
+{{- end }}
+{{- end -}}
+
+{{- define "kelpie.alerts" -}}
+{{- $pod := .root.Values -}}
+{{- if $pod.prometheusOperator.enabled }}
 ---
 apiVersion: monitoring.coreos.com/v1
 kind: PrometheusRule

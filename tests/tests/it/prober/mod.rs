@@ -31,6 +31,7 @@ mod race_with_second_fault;
 mod scale_targets;
 mod seed_refuses_requests;
 mod seed_request_backlog;
+mod shards;
 mod soak;
 mod startup_failures;
 mod tenant_connections;

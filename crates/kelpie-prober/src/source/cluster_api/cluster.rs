@@ -8,7 +8,10 @@ use kelpie_kube::watch::WatchedResource;
 use serde_json::Value;
 
 use crate::source::grace_period::{self, GRACE_ANNOTATION};
-use crate::source::{ClusterIdentity, ClusterObject, ClusterSpec, Eligibility, namespaced_id};
+use crate::source::labels::LABELS;
+use crate::source::{
+    ClusterIdentity, ClusterLabels, ClusterObject, ClusterSpec, Eligibility, namespaced_id,
+};
 
 const PAUSED_ANNOTATION: &str = "cluster.x-k8s.io/paused";
 
@@ -34,6 +37,7 @@ impl WatchedResource for Cluster {
     const FIELDS: &'static [FieldPath] = &[
         &["apiVersion"],
         &["metadata", "uid"],
+        LABELS,
         &["metadata", "deletionTimestamp"],
         &["metadata", "annotations", PAUSED_ANNOTATION],
         &["metadata", "annotations", GRACE_ANNOTATION],
@@ -62,6 +66,7 @@ impl WatchedResource for Cluster {
                     },
                 },
                 spec: read_spec(&Field::new("", object)),
+                labels: ClusterLabels::read(object),
             },
             version: version.map(str::to_owned),
         }

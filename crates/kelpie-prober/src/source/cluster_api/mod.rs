@@ -12,8 +12,9 @@ use futures_util::{FutureExt, StreamExt};
 use kelpie_config::ProberConfig;
 use kelpie_core::prober::NodeConventions;
 use kelpie_kube::client::{ApiError, ClusterClient};
+use kelpie_kube::objects::ObjectKind;
 use kelpie_kube::rbac::{PolicyRule, WATCH_VERBS};
-use kelpie_kube::watch::{OptionalEvent, Selection, WatchEvent};
+use kelpie_kube::watch::{OptionalEvent, Selection, WatchEvent, WatchedResource};
 
 use super::{
     ClusterKubeconfig, ClusterMachine, ClusterObject, ClusterSource, ProbePath, SecretDescription,
@@ -143,6 +144,12 @@ impl ClusterSource for ClusterApiSource {
         Some(machine::by_cluster(events).boxed())
     }
 
+    fn kind(&self, api_version: &str) -> ObjectKind {
+        let mut older = Cluster::OLDER.iter();
+        let older = older.find(|kind| kind.api_version() == api_version);
+        older.copied().unwrap_or(Cluster::KIND)
+    }
+
     fn policy_rules(&self) -> Vec<PolicyRule> {
         const GROUP: &str = "cluster.x-k8s.io";
         let rule = |resource, reason| {
@@ -195,7 +202,6 @@ impl ClusterSource for ClusterApiSource {
 mod tests {
     use std::time::Duration;
 
-    use kelpie_kube::watch::WatchedResource;
     use serde_json::json;
 
     use super::*;

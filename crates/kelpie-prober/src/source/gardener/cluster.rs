@@ -8,7 +8,7 @@ use serde_json::Value;
 
 use super::eligibility::eligibility;
 use super::shoot;
-use crate::source::{ClusterIdentity, ClusterObject, ClusterSpec};
+use crate::source::{ClusterIdentity, ClusterLabels, ClusterObject, ClusterSpec};
 
 /// A Cluster: the Shoot is embedded in it, and its name is also the name of its control namespace.
 #[derive(Clone, Debug)]
@@ -34,6 +34,7 @@ impl WatchedResource for Cluster {
                 grace: shoot.node_monitor_grace,
                 pools: shoot.pools,
             }),
+            labels: ClusterLabels::read(object),
         })
     }
 }

@@ -12,9 +12,10 @@ use futures_util::stream::BoxStream;
 use futures_util::{FutureExt, StreamExt};
 use kelpie_core::prober::NodeConventions;
 use kelpie_kube::client::{ApiError, ClusterClient};
+use kelpie_kube::objects::ObjectKind;
 use kelpie_kube::rbac::{PolicyRule, WATCH_VERBS};
 use kelpie_kube::resources::KubeconfigSecret;
-use kelpie_kube::watch::{OptionalEvent, Selection, WatchEvent};
+use kelpie_kube::watch::{OptionalEvent, Selection, WatchEvent, WatchedResource};
 
 use super::{
     ClusterKubeconfig, ClusterMachine, ClusterObject, ClusterSource, ProbePath, SecretDescription,
@@ -137,6 +138,10 @@ impl ClusterSource for GardenerSource {
             }
         });
         Some(events.boxed())
+    }
+
+    fn kind(&self, _api_version: &str) -> ObjectKind {
+        Cluster::KIND
     }
 
     fn policy_rules(&self) -> Vec<PolicyRule> {

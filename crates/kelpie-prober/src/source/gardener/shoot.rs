@@ -45,6 +45,7 @@ pub(super) struct Operation {
 
 /// The fields of a Cluster that are used, all of them of its Shoot.
 pub(super) const FIELDS: &[FieldPath] = &[
+    crate::source::labels::LABELS,
     &["spec", "shoot", "metadata", "deletionTimestamp"],
     &["spec", "shoot", "spec", "hibernation", "enabled"],
     &[

@@ -246,6 +246,7 @@ fn described(state: ClusterState, leads: bool, dry_run: bool) -> String {
             leads,
             dry_run,
         },
+        shard: None,
         clusters: BTreeMap::from([(cluster.clone(), ClusterView::from(state))]),
     };
     let json = serde_json::to_string(&state).unwrap();
@@ -338,6 +339,7 @@ fn excluded_nodes_are_listed_by_cause() {
             leads: true,
             dry_run: false,
         },
+        shard: None,
         clusters: BTreeMap::from([("a".to_owned(), ClusterView::from(healthy()))]),
     })
     .unwrap();
