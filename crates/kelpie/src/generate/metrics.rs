@@ -12,6 +12,7 @@ use prometheus_client::encoding::text::encode;
 use prometheus_client::registry::Registry;
 use tokio::runtime::Builder;
 
+use crate::log;
 use crate::prober::TURNING;
 
 const HEADER: &str = "\
@@ -29,7 +30,7 @@ cluster exist as long as its probe. A histogram `x` has the series `x_bucket`, `
 /// A title and a predicate. A family is listed in the first section whose predicate accepts it.
 type Section = (&'static str, fn(&MetricFamily) -> bool);
 
-const SECTIONS: [Section; 7] = [
+const SECTIONS: [Section; 8] = [
     ("The prober as a whole", |family| {
         family.is_of("prober") && !family.labels.contains("cluster")
     }),
@@ -45,6 +46,10 @@ const SECTIONS: [Section; 7] = [
         |family| family.is_of("addon"),
     ),
     ("The addon's collectors", |family| family.is_of("collector")),
+    (
+        "The log of the prober, the weeder and the addon",
+        |family| family.is_of("log"),
+    ),
     ("Checks behind `/livez` and `/readyz`", |_| true),
 ];
 
@@ -72,6 +77,7 @@ pub(super) fn page() -> Result<String> {
     kelpie_addon::register_metrics(&mut registry);
     kelpie_collector::register_metrics(&mut registry);
     register_etcd(&mut registry)?;
+    log::register_metrics(&mut registry);
     let _health = TURNING.checks(&mut registry)?;
     let mut text = String::new();
     encode(&mut text, &registry).context("cannot encode the metrics")?;
