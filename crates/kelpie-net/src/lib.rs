@@ -24,6 +24,7 @@ mod endpoint;
 mod exchange;
 mod identity;
 mod listener;
+mod local_address;
 mod network;
 mod percent_encoding;
 mod read_ahead;

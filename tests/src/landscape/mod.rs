@@ -41,6 +41,7 @@ pub mod weeder_namespace;
 
 pub use any_prober::{AnyProber, gardener_args};
 pub use canary::Canary;
+pub(crate) use command_line::ALLOW_LOCAL_CLUSTERS;
 pub use deployment_controller::FakeDeploymentController;
 pub use dwd_writer::DwdWriter;
 pub use fake_api_server::{FakeApiServer, FakeResponse};

@@ -187,6 +187,7 @@ pub(crate) fn from_connect_error(error: &ConnectError) -> EtcdError {
         } => EtcdError::ConnectionLost(error.to_string()),
         ConnectError::Resolve { .. }
         | ConnectError::Local { .. }
+        | ConnectError::LocalAddress { .. }
         | ConnectError::Unreachable { .. }
         | ConnectError::Tls { .. } => EtcdError::Misconfigured(error.to_string()),
     }

@@ -62,6 +62,7 @@ fn start(
     let options = ProberOptions {
         dry_run: false,
         fresh_connections: false,
+        allow_local_clusters: false,
         election,
         lease: LeaseName {
             namespace: "garden".into(),

@@ -200,6 +200,7 @@ fn start_prober(
     let options = kelpie_prober::ProberOptions {
         dry_run: false,
         fresh_connections: false,
+        allow_local_clusters: false,
         election,
         lease: LeaseName {
             namespace: NAMESPACE.to_owned(),

@@ -15,6 +15,7 @@ use prometheus_client::registry::Registry;
 use tokio::runtime::Builder;
 
 use crate::component::register_dry_run;
+use crate::log;
 use crate::prober::TURNING;
 
 const HEADER: &str = "\
@@ -32,7 +33,7 @@ cluster exist as long as its probe. A histogram `x` has the series `x_bucket`, `
 /// A title and a predicate. A family is listed in the first section whose predicate accepts it.
 type Section = (&'static str, fn(&MetricFamily) -> bool);
 
-const SECTIONS: [Section; 8] = [
+const SECTIONS: [Section; 9] = [
     ("The prober as a whole", |family| {
         family.is_of("prober") && !family.labels.contains("cluster")
     }),
@@ -51,6 +52,10 @@ const SECTIONS: [Section; 8] = [
     (
         "The replicas of the prober, the weeder and the addon's controllers",
         |family| family.is_of("dry_run"),
+    ),
+    (
+        "The log of the prober, the weeder and the addon",
+        |family| family.is_of("log"),
     ),
     ("Checks behind `/livez` and `/readyz`", |_| true),
 ];
@@ -80,6 +85,7 @@ pub(super) fn page() -> Result<String> {
     kelpie_collector::register_metrics(&mut registry);
     register_etcd(&mut registry)?;
     register_dry_run(&mut registry);
+    log::register_metrics(&mut registry);
     let _health = TURNING.checks(&mut registry)?;
     let mut text = String::new();
     encode(&mut text, &registry).context("cannot encode the metrics")?;

@@ -375,18 +375,25 @@ pub(super) fn policy_rules<'a>(
     resources: impl IntoIterator<Item = &'a ResourceRef>,
     namespace: Option<&str>,
 ) -> Vec<PolicyRule> {
-    // Objects of one name are watched, and read together while the watch is down.
+    // Objects of one name are watched, and read together while the watch is down. Both select by
+    // name, so the permissions are restricted to it.
     let verbs = &["get", "list", "watch", "patch"];
-    let kinds: BTreeSet<(String, String)> = resources.into_iter().map(group_and_plural).collect();
-    let rules = kinds.iter().flat_map(|(group, plural)| {
-        let kind = (group.as_str(), plural.as_str());
-        let reason = "watching the targets, fencing and restoring them";
-        let object = PolicyRule::new(verbs, kind, reason).in_namespace(namespace);
-        let reason = "fencing and restoring: setting the replicas";
-        let scale = PolicyRule::new(&["get", "patch"], kind, reason);
-        [object, scale.subresource("scale").in_namespace(namespace)]
-    });
-    rules.collect()
+    let named = |resource: &ResourceRef| (group_and_plural(resource), resource.name.clone());
+    let targets: BTreeSet<_> = resources.into_iter().map(named).collect();
+    let rule = |verbs, ((group, plural), name): &((String, String), String), reason| {
+        PolicyRule::new(verbs, (group.as_str(), plural.as_str()), reason)
+            .in_namespace(namespace)
+            .named(Some(name))
+    };
+    let reason = "watching the targets, fencing and restoring them";
+    let objects = targets.iter().map(|target| rule(verbs, target, reason));
+    let reason = "fencing and restoring: setting the replicas";
+    let scales = targets
+        .iter()
+        .map(|target| rule(&["get", "patch"], target, reason));
+    objects
+        .chain(scales.map(|rule| rule.subresource("scale")))
+        .collect()
 }
 
 fn group_and_plural(resource: &ResourceRef) -> (String, String) {
