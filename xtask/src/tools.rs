@@ -18,10 +18,11 @@ use crate::{module_definitions, packages};
 /// Builds kube-apiserver, kube-controller-manager, kubectl, helm and etcd 3.5, 3.6 and 3.7 with Go
 /// from the pins in tools/. Extracts etcd 3.4, Prometheus, promtool and `VictoriaMetrics` from
 /// Debian's packages without installing them. Fetches the custom resource definitions of Gardener,
-/// Cluster API and open-cluster-management, and the Python client for Kubernetes. The first run takes about ten
-/// minutes on two cores; later runs keep what exists. The folder is in `KELPIE_CACHE`, else in
-/// `XDG_CACHE_HOME/kelpie`, else in `~/.cache/kelpie`. If `KUBEBUILDER_ASSETS` names a folder with
-/// a kube-apiserver and an etcd, its binaries are used instead of being built.
+/// Cluster API and open-cluster-management, and the Python client for Kubernetes. The first run
+/// takes about ten minutes on two cores; later runs keep what exists. The folder is in
+/// `KELPIE_CACHE`, else in `XDG_CACHE_HOME/kelpie`, else in `~/.cache/kelpie`. If
+/// `KUBEBUILDER_ASSETS` names a folder with a kube-apiserver and an etcd, its binaries are used
+/// instead of being built.
 #[derive(clap::Args)]
 pub(crate) struct ToolsArgs {
     /// Print the folder to stdout, and nothing else
