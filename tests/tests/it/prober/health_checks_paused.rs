@@ -70,7 +70,7 @@ async fn create_cluster(client: &Client, version: &str, name: &str, kubeconfig: 
     create(client, &clusters, &cluster).await;
     let conditions = json!([{
         "type": "ControlPlaneInitialized", "status": "True", "reason": "Initialized",
-        "message": "", "lastTransitionTime": "2026-11-18T00:00:00Z",
+        "message": "initialized", "lastTransitionTime": "2026-11-18T00:00:00Z",
     }]);
     let status = json!({ "status": { "conditions": conditions } });
     let status_path = format!("{clusters}/{name}/status");
