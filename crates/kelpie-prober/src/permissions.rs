@@ -200,6 +200,25 @@ mod tests {
     }
 
     #[test]
+    fn cluster_api_needs_to_pause() {
+        let rules = seed_rules(&config("source: {clusterAPI: {}}\n"), None);
+        let pause = rules
+            .iter()
+            .find(|rule| rule.resource == "machinehealthchecks");
+        assert_eq!(
+            pause.map(|rule| rule.verbs),
+            Some(&["list", "watch", "patch"][..])
+        );
+        let off = "source: {clusterAPI: {}}\nguard: {}\ndependentResourceInfos: []\n";
+        let rules = seed_rules(&config(off), None);
+        assert!(
+            rules
+                .iter()
+                .all(|rule| rule.resource != "machinehealthchecks")
+        );
+    }
+
+    #[test]
     fn gardener_grants_everything_needed() {
         let gardeners = config(FILE);
         let rules = seed_rules(&gardeners, Some(&election()));

@@ -1,5 +1,5 @@
-//! machine-controller-manager, or the MachineHealthCheck and the MachineSet of Cluster API: replaces
-//! the machines of nodes that are lost.
+//! machine-controller-manager, or the `MachineHealthCheck` and the `MachineSet` of Cluster API:
+//! replaces the machines of nodes that are lost.
 
 use std::sync::Arc;
 use std::time::Duration;

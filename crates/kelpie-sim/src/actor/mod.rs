@@ -2,10 +2,10 @@
 //!
 //! A `SimNode` has a kubelet that renews its lease. `NodeLifecycleController` is the part of
 //! kube-controller-manager that marks silent nodes as Unknown and evicts their pods.
-//! `MachineController` replaces the machines of lost nodes unless it is stopped or paused, `DeploymentController` starts and stops
-//! pods, `ApiServerPod` crashes while etcd is down, and an API server renews its `ServerLease`.
-//! Each actor is called at an instant and changes a store. None of them waits, so one schedule
-//! drives them all.
+//! `MachineController` replaces the machines of lost nodes unless it is stopped or paused,
+//! `DeploymentController` starts and stops pods, `ApiServerPod` crashes while etcd is down, and an
+//! API server renews its `ServerLease`. Each actor is called at an instant and changes a store.
+//! None of them waits, so one schedule drives them all.
 
 mod api_server_pod;
 mod deployment_controller;

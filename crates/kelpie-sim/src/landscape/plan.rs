@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use kelpie_config::scenario::{ClusterSelection, NodeSelection};
 
-/// The size and the platform of a landscape. Its other timings are those of the platform; the actors
-/// define them.
+/// The size and the platform of a landscape. Its other timings are those of the platform; the
+/// actors define them.
 #[derive(Clone, Debug, PartialEq)]
 pub struct LandscapePlan {
     /// The seed of all random numbers.
@@ -30,7 +30,7 @@ pub enum Platform {
     #[default]
     Gardener,
     /// A management cluster of Cluster API: the clusters share a namespace. Their control planes
-    /// run elsewhere, and MachineHealthChecks replace machines.
+    /// run elsewhere, and `MachineHealthChecks` replace machines.
     ClusterApi,
 }
 

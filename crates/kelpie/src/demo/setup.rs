@@ -85,8 +85,8 @@ impl DemoSetup {
         };
         [
             format!(
-                "kelpie demo: {name}, {clusters} {platform}clusters of {nodes} nodes{guarded}{replicas}, \
-                 random seed {rng_seed}"
+                "kelpie demo: {name}, {clusters} {platform}clusters of {nodes} \
+                 nodes{guarded}{replicas}, random seed {rng_seed}"
             ),
             self.scenario.summary.clone(),
             "deadline: the instant at which a cluster's first node can turn Unknown".to_owned(),

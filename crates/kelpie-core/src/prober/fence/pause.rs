@@ -49,9 +49,10 @@ impl PausableObject {
         let target = TargetObject::running(setting, ResourceVersion::of_members(members));
         Observed::Present(TargetObject {
             marked: is_ours,
-            recorded: match is_ours {
-                true => RecordedSetting::Value(Setting::RUNNING),
-                false => RecordedSetting::Absent,
+            recorded: if is_ours {
+                RecordedSetting::Value(Setting::RUNNING)
+            } else {
+                RecordedSetting::Absent
             },
             ..target
         })

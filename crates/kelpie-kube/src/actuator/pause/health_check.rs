@@ -1,4 +1,4 @@
-//! The MachineHealthCheck of Cluster API, and the objects of each cluster as one target.
+//! The `MachineHealthCheck` of Cluster API, and the objects of each cluster as one target.
 
 use std::collections::BTreeMap;
 
@@ -18,7 +18,7 @@ pub(super) const OUR_PAUSE: &str = "kelpie/";
 /// The label with the name of the cluster.
 const CLUSTER_LABEL: &str = "cluster.x-k8s.io/cluster-name";
 
-/// A MachineHealthCheck, reduced to its pause.
+/// A `MachineHealthCheck`, reduced to its pause.
 #[derive(Debug, Clone)]
 pub(super) struct HealthCheck {
     /// The cluster, by the field that Cluster API goes by. The label follows it.
@@ -65,7 +65,7 @@ impl WatchedResource for HealthCheck {
     }
 }
 
-/// The MachineHealthChecks of all clusters, from which a watch on the clusters' targets is made.
+/// The `MachineHealthChecks` of all clusters, from which a watch on the clusters' targets is made.
 #[derive(Debug, Default)]
 pub(super) struct HealthChecks {
     by_cluster: BTreeMap<TargetScope, BTreeMap<String, PausableObject>>,
@@ -92,7 +92,7 @@ impl HealthChecks {
                 let key = (check.scope.namespace.to_string(), check.object.name.clone());
                 let known = self.clusters.insert(key, check.scope.clone());
                 let moved = known.filter(|scope| *scope != check.scope);
-                let left = moved.map(|scope| self.removed(scope, &check.object.name));
+                let left = moved.map(|scope| self.removed(&scope, &check.object.name));
                 let objects = self.by_cluster.entry(check.scope.clone()).or_default();
                 objects.insert(check.object.name.clone(), check.object);
                 if self.is_listing {
@@ -104,7 +104,7 @@ impl HealthChecks {
             WatchEvent::Delete { namespace, name } => {
                 let key = (namespace, name);
                 let scope = self.clusters.remove(&key);
-                let removed = scope.map(|scope| self.removed(scope, &key.1));
+                let removed = scope.map(|scope| self.removed(&scope, &key.1));
                 removed.into_iter().collect()
             }
             WatchEvent::InitDone => {
@@ -116,11 +116,11 @@ impl HealthChecks {
         }
     }
 
-    fn removed(&mut self, scope: TargetScope, name: &str) -> WatchEvent<WatchedTarget> {
-        if let Some(objects) = self.by_cluster.get_mut(&scope) {
+    fn removed(&mut self, scope: &TargetScope, name: &str) -> WatchEvent<WatchedTarget> {
+        if let Some(objects) = self.by_cluster.get_mut(scope) {
             objects.remove(name);
         }
-        let event = self.shown(&scope);
+        let event = self.shown(scope);
         self.by_cluster.retain(|_, objects| !objects.is_empty());
         event
     }
