@@ -13,7 +13,7 @@ use anyhow::{Context, Result, bail};
 pub const PROVIDE: &str = "cargo xtask tools";
 
 /// The content of a complete folder: servers, clients, and folders of custom resource definitions.
-pub const CONTENT: [&str; 16] = [
+pub const CONTENT: [&str; 17] = [
     "kube-apiserver",
     "kube-controller-manager",
     "kubectl",
