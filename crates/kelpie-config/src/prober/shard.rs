@@ -79,10 +79,10 @@ pub(super) fn parse(root: &Section<'_>) -> Option<ShardConfig> {
 /// Parses a selector that another process has published. It is not trusted: the length is limited,
 /// and nothing but a valid selector is accepted.
 pub fn parse_selector(text: &str) -> Result<LabelSelector, String> {
+    const SCHEMAS: &[&MapSchema] = &[&CLUSTER_SELECTOR, &selector::EXPRESSION];
     if text.len() > LONGEST_JSON {
         return Err(format!("takes more than {LONGEST_JSON} bytes"));
     }
-    const SCHEMAS: &[&MapSchema] = &[&CLUSTER_SELECTOR, &selector::EXPRESSION];
     let parsed = parse::parse(text.as_bytes(), Strictness::Strict, SCHEMAS, |section| {
         selector::requirements(section)
     });
