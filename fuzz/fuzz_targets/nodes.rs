@@ -16,7 +16,7 @@ fn decoded(
     bytes: &[u8],
     chunk: usize,
 ) -> Result<(NodeList, Option<u64>), ListError> {
-    let mut decoder = Decoder::new(NodeList::default(), Some(content))?;
+    let mut decoder = Decoder::<NodeList>::new(NodeList::default(), Some(content))?;
     for chunk in bytes.chunks(chunk.max(1)) {
         decoder.push(chunk)?;
     }

@@ -11,6 +11,7 @@ use base64::prelude::BASE64_STANDARD;
 use serde_json::Value;
 
 use crate::folder::Folder;
+use crate::landscape::ALLOW_LOCAL_CLUSTERS;
 use crate::{Kelpie, KubeApiServer, poll};
 
 /// The time for which the probes may fail after the start.
@@ -82,6 +83,12 @@ impl LocalPod {
         let kubeconfig = folder.path().join("account.kubeconfig");
         fs::write(&kubeconfig, api.kubeconfig(&api.user(&account, &[])?))?;
         arguments.push(format!("--kubeconfig={}", kubeconfig.display()));
+        if arguments
+            .first()
+            .is_some_and(|component| component == "prober")
+        {
+            arguments.push(ALLOW_LOCAL_CLUSTERS.to_owned());
+        }
 
         let probes = ["livenessProbe", "readinessProbe"];
         let probes = probes.map(|probe| container[probe]["httpGet"]["path"].as_str());

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use anyhow::Result;
 use kelpie_core::Time;
-use kelpie_net::{Identity, Roots, TlsServer};
+use kelpie_net::{ClientAuth, Identity, Roots, TlsServer, TlsServerSettings};
 use kelpie_sim::server::{ListenerHandle, ServerHooks, SimServer, UserInfo};
 use kelpie_sim::{ObjectStore, ServerLease, SimClock};
 use kube::Client;
@@ -46,7 +46,11 @@ impl SimApiServer {
         let key = SecretSlice::from(serving.key.into_bytes());
         let identity = Identity::from_pem(serving.certificate.as_bytes(), &key)?;
         let roots = Roots::from_pem(ca.certificate().as_bytes())?;
-        let tls = TlsServer::new(&identity, Some(&roots))?;
+        let settings = TlsServerSettings {
+            clients: ClientAuth::Optional(roots),
+            ..TlsServerSettings::default()
+        };
+        let tls = TlsServer::new(&identity, settings)?;
         let mut lease = JoinSet::new();
         lease.spawn(renew_lease(server.store().clone()));
         Ok(Self {

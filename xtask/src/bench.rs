@@ -23,7 +23,7 @@ struct Bench {
     run: fn(&[String]) -> Result<()>,
 }
 
-const BENCHES: [Bench; 9] = [
+const BENCHES: [Bench; 10] = [
     Bench {
         name: "race-model",
         about: "margin to the node controller's deadline of a fixed poll and of Kelpie's schedule",
@@ -57,12 +57,18 @@ const BENCHES: [Bench; 9] = [
     Bench {
         name: "landscape",
         about: "speed and maximum size of a simulated landscape",
-        run: |_| long_tests("scale::"),
+        run: |_| long_tests("kelpie-prober", "scale::"),
     },
     Bench {
         name: "endurance",
         about: "a simulated day of faults: memory, tasks and series of a prober after each hour",
-        run: |_| long_tests("endurance::"),
+        run: |_| long_tests("kelpie-prober", "endurance::"),
+    },
+    Bench {
+        name: "hop",
+        about: "requests of the addon's hub status controller with 2,000 clusters on a simulated \
+                hub, at the start and in an hour",
+        run: |_| long_tests("kelpie-addon", "two_thousand_clusters"),
     },
     Bench {
         name: "decision",
@@ -105,9 +111,9 @@ pub(crate) fn run(arguments: &BenchArgs) -> Result<()> {
     (bench.run)(&arguments.arguments)
 }
 
-/// Runs the prober's ignored tests whose path contains `name`, one after the other.
-fn long_tests(name: &str) -> Result<()> {
-    let mut test = cargo(&["test", "--release", "--quiet", "--package", "kelpie-prober"]);
+/// Runs the ignored tests of a package whose path contains `name`, one after the other.
+fn long_tests(package: &str, name: &str) -> Result<()> {
+    let mut test = cargo(&["test", "--release", "--quiet", "--package", package]);
     test.args(["--test", "it", "--", "--ignored", "--nocapture"]);
     run_command(test.args(["--test-threads", "1", name]))
 }

@@ -13,7 +13,7 @@ use anyhow::{Context, Result, bail};
 pub const PROVIDE: &str = "cargo xtask tools";
 
 /// The content of a complete folder: servers, clients, and folders of custom resource definitions.
-pub const CONTENT: [&str; 15] = [
+pub const CONTENT: [&str; 16] = [
     "kube-apiserver",
     "kube-controller-manager",
     "kubectl",
@@ -23,17 +23,26 @@ pub const CONTENT: [&str; 15] = [
     "etcd-3.6",
     "etcd-3.7",
     "etcd",
+    FAILPOINTS,
     "promtool",
     "prometheus",
     "victoria-metrics",
     "crds",
     OPEN_CLUSTER,
+    CLUSTER_API,
     PYTHON,
 ];
+
+/// An etcd 3.6 whose raft loop, apply loop, store and watches can be made to hang. The version of
+/// the instrumentation is part of its own name.
+pub const FAILPOINTS: &str = "etcd-failpoints-v0.2.0";
 
 /// The custom resource definitions of open-cluster-management, with their version in the name like
 /// that of the Python client.
 pub const OPEN_CLUSTER: &str = "open-cluster-management-crds-v1.1.0";
+
+/// The custom resource definitions of Cluster API.
+pub const CLUSTER_API: &str = "cluster-api-crds-v1.14.2";
 
 /// The Python client for Kubernetes, a folder for `PYTHONPATH`. Its version is part of its own name
 /// and not of the folder's, so that a new version does not cause the servers to be built again.
@@ -78,7 +87,7 @@ pub fn find(name: &str) -> Result<PathBuf> {
 
 /// Returns the file of a custom resource definition such as `machines.machine.sapcloud.io`.
 pub fn definition(name: &str) -> Result<PathBuf> {
-    for folder in ["crds", OPEN_CLUSTER] {
+    for folder in ["crds", OPEN_CLUSTER, CLUSTER_API] {
         let file = find(folder)?.join(format!("{name}.yaml"));
         if file.exists() {
             return Ok(file);

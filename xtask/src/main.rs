@@ -10,11 +10,12 @@
 mod audit;
 mod bench;
 mod coverage;
+mod failpoints;
 mod fuzz;
 mod generate;
 mod image;
 mod instruction_budget;
-mod open_cluster;
+mod module_definitions;
 mod packages;
 mod retry;
 mod sim;

@@ -33,6 +33,9 @@ pub(crate) struct SimArgs {
     /// Run the matrix with guarded clusters
     #[arg(long)]
     guard: bool,
+    /// Run the matrix on landscapes of Cluster API, whose MachineHealthChecks are paused
+    #[arg(long)]
+    cluster_api: bool,
     /// Run only the run, or the landscape of the matrix, with this number
     #[arg(long = "seed", value_name = "NUMBER")]
     run: Option<u64>,
@@ -88,6 +91,9 @@ pub(crate) fn run(arguments: &SimArgs) -> Result<()> {
         }
         if arguments.guard {
             test.env("KELPIE_MATRIX_GUARD", "1");
+        }
+        if arguments.cluster_api {
+            test.env("KELPIE_MATRIX_CLUSTER_API", "1");
         }
         if let Some(run) = arguments.run {
             test.env("KELPIE_SIM_SEED", run.to_string());

@@ -11,17 +11,18 @@ use xtask::cache;
 
 use crate::command::{self, program};
 use crate::stopwatch::Stopwatch;
-use crate::{open_cluster, packages};
+use crate::{failpoints, module_definitions, packages};
 
 /// Build or fetch the real servers that the tests use.
 ///
-/// Builds kube-apiserver, kube-controller-manager, kubectl, helm and etcd 3.5, 3.6 and 3.7 with Go
-/// from the pins in tools/. Extracts etcd 3.4, Prometheus, promtool and `VictoriaMetrics` from
-/// Debian's packages without installing them. Fetches the custom resource definitions of Gardener
-/// and open-cluster-management, and the Python client for Kubernetes. The first run takes about ten
-/// minutes on two cores; later runs keep what exists. The folder is in `KELPIE_CACHE`, else in
-/// `XDG_CACHE_HOME/kelpie`, else in `~/.cache/kelpie`. If `KUBEBUILDER_ASSETS` names a folder with
-/// a kube-apiserver and an etcd, its binaries are used instead of being built.
+/// Builds kube-apiserver, kube-controller-manager, kubectl, helm, etcd 3.5, 3.6 and 3.7, and an
+/// etcd with failpoints, with Go from the pins in tools/. Extracts etcd 3.4, Prometheus, promtool
+/// and `VictoriaMetrics` from Debian's packages without installing them. Fetches the custom
+/// resource definitions of Gardener, Cluster API and open-cluster-management, and the Python client
+/// for Kubernetes. The first run takes about ten minutes on two cores; later runs keep what exists.
+/// The folder is in `KELPIE_CACHE`, else in `XDG_CACHE_HOME/kelpie`, else in `~/.cache/kelpie`. If
+/// `KUBEBUILDER_ASSETS` names a folder with a kube-apiserver and an etcd, its binaries are used
+/// instead of being built.
 #[derive(clap::Args)]
 pub(crate) struct ToolsArgs {
     /// Print the folder to stdout, and nothing else
@@ -165,9 +166,18 @@ fn provide_one(name: &str, folder: &Path) -> Result<&'static str> {
         fetch_definitions(folder)?;
         return Ok("fetched");
     }
-    if name == cache::OPEN_CLUSTER {
-        open_cluster::fetch(folder, go_in(folder, &["mod", "download"])?)?;
+    let mut definitions = module_definitions::ALL.iter();
+    if let Some(definitions) = definitions.find(|definitions| definitions.entry == name) {
+        definitions.fetch(folder, go_in(folder, &["mod", "download"])?)?;
         return Ok("fetched");
+    }
+    if name == cache::FAILPOINTS {
+        failpoints::build(
+            folder,
+            &cache::repository().join("tools").join(DEFAULT_ETCD),
+            go_in,
+        )?;
+        return Ok("built");
     }
     if name == cache::PYTHON {
         fetch_python(folder)?;
@@ -366,7 +376,9 @@ mod tests {
             let built = GO_PROGRAMS.iter().any(|program| program.name == name);
             let from_debian = DEBIAN_PROGRAMS.iter().any(|(program, ..)| *program == name);
             let special = ["etcd", DEBIAN_ETCD, "crds"].contains(&name);
-            let fetched = [cache::OPEN_CLUSTER, cache::PYTHON].contains(&name);
+            let mut definitions = module_definitions::ALL.iter();
+            let is_module = definitions.any(|definitions| definitions.entry == name);
+            let fetched = is_module || [cache::FAILPOINTS, cache::PYTHON].contains(&name);
             assert!(built || from_debian || special || fetched, "{name}");
         }
         assert!(

@@ -2,6 +2,7 @@
 
 use kelpie_core::addon::AddonStatus;
 use kelpie_kube::objects::{ObjectKind, ObjectPath};
+use serde::Deserialize;
 use serde_json::Value;
 
 use crate::spec::AddonSpec;
@@ -37,22 +38,26 @@ pub struct ObservabilityAddon {
     pub uid: String,
     /// True if a deletion timestamp is set: the object is deleted once its finalizers are gone.
     pub is_terminating: bool,
-    /// The desired state, with defaults for missing fields.
+    /// The desired state, with defaults for fields that are missing or unreadable.
     pub spec: AddonSpec,
+    /// A message for each field of the spec that cannot be read.
+    pub(crate) spec_problems: Vec<String>,
     /// The observed state, empty if nothing was written yet.
     pub status: AddonStatus,
     object: Value,
 }
 
 impl ObservabilityAddon {
-    /// Reads an object. A part that cannot be parsed gets its default.
+    /// Reads an object. Fields that cannot be read get their defaults.
     pub(crate) fn read(object: Value) -> Self {
         let metadata = &object["metadata"];
+        let (spec, spec_problems) = AddonSpec::read(&object["spec"]);
         Self {
             uid: metadata["uid"].as_str().unwrap_or_default().to_owned(),
             is_terminating: metadata["deletionTimestamp"].is_string(),
-            spec: parse_or_default(&object["spec"]),
-            status: parse_or_default(&object["status"]),
+            spec,
+            spec_problems,
+            status: AddonStatus::deserialize(&object["status"]).unwrap_or_default(),
             object,
         }
     }
@@ -74,10 +79,6 @@ impl ObservabilityAddon {
     pub(crate) fn object(&self) -> &Value {
         &self.object
     }
-}
-
-fn parse_or_default<T: Default + for<'de> serde::Deserialize<'de>>(value: &Value) -> T {
-    T::deserialize(value).unwrap_or_default()
 }
 
 #[cfg(test)]

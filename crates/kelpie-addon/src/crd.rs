@@ -184,7 +184,7 @@ mod tests {
             }
         }
         assert_eq!(defaults.len(), 4, "all but the resources");
-        let read: AddonSpec = serde_json::from_value(defaults.into()).unwrap();
-        assert_eq!(read, AddonSpec::default());
+        let read = AddonSpec::read(&defaults.into());
+        assert_eq!(read, (AddonSpec::default(), Vec::new()));
     }
 }

@@ -1,13 +1,14 @@
 //! The finalizer on the hub's addon: after a deletion on the hub, the spoke is cleaned up before
 //! the hub's addon may go.
 
+use kelpie_core::addon::AddonComponent;
 use kelpie_kube::client::ApiError;
 use kelpie_kube::objects::{ObjectClient, ObjectError};
 use serde_json::Value;
 use tracing::info;
 
 use crate::addon::{AddonRef, ObservabilityAddon};
-use crate::owned::{DEPLOYMENT, OWNED_SELECTOR};
+use crate::owned::{DEPLOYMENT, read_owned};
 
 /// Keeps the hub's addon until the spoke is clean. It is set by the hub, never by Kelpie.
 pub(crate) const FINALIZER: &str = "observability.open-cluster-management.io/addon-cleanup";
@@ -43,9 +44,11 @@ impl SpokeCleanup {
             return Ok(());
         }
         let namespace = &self.addon.namespace;
-        let left = self.spoke.list(DEPLOYMENT, namespace, Some(OWNED_SELECTOR));
-        if !left.await?.is_empty() {
-            return Ok(());
+        for component in AddonComponent::ALL {
+            let left = read_owned(&self.spoke, DEPLOYMENT, namespace, component);
+            if left.await?.is_some() {
+                return Ok(());
+            }
         }
         info!("the spoke is clean; removing the finalizer on the hub");
         unless_changed(hub.replace(&hub_ref.path(), &released).await)

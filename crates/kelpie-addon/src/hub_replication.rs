@@ -49,6 +49,8 @@ pub(crate) enum ReplicationState {
     Unknown,
     /// The hub has the spoke's status.
     Current,
+    /// The spoke has no addon.
+    NothingToReplicate,
     /// The hub has no addon for this cluster.
     Missing,
     /// The hub's addon is being deleted.
@@ -65,6 +67,8 @@ pub(crate) enum SyncOutcome {
     Written,
     /// The hub had the same status already.
     Equal,
+    /// The spoke has no addon.
+    NothingToReplicate,
     /// The hub has no addon for this cluster.
     Missing,
     /// The hub's addon is being deleted.
@@ -139,6 +143,7 @@ impl HubReplication {
         }
         let (state, pause) = match result {
             Ok(SyncOutcome::Written | SyncOutcome::Equal) => (ReplicationState::Current, None),
+            Ok(SyncOutcome::NothingToReplicate) => (ReplicationState::NothingToReplicate, None),
             Ok(SyncOutcome::Missing) => (ReplicationState::Missing, None),
             Ok(SyncOutcome::Terminating) => {
                 // The clean-up is polled: nothing else would start the next step.
@@ -191,6 +196,12 @@ impl HubReplication {
         match state {
             ReplicationState::Unknown => {}
             ReplicationState::Current => info!(namespace, "the hub has the spoke's status"),
+            ReplicationState::NothingToReplicate => {
+                info!(
+                    namespace,
+                    "the spoke has no addon, so the hub's status stays as it is"
+                );
+            }
             ReplicationState::Missing => warn!(
                 namespace,
                 "the hub has no addon for this cluster; retrying at every resync"
@@ -228,9 +239,8 @@ impl HubReplication {
                 }
                 return Ok(SyncOutcome::Terminating);
             }
-            // Without an addon on the spoke there is no status to replicate.
             let Some(status) = &spoke.status else {
-                return Ok(SyncOutcome::Equal);
+                return Ok(SyncOutcome::NothingToReplicate);
             };
             if is_current(&hub_addon, status) {
                 return Ok(SyncOutcome::Equal);

@@ -1,12 +1,14 @@
 //! The hub status controller, `kelpie addon hop`: shows each cluster's addon in its
 //! `ManagedClusterAddOn`, the hub's own kind.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::pin::pin;
+use std::sync::Arc;
 use std::time::Duration;
 
 use axum::Router;
 use futures_util::StreamExt;
+use futures_util::stream::FuturesUnordered;
 use kelpie_core::addon::{AddonStatus, AvailableOwner, Condition, project_to_managed_addon};
 use kelpie_health::{LoopHeartbeat, ReadyHandle};
 use kelpie_kube::client::ApiError;
@@ -16,12 +18,13 @@ use kelpie_kube::watch::WatchEvent;
 use prometheus_client::registry::Registry;
 use serde::Deserialize;
 use serde_json::{Value, json};
-use tokio::time::{Instant, MissedTickBehavior, interval, sleep_until};
+use tokio::time::{Instant, sleep_until};
 use tokio_util::sync::CancellationToken;
 use tracing::{debug, info, warn};
 
 use crate::addon::{ADDON, ObservabilityAddon};
-use crate::backoff::Backoff;
+use crate::cluster_queue::{ClusterQueue, ClusterResult};
+use crate::confirmed_read::ConfirmedReader;
 use crate::context::{AddonOptions, ControllerContext, HEARTBEAT_INTERVAL, LeadershipWatch};
 use crate::metrics::HubStatusMetrics;
 
@@ -37,8 +40,8 @@ pub(crate) const MANAGED_ADDON_NAME: &str = "observability-controller";
 
 /// The reporting component of Events.
 const COMPONENT: &str = "kelpie-addon-hub";
-const FIRST_PAUSE: Duration = Duration::from_secs(1);
-const LONGEST_PAUSE: Duration = Duration::from_mins(1);
+/// The upper limit for the hub's `Retry-After`.
+const LONGEST_RETRY_AFTER: Duration = Duration::from_mins(10);
 /// The number of attempts after conflicts.
 const MAX_ATTEMPTS: usize = 5;
 
@@ -74,75 +77,105 @@ impl HubStatusController {
         let objects = self.context.cluster.objects();
         let options = &self.context.options;
         let mut reconciler = HubStatusReconciler {
-            name: options.addon.name.clone(),
-            resync: options.resync,
-            leadership: self.context.leadership.clone(),
-            metrics: self.metrics.clone(),
-            clusters: BTreeMap::new(),
-            pending: BTreeSet::new(),
-            listed: None,
+            clusters: WatchedClusters {
+                name: options.addon.name.clone(),
+                queue: ClusterQueue::new(options.resync),
+                listed: None,
+                is_watch_failing: false,
+            },
+            writer: ManagedAddonWriter {
+                reader: ConfirmedReader::new(objects.clone()),
+                objects,
+                leadership: self.context.leadership.clone(),
+                metrics: self.metrics.clone(),
+            },
         };
-        let work = reconciler.run(&objects, heartbeat, ready);
+        let work = reconciler.run(heartbeat, ready);
         self.context.run(shutdown, self.metrics.leader, work).await;
     }
 }
 
 /// Watches the addons of all clusters and updates their `ManagedClusterAddOn`s.
 struct HubStatusReconciler {
+    clusters: WatchedClusters,
+    writer: ManagedAddonWriter,
+}
+
+/// The clusters that have an addon.
+struct WatchedClusters {
+    /// The name of the addons.
     name: String,
-    resync: Duration,
-    leadership: LeadershipWatch,
-    metrics: HubStatusMetrics,
-    /// The status of each cluster's addon, by namespace.
-    clusters: BTreeMap<String, AddonStatus>,
-    /// The namespaces of clusters whose `ManagedClusterAddOn` may be outdated.
-    pending: BTreeSet<String>,
+    queue: ClusterQueue,
     /// The namespaces seen so far, while a list arrives.
     listed: Option<BTreeSet<String>>,
+    /// The last watch failed. Further failures are logged at debug level only.
+    is_watch_failing: bool,
+}
+
+/// Writes `ManagedClusterAddOn`s.
+struct ManagedAddonWriter {
+    reader: ConfirmedReader,
+    objects: ObjectClient,
+    leadership: LeadershipWatch,
+    metrics: HubStatusMetrics,
 }
 
 impl HubStatusReconciler {
-    async fn run(&mut self, objects: &ObjectClient, heartbeat: LoopHeartbeat, ready: ReadyHandle) {
-        let mut events = pin!(objects.watch(ADDON, "", None));
-        let mut resync = interval(self.resync);
-        resync.set_missed_tick_behavior(MissedTickBehavior::Delay);
-        let mut backoff = Backoff::new(FIRST_PAUSE, LONGEST_PAUSE);
-        let mut retry: Option<Instant> = None;
+    async fn run(&mut self, heartbeat: LoopHeartbeat, ready: ReadyHandle) {
+        let Self { clusters, writer } = self;
+        let writer = &*writer;
+        let mut leadership = writer.leadership.clone();
+        let mut events = pin!(writer.objects.watch(ADDON, "", None));
+        let mut syncs = FuturesUnordered::new();
         loop {
             heartbeat.beat();
-            let wake = retry.unwrap_or_else(|| Instant::now() + HEARTBEAT_INTERVAL);
+            let next_beat = Instant::now() + HEARTBEAT_INTERVAL;
+            let may_decide = leadership.may_decide();
+            while may_decide && clusters.queue.has_capacity(syncs.len()) {
+                let Some((namespace, status)) = clusters.queue.next(Instant::now()) else {
+                    break;
+                };
+                syncs.push(async move {
+                    let result = writer.sync(&namespace, &status).await;
+                    (namespace, result)
+                });
+            }
+            // A standby, or a controller that is busy, does not wait for the next cluster.
+            let can_start = may_decide && clusters.queue.has_capacity(syncs.len());
+            let wake = clusters.queue.wake().filter(|_| can_start);
             tokio::select! {
                 biased;
-                _ = resync.tick() => self.pending.extend(self.clusters.keys().cloned()),
+                () = leadership.changed() => {
+                    if leadership.may_decide() {
+                        clusters.queue.restart(Instant::now());
+                    }
+                }
+                Some((namespace, result)) = syncs.next() => {
+                    clusters.finish(&namespace, result);
+                }
                 Some(event) = events.next() => {
                     if matches!(event, WatchEvent::InitDone) {
                         ready.ready();
                     }
-                    self.handle_event(event);
+                    if matches!(event, WatchEvent::Error(_)) {
+                        writer.metrics.watch_failures.inc();
+                    }
+                    clusters.handle_event(event);
                 }
-                () = sleep_until(wake) => {}
+                () = sleep_until(wake.map_or(next_beat, |wake| wake.min(next_beat))) => {}
             }
-            let is_due = retry.is_none_or(|at| at <= Instant::now());
-            if !is_due || !self.leadership.may_decide() {
-                continue;
-            }
-            retry = match self.sync_all(objects, &heartbeat).await {
-                Ok(()) => {
-                    backoff.reset();
-                    None
-                }
-                Err(error) => {
-                    warn!("{error}");
-                    Some(Instant::now() + backoff.pause(fastrand::f64()))
-                }
-            };
+            let (count, failing) = (clusters.queue.len(), clusters.queue.failing());
+            writer.metrics.set_clusters(count, failing);
         }
     }
+}
 
+impl WatchedClusters {
     fn handle_event(&mut self, event: WatchEvent<Value>) {
         match event {
             WatchEvent::Init => self.listed = Some(BTreeSet::new()),
             WatchEvent::Apply(object) => {
+                self.is_watch_failing = false;
                 let text = |field: &str| {
                     let value = object["metadata"][field].as_str();
                     value.unwrap_or_default().to_owned()
@@ -152,108 +185,113 @@ impl HubStatusReconciler {
                     return;
                 }
                 let status = ObservabilityAddon::read(object).status;
+                self.queue.set(&namespace, status, Instant::now());
                 if let Some(listed) = &mut self.listed {
-                    listed.insert(namespace.clone());
-                }
-                if self.clusters.get(&namespace) != Some(&status) {
-                    self.pending.insert(namespace.clone());
-                    self.clusters.insert(namespace, status);
+                    listed.insert(namespace);
                 }
             }
             WatchEvent::Delete { namespace, name } if name == self.name => {
-                self.clusters.remove(&namespace);
-                self.pending.remove(&namespace);
+                self.queue.remove(&namespace);
             }
             WatchEvent::Delete { .. } => {}
             WatchEvent::InitDone => {
                 if let Some(listed) = self.listed.take() {
-                    self.clusters
-                        .retain(|namespace, _| listed.contains(namespace));
-                    self.pending.retain(|namespace| listed.contains(namespace));
+                    self.queue.retain(&listed);
                 }
             }
-            WatchEvent::Error(error) => warn!("{error}"),
+            WatchEvent::Error(error) => {
+                if self.is_watch_failing {
+                    debug!(%error, "the watch on the addons still fails");
+                } else {
+                    warn!("{error}");
+                }
+                self.is_watch_failing = true;
+            }
         }
     }
 
-    /// Updates all pending clusters, one after the other. A cluster that fails stays pending and
-    /// does not block the others, unless the error concerns the hub as a whole.
-    async fn sync_all(
-        &mut self,
-        objects: &ObjectClient,
-        heartbeat: &LoopHeartbeat,
-    ) -> Result<(), ObjectError> {
-        let mut failed = Ok(());
-        for namespace in self.pending.clone() {
-            heartbeat.beat();
-            if !self.leadership.may_decide() {
-                break;
-            }
-            let result = match self.clusters.get(&namespace) {
-                Some(status) => self.sync(objects, &namespace, status).await,
-                None => Ok(()),
-            };
-            match result {
-                Ok(()) => {
-                    self.pending.remove(&namespace);
-                }
-                Err(error) if concerns_all_clusters(&error.cause) => return Err(error),
-                Err(error) => failed = Err(error),
-            }
+    /// Records the result of a synchronization. The first failure of a cluster is logged.
+    fn finish(&mut self, namespace: &Arc<str>, result: Result<ClusterResult, ObjectError>) {
+        let (result, error) = match result {
+            Ok(result) => (result, None),
+            Err(error) => (failure(&error.cause), Some(error)),
+        };
+        let now = Instant::now();
+        let is_new = self.queue.finished(namespace, result, now, fastrand::f64());
+        match error {
+            Some(error) if is_new => warn!("{error}; retrying"),
+            Some(error) => debug!(%error, "the cluster still fails"),
+            None => {}
         }
-        failed
     }
+}
 
+impl ManagedAddonWriter {
     async fn sync(
         &self,
-        objects: &ObjectClient,
         namespace: &str,
         status: &AddonStatus,
-    ) -> Result<(), ObjectError> {
+    ) -> Result<ClusterResult, ObjectError> {
+        let result = self.write(namespace, status).await;
+        if result.is_err() {
+            self.metrics.failures.inc();
+        }
+        result
+    }
+
+    async fn write(
+        &self,
+        namespace: &str,
+        status: &AddonStatus,
+    ) -> Result<ClusterResult, ObjectError> {
         let path = MANAGED_ADDON.named(namespace, MANAGED_ADDON_NAME);
         let mut attempts = 0;
         loop {
             attempts += 1;
-            let Some(object) = objects.get(&path).await? else {
+            let Some(object) = self.reader.read(&path).await? else {
                 debug!(namespace, "the cluster has no ManagedClusterAddOn");
-                return Ok(());
+                return Ok(ClusterResult::Synced);
             };
-            let Some(updated) = updated_object(object, status, objects.now()) else {
-                return Ok(());
+            let Some(updated) = updated_object(object, status, self.objects.now()) else {
+                return Ok(ClusterResult::Synced);
             };
             if self.leadership.is_dry_run {
                 info!(
                     namespace,
                     "dry run: the status of the ManagedClusterAddOn would be written"
                 );
-                return Ok(());
+                return Ok(ClusterResult::Synced);
             }
-            match objects.replace_status(&path, &updated).await {
+            if !self.leadership.may_act() {
+                return Ok(ClusterResult::Interrupted);
+            }
+            match self.objects.replace_status(&path, &updated).await {
                 Ok(_) => {
                     self.metrics.written.inc();
-                    return Ok(());
+                    return Ok(ClusterResult::Synced);
                 }
                 Err(error) if error.cause == ApiError::Conflict && attempts < MAX_ATTEMPTS => {}
-                Err(error) if error.cause == ApiError::NotFound => return Ok(()),
                 Err(error) => return Err(error),
             }
         }
     }
 }
 
-/// Returns true for errors that all other clusters would get as well.
-fn concerns_all_clusters(cause: &ApiError) -> bool {
+/// Returns if an error concerns one cluster or the hub.
+fn failure(cause: &ApiError) -> ClusterResult {
     match cause {
-        ApiError::Unauthorized(_)
-        | ApiError::Throttled(_)
-        | ApiError::TimedOut
-        | ApiError::Webhook(_)
-        | ApiError::Unavailable(_) => true,
+        ApiError::Unauthorized(_) => ClusterResult::HubRejects(None),
+        ApiError::Throttled(after) => {
+            ClusterResult::HubRejects(after.map(|after| after.min(LONGEST_RETRY_AFTER)))
+        }
+        ApiError::TimedOut | ApiError::Webhook(_) | ApiError::Unavailable(_) => {
+            ClusterResult::HubFailed
+        }
         ApiError::Forbidden(_)
         | ApiError::NotFound
         | ApiError::Conflict
         | ApiError::Expired
-        | ApiError::Invalid { .. } => false,
+        | ApiError::Invalid { .. } => ClusterResult::ClusterFailed,
     }
 }
 

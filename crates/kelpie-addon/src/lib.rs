@@ -12,6 +12,8 @@
 
 mod addon;
 mod backoff;
+mod cluster_queue;
+mod confirmed_read;
 mod context;
 mod crd;
 mod finalizer;

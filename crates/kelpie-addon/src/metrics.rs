@@ -24,6 +24,11 @@ struct ConditionTypeLabel {
     r#type: &'static str,
 }
 
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct PartLabel {
+    part: &'static str,
+}
+
 /// Registers all metrics of the addon, each with at least one series, so that the metrics reference
 /// shows their labels.
 pub fn register_metrics(registry: &mut Registry) {
@@ -134,13 +139,18 @@ impl HubMetrics {
             current: register(
                 registry,
                 "hub_current",
-                "1 if the hub had the spoke's status after the last synchronization, otherwise 0",
+                "1 if the hub had the spoke's status after the last synchronization, otherwise 0; 0 \
+                 if the spoke has no addon, which counts as no synchronization",
             ),
         }
     }
 
     pub(crate) fn synced<E>(&self, result: &Result<SyncOutcome, E>) {
         let (is_current, result) = match result {
+            Ok(SyncOutcome::NothingToReplicate) => {
+                self.current.set(0);
+                return;
+            }
             Ok(SyncOutcome::Written) => (true, "written"),
             Ok(SyncOutcome::Equal) => (true, "equal"),
             Ok(SyncOutcome::Missing) => (false, "missing"),
@@ -157,32 +167,65 @@ impl HubMetrics {
 pub(crate) struct OperatorMetrics {
     pub(crate) leader: Gauge,
     reconciles: ResultCounter,
+    ignored_fields: Family<PartLabel, Gauge>,
 }
 
 impl OperatorMetrics {
     pub(crate) fn new(registry: &mut Registry) -> Self {
         let registry = registry.sub_registry_with_prefix(PREFIX);
         let registry = registry.sub_registry_with_prefix("operator");
-        Self {
+        let metrics = Self {
             leader: register(registry, "leader", LEADER_HELP),
             reconciles: ResultCounter::new(
                 registry,
                 "reconciles",
                 "Reconciliations by result; failing: a collector could not be deployed as \
-                 desired; aborted: a request to the spoke failed",
-                &["clean", "failing", "aborted"],
+                 desired; retrying: a request for a collector failed and is retried; aborted: the \
+                 addon could not be read, or its status not be written",
+                &["clean", "failing", "retrying", "aborted"],
             ),
-        }
+            ignored_fields: register(
+                registry,
+                "ignored_fields",
+                "Fields of the addon that cannot be used, by part; spec: unreadable, so its \
+                 default is used; status: not stored by the API server",
+            ),
+        };
+        metrics.set_ignored(0, false);
+        metrics
     }
 
-    /// Counts a reconciliation. `None` means that it was aborted.
-    pub(crate) fn reconciled(&self, is_clean: Option<bool>) {
-        self.reconciles.inc(match is_clean {
-            Some(true) => "clean",
-            Some(false) => "failing",
-            None => "aborted",
+    /// Sets the number of unreadable fields of the spec, and if `status.rollouts` is not stored.
+    pub(crate) fn set_ignored(&self, in_spec: usize, drops_rollouts: bool) {
+        let set = |part: &'static str, count: usize| {
+            let gauge = self.ignored_fields.get_or_create(&PartLabel { part });
+            gauge.set(i64::try_from(count).unwrap_or(i64::MAX));
+        };
+        set("spec", in_spec);
+        set("status", drops_rollouts.into());
+    }
+
+    pub(crate) fn reconciled(&self, result: ReconcileResult) {
+        self.reconciles.inc(match result {
+            ReconcileResult::Clean => "clean",
+            ReconcileResult::Failing => "failing",
+            ReconcileResult::Retrying => "retrying",
+            ReconcileResult::Aborted => "aborted",
         });
     }
+}
+
+/// The result of a reconciliation.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum ReconcileResult {
+    /// Both collectors are as desired.
+    Clean,
+    /// A collector cannot be deployed as desired until an administrator acts.
+    Failing,
+    /// A request failed for a reason that may pass.
+    Retrying,
+    /// Nothing could be done.
+    Aborted,
 }
 
 /// Metrics of the hub status controller. Clones share the series.
@@ -190,16 +233,45 @@ impl OperatorMetrics {
 pub(crate) struct HubStatusMetrics {
     pub(crate) leader: Gauge,
     pub(crate) written: Counter,
+    pub(crate) failures: Counter,
+    pub(crate) watch_failures: Counter,
+    clusters: Gauge,
+    failing_clusters: Gauge,
 }
 
 impl HubStatusMetrics {
     pub(crate) fn new(registry: &mut Registry) -> Self {
         let registry = registry.sub_registry_with_prefix(PREFIX);
         let registry = registry.sub_registry_with_prefix("hop");
-        let help = "ManagedClusterAddOns whose status was written";
         Self {
             leader: register(registry, "leader", LEADER_HELP),
-            written: register(registry, "written", help),
+            written: register(
+                registry,
+                "written",
+                "ManagedClusterAddOns whose status was written",
+            ),
+            failures: register(
+                registry,
+                "failures",
+                "Failed synchronizations of a cluster's ManagedClusterAddOn",
+            ),
+            watch_failures: register(
+                registry,
+                "watch_failures",
+                "Failed watches of the clusters' addons",
+            ),
+            clusters: register(registry, "clusters", "Clusters that have an addon"),
+            failing_clusters: register(
+                registry,
+                "failing_clusters",
+                "Clusters whose last synchronization failed",
+            ),
+        }
+    }
+
+    pub(crate) fn set_clusters(&self, count: usize, failing: usize) {
+        for (gauge, value) in [(&self.clusters, count), (&self.failing_clusters, failing)] {
+            gauge.set(i64::try_from(value).unwrap_or(i64::MAX));
         }
     }
 }

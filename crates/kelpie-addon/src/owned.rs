@@ -1,6 +1,7 @@
 //! The objects that the operator owns, and how they are recognized.
 
-use kelpie_kube::objects::ObjectKind;
+use kelpie_core::addon::AddonComponent;
+use kelpie_kube::objects::{ObjectClient, ObjectError, ObjectKind};
 use serde_json::Value;
 
 /// The Deployment of a collector.
@@ -29,8 +30,32 @@ pub(crate) const OWNED_KINDS: [ObjectKind; 4] =
 
 /// The field manager of server-side apply.
 pub(crate) const FIELD_MANAGER: &str = "kelpie-addon-operator";
-/// A selector for the label that all objects of the operator have.
-pub(crate) const OWNED_SELECTOR: &str = "app.kubernetes.io/managed-by=kelpie-addon-operator";
+/// The field manager that sets the replicas of a disabled collector. It owns nothing else, and
+/// loses that to [`FIELD_MANAGER`] when the collector is enabled again.
+pub(crate) const STOP_MANAGER: &str = "kelpie-addon-operator-stop";
+/// The label that all objects of the operator have.
+pub(crate) const MANAGED_BY: &str = "app.kubernetes.io/managed-by";
+
+/// Returns the name of a collector's objects.
+pub(crate) const fn object_name(component: AddonComponent) -> &'static str {
+    match component {
+        AddonComponent::Platform => "metrics-collector",
+        AddonComponent::Uwl => "uwl-metrics-collector",
+    }
+}
+
+/// Reads an object of the operator. One of the same name without its label is not the operator's
+/// and counts as missing.
+pub(crate) async fn read_owned(
+    objects: &ObjectClient,
+    kind: ObjectKind,
+    namespace: &str,
+    component: AddonComponent,
+) -> Result<Option<Value>, ObjectError> {
+    let path = kind.named(namespace, object_name(component));
+    let found = objects.get(&path).await?;
+    Ok(found.filter(|object| object["metadata"]["labels"][MANAGED_BY] == FIELD_MANAGER))
+}
 
 /// Returns true if the addon with this UID owns the object.
 pub(crate) fn is_owned_by(object: &Value, uid: &str) -> bool {

@@ -1,5 +1,6 @@
 //! The permissions that each process of the addon needs, with reasons.
 
+use kelpie_core::addon::AddonComponent;
 use kelpie_kube::leader::ElectionSettings;
 use kelpie_kube::objects::ObjectKind;
 use kelpie_kube::rbac::{PolicyRule, WATCH_VERBS};
@@ -7,13 +8,13 @@ use kelpie_kube::rbac::{PolicyRule, WATCH_VERBS};
 use crate::addon::{ADDON, AddonRef};
 use crate::hub_status::{MANAGED_ADDON, MANAGED_ADDON_NAME};
 use crate::operator::{INPUT_OBJECTS, OperatorOptions, POD, STATEFUL_SET};
-use crate::owned::{DEPLOYMENT, PROMETHEUS_RULE, SERVICE, SERVICE_MONITOR};
+use crate::owned::{DEPLOYMENT, PROMETHEUS_RULE, SERVICE, SERVICE_MONITOR, object_name};
 
 /// For a single object that is read and watched.
 const WATCH_ONE: &[&str] = &["get", "list", "watch"];
 /// For objects that are applied, and deleted when they are no longer desired. Server-side apply
-/// needs create and patch.
-const APPLY: &[&str] = &["list", "create", "patch", "delete"];
+/// needs create as well.
+const APPLY: &[&str] = &["get", "patch", "delete"];
 
 fn resource(kind: ObjectKind) -> (&'static str, &'static str) {
     (kind.group, kind.plural)
@@ -60,13 +61,27 @@ pub fn operator_rules(
         let input = PolicyRule::new(WATCH_ONE, resource(kind), reason);
         rules.push(input.in_namespace(own_namespace).named(Some(name)));
     }
-    for kind in [SERVICE, SERVICE_MONITOR, PROMETHEUS_RULE] {
-        let reason = "exposing the collectors' own metrics";
-        rules.push(PolicyRule::new(APPLY, resource(kind), reason).in_namespace(own_namespace));
+    for (kind, reason) in [
+        (SERVICE, "exposing the collectors' own metrics"),
+        (SERVICE_MONITOR, "exposing the collectors' own metrics"),
+        (PROMETHEUS_RULE, "alerting on the collectors"),
+        (DEPLOYMENT, "deploying the collectors"),
+    ] {
+        for component in AddonComponent::ALL {
+            let mut verbs = vec![APPLY];
+            // Its readiness is watched.
+            verbs.extend((kind == DEPLOYMENT).then_some(WATCH_VERBS));
+            let named = verbs.into_iter().map(|verbs| {
+                let rule = PolicyRule::new(verbs, resource(kind), reason);
+                rule.in_namespace(own_namespace)
+                    .named(Some(object_name(component)))
+            });
+            rules.extend(named);
+        }
+        let reason = "creating them; RBAC cannot restrict create to a name";
+        rules
+            .push(PolicyRule::new(&["create"], resource(kind), reason).in_namespace(own_namespace));
     }
-    let verbs: &[&str] = &["get", "list", "watch", "create", "patch", "delete"];
-    let reason = "deploying the collectors";
-    rules.push(PolicyRule::new(verbs, resource(DEPLOYMENT), reason).in_namespace(own_namespace));
     let reason = "finding out why a collector is not ready, and when its pods are gone";
     rules.push(PolicyRule::new(&["list"], resource(POD), reason).in_namespace(own_namespace));
     let sources = [(SERVICE, &options.platform), (STATEFUL_SET, &options.uwl)];
@@ -92,9 +107,12 @@ pub fn status_rules(addon: &AddonRef, election: Option<&ElectionSettings>) -> Ve
             addon,
             "deleting the spoke's addon after a deletion on the hub",
         ),
-        PolicyRule::new(&["list"], resource(DEPLOYMENT), reason)
-            .in_namespace(Some(&addon.namespace)),
     ];
+    rules.extend(AddonComponent::ALL.map(|component| {
+        PolicyRule::new(&["get"], resource(DEPLOYMENT), reason)
+            .in_namespace(Some(&addon.namespace))
+            .named(Some(object_name(component)))
+    }));
     rules.extend(election.into_iter().flat_map(PolicyRule::for_election));
     rules.push(events(addon));
     rules
@@ -134,4 +152,31 @@ pub fn collector_rules(addon: &AddonRef) -> Vec<PolicyRule> {
         on_addon(&["get"], addon, "reading the current status"),
         update_status(addon, "reporting the state of forwarding"),
     ]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn owned_objects_are_restricted_by_name() {
+        let addon = AddonRef {
+            namespace: "spoke".into(),
+            name: "addon".into(),
+        };
+        let rules = operator_rules(&addon, &OperatorOptions::default(), None);
+        let status = status_rules(&addon, None);
+        let owned = [
+            "services",
+            "servicemonitors",
+            "prometheusrules",
+            "deployments",
+        ];
+        for rule in rules.iter().chain(&status) {
+            let is_owned = owned.contains(&rule.resource.as_str());
+            if is_owned && rule.namespace.as_deref() == Some("spoke") && rule.name.is_none() {
+                assert_eq!(rule.verbs, ["create"], "{rule}");
+            }
+        }
+    }
 }

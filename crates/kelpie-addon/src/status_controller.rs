@@ -298,7 +298,8 @@ impl StatusReconciler {
                 self.backoff.reset();
             }
             Ok(WriteOutcome::Unchanged) => self.backoff.reset(),
-            Err(WriteError::Absent(_)) => {}
+            // The watch reports a deletion.
+            Err(WriteError::Absent(_)) if self.spoke.borrow().status.is_none() => {}
             Err(error) => {
                 warn!("cannot write the status; retrying: {error}");
                 let pause = self.backoff.pause(fastrand::f64());

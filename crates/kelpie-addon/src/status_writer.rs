@@ -1,6 +1,8 @@
 //! Writes of the addon's status: read, change, write with the resource version. After a conflict,
 //! the change is made again on the new status.
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use kelpie_core::Time;
@@ -20,11 +22,18 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(1);
 /// Conflicts are retried for this long before they are returned to the caller.
 const CONFLICT_TIMEOUT: Duration = Duration::from_secs(30);
 
+/// The remedy for a CRD that does not store `status.rollouts`.
+pub(crate) const DROPPED_ROLLOUTS: &str = "the CRD of ObservabilityAddon does not store \
+     status.rollouts: reports of pods that are being replaced are not recognized; apply the CRD \
+     that `kelpie crd` prints";
+
 /// Writes the status of one addon and enforces the transition rules. Clones write the same addon.
 #[derive(Clone)]
 pub struct StatusWriter {
     objects: ObjectClient,
     addon: AddonRef,
+    /// The last write showed that the API server does not store `status.rollouts`.
+    drops_rollouts: Arc<AtomicBool>,
 }
 
 /// The outcome of a successful write.
@@ -62,7 +71,11 @@ pub enum WriteError {
 impl StatusWriter {
     /// Creates a writer for an addon.
     pub fn new(objects: ObjectClient, addon: AddonRef) -> Self {
-        Self { objects, addon }
+        Self {
+            objects,
+            addon,
+            drops_rollouts: Arc::default(),
+        }
     }
 
     /// Reads the addon. Returns [`WriteError::Absent`] if it does not exist.
@@ -100,13 +113,24 @@ impl StatusWriter {
             }
             let mut status = addon.status.clone();
             change(&mut status, self.objects.now())?;
-            if status == addon.status {
+            let is_same = status == addon.status
+                || (self.drops_rollouts() && status.conditions == addon.status.conditions);
+            if is_same {
                 return Ok(WriteOutcome::Unchanged);
             }
             let object = addon.with_status(&status);
             let path = self.addon.path();
             match self.objects.replace_status(&path, &object).await {
-                Ok(_) => return Ok(WriteOutcome::Changed),
+                Ok(stored) => {
+                    let stored = ObservabilityAddon::read(stored).status;
+                    let drops_rollouts = stored.rollouts != status.rollouts;
+                    self.drops_rollouts.store(drops_rollouts, Ordering::Relaxed);
+                    return Ok(if stored == addon.status {
+                        WriteOutcome::Unchanged
+                    } else {
+                        WriteOutcome::Changed
+                    });
+                }
                 Err(error) if error.cause == ApiError::Conflict && Instant::now() < give_up => {
                     debug!("conflicting write of the status; reading it again");
                     sleep(backoff.pause(fastrand::f64())).await;
@@ -114,5 +138,11 @@ impl StatusWriter {
                 Err(error) => return Err(error.into()),
             }
         }
+    }
+
+    /// Returns true if the API server is known not to store `status.rollouts`: its CRD is of
+    /// another version.
+    pub(crate) fn drops_rollouts(&self) -> bool {
+        self.drops_rollouts.load(Ordering::Relaxed)
     }
 }

@@ -116,7 +116,7 @@ pub(crate) const SCHEMAS: &[&MapSchema] = &[
 pub fn parse(bytes: &[u8], strictness: Strictness) -> Result<Parsed<ProberConfig>, ConfigError> {
     parse::parse(bytes, strictness, SCHEMAS, |root| {
         let mut config = config(root);
-        let targets = target::parse(root, config.guard.is_some());
+        let targets = target::parse(root, &config.source, config.guard.is_some());
         config.targets = targets.iter().map(|parsed| parsed.target.clone()).collect();
         if !root.context.has_errors() {
             lint::check(root, &config, &targets);

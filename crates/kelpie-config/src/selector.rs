@@ -46,6 +46,17 @@ pub enum LabelOperator {
 }
 
 impl LabelSelector {
+    /// Returns the requirements that all of these selectors have; `None` if there are none. What
+    /// one of the selectors matches, the result matches too.
+    pub fn shared<'a>(selectors: impl IntoIterator<Item = &'a Self>) -> Option<Self> {
+        let mut selectors = selectors.into_iter();
+        let mut requirements = selectors.next()?.requirements.clone();
+        for selector in selectors {
+            requirements.retain(|requirement| selector.requirements.contains(requirement));
+        }
+        (!requirements.is_empty()).then_some(Self { requirements })
+    }
+
     /// Returns true if the selector matches an object with these labels.
     pub fn matches(&self, labels: &BTreeMap<String, String>) -> bool {
         self.requirements.iter().all(|requirement| {
@@ -238,6 +249,27 @@ mod tests {
         ] {
             assert_eq!(selector.matches(&pod), matches, "{selector}");
         }
+    }
+
+    #[test]
+    fn shared_requirements_match_what_each_matches() {
+        let requirements = |selectors: &[LabelSelector]| LabelSelector {
+            requirements: selectors
+                .iter()
+                .flat_map(|selector| selector.requirements.clone())
+                .collect(),
+        };
+        let role = selector("role", LabelOperator::In(set(&["controlplane"])));
+        let api = selector("app", LabelOperator::In(set(&["api"])));
+        let other = selector("app", LabelOperator::NotIn(set(&["api"])));
+        let selectors = [
+            requirements(&[role.clone(), api.clone()]),
+            requirements(&[other.clone(), role.clone()]),
+        ];
+        assert_eq!(LabelSelector::shared(&selectors), Some(role));
+        assert_eq!(LabelSelector::shared([&api]), Some(api.clone()));
+        assert_eq!(LabelSelector::shared([&api, &other]), None);
+        assert_eq!(LabelSelector::shared([]), None);
     }
 
     #[test]

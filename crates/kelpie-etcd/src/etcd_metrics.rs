@@ -1,5 +1,7 @@
 //! Parses the few series that matter from etcd's metrics page while it is received.
 
+use std::time::Duration;
+
 /// The series read from a member's metrics page.
 ///
 /// A missing series is `None`. Older versions lack some.
@@ -13,8 +15,31 @@ pub struct EtcdMetrics {
     pub has_leader: Option<bool>,
     /// The number of snapshots that are being received or applied.
     pub snapshots: u64,
+    /// `etcd_disk_wal_fsync_duration_seconds`.
+    pub wal_fsync: Option<DurationTotal>,
+    /// `etcd_disk_backend_commit_duration_seconds`.
+    pub backend_commit: Option<DurationTotal>,
+    /// `etcd_server_proposals_committed_total`: the last log entry that is committed.
+    pub committed: Option<u64>,
+    /// `etcd_server_proposals_applied_total`: the last log entry that is applied.
+    pub applied: Option<u64>,
     /// `etcd_server_version`, without the patch version.
     pub version: Option<EtcdVersion>,
+}
+
+impl EtcdMetrics {
+    /// Returns the number of log entries that are committed and not applied.
+    pub(crate) fn apply_backlog(&self) -> Option<u64> {
+        Some(self.committed?.saturating_sub(self.applied?))
+    }
+}
+
+/// The sum and the count of a histogram of durations.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[expect(missing_docs, reason = "the names explain the fields")]
+pub struct DurationTotal {
+    pub count: u64,
+    pub sum: Duration,
 }
 
 /// The major and minor version of an etcd server.
@@ -112,6 +137,20 @@ impl MetricsParser {
             | "etcd_server_snapshot_apply_in_progress_total" => {
                 metrics.snapshots = metrics.snapshots.saturating_add(count(value));
             }
+            "etcd_disk_wal_fsync_duration_seconds_sum" => {
+                metrics.wal_fsync.get_or_insert_default().sum = seconds(value);
+            }
+            "etcd_disk_wal_fsync_duration_seconds_count" => {
+                metrics.wal_fsync.get_or_insert_default().count = count(value);
+            }
+            "etcd_disk_backend_commit_duration_seconds_sum" => {
+                metrics.backend_commit.get_or_insert_default().sum = seconds(value);
+            }
+            "etcd_disk_backend_commit_duration_seconds_count" => {
+                metrics.backend_commit.get_or_insert_default().count = count(value);
+            }
+            "etcd_server_proposals_committed_total" => metrics.committed = Some(count(value)),
+            "etcd_server_proposals_applied_total" => metrics.applied = Some(count(value)),
             "etcd_server_version" => {
                 let quoted = labels.split_once("server_version=\"");
                 let text = quoted.and_then(|(_, rest)| rest.split('"').next());
@@ -130,6 +169,11 @@ fn split_series(line: &[u8]) -> Option<(&str, &str, f64)> {
     Some((name, labels, value.parse().ok()?))
 }
 
+/// Converts a value in seconds. Anything that is not a duration becomes 0.
+fn seconds(value: f64) -> Duration {
+    Duration::try_from_secs_f64(value).unwrap_or_default()
+}
+
 /// Converts a value to a count. Counts are small, and anything else becomes 0.
 #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss)]
 fn count(value: f64) -> u64 {
@@ -146,11 +190,17 @@ mod tests {
 # HELP etcd_disk_defrag_inflight Whether or not defrag is active on the member.\n\
 # TYPE etcd_disk_defrag_inflight gauge\n\
 etcd_disk_defrag_inflight 1\n\
+etcd_disk_backend_commit_duration_seconds_sum 0.5\n\
+etcd_disk_backend_commit_duration_seconds_count 4\n\
 etcd_disk_backend_defrag_duration_seconds_bucket{le=\"0.1\"} 0\n\
 etcd_disk_backend_defrag_duration_seconds_count 3\n\
+etcd_disk_wal_fsync_duration_seconds_sum 1.25\n\
+etcd_disk_wal_fsync_duration_seconds_count 50\n\
 etcd_network_snapshot_receive_inflights_total{From=\"a\"} 1\n\
 etcd_network_snapshot_receive_inflights_total{From=\"b\"} 0\n\
 etcd_server_has_leader 0\n\
+etcd_server_proposals_applied_total 5\n\
+etcd_server_proposals_committed_total 7\n\
 etcd_server_snapshot_apply_in_progress_total 1\n\
 etcd_server_version{server_version=\"3.4.23\"} 1\n\
 go_goroutines 87\n";
@@ -169,6 +219,16 @@ go_goroutines 87\n";
             defrags: Some(3),
             has_leader: Some(false),
             snapshots: 2,
+            wal_fsync: Some(DurationTotal {
+                count: 50,
+                sum: Duration::from_millis(1_250),
+            }),
+            backend_commit: Some(DurationTotal {
+                count: 4,
+                sum: Duration::from_millis(500),
+            }),
+            committed: Some(7),
+            applied: Some(5),
             version: Some(EtcdVersion(3, 4)),
         }
     }

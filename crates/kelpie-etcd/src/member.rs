@@ -33,6 +33,13 @@ pub trait Member: Send + Sync + 'static {
     /// Sends a proposal without effect through the raft log. It costs every voter a log entry.
     fn propose(&self) -> MemberCall<()>;
 
+    /// Asks for the progress of a watch on a key that nothing writes. The answer takes the same way
+    /// as events: through the member's watch loop.
+    fn watch_progress(&self) -> MemberCall<()>;
+
+    /// Returns the number of members, as this member knows it. It is answered from memory.
+    fn member_count(&self) -> MemberCall<usize>;
+
     /// Reads the member's metrics page.
     fn metrics(&self) -> MemberCall<EtcdMetrics>;
 
@@ -56,11 +63,22 @@ pub enum ServingStatus {
     NotServing,
 }
 
+/// The watches whose progress a release reports on request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum WatchProgress {
+    /// All.
+    Always,
+    /// Only those that have had events: 3.4.25 to 3.4.30 and 3.5.8 to 3.5.12.
+    NeedsEvents,
+}
+
 /// The response to a status call.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MemberStatus {
     /// The server version. `None` if it does not begin with `major.minor`.
     pub version: Option<EtcdVersion>,
+    /// The watches whose progress the member reports.
+    pub watch_progress: WatchProgress,
     /// The ID of this member.
     pub id: u64,
     /// The ID of the leader, or 0 if the member knows none.
@@ -73,12 +91,14 @@ pub struct MemberStatus {
     pub is_learner: bool,
     /// A CORRUPT alarm of any member is active.
     pub is_corrupt: bool,
+    /// A NOSPACE alarm of any member is active.
+    pub is_out_of_space: bool,
 }
 
-/// Returns true if one of `Status.errors` is a CORRUPT alarm.
+/// Returns true if one of `Status.errors` is this alarm, such as `CORRUPT`.
 ///
 /// Versions differ in the whitespace of the text, and an alarm without a member has no `memberID`.
-pub(crate) fn has_corrupt_alarm(errors: &[String]) -> bool {
+pub(crate) fn has_alarm(errors: &[String], alarm: &str) -> bool {
     let mut words = errors.iter().flat_map(|error| error.split_whitespace());
     let mut after_key = false;
     words.any(|word| {
@@ -88,7 +108,7 @@ pub(crate) fn has_corrupt_alarm(errors: &[String]) -> bool {
             word.strip_prefix("alarm:")
         };
         after_key = value == Some("");
-        value == Some("CORRUPT")
+        value == Some(alarm)
     })
 }
 
@@ -116,7 +136,7 @@ mod tests {
             (&[], false),
         ] {
             let errors: Vec<String> = errors.iter().map(ToString::to_string).collect();
-            assert_eq!(has_corrupt_alarm(&errors), expected, "{errors:?}");
+            assert_eq!(has_alarm(&errors, "CORRUPT"), expected, "{errors:?}");
         }
     }
 }

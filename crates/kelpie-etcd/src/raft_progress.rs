@@ -140,16 +140,19 @@ pub(crate) fn stuck_for(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::WatchProgress;
 
     fn status(leader: u64, commit: u64, applied: u64) -> MemberStatus {
         MemberStatus {
             version: None,
+            watch_progress: WatchProgress::Always,
             id: 1,
             leader,
             commit,
             applied,
             is_learner: false,
             is_corrupt: false,
+            is_out_of_space: false,
         }
     }
 

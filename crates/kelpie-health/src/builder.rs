@@ -56,17 +56,22 @@ impl HealthBuilder {
     ///
     /// readyz may have another check of the same name, for the same question with other rules.
     pub fn livez(&mut self, name: &str, check: impl HealthCheck) -> &mut Self {
-        self.register(name, &[CheckGroup::Livez], check)
+        self.register(name, &[CheckGroup::Livez], false, check)
     }
 
     /// Registers a check in readyz alone.
     pub fn readyz(&mut self, name: &str, check: impl HealthCheck) -> &mut Self {
-        self.register(name, &[CheckGroup::Readyz], check)
+        self.register(name, &[CheckGroup::Readyz], false, check)
+    }
+
+    /// Registers a check that runs only for GET `/readyz/NAME`. Probes of the group skip it.
+    pub fn readyz_by_name(&mut self, name: &str, check: impl HealthCheck) -> &mut Self {
+        self.register(name, &[CheckGroup::Readyz], true, check)
     }
 
     /// Registers a check in both groups. Probes of either group share its runs.
     pub fn both(&mut self, name: &str, check: impl HealthCheck) -> &mut Self {
-        self.register(name, &CheckGroup::ALL, check)
+        self.register(name, &CheckGroup::ALL, false, check)
     }
 
     /// Creates a call that several checks need. Its runs are counted under this name.
@@ -95,6 +100,7 @@ impl HealthBuilder {
         &mut self,
         name: &str,
         groups: &[CheckGroup],
+        by_name_only: bool,
         check: impl HealthCheck,
     ) -> &mut Self {
         let Some(name) = self.claim_name(name, groups) else {
@@ -111,6 +117,7 @@ impl HealthBuilder {
         let waiting = Arc::clone(&check);
         self.checks.push(RegisteredCheck {
             series: CheckGroup::ALL.map(series),
+            by_name_only,
             run: SharedCall::counted(run_timeout, runs, move || {
                 let check = Arc::clone(&running);
                 async move { check.run().await }

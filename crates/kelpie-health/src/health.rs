@@ -37,6 +37,8 @@ pub(crate) struct RegisteredCheck {
     pub(crate) name: CheckName,
     /// Its series in each group. `None` if it is not in that group.
     pub(crate) series: [Option<CheckSeries>; CheckGroup::ALL.len()],
+    /// Runs only when a request names it. Probes of the whole group skip it.
+    pub(crate) by_name_only: bool,
     pub(crate) run: SharedCall<CheckResult>,
     pub(crate) may_reuse_last: Box<dyn Fn() -> bool + Send + Sync>,
     pub(crate) wait_until_reusable: Box<dyn Fn() -> BoxFuture<'static, ()> + Send + Sync>,
@@ -185,7 +187,8 @@ impl Health {
 
     fn select_all(&self, group: CheckGroup) -> CheckSelection {
         let checks = self.inner.checks.iter().enumerate();
-        let members = checks.filter(|(_, check)| check.series(group).is_some());
+        let members =
+            checks.filter(|(_, check)| check.series(group).is_some() && !check.by_name_only);
         CheckSelection(members.map(|(index, _)| index).collect())
     }
 

@@ -7,10 +7,11 @@ use std::borrow::Cow;
 ///
 /// It is parsed in place and never copied. The server limits the request target to 64 KiB.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct ProbeQuery<'a>(&'a str);
+pub struct ProbeQuery<'a>(&'a str);
 
 impl<'a> ProbeQuery<'a> {
-    pub(crate) fn new(raw: Option<&'a str>) -> Self {
+    /// Wraps the query of a request, without the `?`.
+    pub fn new(raw: Option<&'a str>) -> Self {
         Self(raw.unwrap_or_default())
     }
 
@@ -20,9 +21,15 @@ impl<'a> ProbeQuery<'a> {
     }
 
     /// Returns the names to exclude, as they were given. Some may be unknown, but none is empty.
-    pub(crate) fn excludes(self) -> impl Iterator<Item = Cow<'a, str>> {
+    pub fn excludes(self) -> impl Iterator<Item = Cow<'a, str>> {
         let named = self.pairs().filter(|(key, _)| key == "exclude");
         named.map(|(_, name)| name).filter(|name| !name.is_empty())
+    }
+
+    /// Returns the first value of `key`.
+    pub fn value(self, key: &str) -> Option<Cow<'a, str>> {
+        let mut pairs = self.pairs();
+        pairs.find_map(|(name, value)| (name == key).then_some(value))
     }
 
     fn pairs(self) -> impl Iterator<Item = (Cow<'a, str>, Cow<'a, str>)> {

@@ -92,7 +92,8 @@ pub async fn not_found() -> Response {
     text(StatusCode::NOT_FOUND, "404 page not found\n".to_owned())
 }
 
-fn method_not_allowed(allow_head: bool) -> Response {
+/// Responds with 405 and the methods that are allowed.
+pub fn method_not_allowed(allow_head: bool) -> Response {
     let body = "Method Not Allowed\n".to_owned();
     let mut response = text(StatusCode::METHOD_NOT_ALLOWED, body);
     let allowed = HeaderValue::from_static(if allow_head { "GET, HEAD" } else { "GET" });

@@ -1,7 +1,7 @@
 //! An HTTP server that a slow or hostile client cannot block.
 
-use std::fmt::Debug;
 use std::io;
+use std::net::SocketAddr;
 use std::time::Duration;
 
 use axum::Router;
@@ -10,9 +10,10 @@ use tokio::time::sleep;
 use tokio_util::sync::CancellationToken;
 
 use crate::connection::{ClientConnection, ConnectionTracker};
+use crate::loopback::Client;
 
-/// Maximum number of open connections.
-const MAX_CONNECTIONS: usize = 1_024;
+/// Maximum number of open connections. The kubelet and the monitoring system need a few.
+const MAX_CONNECTIONS: usize = 64;
 
 /// Default time for requests in flight to complete after the shutdown began.
 const GRACE: Duration = Duration::from_secs(5);
@@ -22,8 +23,7 @@ const GRACE: Duration = Duration::from_secs(5);
 /// Clients are limited as described for [`serve_with_grace`].
 pub async fn serve<L, Stop>(listener: L, router: Router, shutdown: Stop) -> io::Result<()>
 where
-    L: Listener,
-    L::Addr: Debug,
+    L: Listener<Addr = SocketAddr>,
     Stop: Future<Output = ()> + Send + 'static,
 {
     serve_with_grace(GRACE, listener, router, shutdown).await
@@ -37,7 +37,7 @@ where
 ///   limits of `hyper`.
 /// - A request that is not complete and answered 30 s after its first byte is closed, and so is a
 ///   connection that is idle for 75 s.
-/// - With 1,024 connections open, a new connection closes the oldest.
+/// - With 64 connections open, a new connection closes the oldest.
 /// - A client that disconnects or half-closes its connection ends only its own request. Runs that
 ///   other probes wait for continue.
 pub async fn serve_with_grace<L, Stop>(
@@ -47,8 +47,7 @@ pub async fn serve_with_grace<L, Stop>(
     shutdown: Stop,
 ) -> io::Result<()>
 where
-    L: Listener,
-    L::Addr: Debug,
+    L: Listener<Addr = SocketAddr>,
     Stop: Future<Output = ()> + Send + 'static,
 {
     let connections = ConnectionTracker::new(MAX_CONNECTIONS);
@@ -56,9 +55,10 @@ where
         listener,
         connections: connections.clone(),
     };
+    let pages = router.into_make_service_with_connect_info::<Client>();
     let stopping = CancellationToken::new();
     let stopped = stopping.clone();
-    let serving = axum::serve(listener, router).with_graceful_shutdown(async move {
+    let serving = axum::serve(listener, pages).with_graceful_shutdown(async move {
         shutdown.await;
         stopping.cancel();
     });
@@ -76,7 +76,7 @@ where
 }
 
 /// A listener whose connections have timeouts and a maximum number.
-struct LimitedListener<L> {
+pub(crate) struct LimitedListener<L> {
     listener: L,
     connections: ConnectionTracker,
 }

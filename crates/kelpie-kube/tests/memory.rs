@@ -18,8 +18,10 @@ mod kubeconfig_builder;
 #[path = "it/scripted_server.rs"]
 mod scripted_server;
 
-use bodies::{JSON, LeaseFixture, PROTOBUF, json_leases, nodes, protobuf_leases};
-use kelpie_core::prober::NodeConventions;
+use std::sync::Arc;
+
+use bodies::{JSON, LeaseFixture, PROTOBUF, json_leases, nodes, protobuf_leases, rules};
+use kelpie_core::prober::NodeRules;
 use kelpie_kube::lists::{Decoder, LeaseList, NodeList};
 use kelpie_kube::projection::FieldMask;
 use kelpie_kube::tenant::Tenant;
@@ -36,6 +38,7 @@ fn tenant_memory_is_bounded() {
     let _profiler = dhat::Profiler::builder().testing().build();
     decoding_takes_result_and_one_item();
     irrelevant_conditions_take_nothing();
+    crafted_nodes_keep_little();
     unused_fields_are_skipped();
     idle_tenant_takes_less_than_60_kb();
 }
@@ -43,7 +46,7 @@ fn tenant_memory_is_bounded() {
 fn futures_are_small(tenant: &Tenant) {
     // The task of a cluster reserves this memory for its whole life.
     let leases = size_of_val(&tenant.leases(deadline()));
-    let nodes = size_of_val(&tenant.nodes(NodeConventions::default(), deadline()));
+    let nodes = size_of_val(&tenant.nodes(&Arc::<NodeRules>::default(), deadline()));
     let version = size_of_val(&tenant.version(deadline()));
     println!("futures: leases {leases} B, nodes {nodes} B, version {version} B");
     for size in [leases, nodes, version] {
@@ -84,17 +87,33 @@ fn decoding_takes_result_and_one_item() {
 fn irrelevant_conditions_take_nothing() {
     for (content_type, body) in nodes(100, &vec![("X", "False", "Y"); 1_000]) {
         let before = dhat::HeapStats::get().curr_bytes;
-        let mut decoder = Decoder::new(NodeList::default(), Some(content_type)).unwrap();
+        let mut decoder = Decoder::new(NodeList::new(rules()), Some(content_type)).unwrap();
         decoder.push(&body).unwrap();
         let list = decoder.finish().unwrap();
         let held = dhat::HeapStats::get().curr_bytes - before;
-        assert_eq!(list.nodes.len(), 100);
+        assert_eq!(list.nodes.finish(None).len(), 100);
         println!(
             "100 nodes, {} B as {content_type}: {held} B held",
             body.len()
         );
         // A node and its name; the vector may have capacity for as many again.
         assert!(held < 100 * 2 * 256, "{held}");
+    }
+}
+
+/// A tenant may write any condition onto its nodes, as long as a name may be, 64 of each node.
+fn crafted_nodes_keep_little() {
+    let kinds: Vec<_> = (0..64).map(|n| format!("{n:01000}")).collect();
+    let conditions: Vec<_> = kinds.iter().map(|kind| (&**kind, "True", "R")).collect();
+    for (content_type, body) in nodes(200, &conditions) {
+        let before = dhat::HeapStats::get().curr_bytes;
+        let mut decoder = Decoder::new(NodeList::new(rules()), Some(content_type)).unwrap();
+        decoder.push(&body).unwrap();
+        let list = decoder.finish().unwrap();
+        let held = dhat::HeapStats::get().curr_bytes - before;
+        println!("200 crafted nodes as {content_type}: {held} B held");
+        assert!(held < 200 * 2 * 256, "{held}");
+        drop(list);
     }
 }
 

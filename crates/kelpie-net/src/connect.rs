@@ -10,6 +10,7 @@ use tokio::time::sleep;
 use tokio_rustls::TlsConnector;
 
 use crate::endpoint::Endpoint;
+use crate::local_address::is_local as is_local_address;
 use crate::read_ahead::ReadAhead;
 use crate::resolve::{ResolveError, resolve};
 use crate::stream::{Stream, StreamKind};
@@ -26,6 +27,11 @@ pub enum ConnectError {
     /// The host name has no address, or the resolver did not answer.
     #[error("{at}: cannot resolve the host name: {source}")]
     Resolve { at: String, source: ResolveError },
+    /// All addresses are loopback, link-local or metadata addresses, which
+    /// [`Network::refusing_local_addresses`](crate::Network::refusing_local_addresses) refuses. No
+    /// connection was attempted.
+    #[error("{at}: loopback, link-local and metadata addresses are refused")]
+    LocalAddress { at: String },
     /// This host lacks what a connection needs: a file descriptor, a port, memory, a route or the
     /// permission of its firewall. The server did not see the attempt.
     #[error("{at}: this host cannot open a connection: {source}")]
@@ -48,7 +54,7 @@ pub enum ConnectError {
 pub async fn connect(endpoint: &Endpoint) -> Result<Stream, ConnectError> {
     let at = || endpoint.authority();
     let unresolved = |source| ConnectError::Resolve { at: at(), source };
-    let addresses = resolve(endpoint).await.map_err(unresolved)?;
+    let mut addresses = resolve(endpoint).await.map_err(unresolved)?;
     if let Some(dial) = &endpoint.network.dial {
         let stream = dial(&endpoint.host, endpoint.port).await;
         let stream = stream.map_err(|source| match ResolveError::in_io_error(&source) {
@@ -56,6 +62,12 @@ pub async fn connect(endpoint: &Endpoint) -> Result<Stream, ConnectError> {
             None => DialFailure::from(source).at(at()),
         })?;
         return Ok(Stream::new(StreamKind::InProcess(stream)));
+    }
+    if endpoint.network.refuses_local {
+        addresses.retain(|address| !is_local_address(address.ip()));
+        if addresses.is_empty() {
+            return Err(ConnectError::LocalAddress { at: at() });
+        }
     }
     let tcp = connect_any(addresses).await;
     let tcp = tcp.map_err(|failure| failure.at(at()))?;
@@ -186,6 +198,27 @@ mod tests {
     use tokio::net::TcpListener;
 
     use super::*;
+    use crate::network::Network;
+
+    /// The listener would accept: the error does not tell whether a port is open.
+    #[tokio::test]
+    async fn local_address_is_refused_after_resolution() {
+        let open = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let port = open.local_addr().unwrap().port();
+        let network = Network::default().refusing_local_addresses();
+        for host in ["127.0.0.1", "localhost", "[::ffff:127.0.0.1]", "0.0.0.0"] {
+            let url = format!("http://{host}:{port}");
+            let endpoint = Endpoint::new(&url, None).unwrap();
+            let error = connect(&endpoint.clone().with_network(&network)).await;
+            let error = error.err().unwrap();
+            assert!(
+                matches!(error, ConnectError::LocalAddress { .. }),
+                "{host}: {error}"
+            );
+        }
+        let allowed = Endpoint::new(&format!("http://127.0.0.1:{port}"), None).unwrap();
+        connect(&allowed).await.unwrap();
+    }
 
     #[tokio::test]
     async fn refused_address_falls_back_to_next() {

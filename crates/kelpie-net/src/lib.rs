@@ -24,6 +24,7 @@ mod endpoint;
 mod exchange;
 mod identity;
 mod listener;
+mod local_address;
 mod network;
 mod percent_encoding;
 mod read_ahead;
@@ -44,14 +45,17 @@ pub use endpoint::{Endpoint, EndpointError};
 pub use exchange::send_request;
 pub use hyper::body::Incoming;
 pub use identity::{Identity, TlsConfigError};
-pub use listener::{TlsListener, TlsServer, client_certificate};
+pub use listener::{
+    ClientAuth, MinTlsVersion, ServerAlpn, TlsListener, TlsServer, TlsServerSettings,
+    client_certificate,
+};
 pub use network::{DialFuture, Network, ResolveFuture};
 pub use percent_encoding::percent_encode;
 pub use request::RequestError;
 pub use resolve::ResolveError;
 pub use response::Response;
 pub use server::{BodyAborted, ResponseBody, serve_connection};
-pub use stream::{HyperStream, ServerStream, Stream, TlsFaultRecorder};
+pub use stream::{HyperStream, ServerStream, Stream, StreamEndRecorder};
 pub use tls::{Alpn, Roots, TlsClient};
 pub use tls_fault::{ClientCertRejection, TlsFault};
 pub use tls_files::{TlsFilePaths, TlsFiles, TlsFilesError};

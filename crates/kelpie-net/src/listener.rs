@@ -1,7 +1,6 @@
 //! Accepts TLS connections.
 
 use std::collections::VecDeque;
-use std::fmt;
 use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -9,9 +8,10 @@ use std::time::Duration;
 
 use axum::serve::Listener;
 use parking_lot::RwLock;
-use rustls::ServerConfig;
-use rustls::server::{ClientHello, ResolvesServerCert};
-use rustls::sign::CertifiedKey;
+use rustls::server::NoClientAuth;
+use rustls::sign::SingleCertAndKey;
+use rustls::version::{TLS12, TLS13};
+use rustls::{ServerConfig, SupportedProtocolVersion};
 use tokio::net::TcpListener;
 use tokio::task::{AbortHandle, JoinSet};
 use tokio::time::timeout;
@@ -27,54 +27,108 @@ const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(10);
 /// Limits concurrent handshakes. One more aborts the oldest.
 const MAX_HANDSHAKES: usize = 256;
 
-/// The TLS settings of a server. Clones share the certificate, so replacing it in one replaces it
-/// in all.
-#[derive(Clone)]
-pub struct TlsServer {
-    config: Arc<ServerConfig>,
-    certificate: Arc<ServerCertificate>,
+/// The client certificates that a server asks for.
+#[derive(Clone, Debug, Default)]
+pub enum ClientAuth {
+    /// None.
+    #[default]
+    None,
+    /// One that these authorities verify, or none. [`client_certificate`] returns it.
+    Optional(Roots),
+    /// One that these authorities verify. A client without one fails the handshake.
+    Required(Roots),
 }
 
-struct ServerCertificate(RwLock<Arc<CertifiedKey>>);
+/// The oldest version of TLS that a server accepts.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum MinTlsVersion {
+    /// TLS 1.2 and 1.3.
+    #[default]
+    Tls12,
+    /// TLS 1.3 only.
+    Tls13,
+}
+
+impl MinTlsVersion {
+    fn versions(self) -> &'static [&'static SupportedProtocolVersion] {
+        // The newest first.
+        static VERSIONS: [&SupportedProtocolVersion; 2] = [&TLS13, &TLS12];
+        match self {
+            Self::Tls12 => &VERSIONS,
+            Self::Tls13 => &VERSIONS[..1],
+        }
+    }
+}
+
+/// The HTTP versions that a server offers in the TLS handshake.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum ServerAlpn {
+    /// HTTP/1.1.
+    #[default]
+    Http1,
+    /// HTTP/2, which gRPC needs, and HTTP/1.1.
+    Http2AndHttp1,
+}
+
+/// The TLS settings of a server. The default accepts every client that speaks HTTP/1.1.
+#[derive(Clone, Debug, Default)]
+#[expect(missing_docs, reason = "the types explain the fields")]
+pub struct TlsServerSettings {
+    pub clients: ClientAuth,
+    pub min_version: MinTlsVersion,
+    pub alpn: ServerAlpn,
+}
+
+/// The certificate and the TLS settings of a server. Clones share them, so replacing the
+/// certificates in one replaces them in all.
+#[derive(Clone)]
+pub struct TlsServer {
+    settings: TlsServerSettings,
+    config: Arc<RwLock<Arc<ServerConfig>>>,
+}
 
 impl TlsServer {
-    /// Creates settings for an HTTP/1.1 server that presents `identity`. With `roots`, it accepts
-    /// client certificates that they verify, and clients without a certificate as well.
-    /// [`client_certificate`] returns the certificate of a connection.
-    pub fn new(identity: &Identity, roots: Option<&Roots>) -> Result<Self, TlsConfigError> {
-        let certificate = Arc::new(ServerCertificate(RwLock::new(Arc::clone(&identity.0))));
-        let resolver: Arc<dyn ResolvesServerCert> = Arc::<ServerCertificate>::clone(&certificate);
-        let config = ServerConfig::builder_with_provider(provider().clone())
-            .with_safe_default_protocol_versions()
-            .map_err(|error| TlsConfigError::Setup(error.to_string()))?;
-        let mut config = match roots {
-            None => config.with_no_client_auth(),
-            Some(roots) => config.with_client_cert_verifier(roots.client_verifier()?),
-        }
-        .with_cert_resolver(resolver);
-        config.alpn_protocols = vec![b"http/1.1".to_vec()];
+    /// Creates a server that presents `identity`.
+    pub fn new(identity: &Identity, settings: TlsServerSettings) -> Result<Self, TlsConfigError> {
+        let config = server_config(identity, &settings)?;
         Ok(Self {
-            config: Arc::new(config),
-            certificate,
+            settings,
+            config: Arc::new(RwLock::new(Arc::new(config))),
         })
     }
 
-    /// Uses `identity` for all handshakes from now on.
-    pub fn replace(&self, identity: &Identity) {
-        *self.certificate.0.write() = Arc::clone(&identity.0);
+    /// Uses `identity` and `clients` for all handshakes from now on. Sessions of earlier
+    /// connections are not resumed.
+    pub fn replace(&self, identity: &Identity, clients: ClientAuth) -> Result<(), TlsConfigError> {
+        let settings = TlsServerSettings {
+            clients,
+            ..self.settings.clone()
+        };
+        let config = server_config(identity, &settings)?;
+        *self.config.write() = Arc::new(config);
+        Ok(())
     }
 }
 
-impl ResolvesServerCert for ServerCertificate {
-    fn resolve(&self, _hello: ClientHello<'_>) -> Option<Arc<CertifiedKey>> {
-        Some(Arc::clone(&self.0.read()))
-    }
-}
-
-impl fmt::Debug for ServerCertificate {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("ServerCertificate").finish_non_exhaustive()
-    }
+fn server_config(
+    identity: &Identity,
+    settings: &TlsServerSettings,
+) -> Result<ServerConfig, TlsConfigError> {
+    let verifier = match &settings.clients {
+        ClientAuth::None => Arc::new(NoClientAuth),
+        ClientAuth::Optional(roots) => roots.client_verifier(false)?,
+        ClientAuth::Required(roots) => roots.client_verifier(true)?,
+    };
+    let mut config = ServerConfig::builder_with_provider(provider().clone())
+        .with_protocol_versions(settings.min_version.versions())
+        .map_err(|error| TlsConfigError::Setup(error.to_string()))?
+        .with_client_cert_verifier(verifier)
+        .with_cert_resolver(Arc::new(SingleCertAndKey::from(Arc::clone(&identity.0))));
+    config.alpn_protocols = match settings.alpn {
+        ServerAlpn::Http1 => vec![b"http/1.1".to_vec()],
+        ServerAlpn::Http2AndHttp1 => vec![b"h2".to_vec(), b"http/1.1".to_vec()],
+    };
+    Ok(config)
 }
 
 /// Returns the certificate that the client presented, as DER.
@@ -131,7 +185,7 @@ impl TlsListener {
         {
             oldest.abort();
         }
-        let acceptor = TlsAcceptor::from(Arc::clone(&self.server.config));
+        let acceptor = TlsAcceptor::from(Arc::clone(&self.server.config.read()));
         let handshake = async move {
             // Responses are small and are sent at once. A failure to set this changes little.
             let _ = stream.set_nodelay(true);

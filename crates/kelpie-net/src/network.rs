@@ -16,6 +16,8 @@ pub struct Network {
     pub(crate) dial: Option<Arc<Dial>>,
     /// `None` if host names need no lookup, or for TCP.
     resolver: Option<Arc<Resolve>>,
+    /// Over TCP, connections to this host, its link and metadata services are refused.
+    pub(crate) refuses_local: bool,
 }
 
 /// A future that resolves to an in-process stream.
@@ -43,7 +45,16 @@ impl Network {
         Self {
             dial: Some(Arc::new(dial)),
             resolver: None,
+            refuses_local: false,
         }
+    }
+
+    /// Refuses TCP connections to loopback, link-local and metadata addresses, for servers that
+    /// another party names. The address counts, not the name: it is checked after each lookup.
+    #[must_use]
+    pub fn refusing_local_addresses(mut self) -> Self {
+        self.refuses_local = true;
+        self
     }
 
     /// Looks host names up with `resolver` before an in-process server is dialed. Time limits and

@@ -4,11 +4,13 @@ use std::io;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
+use std::time::Duration;
 
 use hyper_util::rt::TokioIo;
 use parking_lot::Mutex;
 use tokio::io::{AsyncRead, AsyncWrite, DuplexStream, ReadBuf};
 use tokio::net::TcpStream;
+use tokio::time::Instant;
 use tokio_rustls::{client, server};
 
 use crate::read_ahead::ReadAhead;
@@ -16,29 +18,52 @@ use crate::tls_fault::TlsFault;
 
 /// A stream to a server, opened by [`crate::connect`].
 #[derive(Debug)]
-pub struct Stream(StreamKind, Option<TlsFaultRecorder>);
+pub struct Stream(StreamKind, Option<StreamEndRecorder>);
 
-/// Records the TLS fault that ended a stream, for callers that see only the end. HTTP/2 keeps only
-/// the text of an error, and with TLS 1.3 a server rejects a client certificate after the
-/// handshake. Clones share the record.
+/// Records how a stream ended, for callers that see only that it did: the TLS fault, and for how
+/// long the server had been silent. HTTP/2 keeps only the text of an error, and with TLS 1.3 a
+/// server rejects a client certificate after the handshake. Clones share the record.
 #[derive(Clone, Debug, Default)]
-pub struct TlsFaultRecorder(Arc<Mutex<Option<TlsFault>>>);
+pub struct StreamEndRecorder(Arc<Mutex<StreamEnd>>);
 
-impl TlsFaultRecorder {
+#[derive(Debug, Default)]
+struct StreamEnd {
+    fault: Option<TlsFault>,
+    /// The last bytes, the end or an error was received at this instant.
+    last_received: Option<Instant>,
+    /// The time from then until the stream was dropped.
+    silence: Option<Duration>,
+}
+
+impl StreamEndRecorder {
     /// Returns the recorded fault, if any.
     pub fn fault(&self) -> Option<TlsFault> {
-        self.0.lock().clone()
+        self.0.lock().fault.clone()
     }
 
     /// Forgets the recorded fault.
     pub fn clear(&self) {
-        *self.0.lock() = None;
+        self.0.lock().fault = None;
+    }
+
+    /// Returns the time for which nothing was received before the last stream was dropped.
+    pub fn silence(&self) -> Option<Duration> {
+        self.0.lock().silence
     }
 
     fn record(&self, error: &io::Error) {
         if let Some(fault) = TlsFault::in_error_chain(error) {
-            *self.0.lock() = Some(fault);
+            self.0.lock().fault = Some(fault);
         }
+    }
+
+    fn record_received(&self) {
+        self.0.lock().last_received = Some(Instant::now());
+    }
+
+    fn record_drop(&self) {
+        let mut end = self.0.lock();
+        end.silence = end.last_received.take().map(|at| at.elapsed());
     }
 }
 
@@ -83,9 +108,11 @@ impl Stream {
         cx: &mut Context<'_>,
         written: Poll<io::Result<T>>,
     ) -> Poll<io::Result<T>> {
-        let (Poll::Ready(Err(error)), StreamKind::Tls(stream), Some(recorder)) =
-            (&written, &mut self.0, &self.1)
-        else {
+        let (Poll::Ready(Err(error)), Some(recorder)) = (&written, &self.1) else {
+            return written;
+        };
+        recorder.record_received();
+        let StreamKind::Tls(stream) = &mut self.0 else {
             return written;
         };
         let reset = [io::ErrorKind::BrokenPipe, io::ErrorKind::ConnectionReset];
@@ -102,9 +129,10 @@ impl Stream {
         written
     }
 
-    /// Records a TLS fault that ends the stream in `recorder`.
+    /// Records the end of the stream in `recorder`.
     #[must_use]
-    pub fn with_fault_recorder(mut self, recorder: TlsFaultRecorder) -> Self {
+    pub fn with_end_recorder(mut self, recorder: StreamEndRecorder) -> Self {
+        recorder.record_received();
         self.1 = Some(recorder);
         self
     }
@@ -126,6 +154,14 @@ impl Stream {
     }
 }
 
+impl Drop for Stream {
+    fn drop(&mut self) {
+        if let Some(recorder) = &self.1 {
+            recorder.record_drop();
+        }
+    }
+}
+
 impl AsyncRead for Stream {
     fn poll_read(
         mut self: Pin<&mut Self>,
@@ -133,8 +169,11 @@ impl AsyncRead for Stream {
         buf: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
         let read = self.0.inner().poll_read(cx, buf);
-        if let (Poll::Ready(Err(error)), Some(recorder)) = (&read, &self.1) {
-            recorder.record(error);
+        if let (Poll::Ready(read), Some(recorder)) = (&read, &self.1) {
+            recorder.record_received();
+            if let Err(error) = read {
+                recorder.record(error);
+            }
         }
         read
     }

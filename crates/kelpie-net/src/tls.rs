@@ -28,12 +28,19 @@ impl Roots {
         Ok(Self(Arc::new(store)))
     }
 
-    /// Verifies client certificates. Clients without a certificate are accepted as well.
-    pub(crate) fn client_verifier(&self) -> Result<Arc<dyn ClientCertVerifier>, TlsConfigError> {
+    /// Verifies client certificates. Clients without one are accepted unless it is `required`.
+    pub(crate) fn client_verifier(
+        &self,
+        required: bool,
+    ) -> Result<Arc<dyn ClientCertVerifier>, TlsConfigError> {
         let (roots, provider) = (Arc::clone(&self.0), provider().clone());
-        let verifier = WebPkiClientVerifier::builder_with_provider(roots, provider);
-        let verifier = verifier.allow_unauthenticated().build();
-        verifier.map_err(|error| TlsConfigError::Setup(error.to_string()))
+        let mut verifier = WebPkiClientVerifier::builder_with_provider(roots, provider);
+        if !required {
+            verifier = verifier.allow_unauthenticated();
+        }
+        verifier
+            .build()
+            .map_err(|error| TlsConfigError::Setup(error.to_string()))
     }
 }
 

@@ -17,7 +17,7 @@ use kelpie_core::prober::fence::{
 };
 use kelpie_core::prober::{Decision, Delays, FenceState, Target, Verdict};
 use kelpie_kube::AnchoredClock;
-use kelpie_kube::actuator::ActuatorError;
+use kelpie_kube::actuator::{ActuatorError, TargetScope};
 use tokio::sync::mpsc::UnboundedReceiver;
 use tokio::time::{Instant, sleep_until, timeout};
 use tokio_util::sync::CancellationToken;
@@ -45,8 +45,8 @@ const FRESH_FRACTION: f64 = 0.5;
 
 /// The targets of a cluster and the calls under way.
 pub(crate) struct FenceExecutor {
-    /// The namespace of the targets.
-    namespace: Arc<str>,
+    /// The place of the targets.
+    scope: TargetScope,
     clock: AnchoredClock,
     targets: Arc<[Target]>,
     fencing: Fencing,
@@ -92,11 +92,12 @@ impl FenceExecutor {
         access: SeedAccess,
         reporter: ProbeReporter,
     ) -> Self {
+        let scope = cluster.target_scope();
         let mut executor = Self {
-            updates: access.watched.subscribe(&cluster.namespace, &targets),
+            updates: access.watched.subscribe(&scope, &targets),
             pressed: PressedEntry::new(access.measurements.clone(), Arc::clone(&cluster.id)),
             grace: access.grace,
-            namespace: Arc::clone(&cluster.namespace),
+            scope,
             clock,
             fencing: Fencing::new(Arc::clone(&targets)),
             webhook_errors: vec![None; targets.len()],
@@ -298,7 +299,7 @@ impl FenceExecutor {
         for step in due.steps {
             self.reporter.calling(&step);
             let target = self.targets[step.target.0].clone();
-            let (access, namespace) = (self.access.clone(), Arc::clone(&self.namespace));
+            let (access, scope) = (self.access.clone(), self.scope.clone());
             let context = self.call_context();
             let calls = if step.can_wait() {
                 &self.refreshes
@@ -306,7 +307,7 @@ impl FenceExecutor {
                 &self.under_way
             };
             calls.push(Box::pin(async move {
-                let result = access.perform(&namespace, &target, &step, &context).await;
+                let result = access.perform(&scope, &target, &step, &context).await;
                 CompletedStep { step, result }
             }));
         }

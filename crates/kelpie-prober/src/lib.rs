@@ -12,6 +12,7 @@ mod inputs;
 mod look;
 mod manager;
 mod metrics;
+mod node_lists;
 mod observer;
 mod open_files;
 mod own_egress;

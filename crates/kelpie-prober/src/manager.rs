@@ -30,6 +30,7 @@ use crate::fence_executor::{FenceExecutor, SeedAccess};
 use crate::guard_executor::GuardExecutor;
 use crate::inputs::ProbeInputs;
 use crate::metrics::ProberMetrics;
+use crate::node_lists::NodeListLimit;
 use crate::observer::Observer;
 use crate::open_files::open_files_needed;
 use crate::own_egress::OwnEgress;
@@ -62,6 +63,7 @@ pub(crate) struct ProbeContext {
     pub(crate) guard_owner: Arc<str>,
     pub(crate) warm_up: WarmUp,
     pub(crate) own_egress: OwnEgress,
+    pub(crate) node_lists: NodeListLimit,
     /// The limit on open files; `None` if it is not known.
     pub(crate) open_files_limit: Option<u64>,
     pub(crate) metrics: Arc<ProberMetrics>,
@@ -118,7 +120,10 @@ impl ProbeManager {
             texts: context.source.texts(),
             has_external: context.source.probes(ProbePath::External),
             has_machines: context.source.has_machines(),
-            has_targets: !context.targets.is_empty(),
+            has_targets: context
+                .targets
+                .iter()
+                .any(|target| !target.actuator.is_by_cluster()),
         };
         Self {
             registry: ClusterRegistry::new(settings, context.config.shard.as_ref()),

@@ -9,7 +9,7 @@ use std::time::Duration;
 use kelpie_core::Time;
 use kelpie_core::prober::fence::Direction;
 use kelpie_core::prober::guard::GuardState;
-use kelpie_core::prober::{Decision, Rule, Verdict};
+use kelpie_core::prober::{Decision, Rule, Verdict, WakeReason};
 use kelpie_kube::client::ClientMetrics;
 use kelpie_kube::events::DroppedEvents;
 use kelpie_kube::tenant::RequestStats;
@@ -156,6 +156,8 @@ struct ClusterFamilies {
     internal_failures: Family<ClusterLabel, Counter>,
     external_failures: Family<ClusterLabel, Counter>,
     lease_failures: Family<ClusterLabel, Counter>,
+    rationed_rounds: Family<ClusterLabel, Counter>,
+    suppressed_log_lines: Family<ClusterLabel, Counter>,
     scale_attempts: Family<AttemptLabel, Counter>,
     expired: Family<ClusterLabel, FloatGauge>,
     candidates: Family<ClusterLabel, Gauge>,
@@ -336,6 +338,8 @@ impl ProberMetrics {
             internal_failures: families.internal_failures.get_or_create_owned(&label),
             external_failures: families.external_failures.get_or_create_owned(&label),
             lease_failures: families.lease_failures.get_or_create_owned(&label),
+            rationed_rounds: families.rationed_rounds.get_or_create_owned(&label),
+            suppressed_log_lines: families.suppressed_log_lines.get_or_create_owned(&label),
             expired: families.expired.get_or_create_owned(&label),
             candidates: families.candidates.get_or_create_owned(&label),
             unprotected: families.unprotected.get_or_create_owned(&label),
@@ -371,6 +375,16 @@ impl ClusterFamilies {
                 "lease_probe_failures",
                 "Rounds in which too many node leases of the cluster were not renewed. Failed \
                  lists do not count",
+            ),
+            rationed_rounds: set.add(
+                "rationed_rounds",
+                "Rounds of the cluster that were put off to a second after the last one, because \
+                 the cluster has used up its budget of rounds in quick succession",
+            ),
+            suppressed_log_lines: set.add(
+                "suppressed_log_lines",
+                "Lines about the cluster that were not logged, because the cluster has used up \
+                 its budget of log lines",
             ),
             scale_attempts: set.add(
                 "scale_attempts",
@@ -440,6 +454,8 @@ pub(crate) struct ClusterMetrics {
     pub(crate) internal_failures: Counter,
     pub(crate) external_failures: Counter,
     pub(crate) lease_failures: Counter,
+    rationed_rounds: Counter,
+    pub(crate) suppressed_log_lines: Counter,
     expired: FloatGauge,
     candidates: Gauge,
     unprotected: Gauge,
@@ -462,6 +478,9 @@ pub(crate) struct ClusterMetrics {
 impl ClusterMetrics {
     /// Updates the gauges that show a decision and the leases it is based on.
     pub(crate) fn decided(&self, decision: &Decision) {
+        if decision.next_wake.reason == WakeReason::Rationed {
+            self.rationed_rounds.inc();
+        }
         for ((verdict, _), gauge) in VERDICTS.iter().zip(&self.verdict) {
             gauge.set(i64::from(*verdict == decision.verdict));
         }
@@ -474,6 +493,11 @@ impl ClusterMetrics {
         let fraction = f64::from(leases.expired) / f64::from(leases.candidates.max(1));
         self.expired.set(fraction);
         self.last_judged.set(Some(decision.at));
+    }
+
+    /// Returns the instant to which the ages refer.
+    pub(crate) fn now(&self) -> Time {
+        self.prober.clock.now()
     }
 
     /// Shows the state of the guard.
@@ -523,6 +547,8 @@ impl Drop for ClusterMetrics {
         families.internal_failures.remove(label);
         families.external_failures.remove(label);
         families.lease_failures.remove(label);
+        families.rationed_rounds.remove(label);
+        families.suppressed_log_lines.remove(label);
         families.expired.remove(label);
         families.candidates.remove(label);
         families.unprotected.remove(label);
@@ -589,12 +615,12 @@ mod tests {
             let label = format!("cluster=\"{cluster}\"");
             text.lines().filter(|line| line.contains(&label)).count()
         };
-        assert_eq!(of(&with_both, "a"), 17);
-        assert_eq!(of(&with_both, "b"), 17);
+        assert_eq!(of(&with_both, "a"), 19);
+        assert_eq!(of(&with_both, "b"), 19);
         let [a, b] = clusters;
         drop(a);
         let with_b = text(&registry);
-        assert_eq!((of(&with_b, "a"), of(&with_b, "b")), (0, 17));
+        assert_eq!((of(&with_b, "a"), of(&with_b, "b")), (0, 19));
         drop(b);
         assert_eq!(text(&registry), before);
     }

@@ -8,11 +8,11 @@ use std::time::Duration;
 use futures_util::future::{BoxFuture, pending};
 use kelpie_core::Time;
 use kelpie_core::prober::{
-    AcceptedList, Delays, EgressState, Evaluator, FenceState, ListResult, ListSpan, Machines, Node,
-    NodeConventions, NodeSet, Observation, PoolConditions, ProbeResult, RecentWorst, Throttle,
+    AcceptedList, Delays, EgressState, Evaluator, FenceState, ListResult, ListSpan, Machines,
+    NodeRules, NodeSetBuilder, Observation, ProbeResult, RecentWorst, Throttle,
 };
 use kelpie_kube::AnchoredClock;
-use kelpie_kube::tenant::{ConnectionReuse, RequestStats, Tenant, TenantError};
+use kelpie_kube::tenant::{ConnectionReuse, Listed, RequestStats, Tenant, TenantError};
 use kelpie_net::Network;
 use tokio::time::Instant;
 
@@ -20,6 +20,7 @@ use crate::credential_refresher::CredentialRefresher;
 use crate::inputs::{LazyKubeconfig, ProbeInputs, same_arc};
 use crate::look::{LookResult, Looks};
 use crate::manager::ProbeContext;
+use crate::node_lists::{NodeListLane, NodeListLimit};
 use crate::source::ProbePath;
 use crate::subsystem::Subsystem;
 use external_probe::ExternalProbe;
@@ -40,8 +41,10 @@ pub(crate) struct Observer {
     /// The list of nodes under way, beside the looks.
     nodes: Option<BoxFuture<'static, NodesResult>>,
     nodes_failed_at: Option<Time>,
-    pools: Arc<PoolConditions>,
-    conventions: NodeConventions,
+    node_lists: NodeListLimit,
+    /// The lane of the next list of nodes.
+    lane: NodeListLane,
+    rules: Arc<NodeRules>,
     machines: Option<Arc<Machines>>,
     machines_current: bool,
     /// True if the conditions of the worker pools have changed since the nodes were last read.
@@ -97,7 +100,12 @@ pub(crate) enum Answer {
 /// The result of listing the nodes.
 pub(crate) struct NodesResult {
     read_at: Time,
-    nodes: Result<Vec<Node>, TenantError>,
+    nodes: Result<Listed<NodeSetBuilder>, TenantError>,
+}
+
+/// Returns the problem of a list that had items which are too large.
+fn oversized(items: usize, kind: &str) -> Option<String> {
+    (items > 0).then(|| format!("{items} {kind} are too large, and are ignored"))
 }
 
 impl Observer {
@@ -116,6 +124,7 @@ impl Observer {
             ExternalProbe::new(context.clock, path(), egress)
         };
         let has_external = context.source.probes(ProbePath::External);
+        let conventions = context.source.node_conventions();
         Self {
             clock: context.clock,
             timeout: context.config.probe.probe_timeout,
@@ -127,8 +136,9 @@ impl Observer {
             looks: Looks::default(),
             nodes: None,
             nodes_failed_at: None,
-            pools: Arc::default(),
-            conventions: context.source.node_conventions(),
+            node_lists: context.node_lists.clone(),
+            lane: NodeListLane::default(),
+            rules: Arc::new(NodeRules::new(conventions, Arc::default())),
             machines: None,
             machines_current: true,
             nodes_outdated: false,
@@ -143,9 +153,10 @@ impl Observer {
         if let Some(external) = &mut self.external {
             external.set_kubeconfig(inputs.external.as_ref());
         }
-        if !Arc::ptr_eq(&self.pools, &inputs.pools) {
-            self.nodes_outdated |= self.pools != inputs.pools;
-            self.pools = Arc::clone(&inputs.pools);
+        if !Arc::ptr_eq(self.rules.pools(), &inputs.pools) {
+            self.nodes_outdated |= *self.rules.pools() != inputs.pools;
+            let conventions = *self.rules.conventions();
+            self.rules = Arc::new(NodeRules::new(conventions, Arc::clone(&inputs.pools)));
         }
         let are_current = inputs.machines_current;
         if !same_arc(self.machines.as_ref(), inputs.machines.as_ref())
@@ -224,7 +235,10 @@ impl Observer {
                 .filter(|_| look.version.is_none());
             recorder.record_request(Subsystem::ApiServer, version.or(list));
         }
-        recorder.record_request(Subsystem::Leases, look.leases.as_ref().err());
+        match &look.leases {
+            Ok(leases) => recorder.record(Subsystem::Leases, oversized(leases.oversized, "leases")),
+            Err(error) => recorder.record_request(Subsystem::Leases, Some(error)),
+        }
         let (start, is_refused) = (look.start, look.is_refused());
         let lists = match look.leases {
             Ok(leases) => {
@@ -344,34 +358,42 @@ impl Observer {
         if !is_due || !may_retry || self.nodes.is_some() {
             return;
         }
-        let (tenant, conventions) = (Arc::clone(tenant), self.conventions);
-        let deadline = Instant::now() + self.timeout;
+        let (tenant, rules) = (Arc::clone(tenant), Arc::clone(&self.rules));
+        let (clock, timeout) = (self.clock, self.timeout);
+        let turn = self.node_lists.turn(self.lane, now);
         self.nodes = Some(Box::pin(async move {
+            // Held until the list is read.
+            let _turn = turn.await;
+            let read_at = clock.now();
+            let deadline = Instant::now() + timeout;
             NodesResult {
-                read_at: now,
-                nodes: tenant.nodes(conventions, deadline).await,
+                read_at,
+                nodes: tenant.nodes(&rules, deadline).await,
             }
         }));
     }
 
-    /// Passes a list of nodes to the evaluator. Returns the problem if there is none.
+    /// Passes a list of nodes to the evaluator. Returns a problem of the list, or the reason why
+    /// there is none.
     pub(crate) fn observe_nodes(
         &mut self,
         result: NodesResult,
         evaluator: &mut Evaluator,
-    ) -> Option<String> {
+    ) -> Result<Option<String>, String> {
+        let now = self.clock.now();
+        self.lane.ended(now, now.since(result.read_at));
         match result.nodes {
-            Ok(found) => {
-                let machines = self.machines.as_deref();
-                let nodes = NodeSet::new(&found, machines, &self.pools, &self.conventions);
+            Ok(listed) => {
+                // Other pools may name other conditions.
+                self.nodes_outdated = listed.items.rules() != &self.rules;
+                let nodes = listed.items.finish(self.machines.as_deref());
                 evaluator.observe_nodes(nodes, result.read_at);
-                self.nodes_outdated = false;
                 self.nodes_failed_at = None;
-                None
+                Ok(oversized(listed.oversized, "nodes"))
             }
             Err(error) => {
-                self.nodes_failed_at = Some(self.clock.now());
-                Some(error.to_string())
+                self.nodes_failed_at = Some(now);
+                Err(error.to_string())
             }
         }
     }

@@ -217,8 +217,9 @@ mod tests {
         let file = FILE.replace("kind: Deployment", "kind: StatefulSet");
         let more = seed_rules(&config(&file), None);
         assert!(
-            not_granted(GARDENER_ON_SEED, &more)
-                .contains(&"patch statefulsets/scale.apps".to_owned())
+            not_granted(GARDENER_ON_SEED, &more).contains(
+                &"patch statefulsets/scale.apps named kube-controller-manager".to_owned()
+            )
         );
         let elsewhere = ElectionSettings {
             namespace: "kube-system".into(),
@@ -238,6 +239,29 @@ mod tests {
             .map(|rule| rule.resource.as_str())
             .collect();
         assert_eq!(optional, ["secrets", "machines", "events"]);
+    }
+
+    #[test]
+    fn targets_are_restricted_by_name() {
+        let rules = seed_rules(&config(FILE), None);
+        let named = |subresource: Option<&str>| -> Vec<&str> {
+            let targets = rules.iter().filter(|rule| rule.resource == "deployments");
+            let targets = targets.filter(|rule| rule.subresource == subresource);
+            targets.filter_map(|rule| rule.name.as_deref()).collect()
+        };
+        let targets = [
+            "cluster-autoscaler",
+            "kube-controller-manager",
+            "machine-controller-manager",
+        ];
+        assert_eq!(named(None), targets);
+        assert_eq!(named(Some("scale")), targets);
+        let unnamed = rules.iter().filter(|rule| rule.name.is_none());
+        assert!(
+            unnamed
+                .into_iter()
+                .all(|rule| rule.resource != "deployments")
+        );
     }
 
     #[test]

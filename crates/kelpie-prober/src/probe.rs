@@ -277,9 +277,11 @@ impl Probe {
     /// Judges the last list again, with the nodes that have arrived.
     fn nodes_answered(&mut self, nodes: NodesResult) {
         self.apply_inputs();
-        let problem = self.observer.observe_nodes(nodes, &mut self.evaluator);
+        let read = self.observer.observe_nodes(nodes, &mut self.evaluator);
+        let is_read = read.is_ok();
+        let problem = read.unwrap_or_else(Some);
         let lists = match self.schedule.last_list {
-            Some(listed) if problem.is_none() => ListResult::Read(listed),
+            Some(listed) if is_read => ListResult::Read(listed),
             _ if self.evaluator.lacks_nodes() => ListResult::Failed,
             _ => ListResult::NotAsked,
         };

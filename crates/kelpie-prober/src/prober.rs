@@ -34,6 +34,7 @@ use crate::credential_refresher::{KubeconfigReader, ReadKubeconfig};
 use crate::fence_executor::SeedAccess;
 use crate::manager::{ProbeContext, ProbeManager};
 use crate::metrics::{PREFIX, ProberMetrics};
+use crate::node_lists::NodeListLimit;
 use crate::own_egress::OwnEgress;
 use crate::reporter::ClusterEventSink;
 use crate::sharding::{Announcer, ShardReport};
@@ -60,6 +61,8 @@ pub struct ProberOptions {
     pub dry_run: bool,
     /// Open new connections in every round.
     pub fresh_connections: bool,
+    /// Connect to clusters on loopback and link-local addresses, too.
+    pub allow_local_clusters: bool,
     /// Act only as the elected leader; `None`: always.
     pub election: Option<ElectionSettings>,
     /// The Lease of the leader. It also has the records of targets that cannot be annotated.
@@ -175,12 +178,17 @@ impl Prober {
             } else {
                 ConnectionReuse::Keep
             },
-            network: seed.network().clone(),
+            network: if options.allow_local_clusters {
+                seed.network().clone()
+            } else {
+                seed.network().clone().refusing_local_addresses()
+            },
             access,
             kubeconfig_reader,
             objects: seed.objects(),
             guard_owner,
             warm_up: WarmUp::new(replica.standing()),
+            node_lists: NodeListLimit::default(),
             own_egress: OwnEgress::new(metrics.own_egress_suspected.clone()),
             open_files_limit: None,
             metrics,

@@ -51,7 +51,7 @@ pub(crate) struct RegistrySettings {
     pub(crate) has_external: bool,
     /// The source has machines.
     pub(crate) has_machines: bool,
-    /// Clusters are fenced. Their targets are found by namespace, so a namespace can have one
+    /// Clusters are fenced by targets that are found by namespace, so a namespace can have one
     /// cluster only.
     pub(crate) has_targets: bool,
 }

@@ -8,10 +8,13 @@ mod trip_timing;
 
 use std::mem;
 use std::sync::Arc;
+use std::time::Duration;
 
 use kelpie_core::Time;
 use kelpie_core::prober::fence::Observed;
-use kelpie_core::prober::{Decision, FenceState, ProbeResult, Rule, Target, TripPhase, Verdict};
+use kelpie_core::prober::{
+    Budget, Decision, FenceState, ProbeResult, Rule, Target, TripPhase, Verdict,
+};
 use kelpie_kube::events::EventType;
 use kelpie_runtime::LastErrors;
 use tracing::{info, warn};
@@ -27,6 +30,10 @@ use guard::GuardReporter;
 use reported_failures::ReportedFailures;
 use trip_timing::TripTiming;
 
+/// The budget of lines that a cluster can cause at will, with ever new errors or by changing back
+/// and forth. Lines about a fence and about the seed are always logged.
+const LOG_LINES: Budget = Budget::new(30, Duration::from_mins(1));
+
 /// Reports on one probe. Repeated states are reported once.
 pub(crate) struct ProbeReporter {
     cluster: Arc<ClusterIdentity>,
@@ -41,6 +48,7 @@ pub(crate) struct ProbeReporter {
     last_logged: Option<(Verdict, mem::Discriminant<Rule>)>,
     /// The current problem of each subsystem that does not work.
     problems: LastErrors<Subsystem>,
+    log_lines: Budget,
     fenced_since: Option<Time>,
     /// The instant since which a fence is wanted and not made.
     unfenced_since: Option<Time>,
@@ -72,6 +80,7 @@ impl ProbeReporter {
             external_succeeded: false,
             last_logged: None,
             problems: LastErrors::default(),
+            log_lines: LOG_LINES,
             fenced_since: None,
             unfenced_since: None,
             trip: None,
@@ -135,9 +144,11 @@ impl ProbeReporter {
         }
         let cluster = &*self.cluster.id;
         let deadline = decision.deadline.map(tracing::field::display);
+        let is_fence_over = before.is_some_and(|(before, _)| before == Verdict::Fence);
         if verdict == Verdict::Fence {
             warn!(cluster, %verdict, acts, deadline, "{decision}");
-        } else {
+        } else if is_fence_over || self.may_log() {
+            let cluster = &*self.cluster.id;
             info!(cluster, %verdict, acts, deadline, "{decision}");
         }
         if !acts || before.is_some_and(|(before, _)| before == verdict) {
@@ -194,23 +205,36 @@ impl ProbeReporter {
 
     /// Sets the problem of a subsystem; `None` if it works. Only a change is logged.
     pub(crate) fn problem(&mut self, subsystem: Subsystem, problem: Option<String>) {
-        let cluster = &*self.cluster.id;
         match problem {
             None => {
                 let Some(was) = self.problems.recover(&subsystem) else {
                     return;
                 };
-                let name = subsystem.name(&self.targets);
-                info!(cluster, was, "{name}: problem resolved");
+                if subsystem.is_seed() || self.may_log() {
+                    let (cluster, name) = (&*self.cluster.id, subsystem.name(&self.targets));
+                    info!(cluster, was, "{name}: problem resolved");
+                }
             }
             Some(problem) => {
                 if !self.problems.fail(subsystem, &problem) {
                     return;
                 }
-                warn!(cluster, "{}: {problem}", subsystem.name(&self.targets));
+                if subsystem.is_seed() || self.may_log() {
+                    let (cluster, name) = (&*self.cluster.id, subsystem.name(&self.targets));
+                    warn!(cluster, "{name}: {problem}");
+                }
             }
         }
         self.show_problems();
+    }
+
+    /// Takes a line from the budget. Without one, counts it as suppressed.
+    fn may_log(&mut self) -> bool {
+        let may_log = self.log_lines.take(self.metrics.now());
+        if !may_log {
+            self.metrics.suppressed_log_lines.inc();
+        }
+        may_log
     }
 
     /// Shows the targets as last read or written on the state page.
@@ -282,6 +306,21 @@ mod tests {
         reporter.pods_stopped(0, at(106));
         reporter.pods_stopped(0, at(107));
         assert_eq!(late.get(), 1);
+    }
+
+    #[test]
+    fn ever_new_errors_use_up_the_log_budget() {
+        let mut reporter = reporter();
+        for n in 0..1_000 {
+            reporter.problem(Subsystem::Leases, Some(format!("error {n}")));
+        }
+        let suppressed = reporter.metrics.suppressed_log_lines.clone();
+        assert_eq!(suppressed.get(), 970);
+        // The state page has the current one, and the seed is not the tenant's.
+        let current = reporter.problems.iter().next();
+        assert_eq!(current.unwrap().1, "error 999");
+        reporter.problem(Subsystem::Write(0), Some("denied".to_owned()));
+        assert_eq!(suppressed.get(), 970);
     }
 
     #[test]

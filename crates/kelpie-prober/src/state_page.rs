@@ -138,19 +138,26 @@ impl StatePage {
         }
     }
 
-    /// Returns all clusters, or the one of this name.
+    /// Returns all clusters, or the one of this name. Each is copied first and formatted then, so
+    /// that a probe never waits for a page.
     pub(crate) fn clusters(&self, only: Option<&str>) -> BTreeMap<String, ClusterView> {
-        let clusters = self.clusters.lock();
-        let clusters = clusters.iter();
-        let selected = clusters.filter(|(name, _)| only.is_none_or(|only| ***name == *only));
-        let notes = self.shards.lock();
-        let view = |name: &str, slot: &Slot| ClusterView {
-            shard: notes.1.get(name).cloned(),
-            ..ClusterView::from(slot.lock().clone())
+        let slots: Vec<_> = {
+            let clusters = self.clusters.lock();
+            let clusters = clusters.iter();
+            let selected = clusters.filter(|(name, _)| only.is_none_or(|only| ***name == *only));
+            let shared = selected.map(|(name, slot)| (Arc::clone(name), Arc::clone(slot)));
+            shared.collect()
         };
-        selected
-            .map(|(name, slot)| (name.to_string(), view(name, slot)))
-            .collect()
+        let views = slots.into_iter().map(|(name, slot)| {
+            let snapshot = slot.lock().clone();
+            let shard = self.shards.lock().1.get(&*name).cloned();
+            let view = ClusterView {
+                shard,
+                ..ClusterView::from(snapshot)
+            };
+            (name.to_string(), view)
+        });
+        views.collect()
     }
 
     /// Returns the shards; `None` if this prober watches all clusters.
@@ -181,19 +188,19 @@ impl StatePage {
     /// Returns the response about a cluster without a probe.
     pub(crate) fn unprobed(&self, cluster: &str) -> Unprobed {
         let error = format!("cluster {cluster:?} is not probed");
-        let (clusters, absent) = (self.clusters.lock(), self.absent.lock());
-        let reason = absent.get(cluster).cloned();
+        let reason = self.absent.lock().get(cluster).cloned();
         let mut near = BTreeSet::new();
         if reason.is_none() {
-            let names = clusters.keys().map(|name| &**name);
-            let names = names.chain(absent.keys().map(String::as_str));
-            near.extend(names.filter_map(|name| Some((distance(name, cluster)?, name))));
+            let mut names: Vec<_> = self.clusters.lock().keys().cloned().collect();
+            names.extend(self.absent.lock().keys().map(|name| Arc::from(&**name)));
+            let ranked = |name: Arc<str>| Some((distance(&name, cluster)?, name));
+            near.extend(names.into_iter().filter_map(ranked));
         }
         let near = near.into_iter().take(MOST_NEAR);
         Unprobed {
             error,
             reason,
-            near: near.map(|(_, name)| name.to_owned()).collect(),
+            near: near.map(|(_, name)| name.to_string()).collect(),
         }
     }
 }

@@ -21,6 +21,20 @@ pub(crate) enum Subsystem {
 }
 
 impl Subsystem {
+    /// Returns whether the subsystem is the seed's, so that no tenant can cause its problems.
+    pub(crate) fn is_seed(self) -> bool {
+        match self {
+            Self::Target(_) | Self::Write(_) | Self::Record(_) => true,
+            Self::Kubeconfig
+            | Self::ApiServer
+            | Self::ExternalKubeconfig
+            | Self::External
+            | Self::Leases
+            | Self::Nodes
+            | Self::Guard => false,
+        }
+    }
+
     /// Returns the name of the subsystem; of a target its kind and name.
     pub(crate) fn name(self, targets: &[Target]) -> String {
         let name = match self {

@@ -38,6 +38,8 @@ pub(crate) struct ResourceKind {
     pub(crate) returns_deleted_object: bool,
     /// The kind comes from a CRD.
     pub(crate) is_custom: bool,
+    /// The schema of a CRD. `None` keeps all fields.
+    pub(crate) schema: Option<Value>,
     pub(crate) columns: Vec<PrinterColumn>,
 }
 
@@ -161,6 +163,7 @@ impl ResourceKind {
             allows_create_on_update: has('C'),
             returns_deleted_object: has('D'),
             is_custom: false,
+            schema: None,
             columns: Vec::new(),
         })
     }
@@ -228,6 +231,7 @@ impl ResourceKind {
             allows_create_on_update: false,
             returns_deleted_object: false,
             is_custom: true,
+            schema: version["schema"].get("openAPIV3Schema").cloned(),
             columns: PrinterColumn::from_crd(&version["additionalPrinterColumns"]),
         })
     }

@@ -30,8 +30,8 @@ pub use clock::SimClock;
 pub use kelpie_config::scenario;
 pub use landscape::{
     ClusterSnapshot, ControllerReplicas, Damage, GroundTruth, Landscape, LandscapeError,
-    LandscapePlan, Listeners, ProcessLink, ReplicaCommand, ReplicaSet, SimEvent, SimEventKind,
-    SimProcess,
+    LandscapePlan, Listeners, Platform, ProcessLink, ReplicaCommand, ReplicaSet, SimEvent,
+    SimEventKind, SimProcess,
 };
 pub use resource::GroupResource;
 pub use selector::ObjectSelector;

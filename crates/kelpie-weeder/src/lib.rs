@@ -10,6 +10,7 @@ mod permissions;
 mod reporter;
 mod service_watcher;
 mod state_page;
+mod watch_pool;
 mod weeder;
 
 pub use metrics::register_metrics;

@@ -100,7 +100,7 @@ impl WeederMetrics {
             recovery_to_deletion: set.register(
                 "recovery_to_deletion_seconds",
                 "Time from the recovery of the service to each acknowledged deletion of a \
-                 dependant",
+                 dependant. Windows that open at a start, without a recovery, do not count",
                 Family::new_with_constructor(histogram),
             ),
         };
@@ -121,11 +121,14 @@ impl WeederMetrics {
         self.recoveries.get_or_create(&label(service)).inc();
     }
 
-    pub(crate) fn deleted(&self, service: &str, after: Duration) {
+    /// Counts a deletion, `after` the recovery of the service if one was seen.
+    pub(crate) fn deleted(&self, service: &str, after: Option<Duration>) {
         let label = label(service);
         self.deleted.get_or_create(&label).inc();
-        let took = self.recovery_to_deletion.get_or_create(&label);
-        took.observe(after.as_secs_f64());
+        if let Some(after) = after {
+            let took = self.recovery_to_deletion.get_or_create(&label);
+            took.observe(after.as_secs_f64());
+        }
     }
 
     /// Counts a pod that was not deleted, for one of the [`SKIP_CAUSES`].

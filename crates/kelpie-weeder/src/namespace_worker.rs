@@ -5,8 +5,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::future::{BoxFuture, OptionFuture};
-use futures_util::stream::{BoxStream, FuturesUnordered, SelectAll};
+use futures_util::stream::{BoxStream, FuturesUnordered};
 use futures_util::{FutureExt, StreamExt};
+use kelpie_config::LabelSelector;
 use kelpie_core::Time;
 use kelpie_core::weeder::{Deletion, DeletionResult, WindowChange, WindowRules, Windows};
 use kelpie_kube::AnchoredClock;
@@ -21,23 +22,30 @@ use tokio_util::sync::CancellationToken;
 
 use crate::deletion_limiter::DeletionLimiter;
 use crate::reporter::{WeederReporter, WeederTelemetry, outcome};
+use crate::watch_pool::{WatchPermit, WatchPools, WatchReason};
 
 /// The time that deletions in flight get when the worker ends.
 const DRAIN_TIMEOUT: Duration = Duration::from_secs(2);
+/// The time that a watch goes on while other namespaces wait for its place. The windows stay open,
+/// and wait in turn.
+const WATCH_TURN: Duration = Duration::from_secs(10);
 
 /// A message to the worker of a namespace.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum WorkerMessage {
-    /// Open a window at `from` for a service that recovered at `recovered`.
+    /// Open a window at `from` for a service that recovered at `recovered`, or that was ready when
+    /// this replica started to act.
     Open {
         service: String,
-        recovered: Time,
+        recovered: Option<Time>,
         from: Time,
     },
     /// Close the window of a service that is gone.
     Close { service: String },
-    /// Close all windows, because this replica no longer acts.
-    CloseAll,
+    /// Interrupt all windows, because this replica no longer acts.
+    Suspend,
+    /// Go on with the windows that are still open.
+    Resume,
 }
 
 /// The configuration and the clients that all namespaces share.
@@ -45,20 +53,22 @@ pub(crate) struct WeederContext {
     pub(crate) clock: AnchoredClock,
     pub(crate) seed: ClusterClient,
     pub(crate) rules: WindowRules,
-    /// The label selectors of each service's dependants, in the syntax of the API.
-    pub(crate) selectors: BTreeMap<String, Vec<String>>,
+    /// The label selectors of each service's dependants.
+    pub(crate) selectors: BTreeMap<String, Vec<LabelSelector>>,
+    pub(crate) watch_pools: WatchPools,
     pub(crate) limiter: DeletionLimiter,
     pub(crate) leadership: Receiver<Leadership>,
     pub(crate) telemetry: WeederTelemetry,
     pub(crate) cancelled: CancellationToken,
 }
 
-/// An event of the watch on the pods that one selector of a service matches.
-struct PodEvent {
-    service: Arc<str>,
-    /// The index of the selector.
-    selector: usize,
-    event: WatchEvent<PodFacts>,
+/// The watch on the dependants of all services with an open window.
+struct PodWatch {
+    events: BoxStream<'static, WatchEvent<PodFacts>>,
+    permit: WatchPermit,
+    reason: WatchReason,
+    /// The instant from which on the place goes to a namespace that waits.
+    turn_ends: Instant,
 }
 
 /// A deletion and its result; `None` if no request was sent.
@@ -69,10 +79,11 @@ pub(crate) struct NamespaceWorker {
     namespace: Arc<str>,
     context: Arc<WeederContext>,
     windows: Windows,
-    /// The watches on the dependants. Each ends with the token of its service.
-    pod_events: SelectAll<BoxStream<'static, PodEvent>>,
-    /// The tokens of the services with an open window.
-    watched: BTreeMap<String, CancellationToken>,
+    /// `None` while no window is open, and while the watch waits for its admission.
+    watch: Option<PodWatch>,
+    admission: Option<(WatchReason, BoxFuture<'static, WatchPermit>)>,
+    /// This replica does not act.
+    is_suspended: bool,
     /// The wait for a turn to delete a pod, while there is one to delete.
     turn: Option<BoxFuture<'static, ()>>,
     in_flight: FuturesUnordered<BoxFuture<'static, CompletedDeletion>>,
@@ -83,8 +94,9 @@ impl NamespaceWorker {
     pub(crate) fn new(namespace: Arc<str>, context: Arc<WeederContext>) -> Self {
         Self {
             windows: Windows::new(context.rules),
-            pod_events: SelectAll::new(),
-            watched: BTreeMap::new(),
+            watch: None,
+            admission: None,
+            is_suspended: false,
             turn: None,
             in_flight: FuturesUnordered::new(),
             reporter: WeederReporter::new(Arc::clone(&namespace), context.telemetry.clone()),
@@ -100,6 +112,10 @@ impl NamespaceWorker {
             self.advance_windows();
             let wake = self.windows.next_wake(self.context.clock.now());
             let wake = self.context.clock.instant(wake.unwrap_or(Time::MAX));
+            let turn_ends = self.watch.as_ref().map(|watch| watch.turn_ends);
+            let wake = turn_ends.map_or(wake, |turn_ends| wake.min(turn_ends));
+            let admission = self.admission.as_mut().map(|(_, permit)| permit);
+            let pod_event = self.watch.as_mut().map(|watch| watch.events.next());
             tokio::select! {
                 biased;
                 () = cancelled.cancelled() => break,
@@ -111,7 +127,8 @@ impl NamespaceWorker {
                 // namespaces.
                 Some(()) = OptionFuture::from(self.turn.as_mut()) => self.delete_one(),
                 Some(done) = self.in_flight.next() => self.finish(done),
-                Some(pod_event) = self.pod_events.next() => self.process(pod_event),
+                Some(permit) = OptionFuture::from(admission) => self.start_watch(permit),
+                Some(Some(event)) = OptionFuture::from(pod_event) => self.process(event),
                 () = sleep_until(wake) => {}
             }
         }
@@ -122,60 +139,109 @@ impl NamespaceWorker {
     /// a turn if there is a pod to delete.
     fn advance_windows(&mut self) {
         let now = self.context.clock.now();
-        for change in self.windows.advance(now) {
-            match change {
-                WindowChange::Opened { service, again } => {
-                    self.reporter.opened(&service, again);
-                    self.watch(&service);
-                }
-                WindowChange::Closed { service } => self.unwatch(&service),
-            }
-        }
+        let changes = self.windows.advance(now);
+        let has_opened = self.report(changes);
+        self.update_watch(has_opened, now);
         for skip in self.windows.skips(now) {
             self.reporter.skipped(&skip, now);
         }
-        self.reporter.show(&self.windows);
+        if !self.is_suspended {
+            self.reporter.show(&self.windows);
+        }
         if self.turn.is_none() && self.windows.has_work(now) {
             let context = Arc::clone(&self.context);
             self.turn = Some(async move { context.limiter.wait_for_turn().await }.boxed());
         }
     }
 
-    /// Starts new watches on the dependants of a service. Their first list is newer than the
-    /// recovery; an existing watch may lag behind, or wait for its next attempt.
-    fn watch(&mut self, service: &str) {
-        let token = CancellationToken::new();
-        let name: Arc<str> = service.into();
-        let selectors = self.context.selectors.get(service);
-        for (selector, labels) in selectors.into_iter().flatten().enumerate() {
-            let service = Arc::clone(&name);
-            let pod_event = move |event| PodEvent {
-                service: Arc::clone(&service),
-                selector,
-                event,
-            };
-            let pods = self.context.seed.pods(&self.namespace, labels);
-            let pods = pods
-                .map(pod_event)
-                .take_until(token.clone().cancelled_owned());
-            self.pod_events.push(pods.boxed());
+    /// Reports windows that opened or closed. Returns whether one has opened.
+    fn report(&mut self, changes: Vec<WindowChange>) -> bool {
+        let mut has_opened = false;
+        for change in changes {
+            match change {
+                WindowChange::Opened { service, again } => {
+                    has_opened = true;
+                    self.reporter.opened(&service, again);
+                }
+                WindowChange::Closed { service } => self.reporter.closed(&service),
+            }
         }
-        if let Some(previous) = self.watched.insert(service.to_owned(), token) {
-            previous.cancel();
+        has_opened
+    }
+
+    /// Ends the watch that is not needed, and requests the one that is. After a window has opened,
+    /// that is a new one: its first list is newer than the recovery, while an existing watch may
+    /// lag behind or wait for its next attempt.
+    fn update_watch(&mut self, has_opened: bool, now: Time) {
+        let has_windows = self.windows.open_services().next().is_some();
+        let has_starts = self.windows.has_due_starts(now);
+        if self.is_suspended || !(has_windows || has_starts) {
+            self.end_watch();
+            return;
+        }
+        self.end_turn(now);
+        let reason = if self.windows.has_recovery() {
+            WatchReason::Recovery
+        } else {
+            WatchReason::Start
+        };
+        let requested = self.admission.as_ref().map(|(reason, _)| *reason);
+        let is_needed = has_opened || has_starts || self.watch.is_none();
+        if is_needed && requested != Some(reason) && requested != Some(WatchReason::Recovery) {
+            self.request_watch(reason);
         }
     }
 
-    fn unwatch(&mut self, service: &str) {
-        if let Some(token) = self.watched.remove(service) {
-            token.cancel();
-            self.reporter.closed(service);
+    /// Gives the place of the watch to a namespace that waits, if it had its turn and has nothing
+    /// to delete.
+    fn end_turn(&mut self, now: Time) {
+        let Some(watch) = &mut self.watch else { return };
+        if Instant::now() < watch.turn_ends {
+            return;
+        }
+        let has_work = !self.in_flight.is_empty() || self.windows.has_work(now);
+        let is_idle = watch.permit.is_open() && !has_work;
+        if is_idle && self.context.watch_pools.get(watch.reason).is_full() {
+            self.watch = None;
+        } else {
+            watch.turn_ends = Instant::now() + WATCH_TURN;
         }
     }
 
-    fn unwatch_all(&mut self) {
-        while let Some((service, _)) = self.watched.first_key_value() {
-            self.unwatch(&service.clone());
-        }
+    /// Requests the admission of a new watch, in the place of the present one if they have the same
+    /// reason.
+    fn request_watch(&mut self, reason: WatchReason) {
+        let previous = self.watch.take_if(|watch| watch.reason == reason);
+        let place = previous.map(|watch| watch.permit.place);
+        let context = Arc::clone(&self.context);
+        let admission = async move { context.watch_pools.get(reason).admit(place).await };
+        self.admission = Some((reason, admission.boxed()));
+    }
+
+    /// Starts the watch that was admitted. The API server evaluates what the selectors of all
+    /// services with an open window have in common, and this process the rest.
+    fn start_watch(&mut self, permit: WatchPermit) {
+        let Some((reason, _)) = self.admission.take() else {
+            return;
+        };
+        let changes = self.windows.open_starts(self.context.clock.now());
+        self.report(changes);
+        let selectors = self.windows.open_services();
+        let selectors = selectors.filter_map(|service| self.context.selectors.get(service));
+        let labels = LabelSelector::shared(selectors.flatten());
+        let labels = labels.map(|labels| labels.to_string());
+        let (seed, priority) = (&self.context.seed, reason.priority());
+        let events = seed.pods(&self.namespace, labels.as_deref(), priority);
+        self.watch = Some(PodWatch {
+            events: events.boxed(),
+            permit,
+            reason,
+            turn_ends: Instant::now() + WATCH_TURN,
+        });
+    }
+
+    fn end_watch(&mut self) {
+        (self.watch, self.admission) = (None, None);
     }
 
     fn handle(&mut self, message: WorkerMessage) {
@@ -184,36 +250,78 @@ impl NamespaceWorker {
                 service,
                 recovered,
                 from,
-            } => {
-                let selectors = self.context.selectors.get(&service).map_or(0, Vec::len);
-                self.windows.plan(&service, selectors, recovered, from);
-            }
+            } => self.windows.plan(&service, recovered, from),
             WorkerMessage::Close { service } => {
                 self.windows.close(&service);
-                self.unwatch(&service);
+                self.reporter.closed(&service);
             }
-            WorkerMessage::CloseAll => {
-                self.windows = Windows::new(self.context.rules);
-                self.unwatch_all();
+            WorkerMessage::Suspend => {
+                self.is_suspended = true;
+                self.windows.suspend();
+                self.close_all();
+            }
+            WorkerMessage::Resume => {
+                self.is_suspended = false;
+                for service in self.windows.open_services() {
+                    self.reporter.opened(service, true);
+                }
             }
         }
     }
 
-    fn process(&mut self, pod_event: PodEvent) {
-        let (service, selector) = (&*pod_event.service, pod_event.selector);
-        if !self.watched.contains_key(service) {
-            // A late event of a watch that was cancelled.
-            return;
+    /// Reports all windows as closed.
+    fn close_all(&mut self) {
+        for service in self.windows.open_services() {
+            self.reporter.closed(service);
         }
-        match pod_event.event {
-            WatchEvent::Init => self.windows.begin_list(service, selector),
-            WatchEvent::Apply(facts) => self.windows.put(service, selector, facts.pod),
-            WatchEvent::Delete { name, .. } => self.windows.remove(service, selector, &name),
-            WatchEvent::InitDone => {
-                self.reporter.watch_restored(service);
-                self.windows.end_list(service, selector);
+    }
+
+    fn process(&mut self, event: WatchEvent<PodFacts>) {
+        let services: Vec<String> = self.windows.open_services().map(str::to_owned).collect();
+        match event {
+            WatchEvent::Init => {
+                for service in &services {
+                    self.windows.begin_list(service);
+                }
             }
-            WatchEvent::Error(error) => self.reporter.watch_failed(service, &error),
+            WatchEvent::Apply(facts) => {
+                for service in &services {
+                    if self.is_dependant(service, &facts) {
+                        self.windows.put(service, facts.pod.clone());
+                    } else {
+                        self.windows.remove(service, &facts.pod.name);
+                    }
+                }
+            }
+            WatchEvent::Delete { name, .. } => {
+                for service in &services {
+                    self.windows.remove(service, &name);
+                }
+            }
+            WatchEvent::InitDone => {
+                self.reporter.watch_restored();
+                for service in &services {
+                    self.windows.end_list(service);
+                }
+                self.let_next_open();
+            }
+            WatchEvent::Error(error) => {
+                self.reporter.watch_failed(&error);
+                self.let_next_open();
+            }
+        }
+    }
+
+    /// Returns whether one of the service's selectors matches the pod.
+    fn is_dependant(&self, service: &str, facts: &PodFacts) -> bool {
+        let selectors = self.context.selectors.get(service);
+        let mut selectors = selectors.into_iter().flatten();
+        selectors.any(|selector| selector.matches(&facts.labels))
+    }
+
+    fn let_next_open(&mut self) {
+        if let Some(watch) = &mut self.watch {
+            watch.permit.opened();
         }
     }
 
@@ -264,7 +372,7 @@ impl NamespaceWorker {
         };
         // The next leader finds out about deletions without a response by then.
         let _ = timeout(DRAIN_TIMEOUT, all).await;
-        self.unwatch_all();
+        self.close_all();
     }
 }
 
@@ -295,6 +403,7 @@ mod tests {
                 dry_run: false,
             },
             selectors: BTreeMap::new(),
+            watch_pools: WatchPools::new(None),
             limiter: DeletionLimiter::default(),
             leadership: ReplicaRole::new(None, false).election(&seed).leadership(),
             telemetry: WeederTelemetry {

@@ -10,7 +10,6 @@ use kelpie_kube::client::ApiError;
 use kelpie_kube::events::{EventRecorder, EventType, NewEvent, ObjectRef};
 use kelpie_kube::resources::DeleteError;
 use kelpie_kube::watch::WatchError;
-use kelpie_runtime::LastErrors;
 use tokio::time::timeout;
 use tracing::{info, warn};
 
@@ -35,8 +34,8 @@ pub(crate) struct WeederReporter {
     telemetry: WeederTelemetry,
     /// The services with an open window.
     open: BTreeSet<String>,
-    /// The last error of the watches of each service, until they recover.
-    watch_errors: LastErrors<String>,
+    /// The last error of the watch on pods, until it recovers.
+    watch_error: Option<String>,
     /// The last error of a deletion, until one is answered without an error.
     delete_error: Option<DeleteError>,
 }
@@ -47,7 +46,7 @@ impl WeederReporter {
             namespace,
             telemetry,
             open: BTreeSet::new(),
-            watch_errors: LastErrors::default(),
+            watch_error: None,
             delete_error: None,
         }
     }
@@ -61,9 +60,11 @@ impl WeederReporter {
     }
 
     pub(crate) fn closed(&mut self, service: &str) {
-        self.watch_errors.recover(&service.to_owned());
         if !self.open.remove(service) {
             return;
+        }
+        if self.open.is_empty() {
+            self.watch_error = None;
         }
         let namespace = &*self.namespace;
         info!(namespace, service, "window closed");
@@ -78,20 +79,20 @@ impl WeederReporter {
         }
     }
 
-    /// Reports an error of the watches on the pods of a service.
-    pub(crate) fn watch_failed(&mut self, service: &str, error: &WatchError) {
+    /// Reports an error of the watch on pods.
+    pub(crate) fn watch_failed(&mut self, error: &WatchError) {
         self.telemetry.metrics.watch_failures.inc();
         let text = error.to_string();
-        if self.watch_errors.fail(service.to_owned(), &text) {
+        if self.watch_error.as_ref() != Some(&text) {
             let namespace = &*self.namespace;
-            warn!(namespace, service, "watch on pods failed; retrying: {text}");
+            warn!(namespace, "watch on pods failed; retrying: {text}");
+            self.watch_error = Some(text);
         }
     }
 
-    /// Marks the watches of a service as working. Their next error is logged, even if it is the
-    /// same.
-    pub(crate) fn watch_restored(&mut self, service: &str) {
-        self.watch_errors.recover(&service.to_owned());
+    /// Marks the watch as working. Its next error is logged, even if it is the same.
+    pub(crate) fn watch_restored(&mut self) {
+        self.watch_error = None;
     }
 
     /// Reports a pod that is about to be deleted. The deletion has to wait for the returned future,
@@ -131,13 +132,17 @@ impl WeederReporter {
         let Deletion { service, pod, .. } = deletion;
         let what = match result {
             Ok(()) => {
-                let after = now.since(deletion.recovered);
+                let after = deletion.recovered.map(|recovered| now.since(recovered));
                 metrics.deleted(service, after);
-                let after = after.as_secs_f64();
-                info!(
-                    namespace,
-                    service, pod, after, "pod deleted {after:.2} s after the recovery"
-                );
+                if let Some(after) = after {
+                    let after = after.as_secs_f64();
+                    info!(
+                        namespace,
+                        service, pod, after, "pod deleted {after:.2} s after the recovery"
+                    );
+                } else {
+                    info!(namespace, service, pod, "pod deleted");
+                }
                 "deleted"
             }
             Err(DeleteError(ApiError::Conflict)) => {
@@ -308,17 +313,20 @@ mod tests {
             events: None,
         };
         let mut reporter = WeederReporter::new("shoot".into(), telemetry);
-        assert!(reporter.watch_errors.fail("etcd".into(), "refused"));
-        assert!(!reporter.watch_errors.fail("etcd".into(), "refused"));
-        assert!(reporter.watch_errors.fail("etcd".into(), "denied"));
-        reporter.watch_restored("other");
-        assert!(!reporter.watch_errors.fail("etcd".into(), "denied"));
-        reporter.watch_restored("etcd");
-        assert!(reporter.watch_errors.fail("etcd".into(), "denied"));
+        let denied = WatchError {
+            what: "pods".into(),
+            cause: ApiError::Forbidden("no".into()),
+        };
+        reporter.opened("etcd", false);
+        reporter.opened("api", false);
+        reporter.watch_failed(&denied);
+        assert!(reporter.watch_error.is_some());
+        reporter.closed("api");
+        assert!(reporter.watch_error.is_some(), "it is still needed");
+        reporter.watch_restored();
+        assert_eq!(reporter.watch_error, None);
+        reporter.watch_failed(&denied);
         reporter.closed("etcd");
-        assert!(
-            reporter.watch_errors.fail("etcd".into(), "denied"),
-            "in another window"
-        );
+        assert_eq!(reporter.watch_error, None, "in another window");
     }
 }

@@ -39,6 +39,10 @@ pub(crate) struct ServiceWatcher {
     watch_error: Option<String>,
     /// True if this replica opens windows: it leads, or it is a dry run.
     opens_windows: bool,
+    /// This replica has opened windows before.
+    has_acted: bool,
+    /// The recoveries that were seen while this replica opened no windows.
+    missed: BTreeMap<ServiceRef, Time>,
     tracker: TaskTracker,
 }
 
@@ -58,6 +62,8 @@ impl ServiceWatcher {
             workers: BTreeMap::new(),
             watch_error: None,
             opens_windows: false,
+            has_acted: false,
+            missed: BTreeMap::new(),
             tracker,
         }
     }
@@ -138,7 +144,9 @@ impl ServiceWatcher {
                     .state_page
                     .update(&service, |state| state.recovered = Some(now));
                 if self.opens_windows {
-                    self.open(&service, now, now);
+                    self.open(&service, Some(now), now);
+                } else {
+                    self.missed.insert(service, now);
                 }
             }
             ServiceEvent::Lost(service) => {
@@ -148,6 +156,7 @@ impl ServiceWatcher {
             ServiceEvent::Gone(service) => {
                 info!(%service, "service is gone");
                 telemetry.state_page.remove(&service);
+                self.missed.remove(&service);
                 let message = WorkerMessage::Close {
                     service: service.name.clone(),
                 };
@@ -161,8 +170,9 @@ impl ServiceWatcher {
         }
     }
 
-    /// Opens a window for each ready service when this replica starts to act, as a new process
-    /// does. Closes all windows when it stops.
+    /// Opens windows when this replica starts to act: those of the recoveries that it has seen as a
+    /// standby, and the first time one for every other ready service, whose recovery it may not
+    /// have seen. Interrupts all windows when it stops.
     fn follow_leadership(&mut self, leadership: &mut Receiver<Leadership>) {
         let leads = leadership.borrow_and_update().may_act(Instant::now());
         let opens_windows = leads || self.context.rules.dry_run;
@@ -170,25 +180,39 @@ impl ServiceWatcher {
             return;
         }
         self.opens_windows = opens_windows;
+        let message = if opens_windows {
+            WorkerMessage::Resume
+        } else {
+            WorkerMessage::Suspend
+        };
+        for worker in self.workers.values() {
+            // An error means that the worker has ended; then it has no windows.
+            let _ = worker.send(message.clone());
+        }
         if !opens_windows {
-            for worker in self.workers.values() {
-                // An error means that the worker has ended; then it has no windows.
-                let _ = worker.send(WorkerMessage::CloseAll);
-            }
             return;
         }
-        let now = self.context.clock.now();
-        let ready = self.services.iter().filter(|(_, is_ready)| *is_ready);
+        let (now, watch_duration) = (self.context.clock.now(), self.context.rules.watch_duration);
+        let mut missed = std::mem::take(&mut self.missed);
+        missed.retain(|_, recovered| now.since(*recovered) < watch_duration);
+        for (service, recovered) in &missed {
+            self.open(service, Some(*recovered), now);
+        }
+        if std::mem::replace(&mut self.has_acted, true) {
+            return;
+        }
+        let ready = self.services.iter();
+        let ready = ready.filter(|(service, is_ready)| *is_ready && !missed.contains_key(service));
         let ready: Vec<ServiceRef> = ready.map(|(service, _)| service.clone()).collect();
-        let spread = self.context.rules.watch_duration.mul_f64(SPREAD_FRACTION);
+        let spread = watch_duration.mul_f64(SPREAD_FRACTION);
         for service in ready {
             // At a random time soon, so that the pods of all namespaces are not listed at once.
             let from = now.after(spread.mul_f64(fastrand::f64()));
-            self.open(&service, now, from);
+            self.open(&service, None, from);
         }
     }
 
-    fn open(&mut self, service: &ServiceRef, recovered: Time, from: Time) {
+    fn open(&mut self, service: &ServiceRef, recovered: Option<Time>, from: Time) {
         let message = WorkerMessage::Open {
             service: service.name.clone(),
             recovered,

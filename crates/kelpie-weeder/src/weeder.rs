@@ -26,6 +26,7 @@ use crate::namespace_worker::WeederContext;
 use crate::reporter::WeederTelemetry;
 use crate::service_watcher::ServiceWatcher;
 use crate::state_page::{ServiceStatePage, WeederState};
+use crate::watch_pool::WatchPools;
 
 /// The reporting component of Events.
 const COMPONENT: &str = "kelpie-weeder";
@@ -47,7 +48,7 @@ pub struct WeederOptions {
 
 /// The weeder, ready to run.
 pub struct Weeder {
-    context: Arc<WeederContext>,
+    context: WeederContext,
     namespace: Option<String>,
     readiness: ReadinessRule,
     replica: Replica,
@@ -70,10 +71,6 @@ impl Weeder {
         let services = config.services.keys().map(String::as_str);
         let metrics = WeederMetrics::new(registry, services);
         replica.register_metrics(&seed, registry, PREFIX);
-        let selectors = config.services.into_iter().map(|(service, selectors)| {
-            let selectors = selectors.iter().map(ToString::to_string);
-            (service, selectors.collect())
-        });
         let context = WeederContext {
             clock: replica.clock(),
             seed,
@@ -82,7 +79,8 @@ impl Weeder {
                 max_deletions_per_pod: config.max_deletions_per_pod,
                 dry_run,
             },
-            selectors: selectors.collect(),
+            selectors: config.services,
+            watch_pools: WatchPools::new(None),
             limiter: DeletionLimiter::default(),
             leadership: replica.leadership(),
             telemetry: WeederTelemetry {
@@ -93,11 +91,18 @@ impl Weeder {
             cancelled: shutdown,
         };
         Self {
-            context: Arc::new(context),
+            context,
             namespace: options.namespace,
             readiness: config.readiness,
             replica,
         }
+    }
+
+    /// Sets the limit on open files, which watches on pods keep to.
+    #[must_use]
+    pub fn with_open_files_limit(mut self, limit: u64) -> Self {
+        self.context.watch_pools = WatchPools::new(Some(limit));
+        self
     }
 
     /// Serves `GET /debug/state`: all services and their windows, or those of one namespace with
@@ -119,7 +124,7 @@ impl Weeder {
     pub async fn run(self, heartbeat: LoopHeartbeat, ready: ReadyHandle) {
         let leader = self.context.telemetry.metrics.leader.clone();
         let workers = TaskTracker::new();
-        let (context, namespace) = (self.context, self.namespace);
+        let (context, namespace) = (Arc::new(self.context), self.namespace);
         let watcher = ServiceWatcher::new(context, namespace, self.readiness, workers.clone());
         let work = |_: &ElectionHandle| async move {
             watcher.run(heartbeat, ready).await;

@@ -11,7 +11,7 @@ use tokio::runtime;
 pub(crate) use election::{ElectionFlags, default_election, identity};
 pub(crate) use logging::{LoggingFlags, PlainLoggingFlags};
 pub(crate) use seed::SeedFlags;
-pub(crate) use serving::{Loop, ServingFlags};
+pub(crate) use serving::{Loop, ServingFlags, register_dry_run};
 
 /// Runs a component or command to its end on one thread. Its work between awaits takes well under a
 /// millisecond, and handing it between threads would cost as much again.

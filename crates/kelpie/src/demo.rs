@@ -27,8 +27,8 @@ use anyhow::{Context, Result};
 use clap::Args;
 use kelpie_core::Time;
 use kelpie_kube::SystemClock;
-use kelpie_sim::LandscapePlan;
 use kelpie_sim::scenario::MAX_REPLICAS;
+use kelpie_sim::{LandscapePlan, Platform};
 
 use self::interrupt::Interrupt;
 use self::playback::{FrameSpeed, Playback};
@@ -60,6 +60,10 @@ use crate::output_format::OutputFormat;
 ///
 /// With --guard, the prober scales nothing: a policy in each cluster keeps kube-controller-manager
 /// from turning nodes Unknown that fell silent together, see docs/concepts/guard.md.
+///
+/// With --source cluster-api, the seed is a management cluster of Cluster API. The prober pauses
+/// the MachineHealthChecks of a cluster that is cut off, so that no machine is replaced. Their
+/// column is MHC. Only the guard keeps the nodes from turning Unknown there.
 ///
 /// A scenario is a file, see docs/reference/scenarios.md. Built-in scenarios:
 ///   partition    the nodes of a third of the clusters are cut off
@@ -105,6 +109,10 @@ pub(crate) struct Demo {
     #[arg(long)]
     guard: bool,
 
+    /// Platform of the clusters: `cluster-api` has no controllers to scale, but MachineHealthChecks
+    #[arg(long, value_name = "SOURCE", default_value = "gardener")]
+    source: DemoSource,
+
     /// Seed of the random number generator
     #[arg(long, value_name = "N", default_value = "0")]
     seed: u64,
@@ -124,6 +132,13 @@ pub(crate) struct Demo {
     /// Output format; json prints the damage with and without Kelpie, and implies --once
     #[arg(short, long, value_name = "FORMAT", default_value = "text")]
     output: OutputFormat,
+}
+
+/// The platform of the simulated clusters.
+#[derive(Clone, Copy, Debug, clap::ValueEnum)]
+enum DemoSource {
+    Gardener,
+    ClusterApi,
 }
 
 impl Demo {
@@ -174,6 +189,10 @@ impl Demo {
     fn setup(&self) -> Result<DemoSetup> {
         let plan = LandscapePlan {
             rng_seed: self.seed,
+            platform: match self.source {
+                DemoSource::Gardener => Platform::Gardener,
+                DemoSource::ClusterApi => Platform::ClusterApi,
+            },
             ..LandscapePlan::with_size(self.clusters.into(), self.nodes.into())
         };
         let scenario = setup::find_scenario(&self.scenario)?;

@@ -1,6 +1,7 @@
 //! The subcommand `kelpie etcd`.
 
 mod check;
+mod listener;
 mod member;
 mod serve;
 
@@ -20,6 +21,7 @@ use crate::exit::ExitStatus;
 ///   /livez    fails only on evidence that a restart of etcd would help
 ///   /readyz   fails with a reason while the member should not receive traffic
 ///   /metrics  the same results as metrics
+///   /health   etcd's older endpoint, and the gRPC health service, for existing probes
 ///
 /// Every response comes within its deadline, whatever etcd does. During a defragmentation livez
 /// passes. Problems with the probe's own flags, credentials or certificates never fail livez.

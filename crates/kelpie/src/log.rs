@@ -1,5 +1,7 @@
 //! Logging to standard error, as text or JSON.
 
+mod writer;
+
 use std::io::{self, IsTerminal};
 
 use clap::ValueEnum;
@@ -8,6 +10,9 @@ use tracing_subscriber::filter::Targets;
 use tracing_subscriber::layer::SubscriberExt;
 use tracing_subscriber::util::SubscriberInitExt;
 use tracing_subscriber::{Layer, fmt};
+
+use writer::LogWriter;
+pub(crate) use writer::{flush, register_metrics};
 
 /// The format of log lines.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -52,7 +57,7 @@ pub(crate) fn start(format: LogFormat, level: LogLevel) {
     let filter = Targets::new()
         .with_default(level.min(LevelFilter::WARN))
         .with_target("kelpie", level);
-    let lines = fmt::layer().with_writer(io::stderr);
+    let lines = fmt::layer().with_writer(LogWriter::start);
     let lines = match format {
         LogFormat::Text => lines.with_ansi(io::stderr().is_terminal()).boxed(),
         LogFormat::Json => lines.json().flatten_event(true).boxed(),

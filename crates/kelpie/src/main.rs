@@ -35,5 +35,7 @@ mod weeder;
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
-    exit::code(cli::run(std::env::args_os().collect()))
+    let result = cli::run(std::env::args_os().collect());
+    log::flush();
+    exit::code(result)
 }

@@ -32,10 +32,10 @@ pub(crate) const TURNING: Loop = Loop::of_seed("fleet");
 /// It accepts the configuration file, the flags and the RBAC of Gardener's dependency-watchdog.
 /// Flags may have a single dash, and booleans may be written as --flag=true.
 ///
-/// The metrics address also serves /debug/state, which `kelpie explain` reads. The health address
-/// serves /livez, /readyz and, like dependency-watchdog, /healthz.
+/// The metrics address also serves /debug/state, which `kelpie explain` reads, to clients on the
+/// same host. The health address serves /livez, /readyz and, like dependency-watchdog, /healthz.
 #[derive(Args)]
-#[command(verbatim_doc_comment, mut_args(go_bools(&["dry_run", "fresh_connections"])))]
+#[command(verbatim_doc_comment, mut_args(go_bools(&["dry_run", "fresh_connections", "allow_local_clusters"])))]
 pub(crate) struct Prober {
     /// Configuration file
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
@@ -48,6 +48,11 @@ pub(crate) struct Prober {
     /// Open new connections to the clusters in every round
     #[arg(long, hide_default_value = true)]
     fresh_connections: bool,
+
+    /// Connect to clusters on loopback, link-local and cloud metadata addresses, which are refused
+    /// otherwise
+    #[arg(long, hide_default_value = true)]
+    allow_local_clusters: bool,
 
     #[command(flatten)]
     seed: SeedFlags,
@@ -87,6 +92,7 @@ impl Prober {
         let options = ProberOptions {
             dry_run: self.dry_run,
             fresh_connections: self.fresh_connections,
+            allow_local_clusters: self.allow_local_clusters,
             election,
             lease: LeaseName {
                 namespace: self.election.namespace().to_owned(),
@@ -98,7 +104,8 @@ impl Prober {
         let clusters = config.namespace.clone();
         let prober = kelpie_prober::Prober::new(config, options, seed, &mut registry)
             .with_open_files_limit(open_files::raise_limit());
-        let served = self.serving.open(registry, prober.routes(), &TURNING);
+        let serving = &self.serving;
+        let served = serving.open(registry, prober.routes(), &TURNING, self.dry_run);
         let served = served.await?;
         info!(
             dry_run = self.dry_run,

@@ -17,7 +17,7 @@ use crate::component::{
 };
 use crate::exit::ExitStatus;
 use crate::go_flags::go_bools;
-use crate::{config_file, signals};
+use crate::{config_file, open_files, signals};
 
 /// The Lease of the leader has dependency-watchdog's name, so that the two never act at the same
 /// time.
@@ -85,8 +85,10 @@ impl Weeder {
             identity: identity(),
         };
         let services = config.services.len();
-        let weeder = kelpie_weeder::Weeder::new(config, options, seed, &mut registry, shutdown);
-        let served = self.serving.open(registry, weeder.routes(), &TURNING);
+        let weeder = kelpie_weeder::Weeder::new(config, options, seed, &mut registry, shutdown)
+            .with_open_files_limit(open_files::raise_limit());
+        let serving = &self.serving;
+        let served = serving.open(registry, weeder.routes(), &TURNING, dry_run);
         let served = served.await?;
         let namespaces = self.namespace.as_deref().unwrap_or("all namespaces");
         info!(dry_run, services, "watching services in {namespaces}");

@@ -30,6 +30,7 @@ pub struct EtcdMember {
     url: String,
     peer_url: String,
     metrics_url: String,
+    failpoints_url: Option<String>,
     flags: Vec<String>,
     /// The values of `--initial-cluster` and `--initial-cluster-state`, which a restart repeats.
     initial_cluster: (String, String),
@@ -59,6 +60,10 @@ impl EtcdMember {
             url: format!("{scheme}://127.0.0.1:{}", port::free()?),
             peer_url: format!("http://127.0.0.1:{}", port::free()?),
             metrics_url: format!("http://127.0.0.1:{}", port::free()?),
+            failpoints_url: match setup.name == cache::FAILPOINTS {
+                true => Some(format!("http://127.0.0.1:{}", port::free()?)),
+                false => None,
+            },
             flags: setup.flags().collect(),
             initial_cluster: Default::default(),
         })
@@ -86,7 +91,14 @@ impl EtcdMember {
         ];
         arguments.extend(self.flags.iter().cloned());
         let log = self.folder.path().join("log");
-        self.process = Some(ServerProcess::start(&self.program, &arguments, &log)?);
+        let failpoints = self.failpoints_url.as_deref();
+        let address = failpoints.and_then(|url| url.strip_prefix("http://"));
+        let variables: Vec<_> = address
+            .map(|address| ("GOFAIL_HTTP", address))
+            .into_iter()
+            .collect();
+        let process = ServerProcess::start_with_env(&variables, &self.program, &arguments, &log)?;
+        self.process = Some(process);
         Ok(())
     }
 
@@ -108,6 +120,11 @@ impl EtcdMember {
     /// Returns the URL of the metrics listener, which has no TLS.
     pub fn metrics_url(&self) -> &str {
         &self.metrics_url
+    }
+
+    /// Returns the URL of the failpoints, if the release has them.
+    pub(crate) fn failpoints_url(&self) -> Option<&str> {
+        self.failpoints_url.as_deref()
     }
 
     /// Returns the member's process.

@@ -2,6 +2,7 @@
 
 mod certificates;
 mod cluster;
+mod failpoints;
 mod json_api;
 mod member;
 mod setup;

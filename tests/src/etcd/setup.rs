@@ -30,6 +30,13 @@ impl EtcdSetup {
         }
     }
 
+    /// Writes to disk as in production. Without it no write waits for the disk.
+    #[must_use]
+    pub fn with_fsync(mut self) -> Self {
+        self.flags.retain(|flag| flag != FLAGS[0]);
+        self
+    }
+
     /// Adds a flag for every member, such as `--snapshot-count=10`.
     #[must_use]
     pub fn flag(mut self, flag: &str) -> Self {

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use anyhow::{Context, Result};
 
+use super::command_line::ALLOW_LOCAL_CLUSTERS;
 use super::prober_config_file::ProberConfigFile;
 use crate::folder::Folder;
 use crate::process::ServerProcess;
@@ -61,7 +62,11 @@ impl AnyProber {
                 .replace(CONFIG, &file.display().to_string())
                 .replace(KUBECONFIG, &kubeconfig.display().to_string())
         };
-        let arguments: Vec<String> = arguments.iter().chain(flags).map(fill).collect();
+        let mut arguments: Vec<String> = arguments.iter().chain(flags).map(fill).collect();
+        let is_kelpie = program.file_name().is_some_and(|name| name == "kelpie");
+        if is_kelpie {
+            arguments.push(ALLOW_LOCAL_CLUSTERS.to_owned());
+        }
         let own_log = folder.path().join("log");
         let process = ServerProcess::start(&program, &arguments, log.unwrap_or(&own_log))?;
         let mut prober = Self {
@@ -69,7 +74,7 @@ impl AnyProber {
             url: None,
             _folder: folder,
         };
-        if program.file_name().is_some_and(|name| name == "kelpie") {
+        if is_kelpie {
             prober.url = Some(prober.until_listening().await?);
         }
         Ok(prober)

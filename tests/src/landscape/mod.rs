@@ -41,6 +41,7 @@ pub mod weeder_namespace;
 
 pub use any_prober::{AnyProber, gardener_args};
 pub use canary::Canary;
+pub(crate) use command_line::ALLOW_LOCAL_CLUSTERS;
 pub use deployment_controller::FakeDeploymentController;
 pub use dwd_writer::DwdWriter;
 pub use fake_api_server::{FakeApiServer, FakeResponse};
@@ -57,5 +58,6 @@ pub use shoot_cluster::{LEASE_RECORDS, MARKER, RECORD, ShootCluster, TargetView}
 pub use target_timeline::{TargetChange, TargetTimeline};
 pub use tcp_proxy::{ProxyFault, TcpProxy};
 pub use timings::Timings;
+pub use wall_clock::now as wall_clock_now;
 pub use weeder::WeederProcess;
 pub use weeder_namespace::{TestPod, WeederNamespace};

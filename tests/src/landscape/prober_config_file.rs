@@ -19,6 +19,7 @@ pub struct TargetConfig {
     kind: String,
     name: String,
     optional: bool,
+    is_paused: bool,
     down: ScaleConfig,
     up: ScaleConfig,
 }
@@ -51,9 +52,17 @@ impl TargetConfig {
             kind: kind.to_owned(),
             name: name.to_owned(),
             optional: false,
+            is_paused: false,
             down: at(down),
             up: at(up),
         }
+    }
+
+    /// All MachineHealthChecks of a cluster, which are paused instead of scaled.
+    pub fn health_checks() -> Self {
+        let mut target = Self::new("cluster.x-k8s.io/v1beta2", "MachineHealthCheck", "", 0, 0);
+        target.is_paused = true;
+        target.optional()
     }
 
     /// Marks the target as optional: it may be missing.
@@ -189,12 +198,18 @@ impl fmt::Display for TargetConfig {
             kind,
             name,
             optional,
+            is_paused,
             down,
             up,
         } = self;
+        let name = if *is_paused {
+            "}\n  actuator: pause".to_owned()
+        } else {
+            format!(", name: {name}}}")
+        };
         writeln!(
             f,
-            "- ref: {{apiVersion: {api_version}, kind: {kind}, name: {name}}}
+            "- ref: {{apiVersion: {api_version}, kind: {kind}{name}
   optional: {optional}
   scaleUp: {{{up}}}
   scaleDown: {{{down}}}"

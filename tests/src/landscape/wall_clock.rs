@@ -5,7 +5,7 @@ use std::time::Duration;
 use k8s_openapi::jiff::Timestamp;
 
 /// The current time of the wall clock.
-pub(crate) fn now() -> Timestamp {
+pub fn now() -> Timestamp {
     #[expect(
         clippy::disallowed_methods,
         reason = "a kubelet writes the time of its own clock"

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use kelpie_config::{Strictness, prober};
-use kelpie_core::prober::NodeConventions;
+use kelpie_core::prober::NodeRules;
 use kelpie_prober::source::{ClusterSource, cluster_source};
 use std::fs;
 use std::process::Output;
@@ -118,7 +118,10 @@ pub(crate) fn gardener_source(only: Option<&str>) -> Arc<dyn ClusterSource> {
     cluster_source(&config.unwrap().value)
 }
 
-/// The node conventions of Gardener.
-pub(crate) fn gardener_nodes() -> NodeConventions {
-    gardener_source(None).node_conventions()
+/// The rules by which Gardener's nodes are judged.
+pub(crate) fn gardener_nodes() -> Arc<NodeRules> {
+    let conventions = gardener_source(None).node_conventions();
+    let named = ["DiskPressure", "Ready"].map(str::to_owned);
+    let pools = [("pool-a".to_owned(), named.to_vec())].into();
+    Arc::new(NodeRules::new(conventions, Arc::new(pools)))
 }

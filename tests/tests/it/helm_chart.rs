@@ -5,10 +5,12 @@ use std::fs;
 use std::path::Path;
 use std::time::Duration;
 
+use k8s_openapi::api::apps::v1::Deployment;
 use kelpie_config::{ProberConfig, Strictness, prober};
 use kelpie_e2e::{ControlPlane, LocalPod, kelpie, poll};
 use kelpie_prober::leader_lease;
-use serde_json::Value;
+use kube::api::{Api, ListParams, Patch, PatchParams, PostParams};
+use serde_json::{Value, json};
 use xtask::cache;
 
 /// A namespace other than that of the RBAC files.
@@ -166,6 +168,134 @@ async fn upgrade_and_uninstall() {
     assert_eq!(fixture.installed(kinds).await, [""; 0]);
 }
 
+/// Tries to do with the token of the prober what a thief would do.
+#[tokio::test]
+async fn prober_may_change_only_replicas_and_its_annotations() {
+    let fixture = Fixture::start().await;
+    let on = "--set=prober.admissionPolicy.enabled=true";
+    let install = ["install", "kelpie", &chart()];
+    fixture
+        .helm(&install, &[IMAGE, on, "--create-namespace"])
+        .await;
+    let api = &fixture.control_plane.api;
+    let admin = fixture.control_plane.client().await.unwrap();
+    let all: Api<Deployment> = Api::namespaced(admin, NAMESPACE);
+    for name in ["kube-controller-manager", "gardener-resource-manager"] {
+        let deployment = json!({
+            "metadata": { "name": name, "annotations": { "owner": "gardener" } },
+            "spec": {
+                "replicas": 1,
+                "selector": { "matchLabels": { "app": name } },
+                "template": {
+                    "metadata": { "labels": { "app": name } },
+                    "spec": { "containers": [{ "name": "a", "image": "a" }] },
+                },
+            },
+        });
+        let deployment = serde_json::from_value(deployment).unwrap();
+        all.create(&PostParams::default(), &deployment)
+            .await
+            .unwrap();
+    }
+    let account = format!("system:serviceaccount:{NAMESPACE}:kelpie-prober");
+    let thief = api.client(&api.user(&account, &[]).unwrap()).await.unwrap();
+    let everywhere: Api<Deployment> = Api::all(thief.clone());
+    let here: Api<Deployment> = Api::namespaced(thief, NAMESPACE);
+    let patch = async |name: &str, change: Value| {
+        let change = Patch::Merge(change);
+        let patched = here.patch(name, &PatchParams::default(), &change).await;
+        patched.map(drop).map_err(|error| error.to_string())
+    };
+    let kcm = "kube-controller-manager";
+    let image = json!({ "spec": { "template": { "spec": {
+        "containers": [{ "name": "a", "image": "evil" }],
+    } } } });
+    // Roles and policies take effect after a moment.
+    poll::until("the policy to take effect", TIMEOUT, async || {
+        let denied = patch(kcm, image.clone()).await;
+        let words = "may change only the replicas";
+        Ok(denied
+            .is_err_and(|error| error.contains(words))
+            .then_some(()))
+    })
+    .await
+    .unwrap();
+    for (what, change) in [
+        ("a label", json!({ "metadata": { "labels": { "a": "b" } } })),
+        (
+            "a finalizer",
+            json!({ "metadata": { "finalizers": ["a/b"] } }),
+        ),
+        (
+            "an annotation",
+            json!({ "metadata": { "annotations": { "a": "b" } } }),
+        ),
+        (
+            "its owner's",
+            json!({ "metadata": { "annotations": { "owner": null } } }),
+        ),
+        (
+            "the strategy",
+            json!({ "spec": { "strategy": { "type": "Recreate", "rollingUpdate": null } } }),
+        ),
+        ("a pause", json!({ "spec": { "paused": true } })),
+    ] {
+        let denied = patch(kcm, change).await.unwrap_err();
+        assert!(denied.contains("may change only"), "{what}: {denied}");
+    }
+
+    // The fence and its restore.
+    let prefix = "dependency-watchdog.gardener.cloud";
+    let annotations = |replicas: Value, marker: Value| {
+        json!({ format!("{prefix}/replicas"): replicas,
+            format!("{prefix}/meltdown-protection-active"): marker })
+    };
+    for (replicas, annotations) in [
+        (0, annotations(json!("1"), json!(""))),
+        (1, annotations(Value::Null, Value::Null)),
+    ] {
+        let change = json!({
+            "metadata": { "annotations": annotations },
+            "spec": { "replicas": replicas },
+        });
+        patch(kcm, change).await.unwrap();
+    }
+    let scale = Patch::Merge(json!({ "spec": { "replicas": 0 } }));
+    let scaled = here.patch_scale(kcm, &PatchParams::default(), &scale).await;
+    scaled.unwrap();
+
+    // Rights end at the names of the targets.
+    let other = patch(
+        "gardener-resource-manager",
+        json!({ "spec": { "replicas": 0 } }),
+    )
+    .await;
+    assert!(other.unwrap_err().contains("forbidden"));
+    let named = ListParams::default().fields(&format!("metadata.name={kcm}"));
+    assert_eq!(everywhere.list(&named).await.unwrap().items.len(), 1);
+    let everything = everywhere.list(&ListParams::default()).await;
+    assert!(everything.unwrap_err().to_string().contains("forbidden"));
+}
+
+#[tokio::test]
+async fn fencing_requests_have_a_priority_level() {
+    let fixture = Fixture::start().await;
+    let install = ["install", "kelpie", &chart()];
+    fixture.helm(&install, &[IMAGE, "--create-namespace"]).await;
+    let schema = fixture.get("flowschema", "kelpie-fencing").await;
+    let dangling = async || {
+        let schema = fixture.get("flowschema", "kelpie-fencing").await;
+        let conditions = schema["status"]["conditions"].as_array()?.clone();
+        let is_dangling = |condition: &&Value| condition["type"] == "Dangling";
+        let found = conditions.iter().find(is_dangling)?["status"].clone();
+        found.as_str().map(str::to_owned)
+    };
+    let level = poll::until("the schema to be checked", TIMEOUT, async || {
+        Ok(dangling().await)
+    });
+    assert_eq!(level.await.unwrap(), "False", "{schema}");
+}
+
 /// Runs helm without a cluster. Returns its stdout, or its stderr if it fails.
 async fn helm(arguments: &[&str]) -> Result<String, String> {
     let mut helm = tokio::process::Command::new(cache::find("helm").unwrap());
@@ -289,6 +419,14 @@ fn parsed(config: &str) -> ProberConfig {
 async fn invalid_values_are_rejected_by_name() {
     for (settings, words) in [
         (vec![], vec!["image.repository is not set"]),
+        (
+            vec![IMAGE, "--set=image.digest=latest"],
+            vec!["image/digest"],
+        ),
+        (
+            vec![IMAGE, "--set-json=prober.config.dependentResourceInfos=[]"],
+            vec!["dependentResourceInfos is empty"],
+        ),
         (vec![IMAGE, "--set=probr.enabled=true"], vec!["probr"]),
         (
             vec![IMAGE, "--set=prober.replica=3"],
@@ -327,6 +465,43 @@ async fn invalid_values_are_rejected_by_name() {
             );
         }
     }
+}
+
+#[tokio::test]
+async fn pods_are_hardened() {
+    let digest = format!("sha256:{}", "0".repeat(64));
+    let set = format!("--set=image.digest={digest},serviceAccount.annotations.a=b");
+    let objects = render(&[IMAGE, &set]).await.unwrap();
+    for component in ["prober", "weeder"] {
+        let name = format!("kelpie-{component}");
+        let deployment = of_kind(&objects, "Deployment", &name);
+        let pod = &deployment["spec"]["template"]["spec"];
+        let image = format!("registry.example/kelpie@{digest}");
+        assert_eq!(pod["containers"][0]["image"], image);
+        assert_eq!(pod["priorityClassName"], "system-cluster-critical");
+        let spread = pod["topologySpreadConstraints"].to_string();
+        assert!(spread.contains("topology.kubernetes.io/zone"), "{spread}");
+        let policy = &of_kind(&objects, "NetworkPolicy", &name)["spec"];
+        assert_eq!(policy["policyTypes"], json!(["Ingress"]));
+        let labels = &deployment["spec"]["selector"]["matchLabels"];
+        assert_eq!(&policy["podSelector"]["matchLabels"], labels);
+        assert_eq!(policy["ingress"][0]["ports"][0]["port"], "metrics");
+        let account = of_kind(&objects, "ServiceAccount", &name);
+        assert_eq!(account["metadata"]["annotations"]["a"], "b");
+    }
+}
+
+#[tokio::test]
+async fn roles_follow_the_configured_targets() {
+    let target = "prober.config.dependentResourceInfos=[{\"ref\": {\"apiVersion\": \"apps/v1\", \
+        \"kind\": \"Deployment\", \"name\": \"kcm\"}, \"scaleUp\": {}, \"scaleDown\": {}}]";
+    let set = format!("--set-json={target}");
+    let objects = render(&[IMAGE, &set]).await.unwrap();
+    let role = of_kind(&objects, "ClusterRole", "kelpie-prober");
+    let rules = role["rules"].as_array().unwrap().iter();
+    let about = rules.filter(|rule| rule["apiGroups"] == json!(["apps"]));
+    let names: Vec<_> = about.map(|rule| rule["resourceNames"].clone()).collect();
+    assert_eq!(names, [json!(["kcm"]), json!(["kcm"])]);
 }
 
 #[tokio::test]

@@ -19,6 +19,7 @@ mod collector;
 mod conformance;
 mod demo_keep;
 mod etcd;
+mod etcd_chart;
 mod fixture;
 mod harness;
 mod helm_chart;

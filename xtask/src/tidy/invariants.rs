@@ -1,4 +1,5 @@
-//! Every invariant in `docs/ARCHITECTURE.md` names the tests that prove it.
+//! Every invariant in `docs/ARCHITECTURE.md` names the tests that prove it, and so does every attack
+//! in `docs/security.md`.
 //!
 //! An invariant is an entry of the numbered list under "Invariants". It names a test as a code span
 //! of the form `path/to/file.rs::test_name`.
@@ -9,10 +10,13 @@ use super::source_file::SourceFile;
 
 const PAGE: &str = "docs/ARCHITECTURE.md";
 const SECTION: &str = "## Invariants";
+const ATTACKS_PAGE: &str = "docs/security.md";
 
 /// The invariants of the architecture page.
 pub(super) struct Invariants {
     entries: Vec<Invariant>,
+    /// The tests that the page about attacks names.
+    of_attacks: Vec<TestReference>,
 }
 
 /// One entry of the list.
@@ -22,6 +26,7 @@ struct Invariant {
 
 /// A code span that names a test.
 struct TestReference {
+    page: &'static str,
     /// The line of the page, counted from 1.
     line: usize,
     file: String,
@@ -37,16 +42,25 @@ impl Invariants {
                 entries.push(Invariant { tests: Vec::new() });
             }
             if let Some(entry) = entries.last_mut() {
-                entry.tests.extend(test_references(number, line));
+                entry.tests.extend(test_references(PAGE, number, line));
             }
         }
-        Self { entries }
+        let attacks = pages.iter().find(|page| page.path == ATTACKS_PAGE);
+        let of_attacks = attacks.into_iter().flat_map(MarkdownPage::prose_lines);
+        let of_attacks = of_attacks
+            .flat_map(|(number, line)| test_references(ATTACKS_PAGE, number, line))
+            .collect();
+        Self {
+            entries,
+            of_attacks,
+        }
     }
 
     /// Reports references to files or tests that do not exist.
     pub(super) fn check(&self, sources: &[SourceFile]) -> Vec<Violation> {
         let tests = self.entries.iter().flat_map(|entry| &entry.tests);
         tests
+            .chain(&self.of_attacks)
             .filter_map(|test| {
                 let TestReference { file, function, .. } = test;
                 let text = match sources.iter().find(|source| source.path == *file) {
@@ -57,7 +71,7 @@ impl Invariants {
                     Some(_) => return None,
                 };
                 Some(Violation {
-                    file: PAGE.to_owned(),
+                    file: test.page.to_owned(),
                     line: test.line,
                     text,
                 })
@@ -89,7 +103,7 @@ fn is_start_of_entry(line: &str) -> bool {
     rest.len() < line.len() && rest.starts_with(". ")
 }
 
-fn test_references(line: usize, text: &str) -> Vec<TestReference> {
+fn test_references(page: &'static str, line: usize, text: &str) -> Vec<TestReference> {
     // Every second part is between backticks.
     let spans = text.split('`').skip(1).step_by(2);
     spans
@@ -97,6 +111,7 @@ fn test_references(line: usize, text: &str) -> Vec<TestReference> {
             let (file, path) = span.split_once(".rs::")?;
             let function = path.rsplit("::").next().unwrap_or(path);
             Some(TestReference {
+                page,
                 line,
                 file: format!("{file}.rs"),
                 function: function.to_owned(),

@@ -1,10 +1,13 @@
 //! The desired state of a collector, as a pure function of the inputs.
 
 use kelpie_core::addon::{AddonComponent, ConditionReason, OperatorUpdate};
+use kelpie_kube::objects::ObjectKind;
+use serde_json::Value;
 
-use super::inputs::ReconcileInputs;
-use super::manifest::{CollectorManifests, ManifestBuilder};
+use super::inputs::{ForwardingInputs, ReconcileInputs};
+use super::manifest::{CollectorManifests, ManifestBuilder, TemplateInputs};
 use super::options::OperatorOptions;
+use super::problem::Problem;
 use super::reconcile::StatusUpdate;
 use crate::addon::{AddonRef, ObservabilityAddon};
 
@@ -12,15 +15,16 @@ use crate::addon::{AddonRef, ObservabilityAddon};
 pub(super) enum DesiredState {
     /// The collector runs, with these objects.
     Running(CollectorManifests),
-    /// The objects exist, but the Deployment has no replicas.
-    Disabled(CollectorManifests),
+    /// The Deployment has no replicas. Its template stays as it is; the objects beside it are
+    /// these.
+    Disabled(Vec<(ObjectKind, Value)>),
     /// The collector cannot work on this cluster, so its objects are deleted. The condition gets
     /// this message.
     Unsupported(String),
     /// The collector is not wanted, so its objects and its condition are deleted.
     Absent,
-    /// An input is missing or broken, as described by this message. The collector stays as it is.
-    Undetermined(String),
+    /// An input is missing, broken or unreadable. The collector stays as it is.
+    Undetermined(Problem),
 }
 
 impl DesiredState {
@@ -31,49 +35,78 @@ impl DesiredState {
         options: &OperatorOptions,
         inputs: &ReconcileInputs,
     ) -> Self {
-        let [platform, uwl] = &inputs.sources;
-        let [platform_list, uwl_list] = &inputs.allowlists;
-        let (source, allowlist) = match component {
-            AddonComponent::Platform => (platform, platform_list),
-            AddonComponent::Uwl => (uwl, uwl_list),
+        let state = Self::determine(component, addon, addon_ref, options, inputs);
+        state.unwrap_or_else(Self::Undetermined)
+    }
+
+    fn determine(
+        component: AddonComponent,
+        addon: &ObservabilityAddon,
+        addon_ref: &AddonRef,
+        options: &OperatorOptions,
+        inputs: &ReconcileInputs,
+    ) -> Result<Self, Problem> {
+        let [platform, uwl] = &inputs.existing;
+        let existing = match component {
+            AddonComponent::Platform => platform,
+            AddonComponent::Uwl => uwl,
         };
-        match (component, source) {
-            (_, Err(problem)) => return Self::Undetermined(problem.clone()),
-            (AddonComponent::Platform, Ok(false)) => {
-                let (name, namespace) = (&options.platform.name, &options.platform.namespace);
-                let message = format!("there is no Service {name} in namespace {namespace}");
-                return Self::Unsupported(message);
-            }
-            (AddonComponent::Uwl, Ok(exists)) if !exists || *platform == Ok(false) => {
-                return Self::Absent;
-            }
-            _ => {}
-        }
-        let allowlist = match allowlist {
-            Ok(allowlist) => allowlist,
-            Err(problem) => return Self::Undetermined(problem.clone()),
-        };
-        if component == AddonComponent::Uwl && allowlist.is_empty() {
-            return Self::Absent;
-        }
-        let hub = match &inputs.hub {
-            Ok(hub) => hub,
-            Err(problem) => return Self::Undetermined(problem.clone()),
-        };
-        let builder = ManifestBuilder {
+        let deployment = existing.deployment.as_ref().map_err(Problem::clone)?;
+        let kinds = inputs.monitoring_kinds.as_deref();
+        let builder = |monitoring_kinds| ManifestBuilder {
             component,
             addon,
             addon_ref,
-            options,
-            hub,
-            allowlist,
-            inputs,
+            monitoring_kinds,
         };
-        if addon.spec.enable_metrics {
-            Self::Running(builder.build())
-        } else {
-            Self::Disabled(builder.build())
+        let Some(forwarding) = &inputs.forwarding else {
+            if component == AddonComponent::Uwl && deployment.is_none() {
+                return Ok(Self::Absent);
+            }
+            let objects = builder(kinds.unwrap_or_default()).companions();
+            return Ok(Self::Disabled(objects));
+        };
+        if let Some(unwanted) = Self::without_source(component, options, forwarding)? {
+            return Ok(unwanted);
         }
+        let [platform_list, uwl_list] = &forwarding.allowlists;
+        let allowlist = match component {
+            AddonComponent::Platform => platform_list,
+            AddonComponent::Uwl => uwl_list,
+        };
+        let allowlist = allowlist.as_ref().map_err(Problem::clone)?;
+        if component == AddonComponent::Uwl && allowlist.is_empty() {
+            return Ok(Self::Absent);
+        }
+        existing.others.clone()?;
+        let inputs = TemplateInputs {
+            options,
+            hub: forwarding.hub.as_ref().map_err(Problem::clone)?,
+            allowlist,
+            secrets: forwarding.secrets.as_deref().map_err(Problem::clone)?,
+        };
+        let builder = builder(kinds.map_err(Problem::clone)?);
+        Ok(Self::Running(builder.running(&inputs)))
+    }
+
+    /// Returns the state of a collector that has no Prometheus to collect from.
+    fn without_source(
+        component: AddonComponent,
+        options: &OperatorOptions,
+        inputs: &ForwardingInputs,
+    ) -> Result<Option<Self>, Problem> {
+        let [platform, uwl] = &inputs.sources;
+        let (source, unwanted) = match component {
+            AddonComponent::Platform => {
+                let (name, namespace) = (&options.platform.name, &options.platform.namespace);
+                let message = format!("there is no Service {name} in namespace {namespace}");
+                (platform, Self::Unsupported(message))
+            }
+            AddonComponent::Uwl if *platform == Ok(false) => return Ok(Some(Self::Absent)),
+            AddonComponent::Uwl => (uwl, Self::Absent),
+        };
+        let exists = source.clone()?;
+        Ok((!exists).then_some(unwanted))
     }
 
     /// Returns the reason and message to write before anything is applied. This is needed if the
@@ -92,6 +125,7 @@ impl DesiredState {
             return None;
         }
         match self {
+            Self::Undetermined(Problem::Transient(_)) => None,
             Self::Running(_) => {
                 let is_first = matches!(
                     current,
@@ -122,7 +156,9 @@ impl DesiredState {
                 ConditionReason::DisabledMetrics,
                 format!("the {component} is not wanted"),
             ),
-            Self::Undetermined(message) => (ConditionReason::UpdateFailure, message.clone()),
+            Self::Undetermined(problem) => {
+                (ConditionReason::UpdateFailure, problem.message().to_owned())
+            }
         }
     }
 

@@ -1,15 +1,16 @@
 //! The inputs of a reconciliation. They are read anew each time, without a cache.
 
 use kelpie_core::addon::AddonComponent;
-use kelpie_kube::objects::{ObjectClient, ObjectError, ObjectKind};
+use kelpie_kube::objects::{ObjectClient, ObjectKind};
 use serde_json::Value;
 use tracing::warn;
 
 use super::allowlist::{Allowlist, config_map_key};
 use super::hub_info::HubInfo;
-use super::manifest::deployment_name;
 use super::options::OperatorOptions;
-use crate::owned::{DEPLOYMENT, PROMETHEUS_RULE, SERVICE, SERVICE_MONITOR};
+use super::problem::Problem;
+use crate::confirmed_read::ConfirmedReader;
+use crate::owned::{PROMETHEUS_RULE, SERVICE, SERVICE_MONITOR};
 
 const SECRET: ObjectKind = ObjectKind::new("", "v1", "Secret", "secrets");
 const CONFIG_MAP: ObjectKind = ObjectKind::new("", "v1", "ConfigMap", "configmaps");
@@ -38,94 +39,107 @@ pub(crate) const INPUT_OBJECTS: [(ObjectKind, &str); 5] = [
     (CONFIG_MAP, CUSTOM_ALLOWLIST),
 ];
 
-/// The inputs of both collectors. An input that is missing or broken is an error message. Arrays
-/// are in the order of [`AddonComponent::ALL`].
+/// The inputs of both collectors. Each is read on its own: the problem of one input concerns only
+/// the collectors that need it. Arrays are in the order of [`AddonComponent::ALL`].
 pub(super) struct ReconcileInputs {
-    pub(super) hub: Result<HubInfo, String>,
-    pub(super) allowlists: [Result<Allowlist, String>; 2],
-    /// True if the component's Prometheus exists.
-    pub(super) sources: [Result<bool, String>; 2],
-    /// The collectors' Deployments, as they are now.
-    pub(super) deployments: [Option<Value>; 2],
-    /// The existing Secrets for TLS to the hub.
-    pub(super) secrets: Vec<&'static str>,
+    /// The collectors' objects, as they are now.
+    pub(super) existing: [ExistingObjects; 2],
     /// The kinds of the Prometheus operator that the API server has.
-    pub(super) monitoring_kinds: Vec<ObjectKind>,
+    pub(super) monitoring_kinds: Result<Vec<ObjectKind>, Problem>,
+    /// `None` if metrics are disabled: a collector is stopped whatever its other inputs are.
+    pub(super) forwarding: Option<ForwardingInputs>,
 }
 
-impl ReconcileInputs {
-    /// Reads the inputs. An error aborts the reconciliation; the problem of a single input does
-    /// not.
+/// The objects of a collector, after those of an earlier addon were deleted.
+pub(super) struct ExistingObjects {
+    pub(super) deployment: Result<Option<Value>, Problem>,
+    /// The problem with reading or deleting the other objects.
+    pub(super) others: Result<(), Problem>,
+}
+
+/// The inputs of collectors that should run.
+pub(super) struct ForwardingInputs {
+    pub(super) hub: Result<HubInfo, Problem>,
+    pub(super) allowlists: [Result<Allowlist, Problem>; 2],
+    /// True if the component's Prometheus exists.
+    pub(super) sources: [Result<bool, Problem>; 2],
+    /// The existing Secrets for TLS to the hub.
+    pub(super) secrets: Result<Vec<&'static str>, Problem>,
+}
+
+/// Returns the kinds of the Prometheus operator that the API server has.
+pub(super) async fn monitoring_kinds(objects: &ObjectClient) -> Result<Vec<ObjectKind>, Problem> {
+    let mut kinds = Vec::new();
+    for kind in [SERVICE_MONITOR, PROMETHEUS_RULE] {
+        kinds.extend(objects.serves(kind).await?.then_some(kind));
+    }
+    Ok(kinds)
+}
+
+impl ForwardingInputs {
     pub(super) async fn read(
-        objects: &ObjectClient,
+        reader: &ConfirmedReader,
         namespace: &str,
         options: &OperatorOptions,
-    ) -> Result<Self, ObjectError> {
-        let get =
-            async |kind: ObjectKind, name: &str| objects.get(&kind.named(namespace, name)).await;
+    ) -> Self {
+        let get = async |kind: ObjectKind, namespace: &str, name: &str| {
+            let found = reader.read(&kind.named(namespace, name)).await;
+            found.map_err(Problem::from)
+        };
         let exists = async |kind: ObjectKind, namespace: &str, name: &str| {
-            let found = objects.get(&kind.named(namespace, name)).await;
-            found
-                .map(|found| found.is_some())
-                .map_err(|error| error.to_string())
+            let found = get(kind, namespace, name).await;
+            found.map(|found| found.is_some())
         };
         let (platform, uwl) = (&options.platform, &options.uwl);
-        let mut deployments = [None, None];
-        for (deployment, component) in deployments.iter_mut().zip(AddonComponent::ALL) {
-            *deployment = get(DEPLOYMENT, deployment_name(component)).await?;
-        }
-        let mut secrets = Vec::new();
-        for secret in [CLIENT_CERTIFICATE, HUB_CA] {
-            secrets.extend(get(SECRET, secret).await?.map(|_| secret));
-        }
-        let mut monitoring_kinds = Vec::new();
-        for kind in [SERVICE_MONITOR, PROMETHEUS_RULE] {
-            monitoring_kinds.extend(objects.serves(kind).await?.then_some(kind));
-        }
-        let default = get(CONFIG_MAP, ALLOWLIST).await;
-        let custom = get(CONFIG_MAP, CUSTOM_ALLOWLIST).await;
+        let default = get(CONFIG_MAP, namespace, ALLOWLIST).await;
+        let custom = get(CONFIG_MAP, namespace, CUSTOM_ALLOWLIST).await;
         let allowlist = |key: &str| allowlist(key, &default, &custom);
-        Ok(Self {
-            hub: match get(SECRET, HUB_INFO).await {
-                Ok(Some(secret)) => HubInfo::read(&secret)
-                    .map_err(|problem| format!("the Secret {HUB_INFO} cannot be used: {problem}")),
-                Ok(None) => Err(format!(
-                    "there is no Secret {HUB_INFO}: the hub has to send it"
-                )),
-                Err(error) => Err(error.to_string()),
-            },
+        let secrets = async {
+            let mut found = Vec::new();
+            for secret in [CLIENT_CERTIFICATE, HUB_CA] {
+                let exists = exists(SECRET, namespace, secret).await?;
+                found.extend(exists.then_some(secret));
+            }
+            Ok(found)
+        };
+        Self {
+            hub: get(SECRET, namespace, HUB_INFO).await.and_then(hub_info),
             allowlists: AddonComponent::ALL.map(|component| allowlist(config_map_key(component))),
             sources: [
                 exists(SERVICE, &platform.namespace, &platform.name).await,
                 exists(STATEFUL_SET, &uwl.namespace, &uwl.name).await,
             ],
-            deployments,
-            secrets,
-            monitoring_kinds,
-        })
+            secrets: secrets.await,
+        }
     }
+}
+
+fn hub_info(secret: Option<Value>) -> Result<HubInfo, Problem> {
+    let Some(secret) = secret else {
+        let problem = format!("there is no Secret {HUB_INFO}: the hub has to send it");
+        return Err(Problem::Definite(problem));
+    };
+    HubInfo::read(&secret).map_err(|problem| {
+        Problem::Definite(format!("the Secret {HUB_INFO} cannot be used: {problem}"))
+    })
 }
 
 /// Merges the default and the custom allowlist under a key of the `ConfigMap`s.
 fn allowlist(
     key: &str,
-    default: &Result<Option<Value>, ObjectError>,
-    custom: &Result<Option<Value>, ObjectError>,
-) -> Result<Allowlist, String> {
-    let default = match default {
-        Ok(Some(default)) => default,
-        Ok(None) => return Err(format!("there is no ConfigMap {ALLOWLIST}")),
-        Err(error) => return Err(error.to_string()),
+    default: &Result<Option<Value>, Problem>,
+    custom: &Result<Option<Value>, Problem>,
+) -> Result<Allowlist, Problem> {
+    let Some(default) = default.as_ref().map_err(Problem::clone)? else {
+        let problem = format!("there is no ConfigMap {ALLOWLIST}");
+        return Err(Problem::Definite(problem));
     };
-    let custom = match custom {
-        Ok(custom) => custom
-            .as_ref()
-            .and_then(|custom| custom["data"][key].as_str()),
-        Err(error) => return Err(error.to_string()),
-    };
+    let custom = custom.as_ref().map_err(Problem::clone)?.as_ref();
+    let custom = custom.and_then(|custom| custom["data"][key].as_str());
     let default = default["data"][key].as_str().unwrap_or_default();
     let (list, problem) = Allowlist::read(default, custom).map_err(|problem| {
-        format!("{key} of the ConfigMap {ALLOWLIST} cannot be used: {problem}")
+        let problem = format!("{key} of the ConfigMap {ALLOWLIST} cannot be used: {problem}");
+        Problem::Definite(problem)
     })?;
     if let Some(problem) = problem {
         warn!("ignoring {key} of the ConfigMap {CUSTOM_ALLOWLIST}: {problem}");

@@ -7,26 +7,20 @@ use serde_json::{Value, json};
 
 use super::allowlist::Allowlist;
 use super::hub_info::HubInfo;
-use super::inputs::{CLIENT_CERTIFICATE, HUB_CA, ReconcileInputs};
+use super::inputs::{CLIENT_CERTIFICATE, HUB_CA};
 use super::options::OperatorOptions;
 use crate::addon::{ADDON, AddonRef, ObservabilityAddon};
-use crate::owned::{DEPLOYMENT, FIELD_MANAGER, PROMETHEUS_RULE, SERVICE, SERVICE_MONITOR};
+use crate::owned::{
+    DEPLOYMENT, FIELD_MANAGER, MANAGED_BY, PROMETHEUS_RULE, SERVICE, SERVICE_MONITOR, object_name,
+};
 
 /// The port on which a collector serves its own metrics.
 const PORT: u16 = 8080;
 
-/// Returns the name of a collector's Deployment, which all its objects share.
-pub(super) const fn deployment_name(component: AddonComponent) -> &'static str {
-    match component {
-        AddonComponent::Platform => "metrics-collector",
-        AddonComponent::Uwl => "uwl-metrics-collector",
-    }
-}
-
-/// Returns a label selector for the objects of a collector, including its pods.
-pub(super) fn collector_selector(component: AddonComponent) -> String {
-    let name = deployment_name(component);
-    format!("app.kubernetes.io/managed-by={FIELD_MANAGER},app.kubernetes.io/name={name}")
+/// Returns a label selector for the pods of a collector.
+pub(super) fn pod_selector(component: AddonComponent) -> String {
+    let name = object_name(component);
+    format!("{MANAGED_BY}={FIELD_MANAGER},app.kubernetes.io/name={name}")
 }
 
 /// Builds the objects of a collector.
@@ -34,10 +28,17 @@ pub(super) struct ManifestBuilder<'a> {
     pub(super) component: AddonComponent,
     pub(super) addon: &'a ObservabilityAddon,
     pub(super) addon_ref: &'a AddonRef,
+    /// The kinds of the Prometheus operator that the API server has.
+    pub(super) monitoring_kinds: &'a [ObjectKind],
+}
+
+/// The inputs of a collector's pod template.
+pub(super) struct TemplateInputs<'a> {
     pub(super) options: &'a OperatorOptions,
     pub(super) hub: &'a HubInfo,
     pub(super) allowlist: &'a Allowlist,
-    pub(super) inputs: &'a ReconcileInputs,
+    /// The existing Secrets for TLS to the hub.
+    pub(super) secrets: &'a [&'static str],
 }
 
 /// The objects of a collector.
@@ -49,15 +50,22 @@ pub(super) struct CollectorManifests {
 }
 
 impl ManifestBuilder<'_> {
-    pub(super) fn build(&self) -> CollectorManifests {
-        let (template, rollout) = self.template();
-        let replicas = u8::from(self.addon.spec.enable_metrics);
-        let labels = self.labels();
+    /// Builds all objects of a collector that runs.
+    pub(super) fn running(&self, inputs: &TemplateInputs<'_>) -> CollectorManifests {
+        let (template, rollout) = self.template(inputs);
         let deployment = json!({
-            "replicas": replicas,
-            "selector": { "matchLabels": labels },
+            "replicas": 1,
+            "selector": { "matchLabels": self.labels() },
             "template": template,
         });
+        let mut objects = self.companions();
+        objects.push(self.object(DEPLOYMENT, &deployment));
+        CollectorManifests { objects, rollout }
+    }
+
+    /// Builds the objects beside the Deployment. They depend on no input but the spec.
+    pub(super) fn companions(&self) -> Vec<(ObjectKind, Value)> {
+        let labels = self.labels();
         let service = json!({
             "selector": labels,
             "ports": [
@@ -65,28 +73,27 @@ impl ManifestBuilder<'_> {
             ],
         });
         let mut objects = vec![self.object(SERVICE, &service)];
-        if self.inputs.monitoring_kinds.contains(&SERVICE_MONITOR) {
+        if self.monitoring_kinds.contains(&SERVICE_MONITOR) {
             let monitor = json!({
                 "selector": { "matchLabels": labels },
                 "endpoints": [{ "port": "metrics", "path": "/metrics" }],
             });
             objects.push(self.object(SERVICE_MONITOR, &monitor));
         }
-        if self.inputs.monitoring_kinds.contains(&PROMETHEUS_RULE) {
+        if self.monitoring_kinds.contains(&PROMETHEUS_RULE) {
             objects.push(self.object(PROMETHEUS_RULE, &self.alerts()));
         }
-        objects.push(self.object(DEPLOYMENT, &deployment));
-        CollectorManifests { objects, rollout }
+        objects
     }
 
     fn name(&self) -> &'static str {
-        deployment_name(self.component)
+        object_name(self.component)
     }
 
     fn labels(&self) -> Value {
         json!({
             "app.kubernetes.io/name": self.name(),
-            "app.kubernetes.io/managed-by": FIELD_MANAGER,
+            MANAGED_BY: FIELD_MANAGER,
         })
     }
 
@@ -114,18 +121,18 @@ impl ManifestBuilder<'_> {
 
     /// Returns the pod template and its hash. The hash is taken without the environment variable
     /// that passes it to the pod.
-    fn template(&self) -> (Value, String) {
+    fn template(&self, inputs: &TemplateInputs<'_>) -> (Value, String) {
         let mut environment = vec![json!({ "name": "KELPIE_ADDON_UID", "value": self.addon.uid })];
-        let hash = fingerprint(&self.template_with(&environment).to_string());
+        let hash = fingerprint(&self.template_with(inputs, &environment).to_string());
         environment.push(json!({ "name": "KELPIE_ADDON_ROLLOUT", "value": hash }));
-        (self.template_with(&environment), hash)
+        (self.template_with(inputs, &environment), hash)
     }
 
-    fn template_with(&self, environment: &[Value]) -> Value {
+    fn template_with(&self, inputs: &TemplateInputs<'_>, environment: &[Value]) -> Value {
         let mut container = json!({
             "name": "collector",
-            "image": self.options.image,
-            "args": self.arguments(),
+            "image": inputs.options.image,
+            "args": self.arguments(inputs),
             "env": environment,
             "ports": [{ "name": "metrics", "containerPort": PORT, "protocol": "TCP" }],
             "readinessProbe": { "httpGet": { "path": "/readyz", "port": "metrics" } },
@@ -142,7 +149,7 @@ impl ManifestBuilder<'_> {
         }
         // The names of the volumes, each with its Secret.
         let mut secrets = vec![("client", CLIENT_CERTIFICATE), ("hub", HUB_CA)];
-        secrets.retain(|(_, secret)| self.has_secret(secret));
+        secrets.retain(|(_, secret)| inputs.secrets.contains(secret));
         let mount = |(name, _): &(&str, &str)| {
             let path = format!("/tls/{name}");
             json!({ "name": name, "mountPath": path, "readOnly": true })
@@ -151,7 +158,7 @@ impl ManifestBuilder<'_> {
             let secret = json!({ "secretName": secret });
             json!({ "name": name, "secret": secret })
         };
-        let mut pod = json!({ "serviceAccountName": self.options.service_account });
+        let mut pod = json!({ "serviceAccountName": inputs.options.service_account });
         if !secrets.is_empty() {
             container["volumeMounts"] = secrets.iter().map(mount).collect();
             pod["volumes"] = secrets.iter().map(volume).collect();
@@ -160,15 +167,17 @@ impl ManifestBuilder<'_> {
         json!({ "metadata": { "labels": self.labels() }, "spec": pod })
     }
 
-    fn has_secret(&self, secret: &str) -> bool {
-        self.inputs.secrets.contains(&secret)
-    }
-
-    fn arguments(&self) -> Vec<String> {
+    fn arguments(&self, inputs: &TemplateInputs<'_>) -> Vec<String> {
+        let TemplateInputs {
+            options,
+            hub,
+            allowlist,
+            secrets,
+        } = inputs;
         let spec = &self.addon.spec;
         let source = match self.component {
-            AddonComponent::Platform => &self.options.platform,
-            AddonComponent::Uwl => &self.options.uwl,
+            AddonComponent::Platform => &options.platform,
+            AddonComponent::Uwl => &options.uwl,
         };
         let mut arguments = vec!["addon".to_owned(), "collector".to_owned()];
         let mut flag = |name: &str, value: &str| arguments.push(format!("--{name}={value}"));
@@ -176,32 +185,32 @@ impl ManifestBuilder<'_> {
         flag("namespace", &self.addon_ref.namespace);
         flag("name", &self.addon_ref.name);
         flag("from", &source.url);
-        flag("to-upload", &self.hub.endpoint);
-        if self.has_secret(CLIENT_CERTIFICATE) {
+        flag("to-upload", &hub.endpoint);
+        if secrets.contains(&CLIENT_CERTIFICATE) {
             flag("to-upload-cert", "/tls/client/tls.crt");
             flag("to-upload-key", "/tls/client/tls.key");
         }
-        if self.has_secret(HUB_CA) {
+        if secrets.contains(&HUB_CA) {
             flag("to-upload-ca", "/tls/hub/ca.crt");
         }
         flag("interval", &format!("{}s", spec.interval().as_secs()));
         flag("limit-bytes", &spec.scrape_size_limit_bytes.to_string());
         flag("worker-number", &spec.workers().to_string());
         flag("listen", &format!(":{PORT}"));
-        flag("label", &format!("cluster={}", self.hub.cluster));
-        flag("label", &format!("clusterID={}", self.hub.cluster));
-        if self.options.no_status {
+        flag("label", &format!("cluster={}", hub.cluster));
+        flag("label", &format!("clusterID={}", hub.cluster));
+        if options.no_status {
             arguments.push("--no-status".to_owned());
         }
         let mut flag = |name: &str, value: &str| arguments.push(format!("--{name}={value}"));
-        for (old, new) in &self.allowlist.renames {
+        for (old, new) in &allowlist.renames {
             flag("rename", &format!("{old}={new}"));
         }
-        for rule in &self.allowlist.rules {
+        for rule in &allowlist.rules {
             let rule = json!({ "name": rule.record, "query": rule.expr });
             flag("recordingrule", &rule.to_string());
         }
-        for selector in &self.allowlist.matches {
+        for selector in &allowlist.matches {
             flag("match", selector);
         }
         arguments
@@ -239,14 +248,6 @@ mod tests {
     /// Returns the object of a kind, for an addon with this spec.
     fn manifest_of(kind: ObjectKind, spec: &Value) -> Value {
         let addon = ObservabilityAddon::read(json!({ "metadata": { "uid": "u" }, "spec": spec }));
-        let inputs = ReconcileInputs {
-            hub: Err(String::new()),
-            allowlists: [Ok(Allowlist::default()), Ok(Allowlist::default())],
-            sources: [Ok(true), Ok(true)],
-            deployments: [None, None],
-            secrets: Vec::new(),
-            monitoring_kinds: vec![SERVICE_MONITOR, PROMETHEUS_RULE],
-        };
         let builder = ManifestBuilder {
             component: AddonComponent::Platform,
             addon: &addon,
@@ -254,15 +255,18 @@ mod tests {
                 namespace: "spoke".into(),
                 name: "addon".into(),
             },
+            monitoring_kinds: &[SERVICE_MONITOR, PROMETHEUS_RULE],
+        };
+        let inputs = TemplateInputs {
             options: &OperatorOptions::default(),
             hub: &HubInfo {
                 cluster: "c".into(),
                 endpoint: "https://hub".into(),
             },
             allowlist: &Allowlist::default(),
-            inputs: &inputs,
+            secrets: &[],
         };
-        let mut objects = builder.build().objects.into_iter();
+        let mut objects = builder.running(&inputs).objects.into_iter();
         objects.find(|(found, _)| *found == kind).unwrap().1
     }
 

@@ -8,53 +8,59 @@
 mod allowlist;
 mod desired;
 mod hub_info;
+mod input_watch;
 mod inputs;
 mod manifest;
 mod options;
+mod problem;
 mod readiness;
 mod reconcile;
 
-use std::pin::Pin;
 use std::time::Duration;
 
 use axum::Router;
-use futures_util::{Stream, StreamExt, stream};
-use kelpie_core::addon::AddonComponent;
+use kelpie_core::addon::Debounce;
 use kelpie_health::{LoopHeartbeat, ReadyHandle};
 use kelpie_kube::client::ClusterClient;
-use kelpie_kube::objects::{ObjectClient, ObjectKind};
-use kelpie_kube::watch::WatchEvent;
 use prometheus_client::registry::Registry;
 use serde_json::{Value, json};
 use tokio::sync::watch;
-use tokio::time::{Instant, sleep, sleep_until};
+use tokio::time::{Instant, sleep_until};
 use tokio_util::sync::CancellationToken;
-use tracing::{debug, warn};
+use tracing::warn;
 
 pub use allowlist::{Allowlist, AllowlistRule};
 pub(crate) use inputs::{INPUT_OBJECTS, POD, STATEFUL_SET};
 pub use options::{OperatorOptions, PrometheusRef};
 
-use self::manifest::deployment_name;
+use self::input_watch::InputWatch;
 use self::readiness::ReadinessTracker;
 use self::reconcile::{OperatorReconciler, ReconcileOutcome};
-use crate::addon::ADDON;
 use crate::backoff::Backoff;
+use crate::confirmed_read::ConfirmedReader;
 use crate::context::{AddonOptions, ControllerContext, HEARTBEAT_INTERVAL};
-use crate::metrics::OperatorMetrics;
-use crate::owned::{DEPLOYMENT, SERVICE};
-use crate::status_writer::StatusWriter;
+use crate::metrics::{OperatorMetrics, ReconcileResult};
+use crate::status_writer::{DROPPED_ROLLOUTS, StatusWriter};
 
 /// The reporting component of Events.
 const COMPONENT: &str = "kelpie-addon-operator";
 /// Changes within this time are handled by one reconciliation.
-const DEBOUNCE: Duration = Duration::from_millis(100);
+const GATHER_TIME: Duration = Duration::from_millis(100);
 /// The pauses between failing reconciliations.
 const FIRST_PAUSE: Duration = Duration::from_secs(1);
 const LONGEST_PAUSE: Duration = Duration::from_mins(1);
 
-/// The failures of the last reconciliation, or the error that aborted it. `None` before the first.
-type LastResult = Option<Result<Vec<String>, String>>;
+/// A transient problem of a collector that lasts for this long is reported.
+const REPORT_AFTER: Duration = Duration::from_mins(10);
+
+/// The result of the last reconciliation, as shown.
+#[derive(Clone, Debug, Default)]
+struct LastResult {
+    /// The failures, or the error that aborted it. `null` before the first.
+    shown: Value,
+    /// Fields that cannot be read or stored.
+    warnings: Vec<String>,
+}
 
 /// The operator, ready to run.
 pub struct AddonOperator {
@@ -76,7 +82,7 @@ impl AddonOperator {
             context: ControllerContext::new(spoke, COMPONENT, options),
             options: operator,
             metrics: OperatorMetrics::new(registry),
-            last: watch::Sender::new(None),
+            last: watch::Sender::default(),
         }
     }
 
@@ -84,14 +90,11 @@ impl AddonOperator {
     pub fn routes(&self) -> Router {
         let (last, addon) = (self.last.subscribe(), self.context.options.addon.clone());
         self.context.routes(move || {
-            let last = match &*last.borrow() {
-                None => Value::Null,
-                Some(Ok(failures)) => json!({ "failures": failures }),
-                Some(Err(error)) => json!({ "error": error }),
-            };
+            let last = last.borrow();
             json!({
                 "addon": { "namespace": addon.namespace, "name": addon.name },
-                "lastPass": last,
+                "lastPass": last.shown,
+                "warnings": last.warnings,
             })
         })
     }
@@ -113,6 +116,8 @@ impl AddonOperator {
             events: self.context.events.clone(),
             leadership: self.context.leadership.clone(),
             readiness: ReadinessTracker::default(),
+            reader: ConfirmedReader::new(objects.clone()),
+            transient: [const { Debounce::new(REPORT_AFTER) }; 2],
             objects,
         };
         let mut reconcile_loop = ReconcileLoop {
@@ -137,25 +142,34 @@ struct ReconcileLoop {
 impl ReconcileLoop {
     async fn run(&mut self, heartbeat: LoopHeartbeat, ready: ReadyHandle) {
         let mut leadership = self.reconciler.leadership.clone();
-        let mut triggers = self.triggers();
+        let OperatorReconciler {
+            objects,
+            addon,
+            options,
+            ..
+        } = &self.reconciler;
+        let mut inputs = InputWatch::start(objects, addon, options);
+        inputs.listed().await;
         let mut backoff = Backoff::new(FIRST_PAUSE, LONGEST_PAUSE);
         let mut next = Instant::now();
+        // Changes do not shorten the pause after a failure.
+        let mut not_before = next;
         loop {
             heartbeat.beat();
             let next_beat = Instant::now() + HEARTBEAT_INTERVAL;
             tokio::select! {
                 biased;
                 () = leadership.changed() => next = Instant::now(),
-                _ = triggers.next() => {
-                    sleep(DEBOUNCE).await;
-                    next = Instant::now();
+                () = inputs.changed() => {
+                    inputs.gather(GATHER_TIME).await;
+                    next = next.min(not_before.max(Instant::now()));
                 }
                 () = sleep_until(next.min(next_beat)) => {}
             }
-            if Instant::now() < next {
+            let now = Instant::now();
+            if now < next {
                 continue;
             }
-            let now = Instant::now();
             next = now + self.resync;
             if !leadership.may_decide() {
                 ready.ready();
@@ -163,113 +177,60 @@ impl ReconcileLoop {
             }
             let outcome = self.reconcile().await;
             ready.ready();
-            match outcome {
-                Some(outcome) if outcome.failures.is_empty() => {
-                    backoff.reset();
-                    next = outcome.requeue_at.map_or(next, |at| next.min(at));
-                }
-                _ => next = next.min(Instant::now() + backoff.pause(fastrand::f64())),
+            let now = Instant::now();
+            let is_clean = outcome
+                .as_ref()
+                .is_some_and(|outcome| outcome.failures.is_empty());
+            if is_clean {
+                backoff.reset();
+                not_before = now;
+            } else {
+                let pause = backoff.pause(fastrand::f64());
+                next = next.min(now + pause);
+                // A change may be the remedy for a definite failure.
+                let is_definite = outcome
+                    .as_ref()
+                    .is_some_and(|outcome| !outcome.is_transient);
+                not_before = now + if is_definite { FIRST_PAUSE } else { pause };
             }
+            let Some(outcome) = outcome else { continue };
+            for (component, object) in &outcome.deployments {
+                inputs.set_deployment(*component, object.as_ref());
+            }
+            next = outcome.requeue_at.map_or(next, |at| next.min(at));
         }
     }
 
     async fn reconcile(&mut self) -> Option<ReconcileOutcome> {
         let result = self.reconciler.reconcile().await;
         let outcome = result.as_ref().ok();
-        self.metrics
-            .reconciled(outcome.map(|outcome| outcome.failures.is_empty()));
+        self.metrics.reconciled(match outcome {
+            None => ReconcileResult::Aborted,
+            Some(outcome) if outcome.failures.is_empty() => ReconcileResult::Clean,
+            Some(outcome) if outcome.is_transient => ReconcileResult::Retrying,
+            Some(_) => ReconcileResult::Failing,
+        });
         match result {
             Ok(outcome) => {
-                self.last.send_replace(Some(Ok(outcome.failures.clone())));
+                let mut warnings = outcome.spec_problems.clone();
+                let drops_rollouts = self.reconciler.writer.drops_rollouts();
+                self.metrics.set_ignored(warnings.len(), drops_rollouts);
+                warnings.extend(drops_rollouts.then(|| DROPPED_ROLLOUTS.to_owned()));
+                if warnings != self.last.borrow().warnings {
+                    for warning in &warnings {
+                        warn!("{warning}");
+                    }
+                }
+                let shown = json!({ "failures": outcome.failures });
+                self.last.send_replace(LastResult { shown, warnings });
                 Some(outcome)
             }
             Err(error) => {
                 warn!("reconciliation aborted; retrying: {error}");
-                self.last.send_replace(Some(Err(error.to_string())));
+                let shown = json!({ "error": error.to_string() });
+                self.last.send_modify(|last| last.shown = shown);
                 None
             }
         }
-    }
-
-    /// Returns a stream with an item for each change of an input.
-    fn triggers(&self) -> Pin<Box<dyn Stream<Item = ()> + Send>> {
-        let OperatorReconciler {
-            objects,
-            addon,
-            options,
-            ..
-        } = &self.reconciler;
-        let own = addon.namespace.as_str();
-        let (platform, uwl) = (&options.platform, &options.uwl);
-        let mut watched: Vec<(ObjectKind, &str, &str)> = vec![
-            (ADDON, own, &addon.name),
-            (SERVICE, &platform.namespace, &platform.name),
-            (STATEFUL_SET, &uwl.namespace, &uwl.name),
-        ];
-        watched.extend(INPUT_OBJECTS.map(|(kind, name)| (kind, own, name)));
-        watched.extend(
-            AddonComponent::ALL.map(|component| (DEPLOYMENT, own, deployment_name(component))),
-        );
-        let streams = watched
-            .into_iter()
-            .map(|(kind, namespace, name)| object_triggers(objects, kind, namespace, name));
-        Box::pin(stream::select_all(streams))
-    }
-}
-
-/// Returns the triggers of one object. Changes of the addon's status are none, because the operator
-/// writes it itself.
-fn object_triggers(
-    objects: &ObjectClient,
-    kind: ObjectKind,
-    namespace: &str,
-    name: &str,
-) -> Pin<Box<dyn Stream<Item = ()> + Send>> {
-    let mut last = None;
-    let mut is_failing = false;
-    let events = objects.watch(kind, namespace, Some(name));
-    let triggers = events.filter_map(move |event| {
-        let trigger = match event {
-            WatchEvent::Apply(object) => {
-                is_failing = false;
-                let version = Some(relevant_version(kind, &object));
-                let has_changed = last != version;
-                last = version;
-                has_changed.then_some(())
-            }
-            WatchEvent::Delete { .. } => {
-                last = None;
-                Some(())
-            }
-            WatchEvent::Init | WatchEvent::InitDone => None,
-            WatchEvent::Error(error) => {
-                if is_failing {
-                    debug!(%error, "the watch still fails");
-                } else {
-                    warn!("{error}; changes take effect at the next resync");
-                }
-                is_failing = true;
-                None
-            }
-        };
-        std::future::ready(trigger)
-    });
-    Box::pin(triggers)
-}
-
-/// Returns a value that changes when a reconciliation may have to act: with anything but the
-/// status, and with the readiness of a Deployment.
-fn relevant_version(kind: ObjectKind, object: &Value) -> Value {
-    let metadata = &object["metadata"];
-    if kind == DEPLOYMENT {
-        let ready = readiness::is_ready(object);
-        json!([metadata["uid"], metadata["generation"], ready])
-    } else if kind == ADDON {
-        let is_terminating = metadata["deletionTimestamp"].is_string();
-        json!([metadata["uid"], metadata["generation"], is_terminating])
-    } else if kind == STATEFUL_SET || kind == SERVICE {
-        metadata["uid"].clone()
-    } else {
-        metadata["resourceVersion"].clone()
     }
 }

@@ -80,3 +80,23 @@ async fn finalizer_is_removed_after_spoke_cleanup() {
     })
     .await;
 }
+
+#[tokio::test(start_paused = true)]
+async fn hub_is_not_current_without_addon() {
+    let Fixture { spoke, hub } = Fixture::without_addons();
+    hub.create_addon(&json!({}));
+    let fixture = Fixture { spoke, hub };
+    let status = fixture.start_status(Duration::from_secs(10));
+    tokio::time::sleep(Duration::from_mins(1)).await;
+    assert_eq!(status.metric("hub_current"), 0);
+    // The alert about a hub that is behind needs synchronizations.
+    let counted = ["written", "equal", "missing", "going", "failed"];
+    let counted =
+        counted.map(|result| status.metric(&format!("hub_syncs_total{{result=\"{result}\"}}")));
+    assert_eq!(counted, [0; 5]);
+    assert_eq!(status.hub_state().await, "nothingToReplicate");
+    fixture.spoke.create_addon(&json!({}));
+    fixture.spoke.report(PLATFORM, SUCCESS, "").await.unwrap();
+    fixture.hub.until_condition("Available").await;
+    assert_eq!(status.metric("hub_current"), 1);
+}

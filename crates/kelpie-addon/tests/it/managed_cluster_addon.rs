@@ -2,49 +2,12 @@
 
 use std::time::Duration;
 
-use kelpie_sim::resource::DEFINITIONS;
 use kelpie_sim::server::FaultInjection;
-use kelpie_sim::{GroupResource, StatusError, StatusReason, WriteScope};
+use kelpie_sim::{StatusError, StatusReason, WriteScope};
 use serde_json::{Value, json};
 use tokio::time::sleep;
 
 use crate::fixture::*;
-
-const MANAGED_ADDONS: GroupResource =
-    GroupResource::from_static("addon.open-cluster-management.io", "managedclusteraddons");
-const MANAGED_ADDON: &str = "observability-controller";
-
-/// Adds the hub's own kind, without its schema.
-fn install_crd(hub: &ApiServer) {
-    let crd = json!({
-        "metadata": { "name": MANAGED_ADDONS.to_string() },
-        "spec": {
-            "group": MANAGED_ADDONS.group(),
-            "names": { "kind": "ManagedClusterAddOn", "plural": MANAGED_ADDONS.plural() },
-            "scope": "Namespaced",
-            "versions": [{
-                "name": "v1alpha1",
-                "served": true,
-                "storage": true,
-                "subresources": { "status": {} },
-            }],
-        },
-    });
-    hub.store().create(&DEFINITIONS, "", crd).unwrap();
-}
-
-fn create_managed_addon(hub: &ApiServer, cluster: &str) {
-    let object = json!({ "metadata": { "name": MANAGED_ADDON } });
-    hub.store()
-        .create(&MANAGED_ADDONS, cluster, object)
-        .unwrap();
-}
-
-fn managed_addon(hub: &ApiServer, cluster: &str) -> Value {
-    hub.store()
-        .get(&MANAGED_ADDONS, cluster, MANAGED_ADDON)
-        .unwrap()
-}
 
 fn set_status(hub: &ApiServer, field: &str, value: &Value) {
     let change = |object: &mut Value| object["status"][field] = value.clone();
@@ -68,7 +31,7 @@ async fn until_statuses(hub: &ApiServer, statuses: &[(&str, &str)]) -> Value {
 async fn status_is_copied_except_foreign_available() {
     let fixture = Fixture::start();
     let Fixture { spoke, hub } = &fixture;
-    install_crd(hub);
+    install_managed_addons(hub);
     create_managed_addon(hub, CLUSTER);
     let leased = component_condition("Available", "ManagedClusterAddOnLeaseUpdated");
     set_status(hub, "conditions", &json!([leased]));
@@ -110,7 +73,7 @@ async fn status_is_copied_except_foreign_available() {
 async fn rejected_write_does_not_block_other_clusters() {
     let fixture = Fixture::start();
     let hub = &fixture.hub;
-    install_crd(hub);
+    install_managed_addons(hub);
     let conditions = json!([
         component_condition(PLATFORM_STATUS, "ForwardFailure"),
         component_condition("Degraded", "ForwardFailure"),

@@ -278,8 +278,8 @@ async fn dry_run_writes_nothing() {
         }
         _ => FaultInjection::default(),
     });
-    let aborted = "operator_reconciles_total{result=\"aborted\"}";
-    operator.until_grown(aborted, 2).await;
+    let failing = "operator_reconciles_total{result=\"failing\"}";
+    operator.until_grown(failing, 2).await;
     let writes: Vec<_> = spoke
         .requests_since(0)
         .into_iter()

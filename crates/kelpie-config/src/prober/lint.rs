@@ -21,7 +21,11 @@ const LONGEST_GRACE: Duration = Duration::from_hours(1);
 pub(super) fn check(root: &Section<'_>, config: &ProberConfig, targets: &[ParsedTarget<'_>]) {
     let budget = config.fence_budget();
     check_probe(root, config);
-    for ParsedTarget { target, down } in targets {
+    let scaled = targets.iter().filter_map(|parsed| {
+        let down = parsed.down.as_ref()?;
+        Some((&parsed.target, down))
+    });
+    for (target, down) in scaled.clone() {
         check_replicas(down, target);
     }
     if budget.remaining().is_zero() {
@@ -42,7 +46,7 @@ pub(super) fn check(root: &Section<'_>, config: &ProberConfig, targets: &[Parsed
     } else {
         check_failure_threshold(root, config, budget);
         let waits = waits_by_level(config, budget);
-        for ParsedTarget { target, down } in targets {
+        for (target, down) in scaled {
             let wait = waits.get(&target.down.level).copied().unwrap_or_default();
             check_delay(down, target.down.initial_delay, wait, budget);
         }

@@ -1,7 +1,10 @@
 //! `dependentResourceInfos`: the controllers to scale.
 
+use std::time::Duration;
+
 use kelpie_core::prober::{ActuatorKind, FlowRule, ResourceRef, Setting, Target};
 
+use super::SourceConfig;
 use crate::name_format;
 use crate::parse::Section;
 use crate::schema::{MapSchema, key};
@@ -25,7 +28,17 @@ pub(crate) const TARGET: MapSchema = MapSchema {
 };
 
 /// The actuators by their names in a file.
-pub(super) const ACTUATORS: [(&str, ActuatorKind); 1] = [("scale", ActuatorKind::Scale)];
+pub(super) const ACTUATORS: [(&str, ActuatorKind); 2] = [
+    ("scale", ActuatorKind::Scale),
+    ("pause", ActuatorKind::Pause),
+];
+
+/// The kind that can be paused, in its versions. The newest one that is served is used.
+const PAUSABLE_KIND: &str = "MachineHealthCheck";
+const PAUSABLE_VERSIONS: [&str; 2] = ["cluster.x-k8s.io/v1beta2", "cluster.x-k8s.io/v1beta1"];
+/// A pause is lifted this long after the nodes are back, unless the file says otherwise: they have
+/// to be Ready again before their health is checked.
+const PAUSE_AFTER_RETURN: Duration = Duration::from_secs(30);
 
 /// The controller that turns nodes Unknown, which the deadline is about unless a file says
 /// otherwise.
@@ -50,17 +63,28 @@ pub(crate) const SCALE: MapSchema = MapSchema {
     removed: &[],
 };
 
-/// A target with its `scaleDown` section, to which warnings about the fence refer.
+/// A target with its `scaleDown` section, to which warnings about the fence refer; `None` for a
+/// target that is not scaled.
 pub(super) struct ParsedTarget<'r> {
     pub target: Target,
-    pub down: Section<'r>,
+    pub down: Option<Section<'r>>,
 }
 
-/// Reads all valid targets and reports the others. A prober that `guards` needs none.
-pub(super) fn parse<'r>(root: &Section<'r>, guards: bool) -> Vec<ParsedTarget<'r>> {
+/// Reads all valid targets and reports the others. A prober that `guards` needs none. Cluster API
+/// has a default.
+pub(super) fn parse<'r>(
+    root: &Section<'r>,
+    source: &SourceConfig,
+    guards: bool,
+) -> Vec<ParsedTarget<'r>> {
     const KEY: &str = "dependentResourceInfos";
     const EXPECTED: &str = "a list of at least one controller to scale";
     let mut seen = Vec::new();
+    if root.get(KEY).is_none() && *source == SourceConfig::ClusterApi {
+        let [api_version, _] = PAUSABLE_VERSIONS;
+        let target = health_checks(api_version.to_owned());
+        return vec![ParsedTarget { target, down: None }];
+    }
     let items = if guards {
         let items = root.get(KEY).and_then(|value| value.items(EXPECTED));
         items.unwrap_or_default()
@@ -69,18 +93,31 @@ pub(super) fn parse<'r>(root: &Section<'r>, guards: bool) -> Vec<ParsedTarget<'r
     };
     items
         .into_iter()
-        .filter_map(|item| target(item, &mut seen))
+        .filter_map(|item| target(item, source, &mut seen))
         .collect()
 }
 
 fn target<'r>(
     item: ConfigValue<'r>,
+    source: &SourceConfig,
     seen: &mut Vec<(ResourceRef, String)>,
 ) -> Option<ParsedTarget<'r>> {
     let path = item.path.clone();
     let section = item.section(&TARGET)?;
     let reference = section.require_section("ref", &REFERENCE);
-    let resource = reference.as_ref().and_then(resource);
+    let default = ActuatorKind::default();
+    let actuator = section.get_or("actuator", default, |v| v.choice(&ACTUATORS));
+    let resource = match actuator {
+        ActuatorKind::Scale => reference.as_ref().and_then(resource),
+        ActuatorKind::Pause => {
+            if *source != SourceConfig::ClusterApi
+                && let Some(value) = section.get("actuator")
+            {
+                value.reject("scale: only the source clusterAPI has something to pause");
+            }
+            reference.as_ref().and_then(pausable)
+        }
+    };
     if let Some(resource) = &resource {
         if let Some((_, first)) = seen
             .iter()
@@ -100,14 +137,19 @@ fn target<'r>(
             seen.push((resource.clone(), path));
         }
     }
+    if actuator == ActuatorKind::Pause {
+        let target = pause(&section, resource?);
+        return Some(ParsedTarget { target, down: None });
+    }
     let optional = section.get_or("optional", false, ConfigValue::boolean);
-    let default = ActuatorKind::default();
-    let actuator = section.get_or("actuator", default, |v| v.choice(&ACTUATORS));
     let deadline_target = section.get("deadlineTarget").and_then(|v| v.boolean());
     let up = section.require_section("scaleUp", &SCALE);
     let down = section.require_section("scaleDown", &SCALE);
-    let up_rule = up.as_ref().map(scale_rule).unwrap_or_default();
-    let down_rule = down.as_ref().map(scale_rule).unwrap_or_default();
+    let rule = |section: &Option<Section<'_>>| match section {
+        Some(section) => scale_rule(section, FlowRule::default()),
+        None => FlowRule::default(),
+    };
+    let (up_rule, down_rule) = (rule(&up), rule(&down));
     if let (Some(up), Some(up_replicas)) = (&up, up_rule.setting)
         && let down_replicas = down_rule.setting.unwrap_or(Setting::FENCED)
         && up_replicas <= down_replicas
@@ -126,9 +168,73 @@ fn target<'r>(
         up: up_rule,
         down: down_rule,
     };
-    Some(ParsedTarget {
-        target,
-        down: down?,
+    let down = Some(down?);
+    Some(ParsedTarget { target, down })
+}
+
+/// Creates the target that pauses the MachineHealthChecks of a cluster, with its defaults.
+fn health_checks(api_version: String) -> Target {
+    let resource = ResourceRef {
+        api_version,
+        kind: PAUSABLE_KIND.to_owned(),
+        name: String::new(),
+    };
+    let mut target = Target::new(resource);
+    target.actuator = ActuatorKind::Pause;
+    // A cluster may have none.
+    target.optional = true;
+    target.up.initial_delay = PAUSE_AFTER_RETURN;
+    target
+}
+
+/// Reads a target that is paused. All of its settings have defaults.
+fn pause(section: &Section<'_>, resource: ResourceRef) -> Target {
+    let mut target = health_checks(resource.api_version);
+    for (name, rule) in [("scaleUp", &mut target.up), ("scaleDown", &mut target.down)] {
+        let Some(flow) = section.get(name).and_then(|value| value.section(&SCALE)) else {
+            continue;
+        };
+        if let Some(value) = flow.get("replicas") {
+            value.reject("nothing: a target that is paused has no replicas");
+        }
+        *rule = FlowRule {
+            setting: None,
+            ..scale_rule(&flow, *rule)
+        };
+    }
+    target.optional = section.get_or("optional", target.optional, ConfigValue::boolean);
+    if let Some(value) = section.get("deadlineTarget")
+        && value.boolean() == Some(true)
+    {
+        value.reject("false: a pause keeps no node from turning Unknown");
+    }
+    target
+}
+
+/// Reads a reference to all objects of a kind that can be paused.
+fn pausable(section: &Section<'_>) -> Option<ResourceRef> {
+    let kind = section.require_name("kind", &name_format::KIND)?;
+    let api_version = section.require_name("apiVersion", &name_format::API_VERSION)?;
+    if kind != PAUSABLE_KIND
+        && let Some(value) = section.get("kind")
+    {
+        value.reject(format!("{PAUSABLE_KIND}, the only kind that can be paused"));
+        return None;
+    }
+    if !PAUSABLE_VERSIONS.contains(&api_version)
+        && let Some(value) = section.get("apiVersion")
+    {
+        value.reject(PAUSABLE_VERSIONS.join(" or "));
+        return None;
+    }
+    if let Some(value) = section.get("name") {
+        value.reject("no name: all MachineHealthChecks of a cluster are paused");
+        return None;
+    }
+    Some(ResourceRef {
+        api_version: api_version.to_owned(),
+        kind: kind.to_owned(),
+        name: String::new(),
     })
 }
 
@@ -157,8 +263,7 @@ fn is_same_object(a: &ResourceRef, b: &ResourceRef) -> bool {
     a.kind == b.kind && a.name == b.name && group(a) == group(b)
 }
 
-fn scale_rule(section: &Section<'_>) -> FlowRule {
-    let default = FlowRule::default();
+fn scale_rule(section: &Section<'_>, default: FlowRule) -> FlowRule {
     FlowRule {
         level: section.get_or("level", default.level, |v| v.integer(0..=MAX_COUNT)),
         initial_delay: section.get_or("initialDelay", default.initial_delay, |v| {

@@ -26,6 +26,15 @@ fn reference(reference: &str) -> String {
     ))
 }
 
+const HEALTH_CHECK: &str = "apiVersion: cluster.x-k8s.io/v1beta2, kind: MachineHealthCheck";
+
+/// A file with this source whose only target is paused and has this `ref`.
+fn pause(source: &str, reference: &str) -> String {
+    format!(
+        "source: {{{source}}}\ndependentResourceInfos:\n- actuator: pause\n  ref: {{{reference}}}\n"
+    )
+}
+
 /// A file whose only target has these rules and is otherwise valid.
 fn rules(up: &str, down: &str) -> String {
     target(&format!(
@@ -54,6 +63,40 @@ fn cases() -> Vec<(&'static str, String)> {
         (
             "source and Gardener's Secret",
             with("source: {clusterAPI: {}}"),
+        ),
+        (
+            "pause without Cluster API",
+            pause(
+                "secrets: {labelSelector: {matchLabels: {a: b}}}",
+                HEALTH_CHECK,
+            ),
+        ),
+        (
+            "pause of a named object",
+            pause("clusterAPI: {}", &format!("{HEALTH_CHECK}, name: a")),
+        ),
+        (
+            "pause of another kind",
+            pause(
+                "clusterAPI: {}",
+                "apiVersion: cluster.x-k8s.io/v1beta2, kind: Machine",
+            ),
+        ),
+        (
+            "pause of another version",
+            pause(
+                "clusterAPI: {}",
+                "apiVersion: cluster.x-k8s.io/v1, kind: MachineHealthCheck",
+            ),
+        ),
+        (
+            "pause with replicas and a deadline",
+            pause("clusterAPI: {}", HEALTH_CHECK)
+                + "  scaleUp: {replicas: 2}\n  deadlineTarget: true\n",
+        ),
+        (
+            "pause and no targets",
+            "source: {clusterAPI: {}}\ndependentResourceInfos: []\n".into(),
         ),
         (
             "Secrets without labels",

@@ -243,6 +243,46 @@ fn other_sources_need_no_secret_name() {
     assert!(!config.grace_follows_version, "the file sets one");
 }
 
+/// The target that pauses MachineHealthChecks, with its defaults.
+fn health_checks(api_version: &str) -> Target {
+    let mut target = Target::new(ResourceRef {
+        api_version: api_version.into(),
+        kind: "MachineHealthCheck".into(),
+        name: String::new(),
+    });
+    target.actuator = ActuatorKind::Pause;
+    target.optional = true;
+    target.up.initial_delay = Duration::from_secs(30);
+    target
+}
+
+#[test]
+fn cluster_api_pauses_health_checks_by_default() {
+    let source = "source: {clusterAPI: {}}\n";
+    let default = vec![health_checks("cluster.x-k8s.io/v1beta2")];
+    assert_eq!(parse(source).targets, default);
+    assert_eq!(parse(&format!("{source}guard: {{}}\n")).targets, default);
+    let none = format!("{source}guard: {{}}\ndependentResourceInfos: []\n");
+    assert_eq!(parse(&none).targets, []);
+}
+
+#[test]
+fn pause_needs_no_rules() {
+    let file = |rest: &str| {
+        let kind = "apiVersion: cluster.x-k8s.io/v1beta1, kind: MachineHealthCheck";
+        format!(
+            "source: {{clusterAPI: {{}}}}\ndependentResourceInfos:\n\
+             - {{actuator: pause, ref: {{{kind}}}{rest}}}\n"
+        )
+    };
+    let mut expected = health_checks("cluster.x-k8s.io/v1beta1");
+    assert_eq!(parse(&file("")).targets, [expected.clone()]);
+    expected.up.initial_delay = Duration::from_mins(1);
+    expected.down.timeout = Duration::from_secs(5);
+    let rules = ", scaleUp: {initialDelay: 1m}, scaleDown: {timeout: 5s}";
+    assert_eq!(parse(&file(rules)).targets, [expected]);
+}
+
 #[test]
 fn sources_survive_serialization() {
     for source in [

@@ -2,29 +2,36 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::{ConditionReason, TransitionTime};
+use super::{ConditionReason, TransitionTime, lenient};
 
 const TRUE: &str = "True";
 const FALSE: &str = "False";
 
-/// A condition as stored in the API server. Missing fields are empty.
+/// A condition as stored in the API server. Fields that are missing or unreadable are empty.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Condition {
     /// The condition's type, unique within the list.
-    #[serde(rename = "type")]
+    #[serde(rename = "type", deserialize_with = "lenient::value")]
     pub type_: String,
     /// `True`, `False` or `Unknown`.
+    #[serde(deserialize_with = "lenient::value")]
     pub status: String,
     /// The cause as one CamelCase word, for programs. [`Condition::reason`] parses it.
+    #[serde(deserialize_with = "lenient::value")]
     pub reason: String,
     /// The cause in words, for people.
+    #[serde(deserialize_with = "lenient::value")]
     pub message: String,
     /// The time of the last transition. A component's condition transitions when its reason
     /// changes, a standard condition when its status flips.
+    #[serde(deserialize_with = "lenient::value")]
     pub last_transition_time: TransitionTime,
     /// Set by other writers. It is kept, and ignored in comparisons.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(
+        deserialize_with = "lenient::value",
+        skip_serializing_if = "Option::is_none"
+    )]
     pub observed_generation: Option<i64>,
 }
 

@@ -16,6 +16,7 @@ mod aggregate;
 mod component;
 mod condition;
 mod debounce;
+mod lenient;
 mod managed_addon;
 mod message;
 mod reason;

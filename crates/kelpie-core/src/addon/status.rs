@@ -9,7 +9,7 @@ use super::message::sanitize;
 use super::transition::{StatusActor, TransitionError, check_transition};
 use super::{
     AddonComponent, Aggregate, CollectorReport, Condition, ConditionReason, OperatorUpdate,
-    StandardCondition, TransitionTime,
+    StandardCondition, TransitionTime, lenient,
 };
 use crate::Time;
 
@@ -18,10 +18,14 @@ use crate::Time;
 #[serde(default)]
 pub struct AddonStatus {
     /// The conditions, in the order of the API server. Older writers may have left several of one
-    /// type.
+    /// type. Entries that are not conditions are not kept.
+    #[serde(deserialize_with = "lenient::list")]
     pub conditions: Vec<Condition>,
     /// The hash of the pod template that the operator announced last, by the component's name.
-    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    #[serde(
+        deserialize_with = "lenient::map",
+        skip_serializing_if = "BTreeMap::is_empty"
+    )]
     pub rollouts: BTreeMap<String, String>,
 }
 
@@ -74,17 +78,29 @@ impl AddonStatus {
 
     /// Applies the operator's update about a collector. `UpdateSuccessful` for a rollout that was
     /// announced before is refused once the collector has reported: that would hide its report.
+    ///
+    /// Without a record of the last rollout, a collector that has reported counts as announced, and
+    /// only the record is added. An API server whose CRD does not store it would otherwise get the
+    /// same announcement again and again.
     pub fn apply_update(
         &mut self,
         update: &OperatorUpdate,
         now: Time,
     ) -> Result<(), TransitionError> {
         let component = update.component;
-        let is_new_rollout = self.is_new_rollout(component, update.rollout.as_deref());
+        let is_recorded = self.rollouts.contains_key(component.name());
+        let is_new_rollout =
+            is_recorded && self.is_new_rollout(component, update.rollout.as_deref());
         let actor = StatusActor::Operator {
             rolls_out: update.replaced || is_new_rollout,
         };
-        self.set_component_condition(component, actor, update.reason, &update.message, now)?;
+        let set =
+            self.set_component_condition(component, actor, update.reason, &update.message, now);
+        match set {
+            Err(TransitionError::NothingRolledOut { .. })
+                if !is_recorded && update.rollout.is_some() => {}
+            set => set?,
+        }
         if let (ConditionReason::UpdateSuccessful, Some(rollout)) = (update.reason, &update.rollout)
         {
             let rollouts = &mut self.rollouts;

@@ -1,6 +1,7 @@
 //! The prober's decisions: whether a cluster's API server is cut off from the kubelets, and the
 //! fence that follows from it.
 
+mod budget;
 mod delays;
 mod egress;
 pub mod fence;
@@ -13,14 +14,15 @@ pub mod shard;
 mod target;
 mod verdict;
 
+pub use budget::Budget;
 pub use delays::{Delays, RecentWorst};
 pub use egress::{EgressState, EgressTracker};
 pub use leases::{
     AcceptedList, Lease, LeaseCounts, LeaseRole, LeaseStatus, LeaseTracker, ListSpan, TripCause,
 };
 pub use nodes::{
-    Exclusion, Exclusions, MachinePhase, Machines, Node, NodeCondition, NodeConventions, NodeSet,
-    PoolConditions, ZONE_LABEL, exclusion,
+    Exclusion, Exclusions, MachinePhase, Machines, Node, NodeCondition, NodeConventions, NodeRules,
+    NodeSet, NodeSetBuilder, PoolConditions, ZONE_LABEL, exclusion,
 };
 pub use probe_status::{ProbeHealth, ProbeResult, ProbeStatus};
 pub use settings::{ProbeSettings, Thresholds};

@@ -1,5 +1,7 @@
 //! The nodes of a cluster: which of them are candidates, and why the others are excluded.
 
+mod rules;
+
 use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
@@ -8,6 +10,13 @@ use serde::ser::SerializeMap;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use crate::Time;
+pub use rules::{NodeRules, NodeSetBuilder};
+
+/// The maximum length of a label's value, which API servers enforce. Longer ones are hostile.
+const MAX_LABEL_BYTES: usize = 63;
+
+/// The maximum number of zones, and of worker pools, that are told apart in a cluster.
+const MAX_GROUPS: usize = 1_024;
 
 /// The label with which Kubernetes itself marks the zone of a node.
 pub const ZONE_LABEL: &str = "topology.kubernetes.io/zone";
@@ -43,7 +52,7 @@ pub struct Node {
     pub zone: Option<String>,
     /// The node carries [`NodeConventions::unmanaged_annotation`].
     pub unmanaged: bool,
-    /// The conditions that may exclude the node.
+    /// The conditions that [may exclude](NodeRules::uses_condition) the node.
     pub conditions: Vec<NodeCondition>,
 }
 
@@ -54,20 +63,8 @@ pub struct NodeCondition {
     pub kind: String,
     /// The status is `True`.
     pub is_true: bool,
-    /// The reason, which is kept only for the update condition.
+    /// The reason.
     pub reason: String,
-}
-
-impl NodeCondition {
-    /// Returns the condition if some configuration of a worker pool would exclude its nodes because
-    /// of it, and `None` otherwise. A reason that is not used is dropped.
-    pub fn into_relevant(mut self, conventions: &NodeConventions) -> Option<Self> {
-        let is_update = self.kind == conventions.update_condition;
-        if !is_update {
-            self.reason = String::new();
-        }
-        (self.is_true || is_update).then_some(self)
-    }
 }
 
 /// The phase of a Machine, as far as it is used.
@@ -232,7 +229,9 @@ pub fn exclusion(
     pools: &PoolConditions,
     conventions: &NodeConventions,
 ) -> Option<Exclusion> {
-    TrackedNode::new(node, machines, pools, conventions).exclusion
+    let mut node = TrackedNode::new(node, pools, conventions);
+    node.evaluate(machines, true);
+    node.exclusion
 }
 
 /// The nodes of a cluster as last listed, each with the cause that excludes it.
@@ -260,16 +259,24 @@ impl GroupId {
 struct GroupNames(BTreeMap<Box<str>, GroupId>);
 
 impl GroupNames {
-    /// Returns the number of a group. A cluster with more groups than there are numbers is
-    /// hostile: the nodes of further ones belong to none.
+    /// Returns the number of a group. A cluster with more than [`MAX_GROUPS`], or with a longer
+    /// name than a label may have, is hostile: such nodes belong to no group.
     fn id(&mut self, name: Option<&str>) -> Option<GroupId> {
-        let name = name.filter(|name| !name.is_empty())?;
+        let name = name.filter(|name| (1..=MAX_LABEL_BYTES).contains(&name.len()))?;
         if let Some(id) = self.0.get(name) {
             return Some(*id);
+        }
+        if self.0.len() == MAX_GROUPS {
+            return None;
         }
         let id = GroupId(u16::try_from(self.0.len()).ok()?);
         self.0.insert(name.into(), id);
         Some(id)
+    }
+
+    #[cfg(test)]
+    fn len(&self) -> usize {
+        self.0.len()
     }
 
     fn name(&self, index: usize) -> Option<&str> {
@@ -296,12 +303,8 @@ pub(crate) struct TrackedNode {
 }
 
 impl TrackedNode {
-    fn new(
-        node: &Node,
-        machines: Option<&Machines>,
-        pools: &PoolConditions,
-        conventions: &NodeConventions,
-    ) -> Self {
+    /// Judges a node by what is written on it, not yet by its Machine.
+    fn new(node: &Node, pools: &PoolConditions, conventions: &NodeConventions) -> Self {
         let pool_conditions = node.pool.as_ref().and_then(|pool| pools.get(pool));
         let pool_conditions = pool_conditions.filter(|kinds| !kinds.is_empty());
         let is_unhealthy = |condition: &NodeCondition| {
@@ -321,7 +324,7 @@ impl TrackedNode {
             let any = node.conditions.iter().any(is_unhealthy);
             any.then_some(Exclusion::UnhealthyCondition)
         };
-        let mut node = Self {
+        Self {
             name: node.name.as_str().into(),
             created: node.created,
             zone: None,
@@ -331,9 +334,7 @@ impl TrackedNode {
             lacks_machine: false,
             may_lack_machine: conventions.nodes_may_lack_machine,
             is_updating: node.conditions.iter().any(is_updating),
-        };
-        node.evaluate(machines, true);
-        node
+        }
     }
 
     fn evaluate(&mut self, machines: Option<&Machines>, are_current: bool) {
@@ -370,17 +371,10 @@ impl NodeSet {
         pools: &PoolConditions,
         conventions: &NodeConventions,
     ) -> Self {
-        let mut set = Self::default();
-        for node in nodes {
-            let mut tracked = TrackedNode::new(node, machines, pools, conventions);
-            tracked.zone = set.zones.id(node.zone.as_deref());
-            tracked.pool = set.pools.id(node.pool.as_deref());
-            set.nodes.push(tracked);
-        }
-        let nodes = &mut set.nodes;
-        nodes.sort_by(|a, b| a.name.cmp(&b.name).then(a.created.cmp(&b.created)));
-        nodes.dedup_by(|later, kept| later.name == kept.name);
-        set
+        let rules = NodeRules::new(*conventions, Arc::new(pools.clone()));
+        let mut builder = NodeSetBuilder::new(Arc::new(rules));
+        builder.extend(nodes);
+        builder.finish(machines)
     }
 
     pub(crate) fn set_machines(&mut self, machines: Option<&Machines>, are_current: bool) {

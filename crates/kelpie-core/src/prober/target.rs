@@ -32,10 +32,13 @@ pub enum ActuatorKind {
     /// through the scale subresource.
     #[default]
     Scale,
+    /// Pauses all objects of a kind that belong to the cluster, such as its MachineHealthChecks.
+    /// Together they are one target, and the reference has no name.
+    Pause,
 }
 
 /// A setting of a target that its actuator can apply. For [`ActuatorKind::Scale`] it is the number
-/// of replicas.
+/// of replicas. For [`ActuatorKind::Pause`] it is 1 while one of the objects is not paused, else 0.
 ///
 /// The core knows only the order: a fence lowers the setting, and a restore raises it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -50,7 +53,8 @@ pub struct ResourceRef {
     pub api_version: String,
     /// The kind, such as `Deployment`.
     pub kind: String,
-    /// The name of the object.
+    /// The name of the object; empty if all objects of the cluster are meant.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
     pub name: String,
 }
 
@@ -96,11 +100,17 @@ impl Target {
     pub fn takes_one_write(&self) -> bool {
         match self.actuator {
             ActuatorKind::Scale => self.resource.has_plain_replicas(),
+            ActuatorKind::Pause => true,
         }
     }
 }
 
 impl ResourceRef {
+    /// Returns whether all objects of the kind that belong to the cluster are meant.
+    pub fn means_all(&self) -> bool {
+        self.name.is_empty()
+    }
+
     /// Returns whether `spec.replicas` and `status.readyReplicas` are known to be the counts.
     pub fn has_plain_replicas(&self) -> bool {
         let kinds = ["Deployment", "StatefulSet", "ReplicaSet"];
@@ -120,6 +130,28 @@ impl ActuatorKind {
     pub fn describe(self, direction: Direction, setting: Setting) -> String {
         match self {
             Self::Scale => format!("scaled {direction} to {setting}"),
+            Self::Pause => match direction {
+                Direction::Down => "paused".to_owned(),
+                Direction::Up => "resumed".to_owned(),
+            },
+        }
+    }
+
+    /// Describes a change that a flow would make, such as `scale Deployment a from 1 to 0`.
+    pub fn describe_plan(self, resource: &ResourceRef, from: Setting, to: Setting) -> String {
+        match self {
+            Self::Scale => format!("scale {resource} from {from} to {to}"),
+            Self::Pause if to < from => format!("pause {resource}"),
+            Self::Pause => format!("resume {resource}"),
+        }
+    }
+
+    /// Returns whether a target belongs to one cluster of its namespace. Otherwise it is found by
+    /// the namespace alone, which has one cluster.
+    pub fn is_by_cluster(self) -> bool {
+        match self {
+            Self::Scale => false,
+            Self::Pause => true,
         }
     }
 }
@@ -143,6 +175,9 @@ impl fmt::Display for Setting {
 
 impl fmt::Display for ResourceRef {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} {}", self.kind, self.name)
+        match self.name.as_str() {
+            "" => write!(f, "{}s", self.kind),
+            name => write!(f, "{} {name}", self.kind),
+        }
     }
 }

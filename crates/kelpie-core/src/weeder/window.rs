@@ -12,12 +12,13 @@ use crate::{Time, WatchCache};
 /// A window and the pods in it.
 #[derive(Debug)]
 pub(super) struct Window {
-    /// The instant of the service's recovery.
-    pub(super) recovered: Time,
+    /// The instant of the service's recovery; `None` if the service was ready before the weeder
+    /// started to act.
+    pub(super) recovered: Option<Time>,
     /// The end of the window.
     pub(super) until: Time,
-    /// The uids of the pods by name, for each selector. A pod may match several selectors.
-    selectors: Vec<WatchCache<String, String>>,
+    /// The uids of the pods by name.
+    uids: WatchCache<String, String>,
     /// All pods, by uid.
     pods: BTreeMap<String, WindowPod>,
     /// The uids of the pods in CrashLoopBackOff.
@@ -32,9 +33,6 @@ pub(super) struct Window {
 #[derive(Debug)]
 struct WindowPod {
     pod: Pod,
-    /// The selectors that match the pod. There is rarely more than one, and a set would take ten
-    /// times the memory.
-    selectors: Vec<usize>,
     /// The last reason for skipping the pod that was reported.
     reported: Option<SkipReason>,
 }
@@ -43,8 +41,8 @@ struct WindowPod {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct WindowSummary {
-    /// The instant of the service's recovery.
-    pub recovered: Time,
+    /// The instant of the service's recovery; `None` if none was seen.
+    pub recovered: Option<Time>,
     /// The end of the window.
     pub until: Time,
     /// The number of the service's dependants.
@@ -56,13 +54,12 @@ pub struct WindowSummary {
 }
 
 impl Window {
-    /// Creates a window without pods. `selectors` is the number of selectors for its dependants.
-    pub(super) fn new(selectors: usize, recovered: Time, until: Time) -> Self {
-        let selectors = (0..selectors).map(|_| WatchCache::new());
+    /// Creates a window without pods.
+    pub(super) fn new(recovered: Option<Time>, until: Time) -> Self {
         Self {
             recovered,
             until,
-            selectors: selectors.collect(),
+            uids: WatchCache::new(),
             pods: BTreeMap::new(),
             crashing: BTreeSet::new(),
             budgets: BTreeMap::new(),
@@ -72,7 +69,12 @@ impl Window {
 
     /// Restarts the window with the pods that it has, after another recovery of the service.
     /// `is_gone` tells whether a pod, by uid, was already deleted.
-    pub(super) fn restart(&mut self, recovered: Time, until: Time, is_gone: impl Fn(&str) -> bool) {
+    pub(super) fn restart(
+        &mut self,
+        recovered: Option<Time>,
+        until: Time,
+        is_gone: impl Fn(&str) -> bool,
+    ) {
         (self.recovered, self.until) = (recovered, until);
         self.budgets.clear();
         self.deleted = 0;
@@ -89,35 +91,28 @@ impl Window {
         }
     }
 
-    pub(super) fn begin_list(&mut self, selector: usize) {
-        if let Some(cache) = self.selectors.get_mut(selector) {
-            cache.begin_list();
-        }
+    pub(super) fn begin_list(&mut self) {
+        self.uids.begin_list();
     }
 
-    pub(super) fn end_list(&mut self, selector: usize) {
-        let Some(cache) = self.selectors.get_mut(selector) else {
-            return;
-        };
-        let known: BTreeMap<String, String> = cache
+    pub(super) fn end_list(&mut self) {
+        let known: BTreeMap<String, String> = self
+            .uids
             .iter()
             .map(|(name, uid)| (name.clone(), uid.clone()))
             .collect();
-        for name in cache.end_list() {
+        for name in self.uids.end_list() {
             if let Some(uid) = known.get(&name) {
-                self.unmatch(selector, uid);
+                self.remove_uid(uid);
             }
         }
     }
 
     /// Adds or updates a pod. `is_gone` tells whether the weeder has already deleted it.
-    pub(super) fn put(&mut self, selector: usize, pod: Pod, is_gone: bool) {
-        let Some(cache) = self.selectors.get_mut(selector) else {
-            return;
-        };
-        let before = cache.put(pod.name.clone(), pod.uid.clone());
+    pub(super) fn put(&mut self, pod: Pod, is_gone: bool) {
+        let before = self.uids.put(pod.name.clone(), pod.uid.clone());
         if let Some(before) = before.filter(|before| *before != pod.uid) {
-            self.unmatch(selector, &before);
+            self.remove_uid(&before);
         }
         if let Some(owner) = &pod.owner {
             let budget = self.budgets.entry(owner.uid.clone()).or_default();
@@ -133,39 +128,27 @@ impl Window {
             self.crashing.remove(&pod.uid);
         }
         if let Some(entry) = self.pods.get_mut(&pod.uid) {
-            if !entry.selectors.contains(&selector) {
-                entry.selectors.push(selector);
-            }
             entry.pod = pod;
         } else {
-            let entry = WindowPod {
-                selectors: vec![selector],
-                reported: None,
-                pod,
-            };
+            let reported = None;
+            let entry = WindowPod { pod, reported };
             self.pods.insert(entry.pod.uid.clone(), entry);
         }
     }
 
-    pub(super) fn remove(&mut self, selector: usize, name: &str) {
-        let uid = self
-            .selectors
-            .get_mut(selector)
-            .and_then(|cache| cache.remove(&name.to_owned()));
-        if let Some(uid) = uid {
-            self.unmatch(selector, &uid);
+    pub(super) fn remove(&mut self, name: &str) {
+        if let Some(uid) = self.uids.remove(&name.to_owned()) {
+            self.remove_uid(&uid);
         }
     }
 
-    /// Removes a pod that `selector` no longer matches, unless another selector still does.
-    fn unmatch(&mut self, selector: usize, uid: &str) {
-        let Some(entry) = self.pods.get_mut(uid) else {
-            return;
-        };
-        entry.selectors.retain(|other| *other != selector);
-        if !entry.selectors.is_empty() {
-            return;
-        }
+    /// Removes all pods. What was deleted stays charged to their owners.
+    pub(super) fn remove_all(&mut self) {
+        self.begin_list();
+        self.end_list();
+    }
+
+    fn remove_uid(&mut self, uid: &str) {
         if let Some(entry) = self.pods.remove(uid)
             && let Some(owner) = entry.pod.owner
             && let Some(budget) = self.budgets.get_mut(&owner.uid)

@@ -39,9 +39,9 @@ pub struct Windows {
 /// A window that opens at `from`.
 #[derive(Clone, Copy, Debug)]
 struct PlannedWindow {
-    recovered: Time,
+    /// `None`: no recovery was seen. Such a window waits for [`Windows::open_starts`].
+    recovered: Option<Time>,
     from: Time,
-    selectors: usize,
 }
 
 /// The attempts to delete a pod.
@@ -81,8 +81,8 @@ pub enum WindowChange {
 pub struct Deletion {
     /// The name of the service whose window the pod is in.
     pub service: String,
-    /// The instant of the service's recovery.
-    pub recovered: Time,
+    /// The instant of the service's recovery; `None` if none was seen.
+    pub recovered: Option<Time>,
     /// The name of the pod.
     pub pod: String,
     /// The uid, as a precondition of the deletion.
@@ -149,19 +149,15 @@ impl Windows {
         }
     }
 
-    /// Plans the window of a service that recovered: [`Windows::advance`] opens or restarts it at
-    /// `from`. `selectors` is the number of selectors for the service's dependants.
-    pub fn plan(&mut self, service: &str, selectors: usize, recovered: Time, from: Time) {
-        let plan = PlannedWindow {
-            recovered,
-            from,
-            selectors,
-        };
+    /// Plans the window of a service. [`Windows::advance`] opens or restarts it at `from` if the
+    /// service recovered, [`Windows::open_starts`] if it was ready when this replica started to
+    /// act.
+    pub fn plan(&mut self, service: &str, recovered: Option<Time>, from: Time) {
+        let plan = PlannedWindow { recovered, from };
         self.planned.insert(service.to_owned(), plan);
     }
 
-    /// Closes the window of a service that is gone, or because this replica is no longer the
-    /// leader. Returns whether the window was open.
+    /// Closes the window of a service that is gone. Returns whether the window was open.
     pub fn close(&mut self, service: &str) -> bool {
         self.planned.remove(service);
         let was_open = self.open.remove(service).is_some();
@@ -169,66 +165,102 @@ impl Windows {
         was_open
     }
 
+    /// Forgets all pods and planned windows, because this replica does not act any more. Open
+    /// windows stay, with the deletions charged to each owner, and go on when the replica acts
+    /// again before their end.
+    pub fn suspend(&mut self) {
+        self.planned.clear();
+        for window in self.open.values_mut() {
+            window.remove_all();
+        }
+        self.prune_attempts();
+    }
+
     /// Opens and closes the windows that are due. The caller does this before anything else.
     pub fn advance(&mut self, now: Time) -> Vec<WindowChange> {
         let expired = self.open.iter().filter(|(_, window)| !window.is_open(now));
         let expired: Vec<String> = expired.map(|(service, _)| service.clone()).collect();
         let mut changes = Vec::new();
-        let due = self.planned.iter().filter(|(_, plan)| plan.from <= now);
+        let due = self.planned.iter();
+        let due = due.filter(|(_, plan)| plan.from <= now && plan.recovered.is_some());
         let due: Vec<String> = due.map(|(service, _)| service.clone()).collect();
         for service in expired.into_iter().filter(|service| !due.contains(service)) {
             self.open.remove(&service);
             changes.push(WindowChange::Closed { service });
         }
-        for service in due {
-            let Some(plan) = self.planned.remove(&service) else {
-                continue;
-            };
-            let until = plan.from.after(self.rules.watch_duration);
-            let again = if let Some(window) = self.open.get_mut(&service) {
-                let attempts = &self.attempts;
-                window.restart(plan.recovered, until, |uid| is_gone(attempts, uid));
-                true
-            } else {
-                let window = Window::new(plan.selectors, plan.recovered, until);
-                self.open.insert(service.clone(), window);
-                false
-            };
-            changes.push(WindowChange::Opened { service, again });
-        }
+        changes.extend(
+            due.into_iter()
+                .filter_map(|service| self.open(service, now)),
+        );
         if !changes.is_empty() {
             self.prune_attempts();
         }
         changes
     }
 
-    /// Begins a list of the pods that match a selector of a service.
-    pub fn begin_list(&mut self, service: &str, selector: usize) {
+    /// Returns whether a window without a recovery is due. The caller opens it when the load on the
+    /// seed permits.
+    pub fn has_due_starts(&self, now: Time) -> bool {
+        let mut planned = self.planned.values();
+        planned.any(|plan| plan.recovered.is_none() && plan.from <= now)
+    }
+
+    /// Opens the windows without a recovery that are due. They begin now, however long they had to
+    /// wait.
+    pub fn open_starts(&mut self, now: Time) -> Vec<WindowChange> {
+        let due = self.planned.iter();
+        let due = due.filter(|(_, plan)| plan.from <= now && plan.recovered.is_none());
+        let due: Vec<String> = due.map(|(service, _)| service.clone()).collect();
+        let open = due
+            .into_iter()
+            .filter_map(|service| self.open(service, now));
+        open.collect()
+    }
+
+    /// Opens or restarts a window that is planned.
+    fn open(&mut self, service: String, now: Time) -> Option<WindowChange> {
+        let PlannedWindow { recovered, from } = self.planned.remove(&service)?;
+        let from = if recovered.is_some() { from } else { now };
+        let until = from.after(self.rules.watch_duration);
+        let again = if let Some(window) = self.open.get_mut(&service) {
+            let attempts = &self.attempts;
+            window.restart(recovered, until, |uid| is_gone(attempts, uid));
+            true
+        } else {
+            let window = Window::new(recovered, until);
+            self.open.insert(service.clone(), window);
+            false
+        };
+        Some(WindowChange::Opened { service, again })
+    }
+
+    /// Begins a list of the dependants of a service.
+    pub fn begin_list(&mut self, service: &str) {
         if let Some(window) = self.open.get_mut(service) {
-            window.begin_list(selector);
+            window.begin_list();
         }
     }
 
     /// Ends the list, and removes the pods that it did not name.
-    pub fn end_list(&mut self, service: &str, selector: usize) {
+    pub fn end_list(&mut self, service: &str) {
         if let Some(window) = self.open.get_mut(service) {
-            window.end_list(selector);
+            window.end_list();
             self.prune_attempts();
         }
     }
 
-    /// Adds or updates a pod that matches the selector.
-    pub fn put(&mut self, service: &str, selector: usize, pod: Pod) {
+    /// Adds or updates a dependant of the service.
+    pub fn put(&mut self, service: &str, pod: Pod) {
         let is_gone = is_gone(&self.attempts, &pod.uid);
         if let Some(window) = self.open.get_mut(service) {
-            window.put(selector, pod, is_gone);
+            window.put(pod, is_gone);
         }
     }
 
-    /// Removes a pod that no longer matches the selector.
-    pub fn remove(&mut self, service: &str, selector: usize, name: &str) {
+    /// Removes a pod that is gone, or does not depend on the service any more.
+    pub fn remove(&mut self, service: &str, name: &str) {
         if let Some(window) = self.open.get_mut(service) {
-            window.remove(selector, name);
+            window.remove(name);
             self.prune_attempts();
         }
     }
@@ -240,10 +272,11 @@ impl Windows {
             .any(|window| self.first_deletable(window, now).is_some())
     }
 
-    /// Returns the next pod to delete. The dependants of the service that recovered first go first.
+    /// Returns the next pod to delete. The dependants of the service that recovered first go first,
+    /// those of a service without a recovery last.
     pub fn next(&mut self, now: Time) -> Option<Deletion> {
         let mut windows: Vec<(&String, &Window)> = self.open.iter().collect();
-        windows.sort_by_key(|(_, window)| window.recovered);
+        windows.sort_by_key(|(_, window)| (window.recovered.is_none(), window.recovered));
         let found = windows.into_iter().find_map(|(service, window)| {
             Some((service.clone(), self.first_deletable(window, now)?.clone()))
         });
@@ -294,7 +327,7 @@ impl Windows {
                 DeletionResult::Changed | DeletionResult::Gone | DeletionResult::Refused => {
                     window.budget(&deletion.owner).refund(uid);
                 }
-                DeletionResult::Unknown => {}
+                DeletionResult::Unknown => window.budget(&deletion.owner).keep(uid),
             }
         }
         self.prune_attempts();
@@ -331,7 +364,13 @@ impl Windows {
 
     /// Returns the next instant at which something is due.
     pub fn next_wake(&self, now: Time) -> Option<Time> {
-        let opening = self.planned.values().map(|plan| plan.from);
+        // A window without a recovery that is due waits for the caller.
+        let opening = self
+            .planned
+            .values()
+            .map(|plan| (plan.recovered, plan.from));
+        let opening = opening.filter(|(recovered, from)| recovered.is_some() || *from > now);
+        let opening = opening.map(|(_, from)| from);
         let closing = self.open.values().map(|window| window.until);
         let retries = self
             .attempts
@@ -341,7 +380,18 @@ impl Windows {
         opening.chain(closing).chain(retries).min()
     }
 
-    /// Returns the services with an open window.
+    /// Returns the names of the services with an open window.
+    pub fn open_services(&self) -> impl Iterator<Item = &str> {
+        self.open.keys().map(String::as_str)
+    }
+
+    /// Returns whether a window is open because its service recovered.
+    pub fn has_recovery(&self) -> bool {
+        let mut windows = self.open.values();
+        windows.any(|window| window.recovered.is_some())
+    }
+
+    /// Returns the services with an open window, each with a summary.
     pub fn services(&self) -> impl Iterator<Item = (&str, WindowSummary)> {
         let windows = self.open.iter();
         windows.map(|(service, window)| (service.as_str(), window.summary()))

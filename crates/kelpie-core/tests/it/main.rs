@@ -28,6 +28,7 @@ mod fence_writes;
 mod fencing;
 mod guard;
 mod leases;
+mod pause;
 mod properties;
 mod race;
 mod schedule;

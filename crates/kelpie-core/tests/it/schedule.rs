@@ -442,3 +442,37 @@ fn renewed_orphan_reads_nodes_every_minute() {
     let expected: Vec<_> = (0..13).map(|round| round % 6 == 0).collect();
     assert_eq!(due_rounds, expected);
 }
+
+/// 449 of 750 nodes are silent, and the others renew in turns, each when it would be the one that
+/// trips the cluster.
+#[test]
+fn trip_kept_ahead_is_rationed() {
+    let renewals = |now: Time| -> Vec<(String, Time)> {
+        let seconds = now.as_micros() as f64 / 1e6;
+        let renewed = |index: usize| match index.checked_sub(449) {
+            None => seconds.min(0.0),
+            Some(turn) => {
+                let turn = turn as f64 / 10.0;
+                turn + ((seconds - turn) / 30.0).floor() * 30.0
+            }
+        };
+        let leases = (0..750).map(|index| (name(index), at(renewed(index))));
+        leases.collect()
+    };
+    let mut fixture = EvaluatorFixture::new(settings(), at(-60.0));
+    let mut rationed = 0;
+    let mut now = at(-60.0);
+    let mut starts = Vec::new();
+    while now < at(640.0) {
+        let decision = fixture.round(now, &renewals(now));
+        rationed += usize::from(decision.next_wake.reason == WakeReason::Rationed);
+        starts.push(now);
+        now = decision.next_wake.at;
+    }
+    let sustained = starts.iter().filter(|start| **start >= at(340.0)).count();
+    assert!(sustained <= 300 + 65, "{sustained} rounds in 300 s");
+    let gaps = starts.windows(2).map(|pair| pair[1].since(pair[0]));
+    let close = gaps.filter(|gap| *gap < Duration::from_secs(1)).count();
+    assert!(close >= 120, "a burst is allowed: {close}");
+    assert!(rationed > 100, "{rationed}");
+}

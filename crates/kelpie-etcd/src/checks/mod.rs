@@ -4,6 +4,8 @@
 pub(crate) mod defragmentation;
 pub(crate) mod from_status;
 pub(crate) mod linearizable_read;
+pub(crate) mod performance;
 pub(crate) mod raft_loop;
 pub(crate) mod raft_propose;
 pub(crate) mod serializable_read;
+pub(crate) mod watch;

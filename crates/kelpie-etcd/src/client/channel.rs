@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use kelpie_net::{Alpn, ConnectError, HyperStream, TlsFault, TlsFaultRecorder, connect};
+use kelpie_net::{Alpn, ConnectError, HyperStream, StreamEndRecorder, TlsFault, connect};
 use parking_lot::Mutex;
 use tokio::time::{Instant, timeout};
 use tonic::Status;
@@ -17,9 +17,33 @@ use crate::boot::BootTracker;
 use crate::client::member_url::MemberUrl;
 use crate::client::tls_credentials::TlsCredentials;
 
-/// Time limit of a connection attempt, including the TLS handshake. A booting member accepts TCP
-/// and stays silent. Callers have earlier deadlines.
-const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
+/// The time limits of a connection to a member.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ConnectionSettings {
+    /// Time limit of a connection attempt, including the TLS handshake. A booting member accepts
+    /// TCP and stays silent. Callers have earlier deadlines.
+    pub dial_timeout: Duration,
+    /// Pings an idle connection too. `None` for no pings.
+    pub keep_alive: Option<KeepAlive>,
+}
+
+/// The pings that find a connection whose other end is gone.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct KeepAlive {
+    /// The time between two pings. etcd closes a connection that is pinged too often.
+    pub interval: Duration,
+    /// A connection on which nothing is received for this long after a ping is closed.
+    pub timeout: Duration,
+}
+
+impl Default for ConnectionSettings {
+    fn default() -> Self {
+        Self {
+            dial_timeout: Duration::from_secs(10),
+            keep_alive: None,
+        }
+    }
+}
 
 /// A gRPC channel to a member that also tracks whether the member has booted.
 #[derive(Clone)]
@@ -28,19 +52,19 @@ pub(crate) struct MemberChannel {
     pub(crate) boot: Arc<Mutex<BootTracker>>,
     /// The fault with which TLS ended a connection since the last response. It is kept for all
     /// calls that fail with the connection, not only for the first.
-    tls_fault: TlsFaultRecorder,
+    stream_end: StreamEndRecorder,
     is_https: bool,
 }
 
 impl MemberChannel {
     /// Creates a channel. It connects on first use, and again when the connection is lost.
-    pub(crate) fn new(tls: &TlsCredentials, url: &MemberUrl) -> Self {
+    pub(crate) fn new(tls: &TlsCredentials, url: &MemberUrl, settings: ConnectionSettings) -> Self {
         let boot = Arc::new(Mutex::new(BootTracker::new(Instant::now())));
-        let tls_fault = TlsFaultRecorder::default();
+        let stream_end = StreamEndRecorder::default();
         Self {
-            channel: channel(tls, url, &boot, &tls_fault),
+            channel: channel(tls, url, settings, &boot, &stream_end),
             boot,
-            tls_fault,
+            stream_end,
             is_https: url.is_https(),
         }
     }
@@ -49,7 +73,7 @@ impl MemberChannel {
     pub(crate) fn record_answer(&self) {
         let mut boot = self.boot.lock();
         boot.record_answer();
-        self.tls_fault.clear();
+        self.stream_end.clear();
     }
 
     /// Converts a status of tonic, which is a response of the server or a connection error.
@@ -62,7 +86,7 @@ impl MemberChannel {
 
     /// A connection that never worked is more likely a problem of the probe than of etcd.
     fn connection_lost(&self, cause: String) -> EtcdError {
-        if let Some(fault) = self.tls_fault.fault() {
+        if let Some(fault) = self.stream_end.fault() {
             return EtcdError::Misconfigured(fault.to_string());
         }
         let boot = self.boot.lock();
@@ -83,24 +107,35 @@ impl MemberChannel {
 fn channel(
     tls: &TlsCredentials,
     url: &MemberUrl,
+    settings: ConnectionSettings,
     boot: &Arc<Mutex<BootTracker>>,
-    tls_fault: &TlsFaultRecorder,
+    stream_end: &StreamEndRecorder,
 ) -> Channel {
-    let (tls, boot, tls_fault) = (tls.clone(), Arc::clone(boot), tls_fault.clone());
+    let (tls, boot, stream_end) = (tls.clone(), Arc::clone(boot), stream_end.clone());
     // The connector below resolves the name and does TLS, so tonic sees plain HTTP.
-    let endpoint = http_endpoint(url.authority());
+    let mut endpoint = http_endpoint(url.authority());
+    if let Some(KeepAlive { interval, timeout }) = settings.keep_alive {
+        endpoint = endpoint
+            .http2_keep_alive_interval(interval)
+            .keep_alive_timeout(timeout)
+            .keep_alive_while_idle(true);
+    }
     let url = url.clone();
     let connected = Arc::new(AtomicBool::new(false));
     let connector = service_fn(move |_| {
-        // tonic reconnects after the server has ended an established connection. An attempt that
-        // never succeeded does not prove that.
-        if connected.swap(false, Ordering::Relaxed) {
+        // tonic reconnects after an established connection has ended. An attempt that never
+        // succeeded does not prove that, and neither does a connection that a ping has ended: a
+        // stopped process does not answer it.
+        let expired = settings
+            .keep_alive
+            .is_some_and(|pings| stream_end.silence() >= Some(pings.timeout));
+        if connected.swap(false, Ordering::Relaxed) && !expired {
             record_gone(&boot);
         }
-        let (tls, url, tls_fault) = (tls.clone(), url.clone(), tls_fault.clone());
+        let (tls, url, stream_end) = (tls.clone(), url.clone(), stream_end.clone());
         let (boot, connected) = (Arc::clone(&boot), Arc::clone(&connected));
         async move {
-            let stream = open_stream(&tls, &url, tls_fault).await;
+            let stream = open_stream(&tls, &url, settings.dial_timeout, stream_end).await;
             match &stream {
                 Ok(_) => connected.store(true, Ordering::Relaxed),
                 Err(EtcdError::ConnectionRefused) => record_gone(&boot),
@@ -130,11 +165,12 @@ fn record_gone(boot: &Mutex<BootTracker>) {
 async fn open_stream(
     tls: &TlsCredentials,
     url: &MemberUrl,
-    tls_fault: TlsFaultRecorder,
+    dial_timeout: Duration,
+    stream_end: StreamEndRecorder,
 ) -> Result<HyperStream, EtcdError> {
     let endpoint = tls.endpoint(url, Alpn::Http2)?;
-    match timeout(CONNECT_TIMEOUT, connect(&endpoint)).await {
-        Ok(Ok(stream)) => Ok(stream.with_fault_recorder(tls_fault).into_hyper()),
+    match timeout(dial_timeout, connect(&endpoint)).await {
+        Ok(Ok(stream)) => Ok(stream.with_end_recorder(stream_end).into_hyper()),
         Ok(Err(error)) => Err(from_connect_error(&error)),
         Err(_) => Err(EtcdError::NoResponse),
     }
@@ -151,6 +187,7 @@ pub(crate) fn from_connect_error(error: &ConnectError) -> EtcdError {
         } => EtcdError::ConnectionLost(error.to_string()),
         ConnectError::Resolve { .. }
         | ConnectError::Local { .. }
+        | ConnectError::LocalAddress { .. }
         | ConnectError::Unreachable { .. }
         | ConnectError::Tls { .. } => EtcdError::Misconfigured(error.to_string()),
     }

@@ -68,6 +68,41 @@ pub(crate) struct ClusterMember {
     pub(crate) client_urls: Vec<String>,
 }
 
+/// `etcdserverpb.WatchRequest`: one of its fields is set.
+#[derive(Clone, PartialEq, Eq, prost::Message)]
+pub(crate) struct WatchRequest {
+    #[prost(message, optional, tag = "1")]
+    pub(crate) create: Option<WatchCreateRequest>,
+    #[prost(message, optional, tag = "3")]
+    pub(crate) progress: Option<EmptyRequest>,
+}
+
+/// `etcdserverpb.WatchCreateRequest`.
+#[derive(Clone, PartialEq, Eq, prost::Message)]
+pub(crate) struct WatchCreateRequest {
+    #[prost(bytes = "vec", tag = "1")]
+    pub(crate) key: Vec<u8>,
+    /// The kinds of events that are not sent.
+    #[prost(int32, repeated, tag = "5")]
+    pub(crate) filters: Vec<i32>,
+}
+
+impl WatchCreateRequest {
+    /// `NOPUT` and `NODELETE`: no event at all.
+    pub(crate) const NO_EVENTS: [i32; 2] = [0, 1];
+}
+
+/// `etcdserverpb.WatchResponse`.
+#[derive(Clone, PartialEq, Eq, prost::Message)]
+pub(crate) struct WatchResponse {
+    #[prost(bool, tag = "3")]
+    pub(crate) created: bool,
+    #[prost(bool, tag = "4")]
+    pub(crate) canceled: bool,
+    #[prost(string, tag = "6")]
+    pub(crate) cancel_reason: String,
+}
+
 /// `etcdserverpb.AuthenticateRequest`. It has no `Debug`, which would print the password.
 #[derive(Clone, PartialEq, Eq, prost::Message)]
 #[prost(skip_debug)]

@@ -5,19 +5,21 @@ use std::time::Duration;
 
 use futures_util::FutureExt;
 use prost::Message;
+use secrecy::SecretString;
 
 use crate::boot::{BootTracker, ProcessState};
-use crate::client::channel::MemberChannel;
+use crate::client::channel::{ConnectionSettings, MemberChannel};
 use crate::client::member_url::MemberUrl;
 use crate::client::message::{
     ClusterMember, EmptyRequest, EmptyResponse, HealthCheckResponse, MemberListRequest,
     MemberListResponse, RangeRequest, StatusResponse,
 };
 use crate::client::metrics_page::MetricsPage;
+use crate::client::progress_watch::ProgressWatch;
 use crate::client::rpc::RequireLeader;
 use crate::client::tls_credentials::TlsCredentials;
 use crate::client::token_cache::{EtcdUser, TokenCache};
-use crate::member::{Member, MemberCall, MemberStatus, ServingStatus, has_corrupt_alarm};
+use crate::member::{Member, MemberCall, MemberStatus, ServingStatus, WatchProgress, has_alarm};
 use crate::{EtcdError, EtcdMetrics, EtcdVersion, process};
 
 /// The key that is read. It need not exist.
@@ -32,6 +34,8 @@ pub struct MemberConfig {
     pub endpoint: MemberUrl,
     /// The URL of the metrics page. `None` if the client URL serves it.
     pub metrics_url: Option<MemberUrl>,
+    /// The time limits of the connection.
+    pub connection: ConnectionSettings,
     /// The certificates, for both URLs.
     pub tls: TlsCredentials,
     /// The user to log in as. `None` for no login.
@@ -50,19 +54,21 @@ pub struct RemoteMember {
     channel: MemberChannel,
     tokens: Option<TokenCache>,
     metrics_page: MetricsPage,
+    watch: ProgressWatch,
     config: Arc<MemberConfig>,
 }
 
 impl RemoteMember {
     /// Creates the client. It connects on first use, and must be created inside a Tokio runtime.
     pub fn new(config: MemberConfig) -> Self {
-        let channel = MemberChannel::new(&config.tls, &config.endpoint);
+        let channel = MemberChannel::new(&config.tls, &config.endpoint, config.connection);
         let metrics_url = config.metrics_url.clone();
         let metrics_url = metrics_url.unwrap_or(config.endpoint.clone());
         let user = config.user.clone();
         Self {
             tokens: user.map(|user| TokenCache::new(user, channel.clone(), config.login_timeout)),
             metrics_page: MetricsPage::new(config.tls.clone(), metrics_url),
+            watch: ProgressWatch::default(),
             channel,
             config: Arc::new(config),
         }
@@ -81,14 +87,27 @@ impl RemoteMember {
         Q: Message + Clone + 'static,
         A: Message + Default + 'static,
     {
+        let attempt = |token: Option<Arc<SecretString>>| {
+            let (channel, message) = (channel.clone(), message.clone());
+            async move { channel.call(path, message, leader, token.as_deref()).await }
+        };
+        self.with_one_retry(attempt).await
+    }
+
+    async fn with_one_retry<A, Fut>(
+        &self,
+        attempt: impl Fn(Option<Arc<SecretString>>) -> Fut,
+    ) -> Result<A, EtcdError>
+    where
+        Fut: Future<Output = Result<A, EtcdError>>,
+    {
         let mut retried = false;
         loop {
             let token = match &self.tokens {
                 Some(tokens) => tokens.get().await?,
                 None => None,
             };
-            let secret = token.as_deref();
-            let result = channel.call(path, message.clone(), leader, secret).await;
+            let result = attempt(token.clone()).await;
             match (&result, &self.tokens) {
                 _ if retried => return result,
                 (Err(EtcdError::ConnectionLost(_) | EtcdError::LeaderChanged), _) => {}
@@ -129,12 +148,14 @@ impl RemoteMember {
         let response: StatusResponse = calling.await?;
         Ok(MemberStatus {
             version: EtcdVersion::parse(&response.version),
+            watch_progress: watch_progress(&response.version),
             id: response.header.map_or(0, |header| header.member_id),
             leader: response.leader,
             commit: response.raft_index,
             applied: response.raft_applied_index,
             is_learner: response.is_learner,
-            is_corrupt: has_corrupt_alarm(&response.errors),
+            is_corrupt: has_alarm(&response.errors, "CORRUPT"),
+            is_out_of_space: has_alarm(&response.errors, "NOSPACE"),
         })
     }
 
@@ -154,8 +175,19 @@ impl RemoteMember {
             let text = "the leader advertises no usable client URL";
             return Err(EtcdError::Misconfigured(text.to_owned()));
         };
-        let channel = MemberChannel::new(&self.config.tls, &url);
+        let channel = MemberChannel::new(&self.config.tls, &url, self.config.connection);
         commit_if_leader(&self.status_over(&channel).await?, id)
+    }
+}
+
+fn watch_progress(version: &str) -> WatchProgress {
+    let patch = version.split('.').nth(2);
+    let patch = patch.and_then(|patch| patch.split('-').next()?.parse::<u32>().ok());
+    match (EtcdVersion::parse(version), patch) {
+        (Some(EtcdVersion(3, 4)), Some(25..=30)) | (Some(EtcdVersion(3, 5)), Some(8..=12)) => {
+            WatchProgress::NeedsEvents
+        }
+        _ => WatchProgress::Always,
     }
 }
 
@@ -224,6 +256,23 @@ impl Member for RemoteMember {
         .boxed()
     }
 
+    fn watch_progress(&self) -> MemberCall<()> {
+        let this = self.clone();
+        async move {
+            let attempt = |token: Option<Arc<SecretString>>| {
+                let (watch, channel) = (this.watch.clone(), this.channel.clone());
+                async move { watch.ask(&channel, KEY, token.as_deref()).await }
+            };
+            this.with_one_retry(attempt).await
+        }
+        .boxed()
+    }
+
+    fn member_count(&self) -> MemberCall<usize> {
+        let this = self.clone();
+        async move { Ok(this.members(false).await?.len()) }.boxed()
+    }
+
     fn metrics(&self) -> MemberCall<EtcdMetrics> {
         let page = self.metrics_page.clone();
         async move { page.read().await }.boxed()
@@ -257,17 +306,38 @@ mod tests {
     fn commit_comes_from_the_leader_only() {
         let status = |id| MemberStatus {
             version: None,
+            watch_progress: WatchProgress::Always,
             id,
             leader: 7,
             commit: 40,
             applied: 40,
             is_learner: false,
             is_corrupt: false,
+            is_out_of_space: false,
         };
         assert_eq!(commit_if_leader(&status(7), 7), Ok(40));
         for other in [8, 0] {
             let error = commit_if_leader(&status(other), 7).unwrap_err();
             assert!(error.is_probe_problem());
+        }
+    }
+
+    #[test]
+    fn releases_without_progress_are_known() {
+        use WatchProgress::{Always, NeedsEvents};
+        for (version, expected) in [
+            ("3.4.23", Always),
+            ("3.4.25", NeedsEvents),
+            ("3.4.30", NeedsEvents),
+            ("3.4.31", Always),
+            ("3.5.7", Always),
+            ("3.5.8", NeedsEvents),
+            ("3.5.12", NeedsEvents),
+            ("3.5.13", Always),
+            ("3.6.0-rc.1", Always),
+            ("unknown", Always),
+        ] {
+            assert_eq!(watch_progress(version), expected, "{version}");
         }
     }
 }

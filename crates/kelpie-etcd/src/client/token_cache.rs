@@ -163,6 +163,7 @@ async fn log_in(channel: &MemberChannel, user: &EtcdUser) -> TokenState {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::client::channel::ConnectionSettings;
     use crate::client::member_url::MemberUrl;
     use crate::client::tls_credentials::TlsCredentials;
 
@@ -179,7 +180,7 @@ mod tests {
         assert!(!format!("{user:?}").contains("hunter2"));
         let url = MemberUrl::parse(&format!("http://{address}"), false).unwrap();
         let tls = TlsCredentials::new(kelpie_net::TlsFilePaths::default());
-        let channel = MemberChannel::new(&tls, &url);
+        let channel = MemberChannel::new(&tls, &url, ConnectionSettings::default());
         TokenCache::new(user, channel, Duration::from_millis(100))
     }
 

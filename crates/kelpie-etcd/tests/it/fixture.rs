@@ -7,7 +7,7 @@ use std::time::Duration;
 use futures_util::FutureExt;
 use kelpie_etcd::{
     BootTracker, EtcdError, EtcdMetrics, EtcdOptions, EtcdVersion, Member, MemberCall,
-    MemberStatus, ProcessState, ServingStatus,
+    MemberStatus, ProcessState, ServingStatus, WatchProgress,
 };
 use kelpie_health::{CheckGroup, Health};
 use prometheus_client::encoding::text::encode;
@@ -36,6 +36,8 @@ pub(crate) struct MemberScript {
     pub(crate) leader_commit: Scripted<u64>,
     pub(crate) ping: Scripted<ServingStatus>,
     pub(crate) propose: Scripted<()>,
+    pub(crate) watch: Scripted<()>,
+    pub(crate) members: Scripted<usize>,
     pub(crate) metrics: Scripted<EtcdMetrics>,
     pub(crate) own_metrics_listener: bool,
     pub(crate) answered: bool,
@@ -59,12 +61,14 @@ pub(crate) struct Fixture {
 
 pub(crate) const HEALTHY: MemberStatus = MemberStatus {
     version: Some(EtcdVersion(3, 5)),
+    watch_progress: WatchProgress::Always,
     id: 1,
     leader: 1,
     commit: 9,
     applied: 9,
     is_learner: false,
     is_corrupt: false,
+    is_out_of_space: false,
 };
 
 pub(crate) fn idle_metrics() -> EtcdMetrics {
@@ -72,8 +76,8 @@ pub(crate) fn idle_metrics() -> EtcdMetrics {
         defrag_inflight: Some(false),
         defrags: Some(0),
         has_leader: Some(true),
-        snapshots: 0,
         version: Some(EtcdVersion(3, 5)),
+        ..EtcdMetrics::default()
     }
 }
 
@@ -87,6 +91,8 @@ impl MemberScript {
             leader_commit: Returns(9),
             ping: Returns(ServingStatus::Serving),
             propose: Returns(()),
+            watch: Returns(()),
+            members: Returns(3),
             metrics: Returns(idle_metrics()),
             own_metrics_listener: false,
             answered: true,
@@ -101,6 +107,9 @@ impl MemberScript {
         self.read_index = Hangs;
         self.status = Hangs;
         self.ping = Hangs;
+        self.propose = Hangs;
+        self.watch = Hangs;
+        self.members = Hangs;
         self.metrics = Hangs;
     }
 
@@ -125,6 +134,8 @@ impl MemberScript {
         self.read_index = Fails(error.clone());
         self.status = Fails(error.clone());
         self.ping = Fails(error.clone());
+        self.watch = Fails(error.clone());
+        self.members = Fails(error.clone());
         self.metrics = Fails(error.clone());
     }
 }
@@ -207,6 +218,14 @@ impl Member for ScriptedMember {
         self.call("propose", |script| script.propose.clone())
     }
 
+    fn watch_progress(&self) -> MemberCall<()> {
+        self.call("watch", |script| script.watch.clone())
+    }
+
+    fn member_count(&self) -> MemberCall<usize> {
+        self.call("members", |script| script.members.clone())
+    }
+
     fn metrics(&self) -> MemberCall<EtcdMetrics> {
         self.call("metrics", |script| script.metrics.clone())
     }
@@ -239,7 +258,9 @@ impl Fixture {
         let scripted = ScriptedMember::new();
         let member: Arc<dyn Member> = Arc::new(scripted.clone());
         let mut registry = Registry::default();
-        let health = kelpie_etcd::member_health(&member, &options, &mut registry).unwrap();
+        let health = kelpie_etcd::member_health(&member, &options, &mut registry)
+            .unwrap()
+            .checks;
         Self {
             member: scripted,
             health,

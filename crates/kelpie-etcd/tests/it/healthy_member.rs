@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use futures_util::future::join_all;
-use kelpie_etcd::{EtcdError, EtcdVersion, MemberStatus};
+use kelpie_etcd::{EtcdError, EtcdVersion, MemberStatus, WatchProgress};
 use kelpie_health::CheckGroup;
 
 use crate::fixture::{Fixture, HEALTHY, Scripted};
@@ -24,7 +24,10 @@ async fn checks_have_a_fixed_order() {
         let names = report.checks.iter().map(|check| check.name.to_string());
         names.collect::<Vec<_>>()
     };
-    assert_eq!(names(CheckGroup::Livez).await, ["serializable_read"]);
+    assert_eq!(
+        names(CheckGroup::Livez).await,
+        ["serializable_read", "raft_loop"]
+    );
     assert_eq!(
         names(CheckGroup::Readyz).await,
         [
@@ -33,7 +36,8 @@ async fn checks_have_a_fixed_order() {
             "read_index",
             "defragmentation",
             "non_learner",
-            "raft_loop"
+            "raft_loop",
+            "watch"
         ]
     );
 }
@@ -43,7 +47,7 @@ async fn concurrent_probes_share_their_calls() {
     let fixture = Fixture::new();
     let probes = (0..50).map(|_| fixture.readyz());
     assert!(join_all(probes).await.iter().all(|answer| answer == "ok"));
-    for call in ["read", "status", "read_index", "metrics"] {
+    for call in ["read", "status", "read_index", "metrics", "watch"] {
         assert_eq!(fixture.member.calls(call), 1, "{call}");
     }
     for call in ["ping", "propose", "linearizable_read", "leader_commit"] {
@@ -56,6 +60,10 @@ async fn fast_livez_makes_one_call() {
     let fixture = Fixture::new();
     assert_eq!(fixture.livez().await, "ok");
     assert_eq!(fixture.member.calls("read"), 1);
+    // Once a minute it also asks whether the member is alone.
+    assert_eq!(fixture.livez().await, "ok");
+    assert_eq!(fixture.member.calls("members"), 1);
+    assert_eq!(fixture.member.calls("read"), 2);
     for call in ["status", "read_index", "metrics", "ping"] {
         assert_eq!(fixture.member.calls(call), 0, "{call}");
     }
@@ -140,6 +148,76 @@ async fn failed_proposal_is_rate_limited() {
         assert_ne!(fixture.readyz().await, "ok");
     }
     assert_eq!(fixture.member.calls("propose"), 1);
+    // It does not count for longer than a second.
+    fixture.member.heal();
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    assert_eq!(fixture.readyz().await, "ok");
+    assert_eq!(fixture.member.calls("propose"), 2);
+}
+
+#[tokio::test(start_paused = true)]
+async fn stuck_write_path_is_seen_at_once() {
+    let fixture = Fixture::with(|options| options.checks.enable("raft_propose").unwrap());
+    assert_eq!(fixture.readyz_for(3).await, "ok");
+    // The log cannot be written, so the raft loop hangs.
+    fixture.member.change(|script| {
+        script.propose = Scripted::Hangs;
+        script.read_index = Scripted::Hangs;
+    });
+    let stuck = "write path stuck: a proposal without effect was not applied within 810ms";
+    assert_eq!(fixture.readyz_check("raft_propose").await, stuck);
+    assert_ne!(fixture.readyz_for(40).await, "ok");
+    assert_eq!(fixture.readyz_check("raft_propose").await, stuck);
+    fixture.member.heal();
+    tokio::time::sleep(Duration::from_millis(1)).await;
+    assert_eq!(fixture.readyz().await, "ok");
+    // Two in flight at any time, each for 30 seconds at most.
+    let proposals = fixture.member.calls("propose");
+    assert!(proposals <= 6, "{proposals}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn stuck_watch_is_not_ready() {
+    let fixture = Fixture::new();
+    assert_eq!(fixture.readyz().await, "ok");
+    fixture
+        .member
+        .change(|script| script.watch = Scripted::Hangs);
+    // Slow is not unready.
+    assert_eq!(fixture.readyz().await, "ok");
+    let stuck = fixture.readyz_for(8).await;
+    assert!(stuck.starts_with("watch: watch stuck: "), "{stuck}");
+    assert_eq!(fixture.livez().await, "ok");
+    fixture.member.heal();
+    assert_eq!(fixture.readyz().await, "ok");
+}
+
+#[tokio::test(start_paused = true)]
+async fn release_without_progress_is_not_asked() {
+    let fixture = Fixture::new();
+    fixture.member.change(|script| {
+        script.watch = Scripted::Hangs;
+        script.status = Scripted::Returns(MemberStatus {
+            watch_progress: WatchProgress::NeedsEvents,
+            ..HEALTHY
+        });
+    });
+    assert_eq!(fixture.readyz_for(10).await, "ok");
+    assert_eq!(fixture.member.calls("watch"), 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn defragmentation_excuses_a_watch() {
+    let fixture = Fixture::new();
+    assert_eq!(fixture.readyz().await, "ok");
+    fixture.member.change(|script| {
+        script.defragmenting();
+        script.watch = Scripted::Hangs;
+    });
+    assert_eq!(
+        fixture.readyz_for(20).await,
+        "defragmentation: a defragmentation is running"
+    );
 }
 
 #[tokio::test(start_paused = true)]

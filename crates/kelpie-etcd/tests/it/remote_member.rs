@@ -19,6 +19,7 @@ const TIMEOUT: Duration = Duration::from_secs(10);
 fn config(endpoint: SocketAddr, metrics: Option<SocketAddr>) -> MemberConfig {
     let url = |at: SocketAddr| MemberUrl::parse(&format!("http://{at}"), false).unwrap();
     MemberConfig {
+        connection: kelpie_etcd::ConnectionSettings::default(),
         endpoint: url(endpoint),
         metrics_url: metrics.map(url),
         tls: TlsCredentials::new(kelpie_net::TlsFilePaths::default()),

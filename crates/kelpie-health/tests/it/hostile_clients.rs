@@ -5,6 +5,7 @@ use std::io;
 use std::net::SocketAddr;
 use std::time::Duration;
 
+use axum::Router;
 use axum::serve::Listener;
 use kelpie_health::{not_found, routes};
 use tokio::io::{AsyncReadExt, AsyncWriteExt, DuplexStream, duplex};
@@ -16,21 +17,25 @@ use tokio::time::{Instant, sleep};
 use crate::fixture::{ScriptedCheck, failed, get, health, millis, send, serve};
 
 /// Accepts in-memory connections, so that time can be paused.
-struct MemoryListener(mpsc::UnboundedReceiver<DuplexStream>);
+struct MemoryListener {
+    accepted: mpsc::UnboundedReceiver<DuplexStream>,
+    /// The address of every client.
+    client: SocketAddr,
+}
 
 impl Listener for MemoryListener {
     type Io = DuplexStream;
-    type Addr = ();
+    type Addr = SocketAddr;
 
-    async fn accept(&mut self) -> (DuplexStream, ()) {
-        match self.0.recv().await {
-            Some(stream) => (stream, ()),
+    async fn accept(&mut self) -> (DuplexStream, SocketAddr) {
+        match self.accepted.recv().await {
+            Some(stream) => (stream, self.client),
             None => std::future::pending().await,
         }
     }
 
-    fn local_addr(&self) -> io::Result<()> {
-        Ok(())
+    fn local_addr(&self) -> io::Result<SocketAddr> {
+        Ok(self.client)
     }
 }
 
@@ -52,7 +57,10 @@ impl TestServer {
             let _ = stopped.await;
         };
         let router = routes(health).fallback(not_found);
-        let listener = MemoryListener(accepted);
+        let listener = MemoryListener {
+            accepted,
+            client: SocketAddr::from(([127, 0, 0, 1], 1)),
+        };
         let serving = tokio::spawn(kelpie_health::serve(listener, router, shutdown));
         Self {
             incoming,
@@ -150,7 +158,7 @@ async fn client_that_reads_nothing_is_disconnected() {
 #[tokio::test(start_paused = true)]
 async fn oldest_connection_makes_room() {
     let server = TestServer::start(ScriptedCheck::returning(Ok(())));
-    let mut held: Vec<_> = (0..1_024).map(|_| server.connect()).collect();
+    let mut held: Vec<_> = (0..64).map(|_| server.connect()).collect();
     sleep(millis(1)).await;
     let mut supervisor = server.connect();
     supervisor.write_all(GET).await.unwrap();
@@ -281,4 +289,39 @@ async fn send_malformed(address: SocketAddr, rng_seed: u64) -> BTreeMap<String, 
         *statuses.entry(status).or_default() += 1;
     }
     statuses
+}
+
+#[tokio::test]
+async fn state_page_is_for_the_same_host_only() {
+    for (client, expected) in [
+        ("127.0.0.1:1", "HTTP/1.1 200"),
+        ("[::1]:1", "HTTP/1.1 200"),
+        ("[::ffff:127.0.0.1]:1", "HTTP/1.1 200"),
+        ("10.0.0.7:1", "HTTP/1.1 403"),
+        ("[fd00::7]:1", "HTTP/1.1 403"),
+    ] {
+        let (incoming, accepted) = mpsc::unbounded_channel();
+        let client_address = client.parse().unwrap();
+        let listener = MemoryListener {
+            accepted,
+            client: client_address,
+        };
+        let state = Router::new().route("/livez", axum::routing::get(async || "state"));
+        let pages = kelpie_health::loopback_only(state);
+        tokio::spawn(kelpie_health::serve(
+            listener,
+            pages,
+            std::future::pending(),
+        ));
+        let (mut stream, other) = duplex(4_096);
+        incoming.send(other).unwrap();
+        let request = b"GET /livez HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n";
+        stream.write_all(request).await.unwrap();
+        let (response, _) = read_to_end(&mut stream).await;
+        assert!(response.starts_with(expected), "{client}: {response}");
+        assert_eq!(
+            response.contains("kubectl port-forward"),
+            expected.ends_with("403")
+        );
+    }
 }

@@ -42,7 +42,7 @@ fn recorded(annotation: Option<&str>) -> RecordedSetting {
 }
 
 /// Returns whether Go's `strconv.ParseBool` reads the text as true.
-fn is_true_in_go(text: &str) -> bool {
+pub(super) fn is_true_in_go(text: &str) -> bool {
     matches!(text, "1" | "t" | "T" | "true" | "TRUE" | "True")
 }
 

@@ -1,7 +1,6 @@
 //! Reads of targets that can wait: one list serves all clusters that read at the same time.
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::{Stream, StreamExt, stream};
@@ -10,7 +9,7 @@ use kelpie_core::prober::{ResourceRef, Target};
 use tokio::sync::{mpsc, oneshot};
 use tokio::time::sleep;
 
-use super::{ActuatorError, Actuators};
+use super::{ActuatorError, Actuators, TargetScope};
 use crate::client::ApiError;
 
 /// Reads that come this close together are served together.
@@ -29,7 +28,7 @@ pub struct BatchReader {
 }
 
 struct PendingRead {
-    namespace: Arc<str>,
+    scope: TargetScope,
     target: Target,
     reply: oneshot::Sender<Result<Observed, ActuatorError>>,
 }
@@ -49,12 +48,12 @@ impl BatchReader {
     /// Reads a target; `None` if the serving future has ended.
     pub async fn read(
         &self,
-        namespace: &Arc<str>,
+        scope: &TargetScope,
         target: &Target,
     ) -> Option<Result<Observed, ActuatorError>> {
         let (reply, replied) = oneshot::channel();
         let read = PendingRead {
-            namespace: Arc::clone(namespace),
+            scope: scope.clone(),
             target: target.clone(),
             reply,
         };
@@ -92,7 +91,7 @@ async fn serve(actuators: &Actuators, reads: Vec<PendingRead>) {
     match actuators.list(&first.target).await {
         Ok(Some(mut found)) => {
             for read in reads {
-                let object = found.remove(&*read.namespace);
+                let object = found.remove(&read.scope.of_target(&read.target));
                 let observed = object.map_or(Observed::Missing, Observed::Present);
                 // The receiver may have stopped waiting.
                 let _ = read.reply.send(Ok(observed));
@@ -114,7 +113,7 @@ async fn serve(actuators: &Actuators, reads: Vec<PendingRead>) {
 async fn serve_each(actuators: &Actuators, reads: Vec<PendingRead>) {
     for read in reads {
         if !read.reply.is_closed() {
-            let observed = actuators.read(&read.namespace, &read.target).await;
+            let observed = actuators.read(&read.scope, &read.target).await;
             let _ = read.reply.send(observed);
         }
     }

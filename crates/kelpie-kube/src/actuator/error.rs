@@ -22,12 +22,14 @@ pub enum ActuatorError {
         kind: String,
         api_version: String,
     },
-    /// The request failed. `limit` was the time for its response.
-    #[error("{}", describe(verb, what, *limit, cause))]
+    /// The request failed. `limit` was the time for its response, and `grant` are the permissions
+    /// that it needs.
+    #[error("{}", describe(verb, what, *limit, grant, cause))]
     Request {
         verb: &'static str,
         what: String,
         limit: Duration,
+        grant: &'static str,
         cause: ApiError,
     },
 }
@@ -63,12 +65,10 @@ impl ActuatorError {
     }
 }
 
-fn describe(verb: &str, what: &str, limit: Duration, cause: &ApiError) -> String {
+fn describe(verb: &str, what: &str, limit: Duration, grant: &str, cause: &ApiError) -> String {
     let reason = match cause {
         ApiError::Unauthorized(reason) | ApiError::Forbidden(reason) => {
-            return format!(
-                "may not {verb} {what}: {reason}; grant get and patch on it and on its scale"
-            );
+            return format!("may not {verb} {what}: {reason}; grant {grant}");
         }
         ApiError::Throttled(_) => "the API server is throttling requests (429); retrying",
         ApiError::Webhook(reason) => reason,

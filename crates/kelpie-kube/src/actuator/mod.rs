@@ -6,7 +6,9 @@
 mod annotations;
 mod batch_reader;
 mod error;
+mod pause;
 mod scale;
+mod scope;
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -20,29 +22,36 @@ use kube::Client;
 pub use annotations::IGNORE_ANNOTATION;
 pub use batch_reader::BatchReader;
 pub use error::ActuatorError;
-pub use scale::{ScaleClient, WatchedTarget};
+pub use scale::ScaleClient;
+pub use scope::{TargetScope, WatchedTarget};
 
 use crate::rbac::PolicyRule;
+use crate::system_clock::SystemClock;
 use crate::watch::WatchEvent;
+use pause::PauseClient;
 
 /// Performs calls on targets. Each call is one request, or two at the same time, with one deadline
 /// and without retries.
 #[derive(Clone)]
 pub struct Actuators {
     scale: ScaleClient,
+    pause: PauseClient,
 }
 
 impl Actuators {
-    pub(crate) fn new(client: Client) -> Self {
+    /// Creates the actuators. The end of a pause, for people, is told by `clock`.
+    pub(crate) fn new(client: Client, clock: SystemClock) -> Self {
         Self {
-            scale: ScaleClient::new(client),
+            scale: ScaleClient::new(client.clone()),
+            pause: PauseClient::new(client, clock),
         }
     }
 
     /// Returns the same actuators with another client. Discovered kinds are shared.
     pub(crate) fn with_client(&self, client: Client) -> Self {
         let mut same = self.clone();
-        same.scale.client = client;
+        same.scale.client = client.clone();
+        same.pause.client = client;
         same
     }
 
@@ -51,6 +60,7 @@ impl Actuators {
     pub fn with_limit(&self, limit: Duration) -> Self {
         Self {
             scale: self.scale.with_limit(limit),
+            pause: self.pause.with_limit(limit),
         }
     }
 
@@ -59,19 +69,23 @@ impl Actuators {
         &self.scale
     }
 
-    /// Performs a call of a fencing flow on a target in this namespace.
+    /// Performs a call of a fencing flow on a target of this cluster.
     pub async fn perform(
         &self,
-        namespace: &str,
+        scope: &TargetScope,
         target: &Target,
         call: &Call,
     ) -> Result<Reply, ActuatorError> {
         match target.actuator {
-            ActuatorKind::Scale => self.scale.perform(namespace, &target.resource, call).await,
+            ActuatorKind::Scale => {
+                let namespace = &scope.namespace;
+                self.scale.perform(namespace, &target.resource, call).await
+            }
+            ActuatorKind::Pause => self.pause.perform(scope, call).await,
         }
     }
 
-    /// Watches all targets of this name, in one namespace or in all; `None` if a watch does not
+    /// Watches a target of all clusters, in one namespace or in all; `None` if a watch does not
     /// show their settings. The stream never ends.
     pub fn watch(
         &self,
@@ -83,6 +97,7 @@ impl Actuators {
                 let events = self.scale.watch(&target.resource, namespace)?;
                 Some(events.boxed())
             }
+            ActuatorKind::Pause => Some(self.pause.watch(namespace).boxed()),
         }
     }
 
@@ -90,23 +105,25 @@ impl Actuators {
     pub async fn check_kind(&self, target: &Target) -> Result<(), ActuatorError> {
         match target.actuator {
             ActuatorKind::Scale => self.scale.check_kind(&target.resource).await,
+            ActuatorKind::Pause => self.pause.check_kind().await,
         }
     }
 
-    async fn read(&self, namespace: &str, target: &Target) -> Result<Observed, ActuatorError> {
+    async fn read(&self, scope: &TargetScope, target: &Target) -> Result<Observed, ActuatorError> {
         match target.actuator {
-            ActuatorKind::Scale => self.scale.read(namespace, &target.resource).await,
+            ActuatorKind::Scale => self.scale.read(&scope.namespace, &target.resource).await,
+            ActuatorKind::Pause => self.pause.read(scope).await,
         }
     }
 
-    /// Lists the objects of a target in all namespaces; `None` if a list does not show their
-    /// settings.
+    /// Lists a target of all clusters; `None` if a list does not show the settings.
     async fn list(
         &self,
         target: &Target,
-    ) -> Result<Option<BTreeMap<String, TargetObject>>, ActuatorError> {
+    ) -> Result<Option<BTreeMap<TargetScope, TargetObject>>, ActuatorError> {
         match target.actuator {
             ActuatorKind::Scale => self.scale.list(&target.resource).await,
+            ActuatorKind::Pause => self.pause.list().await.map(Some),
         }
     }
 }
@@ -117,5 +134,10 @@ pub fn policy_rules(targets: &[Target], namespace: Option<&str>) -> Vec<PolicyRu
         .iter()
         .filter(|target| target.actuator == ActuatorKind::Scale)
         .map(|target| &target.resource);
-    scale::policy_rules(scaled, namespace)
+    let mut rules = scale::policy_rules(scaled, namespace);
+    let mut targets = targets.iter();
+    if targets.any(|target| target.actuator == ActuatorKind::Pause) {
+        rules.push(pause::policy_rule(namespace));
+    }
+    rules
 }

@@ -2,7 +2,7 @@
 //!
 //! [`ClusterClient`] has two clients. The *routine* client is rate limited; watches, reads and
 //! Events go through it. The *fencing* client has no limit, so that fencing ([`Actuators`]), the
-//! deletion of pods and leader election never queue behind routine requests.
+//! deletion of pods after a recovery and leader election never queue behind routine requests.
 //!
 //! Watches deliver [`WatchEvent`]s with only the fields that are used of an object. Errors are
 //! sorted by what can be done about them.
@@ -38,7 +38,7 @@ use crate::objects::ObjectClient;
 use crate::rbac::{self, PolicyRule};
 use crate::resources::{PodFacts, SliceFacts, endpoint_slice};
 use crate::system_clock::SystemClock;
-use crate::watch::{self, OptionalEvent, Selection, WatchEvent, WatchedResource};
+use crate::watch::{self, OptionalEvent, Priority, Selection, WatchEvent, WatchedResource};
 use connect::Clients;
 use in_process::InProcess;
 use response_counter::ResponseCounter;
@@ -163,7 +163,7 @@ impl ClusterClient {
         } = clients;
         Self {
             routine,
-            actuators: Actuators::new(fencing.clone()),
+            actuators: Actuators::new(fencing.clone(), clock.clone()),
             fencing,
             overtaking,
             counter,
@@ -234,19 +234,24 @@ impl ClusterClient {
         watch::watch(&self.fencing, selection, watch::SHORT_WATCH_SECONDS)
     }
 
-    /// Watches the pods of a namespace that a label selector matches. The first list is at least as
-    /// new as the call. Otherwise the same as [`ClusterClient::endpoint_slices`].
+    /// Watches the pods of a namespace, or those that a label selector matches. The first list is
+    /// at least as new as the call. The stream never ends.
     pub fn pods(
         &self,
         namespace: &str,
-        selector: &str,
+        labels: Option<&str>,
+        priority: Priority,
     ) -> impl Stream<Item = WatchEvent<PodFacts>> + Send + use<> {
         let selection = Selection {
             namespace: Some(namespace),
-            labels: Some(selector),
+            labels,
             ..Selection::default()
         };
-        watch::watch(&self.fencing, selection, watch::SHORT_WATCH_SECONDS)
+        let (client, seconds) = match priority {
+            Priority::Urgent => (&self.fencing, watch::SHORT_WATCH_SECONDS),
+            Priority::Routine => (&self.routine, watch::WATCH_SECONDS),
+        };
+        watch::watch(client, selection, seconds)
     }
 
     /// Returns the actuators for fencing. Their calls do not queue behind routine requests.

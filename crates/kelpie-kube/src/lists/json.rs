@@ -9,8 +9,7 @@ use serde::Deserialize;
 use serde::de::IgnoredAny;
 
 use super::{
-    ItemSink, List, ListError, MAX_METADATA_BYTES, check_item_size, check_kind, malformed,
-    parse_version, quote,
+    ItemSink, List, ListError, MAX_METADATA_BYTES, check_kind, malformed, parse_version, quote,
 };
 
 /// Finds the items in a body that arrives in chunks.
@@ -42,6 +41,8 @@ enum JsonState {
     FirstItem,
     NextItem,
     InItem,
+    /// In an item that is skipped because of its size.
+    InOversizedItem,
     AfterItem,
     End,
 }
@@ -91,7 +92,10 @@ impl JsonScanner {
         let mut rest = chunk;
         while let Some(first) = rest.first() {
             match self.state {
-                JsonState::InKey | JsonState::InValue | JsonState::InItem => {
+                JsonState::InKey
+                | JsonState::InValue
+                | JsonState::InItem
+                | JsonState::InOversizedItem => {
                     let (used, is_complete) = self.value.scan(rest);
                     let (part, after) = rest.split_at(used);
                     rest = after;
@@ -167,12 +171,26 @@ impl JsonScanner {
     ) -> Result<(), ListError> {
         let size = self.captured.len() + part.len();
         if self.state == JsonState::InItem {
-            check_item_size::<L>(size)?;
+            if size > L::LIMITS.item {
+                items.skip()?;
+                self.captured.clear();
+                self.state = if is_complete {
+                    JsonState::AfterItem
+                } else {
+                    JsonState::InOversizedItem
+                };
+                return Ok(());
+            }
             if is_complete && self.captured.is_empty() {
                 // The usual case, without a copy.
                 self.state = JsonState::AfterItem;
                 return items.add(part, L::add_json);
             }
+        } else if self.state == JsonState::InOversizedItem {
+            if is_complete {
+                self.state = JsonState::AfterItem;
+            }
+            return Ok(());
         } else if self.state == JsonState::InValue && self.key == JsonKey::Other {
             if is_complete {
                 self.state = JsonState::AfterValue;

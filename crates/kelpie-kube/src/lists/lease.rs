@@ -7,7 +7,7 @@ use kelpie_core::prober::Lease;
 use serde::Deserialize;
 
 use super::protobuf::{ProtobufFields, ProtobufValue, bytes_field, int32, time};
-use super::{List, ListError, ListLimits, json, malformed, parse_name};
+use super::{List, ListError, ListLimits, MAX_NAMES_BYTES, json, malformed, parse_name};
 
 /// The leases of a cluster in the order of the list. Each takes 16 bytes and its name, whatever the
 /// size of the object.
@@ -61,7 +61,7 @@ impl LeaseList {
         name: &[u8],
         renew_time: Option<Time>,
         duration_seconds: Option<i32>,
-    ) -> Result<(), ListError> {
+    ) -> Result<usize, ListError> {
         self.names.push_str(parse_name(name)?);
         let end = u32::try_from(self.names.len());
         self.leases.push(LeaseEntry {
@@ -69,7 +69,7 @@ impl LeaseList {
             duration_seconds: duration_seconds.unwrap_or(NO_DURATION),
             name_end: end.map_err(|_| malformed("the names are too long"))?,
         });
-        Ok(())
+        Ok(name.len())
     }
 }
 
@@ -109,10 +109,11 @@ impl List for LeaseList {
         body: 32 * 1024 * 1024,
         item: 64 * 1024,
         items: 20_000,
+        names: MAX_NAMES_BYTES,
     };
 
     /// `{ metadata = 1 { name = 1 }, spec = 2 { leaseDurationSeconds = 2, renewTime = 4 } }`
-    fn add_protobuf(&mut self, item: &[u8]) -> Result<(), ListError> {
+    fn add_protobuf(&mut self, item: &[u8]) -> Result<usize, ListError> {
         let (mut name, mut renew_time, mut duration): (&[u8], _, _) = (&[], None, None);
         for field in ProtobufFields(item) {
             match field? {
@@ -132,7 +133,7 @@ impl List for LeaseList {
         self.add(name, renew_time, duration)
     }
 
-    fn add_json(&mut self, item: &[u8]) -> Result<(), ListError> {
+    fn add_json(&mut self, item: &[u8]) -> Result<usize, ListError> {
         let lease: LeaseJson<'_> = json::parse_item(item)?;
         let spec = lease.spec.unwrap_or_default();
         let renew_time = json::parse_time(spec.renew_time.as_ref().map(|text| &*text.0))?;

@@ -28,6 +28,10 @@ const MAX_METADATA_BYTES: usize = 64 * 1024;
 /// The maximum length of a DNS subdomain, which the API server requires of names.
 const MAX_NAME_BYTES: usize = 253;
 
+/// The maximum size of all names of a list, which are what is kept of hostile items. 20,000 nodes
+/// may have names of 104 bytes.
+const MAX_NAMES_BYTES: usize = 2 * 1024 * 1024;
+
 /// The reason why a body is not a valid list.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ListError {
@@ -52,10 +56,13 @@ pub enum ListError {
 pub struct ListLimits {
     /// The maximum size of the body in bytes.
     pub body: usize,
-    /// The maximum size of one item in bytes.
+    /// The maximum size of one item in bytes. A larger one is skipped: users of the cluster may
+    /// write to their nodes and leases, so it says nothing, and costs only itself.
     pub item: usize,
     /// The maximum number of items.
     pub items: usize,
+    /// The maximum size of the names of all items in bytes.
+    pub names: usize,
 }
 
 /// The decoded items of a list: a [`LeaseList`] or a [`NodeList`].
@@ -65,10 +72,10 @@ pub trait List {
     /// The limits of the list.
     const LIMITS: ListLimits;
 
-    /// Adds an item in protobuf.
-    fn add_protobuf(&mut self, item: &[u8]) -> Result<(), ListError>;
-    /// Adds an item in JSON.
-    fn add_json(&mut self, item: &[u8]) -> Result<(), ListError>;
+    /// Adds an item in protobuf. Returns the size of its name.
+    fn add_protobuf(&mut self, item: &[u8]) -> Result<usize, ListError>;
+    /// Adds an item in JSON. Returns the size of its name.
+    fn add_json(&mut self, item: &[u8]) -> Result<usize, ListError>;
 }
 
 /// Decodes a list from a body that arrives in chunks.
@@ -91,26 +98,43 @@ enum Scanner {
 struct ItemSink<L> {
     list: L,
     count: usize,
+    /// The number of items that were skipped because of their size.
+    oversized: usize,
+    /// The size of all names.
+    names: usize,
 }
 
 impl<L: List> ItemSink<L> {
     fn add(
         &mut self,
         item: &[u8],
-        decode: fn(&mut L, &[u8]) -> Result<(), ListError>,
+        decode: fn(&mut L, &[u8]) -> Result<usize, ListError>,
     ) -> Result<(), ListError> {
-        if self.count == L::LIMITS.items {
-            return Err(ListError::TooLarge {
-                what: "the number of items",
-                limit: L::LIMITS.items,
-            });
-        }
-        decode(&mut self.list, item).map_err(|error| match error {
+        self.check_count()?;
+        let name = decode(&mut self.list, item).map_err(|error| match error {
             ListError::Malformed(reason) => malformed(format!("item {}: {reason}", self.count)),
             other => other,
         })?;
+        self.names += name;
+        check_limit(
+            "the size of all names in bytes",
+            self.names,
+            L::LIMITS.names,
+        )?;
         self.count += 1;
         Ok(())
+    }
+
+    /// Counts an item that is skipped because of its size.
+    fn skip(&mut self) -> Result<(), ListError> {
+        self.check_count()?;
+        self.count += 1;
+        self.oversized += 1;
+        Ok(())
+    }
+
+    fn check_count(&self) -> Result<(), ListError> {
+        check_limit("the number of items", self.count + 1, L::LIMITS.items)
     }
 }
 
@@ -129,7 +153,12 @@ impl<L: List> Decoder<L> {
                 "the response has content type {quoted}: expected {PROTOBUF} or {JSON}"
             )));
         };
-        let items = ItemSink { list, count: 0 };
+        let items = ItemSink {
+            list,
+            count: 0,
+            oversized: 0,
+            names: 0,
+        };
         Ok(Self {
             scanner,
             items,
@@ -140,12 +169,7 @@ impl<L: List> Decoder<L> {
     /// Decodes the next chunk of the body.
     pub fn push(&mut self, chunk: &[u8]) -> Result<(), ListError> {
         self.bytes = self.bytes.saturating_add(chunk.len());
-        if self.bytes > L::LIMITS.body {
-            return Err(ListError::TooLarge {
-                what: "the size of the list in bytes",
-                limit: L::LIMITS.body,
-            });
-        }
+        check_limit("the size of the list in bytes", self.bytes, L::LIMITS.body)?;
         match &mut self.scanner {
             Scanner::Protobuf(scanner) => scanner.push(chunk, &mut self.items),
             Scanner::Json(scanner) => scanner.push(chunk, &mut self.items),
@@ -159,6 +183,11 @@ impl<L: List> Decoder<L> {
             Scanner::Protobuf(scanner) => scanner.resource_version(),
             Scanner::Json(scanner) => scanner.resource_version(),
         }
+    }
+
+    /// Returns the number of items that were skipped because of their size.
+    pub fn oversized(&self) -> usize {
+        self.items.oversized
     }
 
     /// Returns the list. Fails if the body was incomplete.
@@ -186,14 +215,11 @@ fn check_kind<L: List>(kind: &str) -> Result<(), ListError> {
     )))
 }
 
-fn check_item_size<L: List>(size: usize) -> Result<(), ListError> {
-    if size <= L::LIMITS.item {
+fn check_limit(what: &'static str, value: usize, limit: usize) -> Result<(), ListError> {
+    if value <= limit {
         return Ok(());
     }
-    Err(ListError::TooLarge {
-        what: "the size of one item in bytes",
-        limit: L::LIMITS.item,
-    })
+    Err(ListError::TooLarge { what, limit })
 }
 
 /// Parses a `resourceVersion`. `None`: it is not a decimal number of 64 bits.

@@ -1,43 +1,48 @@
-//! A list of nodes, reduced to the fields that are used.
+//! A list of nodes, which are judged one by one while the list is decoded.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
-use kelpie_core::prober::{Node, NodeCondition, NodeConventions, ZONE_LABEL};
+use kelpie_core::prober::{
+    Node, NodeCondition, NodeConventions, NodeRules, NodeSetBuilder, ZONE_LABEL,
+};
 use serde::Deserialize;
 use serde::de::IgnoredAny;
 
 use super::protobuf::{ProtobufFields, ProtobufValue, bytes_field, time};
-use super::{List, ListError, ListLimits, json, malformed, parse_name};
+use super::{List, ListError, ListLimits, MAX_NAMES_BYTES, json, parse_name};
 
-/// The maximum number of kept conditions of a node. Kubelets and problem detectors write a dozen,
-/// of which few are kept. A list with more is refused: no decision is made on a part of a node.
-const MAX_CONDITIONS: usize = 64;
-
-/// The maximum length of a condition's type and reason. Known ones are short, and the API server
-/// does not validate them.
-const MAX_TEXT_BYTES: usize = 1_024;
-
-/// The nodes of a cluster in the order of the list, reduced to the fields that are used. Only
-/// conditions that may exclude a node are kept.
+/// The nodes of a cluster. Each is reduced to the fields that are used and passed to `nodes`, which
+/// judges it: a whole node is in memory only while it is decoded.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct NodeList {
-    /// The nodes in the order of the list.
-    pub nodes: Vec<Node>,
-    conventions: NodeConventions,
+pub struct NodeList<C = NodeSetBuilder> {
+    /// The nodes, in the order of the list.
+    pub nodes: C,
+    rules: Arc<NodeRules>,
 }
 
 impl NodeList {
-    /// Creates an empty list for nodes of these conventions.
-    pub fn new(conventions: NodeConventions) -> Self {
+    /// Creates an empty list, whose nodes are judged by `rules`.
+    pub fn new(rules: Arc<NodeRules>) -> Self {
         Self {
-            nodes: Vec::new(),
-            conventions,
+            nodes: NodeSetBuilder::new(Arc::clone(&rules)),
+            rules,
         }
     }
 }
 
-impl List for NodeList {
+impl<C: Default> NodeList<C> {
+    /// Creates an empty list that collects the nodes themselves, with the fields that `rules` use.
+    pub fn collecting(rules: Arc<NodeRules>) -> Self {
+        Self {
+            nodes: C::default(),
+            rules,
+        }
+    }
+}
+
+impl<C: Extend<Node>> List for NodeList<C> {
     const KIND: &'static str = "NodeList";
 
     /// A node has 5 to 20 KB, more with many images; 5,000 nodes of 50 KB each have 250 MB.
@@ -45,21 +50,22 @@ impl List for NodeList {
         body: 256 * 1024 * 1024,
         item: 1024 * 1024,
         items: 20_000,
+        names: MAX_NAMES_BYTES,
     };
 
     /// `{ metadata = 1, status = 3 { conditions = 4 } }`
-    fn add_protobuf(&mut self, item: &[u8]) -> Result<(), ListError> {
+    fn add_protobuf(&mut self, item: &[u8]) -> Result<usize, ListError> {
         let mut node = Node::default();
         for field in ProtobufFields(item) {
             match field? {
                 (1, ProtobufValue::Bytes(metadata)) => {
-                    read_metadata(metadata, &mut node, &self.conventions)?;
+                    read_metadata(metadata, &mut node, self.rules.conventions())?;
                 }
                 (3, ProtobufValue::Bytes(status)) => {
                     for field in ProtobufFields(status) {
                         if let (4, ProtobufValue::Bytes(condition)) = field? {
-                            let condition = read_condition(condition)?;
-                            add_condition(&mut node, condition, &self.conventions)?;
+                            node.conditions
+                                .extend(read_condition(condition, &self.rules)?);
                         }
                     }
                 }
@@ -68,36 +74,45 @@ impl List for NodeList {
         }
         // An absent name has not been checked yet.
         parse_name(node.name.as_bytes())?;
-        self.nodes.push(node);
-        Ok(())
+        Ok(self.add(node))
     }
 
-    fn add_json(&mut self, item: &[u8]) -> Result<(), ListError> {
+    fn add_json(&mut self, item: &[u8]) -> Result<usize, ListError> {
         let parsed: NodeJson<'_> = json::parse_item(item)?;
-        let metadata = parsed.metadata;
+        let (metadata, conventions) = (parsed.metadata, self.rules.conventions());
         let created = json::parse_time(metadata.creation_timestamp.as_deref())?;
         let mut labels = metadata.labels.unwrap_or_default();
         let mut node = Node {
             name: parse_name(metadata.name.as_bytes())?.to_owned(),
             created: created.unwrap_or_default(),
-            pool: labels.remove(self.conventions.pool_label),
+            pool: labels.remove(conventions.pool_label),
             zone: labels.remove(ZONE_LABEL),
             unmanaged: metadata
                 .annotations
-                .is_some_and(|all| all.contains_key(self.conventions.unmanaged_annotation)),
+                .is_some_and(|all| all.contains_key(conventions.unmanaged_annotation)),
             conditions: Vec::new(),
         };
         let status = parsed.status.unwrap_or_default();
         for condition in status.conditions.unwrap_or_default() {
-            let condition = NodeCondition {
-                kind: condition.kind,
-                is_true: condition.status == "True",
-                reason: condition.reason.unwrap_or_default(),
-            };
-            add_condition(&mut node, condition, &self.conventions)?;
+            let (kind, is_true) = (&*condition.kind, condition.status == "True");
+            if self.rules.uses_condition(kind, is_true) {
+                node.conditions.push(NodeCondition {
+                    kind: kind.to_owned(),
+                    is_true,
+                    reason: condition.reason.unwrap_or_default().into_owned(),
+                });
+            }
         }
-        self.nodes.push(node);
-        Ok(())
+        Ok(self.add(node))
+    }
+}
+
+impl<C: Extend<Node>> NodeList<C> {
+    /// Adds a node. Returns the length of its name.
+    fn add(&mut self, node: Node) -> usize {
+        let length = node.name.len();
+        self.nodes.extend([node]);
+        length
     }
 }
 
@@ -134,42 +149,23 @@ fn read_metadata(
     Ok(())
 }
 
-/// Reads `{ type = 1, status = 2, reason = 5 }`.
-fn read_condition(message: &[u8]) -> Result<NodeCondition, ListError> {
-    let text = |bytes| String::from_utf8_lossy(bytes).into_owned();
-    let mut condition = NodeCondition::default();
+/// Reads `{ type = 1, status = 2, reason = 5 }`. `None`: the rules do not use the condition.
+fn read_condition(message: &[u8], rules: &NodeRules) -> Result<Option<NodeCondition>, ListError> {
+    let (mut kind, mut is_true, mut reason): (&[u8], bool, &[u8]) = (&[], false, &[]);
     for field in ProtobufFields(message) {
         match field? {
-            (1, ProtobufValue::Bytes(found)) => condition.kind = text(found),
-            (2, ProtobufValue::Bytes(found)) => condition.is_true = found == b"True",
-            (5, ProtobufValue::Bytes(found)) => condition.reason = text(found),
+            (1, ProtobufValue::Bytes(found)) => kind = found,
+            (2, ProtobufValue::Bytes(found)) => is_true = found == b"True",
+            (5, ProtobufValue::Bytes(found)) => reason = found,
             _ => {}
         }
     }
-    Ok(condition)
-}
-
-/// Adds a condition if it may exclude the node. A list may have millions of conditions.
-fn add_condition(
-    node: &mut Node,
-    mut condition: NodeCondition,
-    conventions: &NodeConventions,
-) -> Result<(), ListError> {
-    if condition.kind.len() > MAX_TEXT_BYTES {
-        return Ok(());
-    }
-    if condition.reason.len() > MAX_TEXT_BYTES {
-        condition.reason = String::new();
-    }
-    let Some(condition) = condition.into_relevant(conventions) else {
-        return Ok(());
-    };
-    if node.conditions.len() == MAX_CONDITIONS {
-        let reason = format!("it has more than {MAX_CONDITIONS} conditions that may exclude it");
-        return Err(malformed(reason));
-    }
-    node.conditions.push(condition);
-    Ok(())
+    let kind = str::from_utf8(kind).unwrap_or_default();
+    Ok(rules.uses_condition(kind, is_true).then(|| NodeCondition {
+        kind: kind.to_owned(),
+        is_true,
+        reason: String::from_utf8_lossy(reason).into_owned(),
+    }))
 }
 
 /// The fields of a node in JSON that are used.
@@ -177,7 +173,8 @@ fn add_condition(
 struct NodeJson<'a> {
     #[serde(borrow)]
     metadata: NodeMetadataJson<'a>,
-    status: Option<NodeStatusJson>,
+    #[serde(borrow)]
+    status: Option<NodeStatusJson<'a>>,
 }
 
 #[derive(Deserialize)]
@@ -196,14 +193,17 @@ struct NodeMetadataJson<'a> {
 }
 
 #[derive(Default, Deserialize)]
-struct NodeStatusJson {
-    conditions: Option<Vec<NodeConditionJson>>,
+struct NodeStatusJson<'a> {
+    #[serde(borrow)]
+    conditions: Option<Vec<NodeConditionJson<'a>>>,
 }
 
 #[derive(Deserialize)]
-struct NodeConditionJson {
-    #[serde(rename = "type")]
-    kind: String,
-    status: String,
-    reason: Option<String>,
+struct NodeConditionJson<'a> {
+    #[serde(borrow, rename = "type")]
+    kind: Cow<'a, str>,
+    #[serde(borrow)]
+    status: Cow<'a, str>,
+    #[serde(borrow)]
+    reason: Option<Cow<'a, str>>,
 }

@@ -7,10 +7,7 @@ use std::mem;
 
 use prost::encoding::decode_varint;
 
-use super::{
-    ItemSink, List, ListError, MAX_METADATA_BYTES, check_item_size, check_kind, malformed,
-    parse_version,
-};
+use super::{ItemSink, List, ListError, MAX_METADATA_BYTES, check_kind, malformed, parse_version};
 
 const MAGIC: &[u8] = b"k8s\0";
 
@@ -166,11 +163,11 @@ impl ProtobufScanner {
                 return Err(malformed("the list's metadata is too long"));
             }
             (1, FieldPayload::Bytes(_)) => false,
-            (2, FieldPayload::Bytes(length)) => {
-                check_item_size::<L>(usize::try_from(length).unwrap_or(usize::MAX))?;
-                true
-            }
-            (_, payload) => {
+            (2, FieldPayload::Bytes(length)) if length <= L::LIMITS.item as u64 => true,
+            (number, payload) => {
+                if number == 2 {
+                    items.skip()?;
+                }
                 self.state = ProtobufState::List(left);
                 self.skip = payload.length();
                 return Ok(Some(header.size));

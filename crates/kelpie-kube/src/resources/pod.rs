@@ -1,5 +1,6 @@
 //! Pods, reduced to their controller and to containers in CrashLoopBackOff.
 
+use std::collections::BTreeMap;
 use std::fmt;
 use std::time::Duration;
 
@@ -25,6 +26,8 @@ const MAX_MESSAGE_CHARS: usize = 300;
 pub struct PodFacts {
     /// The namespace of the pod.
     pub namespace: String,
+    /// The labels, which selectors are evaluated on.
+    pub labels: BTreeMap<String, String>,
     /// All other fields that are used.
     pub pod: Pod,
 }
@@ -51,6 +54,7 @@ impl WatchedResource for PodFacts {
     const KIND: ObjectKind = ObjectKind::new("", "v1", "Pod", "pods");
     const FIELDS: &'static [FieldPath] = &[
         &["metadata", "uid"],
+        &["metadata", "labels"],
         &["metadata", "deletionTimestamp"],
         &["metadata", "ownerReferences"],
         &["status", "containerStatuses", "name"],
@@ -75,6 +79,7 @@ impl WatchedResource for PodFacts {
         let crash = init.or_else(|| crash(&status["containerStatuses"], false));
         Self {
             namespace: namespace.to_owned(),
+            labels: labels(&metadata["labels"]),
             pod: Pod {
                 name: name.to_owned(),
                 uid: text(&metadata["uid"]),
@@ -85,6 +90,12 @@ impl WatchedResource for PodFacts {
             },
         }
     }
+}
+
+fn labels(labels: &Value) -> BTreeMap<String, String> {
+    let labels = labels.as_object().into_iter().flatten();
+    let labels = labels.map(|(key, value)| (key.clone(), text(value)));
+    labels.collect()
 }
 
 /// Returns the controller among the owners. A Node does not count: it owns the mirror pods of
@@ -162,6 +173,7 @@ mod tests {
         let projected: Projected<PodFacts> = serde_json::from_str(&pod.to_string()).unwrap();
         let facts = projected.facts;
         assert_eq!(facts.namespace, "shoot");
+        assert_eq!(facts.labels, BTreeMap::from([("a".into(), "b".into())]));
         facts.pod
     }
 

@@ -151,6 +151,7 @@ pub enum FailureKind {
 fn connect_failure(error: &ConnectError) -> FailureKind {
     match error {
         ConnectError::Local { .. }
+        | ConnectError::LocalAddress { .. }
         | ConnectError::Resolve {
             source: ResolveError::Unavailable(_),
             ..

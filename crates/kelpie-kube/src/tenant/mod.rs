@@ -20,12 +20,13 @@ mod error;
 mod request;
 mod stats;
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
 use http::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, USER_AGENT};
 use http::{HeaderMap, HeaderValue, Method};
-use kelpie_core::prober::{Node, NodeConventions};
+use kelpie_core::prober::{NodeRules, NodeSetBuilder};
 use kelpie_net::Endpoint;
 use parking_lot::Mutex;
 use serde_json::Value;
@@ -33,8 +34,8 @@ use tokio::time::Instant;
 
 use attempt::{Attempt, TenantConnection};
 pub use error::{FailureKind, TenantError};
-pub use request::ObjectAnswer;
 use request::{LeasesRequest, NodesRequest, ObjectRequest, TenantRequest, VersionRequest};
+pub use request::{Listed, ObjectAnswer};
 pub use stats::RequestStats;
 use stats::StatsRecorder;
 
@@ -78,6 +79,8 @@ pub struct TimedLeaseList {
     pub leases: LeaseList,
     /// The `resourceVersion` of the list. `None`: it is not a decimal number.
     pub version: Option<u64>,
+    /// The number of leases that are too large and were skipped.
+    pub oversized: usize,
     /// The instant right before the successful request was sent.
     pub start: Instant,
     /// The instant right after its response was read.
@@ -127,23 +130,24 @@ impl Tenant {
         let listed = self
             .send(LeasesRequest, idle, self.attempt(deadline))
             .await?;
-        let ((leases, version), (start, end)) = listed;
+        let (listed, (start, end)) = listed;
         Ok(TimedLeaseList {
-            leases,
-            version,
+            leases: listed.items,
+            version: listed.version,
+            oversized: listed.oversized,
             start,
             end,
         })
     }
 
-    /// Lists the nodes. Ends before `deadline`.
+    /// Lists the nodes and judges them by `rules`. Ends before `deadline`.
     pub async fn nodes(
         &self,
-        conventions: NodeConventions,
+        rules: &Arc<NodeRules>,
         deadline: Instant,
-    ) -> Result<Vec<Node>, TenantError> {
+    ) -> Result<Listed<NodeSetBuilder>, TenantError> {
         let idle = self.take_idle();
-        let (request, attempt) = (NodesRequest(conventions), self.attempt(deadline));
+        let (request, attempt) = (NodesRequest(rules), self.attempt(deadline));
         let (nodes, _) = self.send(request, idle, attempt).await?;
         Ok(nodes)
     }

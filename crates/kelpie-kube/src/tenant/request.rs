@@ -1,9 +1,11 @@
 //! The requests to a tenant's API server, and the decoding of their responses.
 
+use std::sync::Arc;
+
 use bytes::Bytes;
 use http::{Method, header};
 use kelpie_core::Time;
-use kelpie_core::prober::{Node, NodeConventions};
+use kelpie_core::prober::{NodeRules, NodeSetBuilder};
 use kelpie_net::Response;
 use serde_json::Value;
 
@@ -55,9 +57,9 @@ pub(super) struct VersionRequest;
 #[derive(Clone, Copy)]
 pub(super) struct LeasesRequest;
 
-/// Lists the nodes, which are decoded with the conventions of their platform.
+/// Lists the nodes, which are judged by these rules.
 #[derive(Clone, Copy)]
-pub(super) struct NodesRequest(pub(super) NodeConventions);
+pub(super) struct NodesRequest<'a>(pub(super) &'a Arc<NodeRules>);
 
 /// Reads or writes one object as JSON.
 #[derive(Clone, Copy)]
@@ -65,6 +67,17 @@ pub(super) struct ObjectRequest<'a> {
     pub(super) method: &'a Method,
     pub(super) path: &'a str,
     pub(super) body: &'a Bytes,
+}
+
+/// A decoded list.
+#[derive(Debug)]
+pub struct Listed<L> {
+    /// The items as listed.
+    pub items: L,
+    /// The `resourceVersion` of the list. `None`: it is not a decimal number.
+    pub version: Option<u64>,
+    /// The number of items that are too large and were skipped.
+    pub oversized: usize,
 }
 
 /// The answer to a request for one object.
@@ -99,8 +112,7 @@ impl TenantRequest for VersionRequest {
 
 impl TenantRequest for LeasesRequest {
     const RACES: bool = true;
-    /// The leases and the version of the list.
-    type Output = (LeaseList, Option<u64>);
+    type Output = Listed<LeaseList>;
 
     fn path(&self) -> &'static str {
         "/apis/coordination.k8s.io/v1/namespaces/kube-node-lease/leases"
@@ -115,10 +127,10 @@ impl TenantRequest for LeasesRequest {
     }
 }
 
-impl TenantRequest for NodesRequest {
+impl TenantRequest for NodesRequest<'_> {
     /// The list can be large, and no decision waits for it.
     const RACES: bool = false;
-    type Output = Vec<Node>;
+    type Output = Listed<NodeSetBuilder>;
 
     fn path(&self) -> &'static str {
         "/api/v1/nodes"
@@ -128,9 +140,14 @@ impl TenantRequest for NodesRequest {
         &self,
         response: Response<'_>,
         received: impl Fn(usize) + Send + Sync,
-    ) -> Result<Vec<Node>, TenantError> {
-        let (list, _) = decode_list(NodeList::new(self.0), response, received).await?;
-        Ok(list.nodes)
+    ) -> Result<Self::Output, TenantError> {
+        let list = NodeList::new(Arc::clone(self.0));
+        let listed = decode_list(list, response, received).await?;
+        Ok(Listed {
+            items: listed.items.nodes,
+            version: listed.version,
+            oversized: listed.oversized,
+        })
     }
 }
 
@@ -181,13 +198,16 @@ async fn decode_list<L: List>(
     list: L,
     mut response: Response<'_>,
     received: impl Fn(usize),
-) -> Result<(L, Option<u64>), TenantError> {
+) -> Result<Listed<L>, TenantError> {
     response.check_length(L::LIMITS.body)?;
     let mut decoder = Decoder::new(list, response.header(&header::CONTENT_TYPE))?;
     while let Some(chunk) = response.chunk().await? {
         received(chunk.len());
         decoder.push(&chunk)?;
     }
-    let version = decoder.resource_version();
-    Ok((decoder.finish()?, version))
+    Ok(Listed {
+        version: decoder.resource_version(),
+        oversized: decoder.oversized(),
+        items: decoder.finish()?,
+    })
 }

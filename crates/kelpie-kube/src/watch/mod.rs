@@ -22,6 +22,7 @@ use crate::objects::ObjectKind;
 use crate::projection::{FieldMask, FieldPath};
 pub use optional::OptionalEvent;
 pub(crate) use optional::optional;
+pub(crate) use served_version::served;
 
 /// An event of a watch.
 ///
@@ -81,6 +82,15 @@ impl fmt::Display for WatchError {
 pub(crate) const WATCH_SECONDS: u32 = 60;
 /// The time for watches that have to notice a dead connection sooner, at the cost of more requests.
 pub(crate) const SHORT_WATCH_SECONDS: u32 = 25;
+
+/// The priority of a watch's requests.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Priority {
+    /// Never delayed. A dead connection is noticed within half a minute.
+    Urgent,
+    /// Subject to the limit on routine requests. A dead connection is noticed after a minute.
+    Routine,
+}
 
 /// A resource reduced to the fields that are used of it.
 pub trait WatchedResource: Clone + fmt::Debug + Send + Sync + 'static {

@@ -91,7 +91,7 @@ impl<T: WatchedResource> VersionSearch<T> {
 }
 
 /// Returns the newest version that is served.
-async fn served<T: WatchedResource>(client: &Client) -> Result<ObjectKind, ApiError> {
+pub(crate) async fn served<T: WatchedResource>(client: &Client) -> Result<ObjectKind, ApiError> {
     for kind in [T::KIND].iter().chain(T::OLDER) {
         let version = kind.api_version();
         let resources = client.list_api_group_resources(&version);

@@ -1,18 +1,27 @@
 //! Response bodies in both encodings.
 
 use std::fmt::Write;
+use std::sync::Arc;
 
 pub(crate) const PROTOBUF: &str = "application/vnd.kubernetes.protobuf";
 pub(crate) const JSON: &str = "application/json";
 
-use kelpie_core::prober::NodeConventions;
+use kelpie_core::prober::{Node, NodeConventions, NodeRules};
 use kelpie_kube::lists::{LeaseList, List, NodeList};
+
+/// The nodes themselves, rather than their judgement.
+pub(crate) type CollectedNodes = NodeList<Vec<Node>>;
+
+/// Returns the rules by which nodes are judged in these tests.
+pub(crate) fn rules() -> Arc<NodeRules> {
+    Arc::new(NodeRules::new(CONVENTIONS, Arc::default()))
+}
 
 /// The conventions of the nodes in these tests.
 pub(crate) const CONVENTIONS: NodeConventions = NodeConventions {
     pool_label: "worker.gardener.cloud/pool",
     unmanaged_annotation: "node.machine.sapcloud.io/not-managed-by-mcm",
-    unhealthy_conditions: &[],
+    unhealthy_conditions: &["DiskPressure"],
     update_condition: "InPlaceUpdate",
     update_reasons: &[],
     nodes_may_lack_machine: false,
@@ -29,9 +38,9 @@ impl TestList for LeaseList {
     }
 }
 
-impl TestList for NodeList {
+impl TestList for CollectedNodes {
     fn empty() -> Self {
-        Self::new(CONVENTIONS)
+        Self::collecting(rules())
     }
 }
 

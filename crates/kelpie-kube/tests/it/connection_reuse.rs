@@ -5,9 +5,7 @@ use std::time::Duration;
 use kelpie_kube::tenant::{ConnectionReuse, FailureKind, RequestStats, Tenant, TenantError};
 use tokio::time::{Instant, sleep};
 
-use crate::bodies::{
-    CONVENTIONS, JSON, LeaseFixture, PROTOBUF, json_leases, nodes, protobuf_leases,
-};
+use crate::bodies::{JSON, LeaseFixture, PROTOBUF, json_leases, nodes, protobuf_leases, rules};
 use crate::scripted_server::{ScriptedApiServer, ServerConnection, after, deadline, tenant_at};
 
 const FAILURE: &[u8] = b"HTTP/1.1 500 Ill\r\nContent-Length: 0\r\n\r\n";
@@ -118,7 +116,13 @@ async fn nodes_use_connection_of_leases() {
         for _ in 0..3 {
             tenant.leases(deadline()).await.unwrap();
             assert_eq!(
-                tenant.nodes(CONVENTIONS, deadline()).await.unwrap().len(),
+                tenant
+                    .nodes(&rules(), deadline())
+                    .await
+                    .unwrap()
+                    .items
+                    .finish(None)
+                    .len(),
                 2
             );
         }
@@ -427,7 +431,7 @@ async fn race_survives_failure_of_either_connection() {
 async fn node_list_on_stalled_connection_costs_two_seconds() {
     let (server, tenant) = kept_connection(stalled, stalled).await;
     let start = Instant::now();
-    let error = tenant.nodes(CONVENTIONS, after(5_000)).await.unwrap_err();
+    let error = tenant.nodes(&rules(), after(5_000)).await.unwrap_err();
     assert!(matches!(error, TenantError::TimedOut), "{error:?}");
     assert_eq!(start.elapsed(), millis(5_000));
     assert_eq!(server.accepted(), 2);

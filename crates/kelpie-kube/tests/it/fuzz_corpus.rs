@@ -4,9 +4,9 @@ use std::fs;
 use std::path::Path;
 
 use kelpie_kube::kubeconfig::TenantConfig;
-use kelpie_kube::lists::{Decoder, LeaseList, ListError, NodeList};
+use kelpie_kube::lists::{Decoder, LeaseList, ListError};
 
-use crate::bodies::{JSON, PROTOBUF, TestList};
+use crate::bodies::{CollectedNodes, JSON, PROTOBUF, TestList};
 
 /// Returns the files of a target's corpus.
 fn corpus(target: &str) -> Vec<Vec<u8>> {
@@ -49,7 +49,7 @@ fn chunk_size_does_not_change_the_result() {
         count_lists::<LeaseList>("leases") >= 5,
         "real ones, odd versions"
     );
-    assert!(count_lists::<NodeList>("nodes") >= 2, "the real ones");
+    assert!(count_lists::<CollectedNodes>("nodes") >= 2, "the real ones");
 }
 
 #[test]

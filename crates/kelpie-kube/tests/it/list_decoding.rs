@@ -1,14 +1,14 @@
 //! Decoding of lists of leases and nodes.
 
 use kelpie_core::Time;
-use kelpie_kube::lists::{Decoder, LeaseList, ListError, NodeList};
+use kelpie_kube::lists::{Decoder, LeaseList, ListError};
 use proptest::collection::vec;
 use proptest::prelude::*;
 use proptest::sample::Index;
 
 use crate::bodies::{
-    JSON, LeaseFixture, PROTOBUF, REAL_LEASES, REAL_NODES, TestList, bytes, envelope, json_leases,
-    json_list, protobuf_leases, varint, versioned_lists,
+    CollectedNodes, JSON, LeaseFixture, PROTOBUF, REAL_LEASES, REAL_NODES, TestList, bytes,
+    envelope, json_leases, json_list, protobuf_leases, varint, versioned_lists,
 };
 
 /// Decodes `body` in chunks that end at `cuts`.
@@ -65,7 +65,7 @@ fn real_lists_are_equal_in_both_encodings() {
     assert_eq!((all[2].micros, all[2].seconds), (None, Some(8)));
 
     let [protobuf, json] =
-        REAL_NODES.map(|(content_type, body)| decode::<NodeList>(content_type, body, &[]));
+        REAL_NODES.map(|(content_type, body)| decode::<CollectedNodes>(content_type, body, &[]));
     let (protobuf, json) = (protobuf.unwrap(), json.unwrap());
     assert_eq!(protobuf, json);
     let [a, b] = protobuf.nodes.as_slice() else {
@@ -98,7 +98,7 @@ fn version_of_list_is_decoded() {
         }
     }
     for (content_type, body) in REAL_NODES {
-        let (_, version) = decode_versioned::<NodeList>(content_type, body, &[]).unwrap();
+        let (_, version) = decode_versioned::<CollectedNodes>(content_type, body, &[]).unwrap();
         assert!(version.is_some(), "{content_type}");
     }
 }
@@ -169,7 +169,7 @@ fn truncated_list_is_an_error() {
     for (content_type, body) in REAL_NODES {
         let expected = if content_type == JSON { 1 } else { 2 };
         assert_eq!(
-            complete_prefixes::<NodeList>(content_type, body),
+            complete_prefixes::<CollectedNodes>(content_type, body),
             expected,
             "{content_type}"
         );
@@ -254,7 +254,7 @@ proptest! {
             let cuts = if body.is_empty() { vec![] } else { vec![cut.index(body.len())] };
             for content_type in [PROTOBUF, JSON] {
                 let _ = decode::<LeaseList>(content_type, body, &cuts);
-                let _ = decode::<NodeList>(content_type, body, &cuts);
+                let _ = decode::<CollectedNodes>(content_type, body, &cuts);
             }
         }
     }
@@ -270,7 +270,7 @@ proptest! {
                 body[at] = *byte;
             }
             let _ = decode::<LeaseList>(content_type, &body, &[]);
-            let _ = decode::<NodeList>(content_type, &body, &[]);
+            let _ = decode::<CollectedNodes>(content_type, &body, &[]);
         }
     }
 }
@@ -343,10 +343,6 @@ fn malformed_protobuf_is_refused_with_reason() {
         ([b"k8s\0".to_vec(), bytes(2, b"")].concat(), "no kind"),
         ([list(b""), bytes(3, b"gzip")].concat(), "compressed"),
         (list(&bytes(1, &vec![0; 70_000])), "metadata is too long"),
-        (
-            list(&bytes(2, &vec![0; 70_000])),
-            "one item in bytes is more than 65536",
-        ),
         (b"k8s\0".to_vec(), "ends too early"),
         (vec![], "ends too early"),
     ];
@@ -405,10 +401,6 @@ fn malformed_json_is_refused_with_reason() {
             but("7", &"7".repeat(70_000)),
             "metadata of the list is too long",
         ),
-        (
-            but("uid", &"u".repeat(70_000)),
-            "one item in bytes is more than 65536",
-        ),
         (text(&valid[..valid.len() - 1]), "ends too early"),
         (vec![], "ends too early"),
     ];
@@ -450,5 +442,49 @@ fn too_many_leases_are_refused() {
     ] {
         let error = leases(content_type, &body).unwrap_err();
         assert_eq!(error.to_string(), "the number of items is more than 20000");
+    }
+}
+
+/// A user of the cluster may write an annotation of 256 KiB onto a lease.
+#[test]
+fn oversized_lease_costs_only_itself() {
+    let three = ["a", "b", "c"].map(LeaseFixture::named);
+    let large = |lease: &LeaseFixture, encoded: Vec<u8>| match &*lease.name {
+        "b" => [encoded, bytes(15, &vec![b'x'; 70_000])].concat(),
+        _ => encoded,
+    };
+    let items = three.iter();
+    let items = items.flat_map(|lease| bytes(2, &large(lease, lease.protobuf())));
+    let protobuf = envelope("LeaseList", &items.collect::<Vec<_>>());
+    let padding = format!(r#"{{"x":"}}\"{}","metadata""#, "x".repeat(70_000));
+    let json = json_leases(&three);
+    let second = json.match_indices(r#"{"metadata""#).nth(1).unwrap().0;
+    let json = [&json[..second], &padding, &json[second + 11..]].concat();
+    for (content_type, body) in [(PROTOBUF, protobuf), (JSON, json.into_bytes())] {
+        for chunk in [1_000, 65_537, 100_000] {
+            let empty = LeaseList::default();
+            let mut decoder = Decoder::new(empty, Some(content_type)).unwrap();
+            body.chunks(chunk)
+                .for_each(|chunk| decoder.push(chunk).unwrap());
+            assert_eq!(decoder.oversized(), 1, "{content_type} {chunk}");
+            let list = decoder.finish().unwrap();
+            let names: Vec<_> = list.iter().map(|lease| lease.name).collect();
+            assert_eq!(names, ["a", "c"], "{content_type} {chunk}");
+        }
+    }
+}
+
+#[test]
+fn names_of_a_list_are_limited() {
+    let all: Vec<_> = (0..10_000)
+        .map(|n| LeaseFixture::named(&format!("{n:0250}")))
+        .collect();
+    for (content_type, body) in [
+        (PROTOBUF, protobuf_leases(&all)),
+        (JSON, json_leases(&all).into_bytes()),
+    ] {
+        let error = leases(content_type, &body).unwrap_err();
+        let expected = "the size of all names in bytes is more than 2097152";
+        assert_eq!(error.to_string(), expected);
     }
 }

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use kelpie_kube::kubeconfig::TenantConfig;
 use kelpie_kube::tenant::{ConnectionReuse, Tenant};
-use kelpie_net::{Identity, Network, TlsListener, TlsServer};
+use kelpie_net::{Identity, Network, TlsListener, TlsServer, TlsServerSettings};
 use parking_lot::Mutex;
 use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, IsCa, KeyPair};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, duplex};
@@ -127,7 +127,10 @@ impl ScriptedApiServer {
         let identity = Identity::from_pem(chain.as_bytes(), &secret).unwrap();
         let tcp = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let port = tcp.local_addr().unwrap().port();
-        let mut listener = TlsListener::new(tcp, TlsServer::new(&identity, None).unwrap());
+        let mut listener = TlsListener::new(
+            tcp,
+            TlsServer::new(&identity, TlsServerSettings::default()).unwrap(),
+        );
         let accepted = Arc::new(AtomicUsize::new(0));
         let count = Arc::clone(&accepted);
         let mut running = JoinSet::new();

@@ -10,7 +10,7 @@ use kelpie_core::Time;
 use kelpie_core::prober::fence::{Call, Direction, KeptRecord, Purpose, Reply, Step};
 use kelpie_core::prober::{ProbeSettings, Target};
 use kelpie_kube::AnchoredClock;
-use kelpie_kube::actuator::{ActuatorError, Actuators, BatchReader};
+use kelpie_kube::actuator::{ActuatorError, Actuators, BatchReader, TargetScope};
 use kelpie_kube::client::ClusterClient;
 use kelpie_kube::leader::Leadership;
 use kelpie_kube::lease_records::{LeaseRecords, RecordError, RecordKey};
@@ -177,7 +177,7 @@ impl SeedAccess {
     /// Carries a step out.
     pub(super) async fn perform(
         &self,
-        namespace: &Arc<str>,
+        scope: &TargetScope,
         target: &Target,
         step: &Step,
         context: &CallContext,
@@ -190,12 +190,12 @@ impl SeedAccess {
         };
         if let Some(record) = record {
             return self
-                .change_record(namespace, target, record, keeps, context.right)
+                .change_record(scope, target, record, keeps, context.right)
                 .await;
         }
         let urgency = match step.purpose {
             Purpose::Refresh => {
-                let read = self.batch_reader.read(namespace, target).await;
+                let read = self.batch_reader.read(scope, target).await;
                 let observed = read.ok_or(StepError::Superseded)?;
                 return observed.map(Reply::Read).map_err(StepError::Refused);
             }
@@ -220,11 +220,11 @@ impl SeedAccess {
         let can_leave = context.can_leave && step.can_bypass_webhook() && self.records.is_some();
         let leave_at = can_leave.then(|| Instant::now() + self.bypass_delay());
         let (access, right, call) = (self.clone(), context.right, step.call.clone());
-        let (namespace, target) = (Arc::clone(namespace), target.clone());
+        let (scope, target) = (scope.clone(), target.clone());
         // Boxed after the wait: a call takes 7 KB while it is under way, and at the start every
         // cluster of a seed has several in the queue.
         let mut call = Box::pin(async move {
-            let made = access.call(&namespace, &target, &call, limit, permit, leave_at);
+            let made = access.call(&scope, &target, &call, limit, permit, leave_at);
             tokio::select! {
                 biased;
                 reply = made => reply.map_err(StepError::Refused),
@@ -251,7 +251,7 @@ impl SeedAccess {
     /// Keeps the record of a target on the leader Lease, or drops it.
     async fn change_record(
         &self,
-        namespace: &Arc<str>,
+        scope: &TargetScope,
         target: &Target,
         record: &KeptRecord,
         keeps: bool,
@@ -261,7 +261,7 @@ impl SeedAccess {
             return Err(StepError::NotAllowed);
         };
         let key = RecordKey {
-            namespace: namespace.to_string(),
+            namespace: scope.namespace.to_string(),
             target: target.resource.clone(),
         };
         let changed = async {
@@ -318,7 +318,7 @@ impl SeedAccess {
     /// the queue back, but goes on.
     async fn call(
         &self,
-        namespace: &str,
+        scope: &TargetScope,
         target: &Target,
         call: &Call,
         limit: Duration,
@@ -335,7 +335,7 @@ impl SeedAccess {
         let mut permit = Some(permit);
         let mut second = Some(&second);
         let mut tries = FuturesUnordered::new();
-        tries.push(self.measure(namespace, target, call, &first));
+        tries.push(self.measure(scope, target, call, &first));
         let mut still_waiting = interval_at(start + PLACE_LIMIT, PLACE_LIMIT);
         loop {
             tokio::select! {
@@ -349,7 +349,7 @@ impl SeedAccess {
                 }
                 () = sleep_until(overtake_at), if second.is_some() => {
                     if let Some(actuators) = second.take() {
-                        tries.push(self.measure(namespace, target, call, actuators));
+                        tries.push(self.measure(scope, target, call, actuators));
                     }
                 }
                 _ = still_waiting.tick() => {
@@ -366,14 +366,14 @@ impl SeedAccess {
     /// Makes one try of a call and measures the seed by it.
     fn measure<'a>(
         &'a self,
-        namespace: &'a str,
+        scope: &'a TargetScope,
         target: &'a Target,
         call: &'a Call,
         actuators: &'a Actuators,
     ) -> BoxFuture<'a, Result<Reply, ActuatorError>> {
         Box::pin(async move {
             let start = Instant::now();
-            let result = actuators.perform(namespace, target, call).await;
+            let result = actuators.perform(scope, target, call).await;
             let took = start.elapsed();
             let now = self.clock.now();
             match &result {

@@ -10,7 +10,7 @@ use futures_util::future::join_all;
 use futures_util::stream::BoxStream;
 use kelpie_core::prober::Target;
 use kelpie_core::prober::fence::{KeptRecord, Observed, TargetId, TargetObject};
-use kelpie_kube::actuator::{Actuators, WatchedTarget};
+use kelpie_kube::actuator::{Actuators, TargetScope, WatchedTarget};
 use kelpie_kube::lease_records::{RecordKey, RecordSet};
 use kelpie_kube::watch::WatchEvent;
 use kelpie_runtime::LastErrors;
@@ -24,7 +24,7 @@ use tracing::{info, warn};
 const FIRST_RESTART: Duration = Duration::from_secs(1);
 const LONGEST_RESTART: Duration = Duration::from_secs(30);
 
-/// The targets that watches show, by name and namespace. Clones share them.
+/// The targets that watches show, by name and place. Clones share them.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct WatchedTargets(Arc<Mutex<WatchedState>>);
 
@@ -34,18 +34,21 @@ struct WatchedState {
     targets: BTreeMap<usize, TargetObjects>,
     /// The records that are kept on the leader Lease.
     records: Arc<RecordSet>,
-    /// The executor of each cluster, by the namespace of its targets.
-    executors: BTreeMap<Arc<str>, UnboundedSender<TargetUpdate>>,
+    executors: Executors,
 }
+
+/// The executor of each cluster, by the place of its targets.
+#[derive(Debug, Default)]
+struct Executors(BTreeMap<TargetScope, UnboundedSender<TargetUpdate>>);
 
 #[derive(Debug, Default)]
 struct TargetObjects {
     /// The watch shows every change.
     is_synced: bool,
-    /// The objects by namespace.
-    objects: BTreeMap<String, TargetObject>,
+    /// The objects by place.
+    objects: BTreeMap<TargetScope, TargetObject>,
     /// The objects of a list that is not complete yet.
-    listed: BTreeMap<String, TargetObject>,
+    listed: BTreeMap<TargetScope, TargetObject>,
 }
 
 /// A message of a watch to the executor of a cluster.
@@ -101,7 +104,7 @@ impl WatchedTargets {
                         info!(target = %target.resource, "watch recovered");
                     }
                 }
-                self.take_in(index, event);
+                self.take_in(index, target, event);
             }
             drop(events);
             sleep(pause).await;
@@ -134,40 +137,39 @@ impl WatchedTargets {
             if let Some(index) = index.filter(|_| kept != old.get(key)) {
                 let kept = kept.cloned().map(Box::new);
                 let update = TargetUpdate::Kept(TargetId(index), kept);
-                send(&state.executors, &key.namespace, update);
+                let scope = TargetScope::of_namespace(&key.namespace);
+                state.executors.send(&scope, update);
             }
         }
     }
 
-    fn take_in(&self, index: usize, event: WatchEvent<WatchedTarget>) {
+    fn take_in(&self, index: usize, target: &Target, event: WatchEvent<WatchedTarget>) {
         let state = &mut *self.0.lock();
-        let target = state.targets.entry(index).or_default();
+        let objects = state.targets.entry(index).or_default();
         let id = TargetId(index);
         match event {
-            WatchEvent::Init => target.listed.clear(),
-            WatchEvent::Apply(WatchedTarget { namespace, object }) => {
-                if target.is_synced {
+            WatchEvent::Init => objects.listed.clear(),
+            WatchEvent::Apply(WatchedTarget { scope, object }) => {
+                if objects.is_synced {
                     let observed = Observed::Present(object.clone());
-                    send(
-                        &state.executors,
-                        &namespace,
-                        TargetUpdate::Observed(id, Box::new(observed)),
-                    );
-                    target.objects.insert(namespace, object);
+                    let update = TargetUpdate::Observed(id, Box::new(observed));
+                    state.executors.send(&scope, update);
+                    objects.objects.insert(scope, object);
                 } else {
-                    target.listed.insert(namespace, object);
+                    objects.listed.insert(scope, object);
                 }
             }
-            WatchEvent::Delete { namespace, .. } => {
-                target.objects.remove(&namespace);
+            WatchEvent::Delete { namespace, name } => {
+                let scope = TargetScope::of_cluster(&namespace, &name).of_target(target);
+                objects.objects.remove(&scope);
                 let update = TargetUpdate::Observed(id, Box::new(Observed::Missing));
-                send(&state.executors, &namespace, update);
+                state.executors.send(&scope, update);
             }
             WatchEvent::InitDone => {
-                target.objects = mem::take(&mut target.listed);
-                target.is_synced = true;
-                for (namespace, executor) in &state.executors {
-                    target.show(id, namespace, executor);
+                objects.objects = mem::take(&mut objects.listed);
+                objects.is_synced = true;
+                for (scope, executor) in &state.executors.0 {
+                    objects.show(id, &scope.of_target(target), executor);
                 }
             }
             WatchEvent::Error(_) => {}
@@ -180,7 +182,7 @@ impl WatchedTargets {
         target.listed.clear();
         if mem::take(&mut target.is_synced) {
             target.objects.clear();
-            for executor in state.executors.values() {
+            for executor in state.executors.0.values() {
                 let _ = executor.send(TargetUpdate::Watched(TargetId(index), false));
             }
         }
@@ -190,14 +192,14 @@ impl WatchedTargets {
     /// replaces an earlier executor of the cluster.
     pub(super) fn subscribe(
         &self,
-        namespace: &Arc<str>,
+        scope: &TargetScope,
         targets: &[Target],
     ) -> UnboundedReceiver<TargetUpdate> {
         let (executor, updates) = unbounded_channel();
         let state = &mut *self.0.lock();
         for (index, target) in targets.iter().enumerate() {
             let key = RecordKey {
-                namespace: namespace.to_string(),
+                namespace: scope.namespace.to_string(),
                 target: target.resource.clone(),
             };
             if let Some(kept) = state.records.get(&key) {
@@ -205,19 +207,22 @@ impl WatchedTargets {
                 let _ = executor.send(TargetUpdate::Kept(TargetId(index), kept));
             }
         }
-        for (index, target) in state.targets.iter().filter(|(_, target)| target.is_synced) {
-            target.show(TargetId(*index), namespace, &executor);
+        for (index, objects) in state.targets.iter().filter(|(_, it)| it.is_synced) {
+            if let Some(target) = targets.get(*index) {
+                objects.show(TargetId(*index), &scope.of_target(target), &executor);
+            }
         }
-        state.executors.retain(|_, executor| !executor.is_closed());
-        state.executors.insert(Arc::clone(namespace), executor);
+        let executors = &mut state.executors.0;
+        executors.retain(|_, executor| !executor.is_closed());
+        executors.insert(scope.clone(), executor);
         updates
     }
 }
 
 impl TargetObjects {
     /// Sends the present state to an executor.
-    fn show(&self, id: TargetId, namespace: &str, executor: &UnboundedSender<TargetUpdate>) {
-        let object = self.objects.get(namespace).cloned();
+    fn show(&self, id: TargetId, scope: &TargetScope, executor: &UnboundedSender<TargetUpdate>) {
+        let object = self.objects.get(scope).cloned();
         let observed = object.map_or(Observed::Missing, Observed::Present);
         // An executor that has ended needs no update.
         let _ = executor.send(TargetUpdate::Watched(id, true));
@@ -225,26 +230,48 @@ impl TargetObjects {
     }
 }
 
-fn send(
-    executors: &BTreeMap<Arc<str>, UnboundedSender<TargetUpdate>>,
-    namespace: &str,
-    update: TargetUpdate,
-) {
-    if let Some(executor) = executors.get(namespace) {
-        let _ = executor.send(update);
+impl Executors {
+    /// Sends an update about the target at this place, which belongs to one cluster.
+    fn send(&self, scope: &TargetScope, update: TargetUpdate) {
+        let mut others = self.0.range(scope..);
+        let found = others.next().filter(|(other, _)| {
+            let is_by_namespace = scope.cluster.is_empty() && other.namespace == scope.namespace;
+            is_by_namespace || *other == scope
+        });
+        if let Some((_, executor)) = found {
+            let _ = executor.send(update);
+        }
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use kelpie_core::prober::Setting;
     use kelpie_core::prober::fence::ResourceVersion;
+    use kelpie_core::prober::{ActuatorKind, ResourceRef, Setting};
 
     use super::*;
 
+    fn deployment() -> Target {
+        Target::new(ResourceRef {
+            api_version: "apps/v1".into(),
+            kind: "Deployment".into(),
+            name: "kcm".into(),
+        })
+    }
+
+    fn health_checks() -> Target {
+        let mut target = deployment();
+        target.actuator = ActuatorKind::Pause;
+        target
+    }
+
     fn target(namespace: &str, replicas: u32) -> WatchEvent<WatchedTarget> {
+        of_cluster(namespace, "", replicas)
+    }
+
+    fn of_cluster(namespace: &str, cluster: &str, replicas: u32) -> WatchEvent<WatchedTarget> {
         WatchEvent::Apply(WatchedTarget {
-            namespace: namespace.into(),
+            scope: TargetScope::of_cluster(namespace, cluster),
             object: TargetObject::running(Setting(replicas), ResourceVersion::new("7")),
         })
     }
@@ -263,31 +290,67 @@ mod tests {
 
     #[test]
     fn executors_see_their_own_target() {
-        let watched = WatchedTargets::default();
-        let mut updates = watched.subscribe(&"a".into(), &[]);
+        let (watched, targets) = (WatchedTargets::default(), [deployment()]);
+        let mut updates = watched.subscribe(&TargetScope::of_cluster("a", "a"), &targets);
         for event in [WatchEvent::Init, target("a", 1), target("b", 2)] {
-            watched.take_in(0, event);
+            watched.take_in(0, &targets[0], event);
         }
         assert_eq!(next(&mut updates), "nothing", "the list is not complete");
-        watched.take_in(0, WatchEvent::InitDone);
+        watched.take_in(0, &targets[0], WatchEvent::InitDone);
         assert_eq!(next(&mut updates), "watched: true");
         assert_eq!(next(&mut updates), "replicas: 1");
-        watched.take_in(0, target("a", 0));
-        watched.take_in(0, target("b", 0));
+        watched.take_in(0, &targets[0], target("a", 0));
+        watched.take_in(0, &targets[0], target("b", 0));
         assert_eq!(next(&mut updates), "replicas: 0");
         assert_eq!(next(&mut updates), "nothing");
 
-        let mut late = watched.subscribe(&"b".into(), &[]);
+        let mut late = watched.subscribe(&TargetScope::of_cluster("b", "b"), &targets);
         assert_eq!(next(&mut late), "watched: true");
         assert_eq!(next(&mut late), "replicas: 0");
-        let mut missing = watched.subscribe(&"c".into(), &[]);
+        let mut missing = watched.subscribe(&TargetScope::of_cluster("c", "c"), &targets);
         assert_eq!(next(&mut missing), "watched: true");
         assert_eq!(next(&mut missing), "missing");
 
         watched.lost(0);
         assert_eq!(next(&mut updates), "watched: false");
         assert_eq!(next(&mut late), "watched: false");
-        let mut new = watched.subscribe(&"a".into(), &[]);
+        let mut new = watched.subscribe(&TargetScope::of_cluster("a", "a"), &targets);
         assert_eq!(next(&mut new), "nothing");
+    }
+    #[test]
+    fn clusters_of_a_namespace_have_their_own_targets() {
+        let (watched, targets) = (WatchedTargets::default(), [health_checks()]);
+        let subscribe =
+            |name: &str| watched.subscribe(&TargetScope::of_cluster("ns", name), &targets);
+        let (mut one, mut two) = (subscribe("one"), subscribe("two"));
+        for event in [
+            WatchEvent::Init,
+            of_cluster("ns", "one", 1),
+            WatchEvent::InitDone,
+        ] {
+            watched.take_in(0, &targets[0], event);
+        }
+        assert_eq!(
+            (next(&mut one), next(&mut one)),
+            ("watched: true".into(), "replicas: 1".into())
+        );
+        assert_eq!(
+            (next(&mut two), next(&mut two)),
+            ("watched: true".into(), "missing".into())
+        );
+        watched.take_in(0, &targets[0], of_cluster("ns", "two", 1));
+        assert_eq!(
+            (next(&mut one), next(&mut two)),
+            ("nothing".into(), "replicas: 1".into())
+        );
+        let deleted = WatchEvent::Delete {
+            namespace: "ns".into(),
+            name: "one".into(),
+        };
+        watched.take_in(0, &targets[0], deleted);
+        assert_eq!(
+            (next(&mut one), next(&mut two)),
+            ("missing".into(), "nothing".into())
+        );
     }
 }

@@ -19,6 +19,7 @@ fn context() -> ProbeContext {
     let options = ProberOptions {
         dry_run: true,
         fresh_connections: false,
+        allow_local_clusters: false,
         election: None,
         lease: LeaseName {
             namespace: "garden".into(),

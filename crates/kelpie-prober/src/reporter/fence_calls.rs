@@ -28,8 +28,8 @@ impl ProbeReporter {
         if plan != self.dry_run_plan {
             let cluster = &*self.cluster.id;
             match plan.as_str() {
-                "" => info!(cluster, "dry run: would scale nothing"),
-                plan => warn!(cluster, "dry run: would scale {plan}"),
+                "" => info!(cluster, "dry run: would change nothing"),
+                plan => warn!(cluster, "dry run: would {plan}"),
             }
             self.dry_run_plan = plan;
         }
@@ -149,6 +149,10 @@ impl ProbeReporter {
         };
         let applied = capitalized(&applied);
         let message = format!("{applied}: the nodes of {cluster} {cause}{timing}");
+        if target.actuator.is_by_cluster() {
+            // There are several objects, and the Event is about all of them.
+            return self.record_cluster_event(kind, reason, message);
+        }
         let about = ObjectRef {
             api_version: resource.api_version.clone(),
             kind: resource.kind.clone(),
@@ -236,5 +240,5 @@ fn planned_change(verdict: Verdict, target: &Target, observed: &Observed) -> Opt
     };
     let to = goal(direction, target, present)?;
     let (resource, from) = (&target.resource, present.setting);
-    Some(format!("{resource} from {from} to {to}"))
+    Some(target.actuator.describe_plan(resource, from, to))
 }

@@ -17,6 +17,7 @@ use futures_util::future::BoxFuture;
 use futures_util::stream::BoxStream;
 use kelpie_config::{ProberConfig, SourceConfig};
 use kelpie_core::prober::{MachinePhase, NodeConventions, PoolConditions};
+use kelpie_kube::actuator::TargetScope;
 use kelpie_kube::client::{ApiError, ClusterClient};
 use kelpie_kube::events::ObjectRef;
 use kelpie_kube::objects::ObjectKind;
@@ -142,6 +143,16 @@ pub struct ClusterIdentity {
     /// The object that Events about the cluster refer to. Its namespace is empty if it is
     /// cluster-scoped.
     pub object: ObjectRef,
+}
+
+impl ClusterIdentity {
+    /// Returns the place of the cluster's targets.
+    pub fn target_scope(&self) -> TargetScope {
+        TargetScope {
+            namespace: Arc::clone(&self.namespace),
+            cluster: self.object.name.as_str().into(),
+        }
+    }
 }
 
 /// A cluster, or the reason why its object cannot be read.

@@ -19,6 +19,7 @@ mod healthy_rounds;
 mod matrix;
 mod one_cluster;
 mod partition;
+mod pause;
 mod paused_leader;
 mod replica;
 mod rotation;

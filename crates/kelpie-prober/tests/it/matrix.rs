@@ -13,12 +13,15 @@ use std::env;
 use std::ops::ControlFlow;
 
 use kelpie_chaos::{ChaosOutcome, RunSet};
+use kelpie_sim::Platform;
 use parking_lot::Mutex;
 
 use observer::{PlayResult, Watched};
 use play::{LandscapePlay, PLAYS_PER_LANDSCAPE};
 use second_fault::{ALL, SecondFault};
 use summary::Summary;
+
+const GARDENER: Platform = Platform::Gardener;
 
 fn run(play: &LandscapePlay) -> ChaosOutcome<Vec<PlayResult>> {
     let run = play.chaos_run();
@@ -33,7 +36,7 @@ fn run(play: &LandscapePlay) -> ChaosOutcome<Vec<PlayResult>> {
 fn summaries(
     faults: &[&'static SecondFault],
     rng_seeds: std::ops::Range<u64>,
-    is_guarded: bool,
+    (platform, is_guarded): (Platform, bool),
 ) -> Vec<(&'static str, Summary)> {
     let per_fault = rng_seeds.end - rng_seeds.start;
     let runs = RunSet {
@@ -48,6 +51,7 @@ fn summaries(
             fault: faults[index],
             rng_seed: rng_seeds.start + number % per_fault,
             is_guarded,
+            platform,
         };
         let outcome = run(&play);
         let entry = (play.rng_seed, outcome.counts, outcome.violations.len());
@@ -74,7 +78,7 @@ fn fault(name: &str) -> &'static SecondFault {
 
 #[test]
 fn clean_partitions_are_won() {
-    let [(_, summary)] = &summaries(&[fault("none")], 0..4, false)[..] else {
+    let [(_, summary)] = &summaries(&[fault("none")], 0..4, (GARDENER, false))[..] else {
         panic!("one fault");
     };
     assert_eq!(summary.plays, 4 * PLAYS_PER_LANDSCAPE);
@@ -98,6 +102,7 @@ fn plays_repeat_exactly() {
             fault: fault(name),
             rng_seed: 3,
             is_guarded: false,
+            platform: GARDENER,
         };
         let (one, two) = (run(&play), run(&play));
         assert_eq!(one.fingerprint, two.fingerprint, "{name}");
@@ -107,7 +112,7 @@ fn plays_repeat_exactly() {
 
 #[test]
 fn second_faults_lose_no_possible_play() {
-    let summaries = summaries(&ALL.each_ref(), 0..2, false);
+    let summaries = summaries(&ALL.each_ref(), 0..2, (GARDENER, false));
     print!("{}", summary::table(&summaries));
     let bad = |(_, summary): &&(&str, Summary)| {
         summary.lost + summary.late_restores + summary.unfounded > 0
@@ -118,9 +123,20 @@ fn second_faults_lose_no_possible_play() {
 
 #[test]
 fn guard_loses_no_play_before_it_runs_out() {
-    let summaries = summaries(&ALL.each_ref(), 0..1, true);
+    let summaries = summaries(&ALL.each_ref(), 0..1, (GARDENER, true));
     print!("{}", summary::table(&summaries));
     let bad = |(_, summary): &&(&str, Summary)| summary.lost + summary.lost_under_guard > 0;
+    let bad: Vec<_> = summaries.iter().filter(bad).collect();
+    assert!(bad.is_empty(), "{bad:?}");
+}
+
+#[test]
+fn pauses_of_cluster_api_are_exact() {
+    let summaries = summaries(&ALL.each_ref(), 0..1, (Platform::ClusterApi, true));
+    print!("{}", summary::table(&summaries));
+    let bad = |(_, summary): &&(&str, Summary)| {
+        summary.lost + summary.lost_under_guard + summary.late_restores > 0
+    };
     let bad: Vec<_> = summaries.iter().filter(bad).collect();
     assert!(bad.is_empty(), "{bad:?}");
 }
@@ -135,7 +151,9 @@ fn landscapes_of_past_losses_are_won() {
         ("shoot-body-cut", 48),
         ("lease-list-stall", 120),
     ] {
-        let [(_, summary)] = &summaries(&[fault(name)], rng_seed..rng_seed + 1, false)[..] else {
+        let [(_, summary)] =
+            &summaries(&[fault(name)], rng_seed..rng_seed + 1, (GARDENER, false))[..]
+        else {
             panic!("one fault");
         };
         assert!(summary.possible > 0, "{name}: {summary:?}");
@@ -161,12 +179,17 @@ fn long() {
         Err(_) => ALL.iter().collect(),
     };
     let is_guarded = env::var_os("KELPIE_MATRIX_GUARD").is_some();
+    let platform = match env::var_os("KELPIE_MATRIX_CLUSTER_API") {
+        Some(_) => Platform::ClusterApi,
+        None => GARDENER,
+    };
     if let Some(rng_seed) = number("KELPIE_SIM_SEED") {
         for fault in faults {
             let play = LandscapePlay {
                 fault,
                 rng_seed,
                 is_guarded,
+                platform,
             };
             let outcome = run(&play);
             println!("{}", play.describe());
@@ -179,7 +202,7 @@ fn long() {
     }
     let plays = number("KELPIE_MATRIX_PLAYS").unwrap_or(60);
     let landscapes = plays.div_ceil(PLAYS_PER_LANDSCAPE as u64).max(1);
-    let summaries = summaries(&faults, 0..landscapes, is_guarded);
+    let summaries = summaries(&faults, 0..landscapes, (platform, is_guarded));
     print!("{}", summary::table(&summaries));
     let lost = |(_, summary): &(&str, Summary)| summary.lost + summary.lost_under_guard;
     assert_eq!(

@@ -8,7 +8,7 @@ use kelpie_kube::SystemClock;
 use kelpie_kube::client::ClusterClient;
 use kelpie_kube::leader::{ElectionSettings, LeaseName};
 use kelpie_prober::{Prober, ProberOptions};
-use kelpie_sim::{Landscape, LandscapePlan, SimProcess};
+use kelpie_sim::{Landscape, LandscapePlan, Platform, SimProcess};
 use prometheus_client::registry::Registry;
 use tokio_util::sync::CancellationToken;
 
@@ -62,6 +62,7 @@ fn start(
     let options = ProberOptions {
         dry_run: false,
         fresh_connections: false,
+        allow_local_clusters: false,
         election,
         lease: LeaseName {
             namespace: "garden".into(),
@@ -71,7 +72,11 @@ fn start(
         event_namespace: "garden".into(),
     };
     let mut registry = Registry::default();
-    let prober = Prober::new(config(more_config), options, seed, &mut registry);
+    let config = match landscape.platform() {
+        Platform::Gardener => config(more_config),
+        Platform::ClusterApi => parse(&format!("source: {{clusterAPI: {{}}}}\n{more_config}")),
+    };
+    let prober = Prober::new(config, options, seed, &mut registry);
     let shutdown = CancellationToken::new();
     let heartbeat = LoopHeartbeat::new(Duration::from_mins(1));
     let ready = Readiness::new().handle("seed");
@@ -101,7 +106,10 @@ dependentResourceInfos:
         target(mcm, false, 1, 0),
         target(autoscaler, true, 2, 0),
     );
-    prober::parse(yaml.as_bytes(), Strictness::Strict)
-        .unwrap()
-        .value
+    parse(&yaml)
+}
+
+fn parse(yaml: &str) -> ProberConfig {
+    let parsed = prober::parse(yaml.as_bytes(), Strictness::Strict);
+    parsed.unwrap().value
 }

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use kelpie_net::{Identity, TlsServer};
+use kelpie_net::{Identity, TlsServer, TlsServerSettings};
 use rcgen::{
     BasicConstraints, CertificateParams, CertifiedIssuer, DistinguishedName, DnType,
     ExtendedKeyUsagePurpose, IsCa, KeyPair, KeyUsagePurpose,
@@ -51,7 +51,8 @@ impl CertificateAuthority {
     pub(super) fn server(&self) -> Result<TlsServer, LandscapeError> {
         let key = self.key.serialize_pem().into_bytes().into();
         let identity = Identity::from_pem(self.chain.as_bytes(), &key);
-        let server = identity.and_then(|identity| TlsServer::new(&identity, None));
+        let server =
+            identity.and_then(|identity| TlsServer::new(&identity, TlsServerSettings::default()));
         server.map_err(|error| LandscapeError::Certificate(error.to_string()))
     }
 }

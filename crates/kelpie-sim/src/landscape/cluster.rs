@@ -11,8 +11,8 @@ use super::event::SimEventKind;
 use super::report::Damage;
 use super::{LandscapePlan, objects};
 use crate::actor::{
-    ApiServerPod, MONITOR_PERIOD, MachineAction, MachineController, NodeLifecycleController,
-    NodeReadiness, PodTransition, ServerLease, SimNode, create_machine, node_name,
+    ApiServerPod, MONITOR_PERIOD, MachineAction, MachineController, MachineObjects,
+    NodeLifecycleController, NodeReadiness, PodTransition, ServerLease, SimNode, node_name,
 };
 use crate::fault::ActiveFaults;
 use crate::server::{FaultInjection, RequestInfo, SimServer, UserInfo};
@@ -73,10 +73,12 @@ impl SimCluster {
         now: Time,
     ) -> Self {
         objects::create_namespace(seed, &name);
+        let machines = MachineObjects::new(plan.platform, Arc::clone(&name));
+        machines.create_health_checks(seed);
         let nodes = (0..plan.nodes).map(|number| {
             let identity = (node_name(number).into(), number);
             let node = SimNode::join(server.store(), identity, now, &mut rng);
-            create_machine(seed, &name, &node.name, "Running");
+            machines.create(seed, &node.name, "Running");
             node
         });
         let nodes = nodes.collect();
@@ -85,7 +87,7 @@ impl SimCluster {
             nodes,
             server_lease: ServerLease::new(server.store(), now),
             lifecycle: NodeLifecycleController::new(plan.grace_period),
-            machines: MachineController::new(plan.nodes),
+            machines: MachineController::new(machines, plan.nodes),
             api_server_pod: ApiServerPod::new(seed, &name, now),
             name,
             server,
@@ -113,7 +115,7 @@ impl SimCluster {
         let token = token(&self.name, self.token_number);
         users.add_token(&token, UserInfo::new("watchdog", &["system:masters"]));
         let kubeconfig = objects::kubeconfig(&[(&self.name, &self.url)], ca_pem, &token);
-        objects::write_kubeconfig_secret(seed, &self.name, &kubeconfig);
+        objects::write_kubeconfig_secret(seed, self.plan.platform, &self.name, &kubeconfig);
     }
 
     /// Returns whether the API server is unreachable for all clients.
@@ -311,8 +313,7 @@ impl SimCluster {
             damage,
             events,
         } = context;
-        let (namespace, machines) = ((*seed, &*self.name), &mut self.machines);
-        let action = machines.tick(namespace, &self.nodes, *now, can_join);
+        let action = self.machines.tick(seed, &self.nodes, *now, can_join);
         let cluster = Arc::clone(&self.name);
         match action {
             None => {}
@@ -335,6 +336,11 @@ impl SimCluster {
                 events.push(SimEventKind::NodeJoined { cluster, node });
             }
         }
+    }
+
+    /// Returns the pause of what replaces the machines; `None` if it is not paused.
+    pub(super) fn machine_pause(&self, seed: &ObjectStore) -> Option<String> {
+        self.machines.objects.pause(seed)
     }
 
     /// Returns whether all nodes exist and are Ready, and the API server is reachable.

@@ -41,7 +41,7 @@ use authority::CertificateAuthority;
 pub use event::{SimEvent, SimEventKind};
 use inner::{LandscapeInner, ServerId};
 pub use link::ProcessLink;
-pub use plan::LandscapePlan;
+pub use plan::{LandscapePlan, Platform};
 pub use process::SimProcess;
 pub use replica_set::ReplicaSet;
 pub use report::{ClusterSnapshot, ControllerReplicas, Damage};
@@ -141,6 +141,11 @@ impl Landscape {
         self.0.seed.clone()
     }
 
+    /// Returns the platform that the seed belongs to.
+    pub fn platform(&self) -> Platform {
+        self.0.state().plan.platform
+    }
+
     /// Returns the URL of the seed's API server inside the process.
     pub fn seed_url(&self) -> String {
         format!("http://{SEED}")
@@ -184,7 +189,8 @@ impl Landscape {
     pub fn delete_cluster(&self, cluster: &str) {
         let (store, options) = (self.0.seed.store(), DeleteOptions::immediate());
         // Deleting a Cluster that does not exist is no error.
-        let _ = store.delete(&objects::CLUSTERS, "", cluster, &options);
+        let (resource, namespace) = objects::cluster_place(self.0.state().plan.platform);
+        let _ = store.delete(&resource, namespace, cluster, &options);
     }
 
     /// Puts a scenario on the timeline, starting now.

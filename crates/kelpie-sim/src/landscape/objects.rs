@@ -1,4 +1,4 @@
-//! The objects of a seed, as Gardener creates them.
+//! The objects of a seed, as its platform creates them.
 
 use std::time::Duration;
 
@@ -6,23 +6,51 @@ use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
 use serde_json::{Value, json};
 
-use super::LandscapePlan;
-use crate::actor::MACHINES;
+use super::{LandscapePlan, Platform};
+use crate::actor::{CAPI_MACHINES, CLUSTER_LABEL, MACHINES};
 use crate::field;
-use crate::resource::{DEFINITIONS, DEPLOYMENTS, GroupResource, NAMESPACES, SECRETS};
+use crate::resource::{
+    DEFINITIONS, DEPLOYMENTS, GroupResource, HEALTH_CHECKS, NAMESPACES, SECRETS,
+};
 use crate::store::{ObjectStore, WriteScope};
 
 /// Gardener's Cluster resources in the seed.
-pub(super) const CLUSTERS: GroupResource =
-    GroupResource::from_static("extensions.gardener.cloud", "clusters");
+const CLUSTERS: GroupResource = GroupResource::from_static("extensions.gardener.cloud", "clusters");
 
-/// Creates Gardener's CRDs and namespace.
-pub(super) fn create_gardener_resources(seed: &ObjectStore) {
-    let (cluster, machine) = (json!({}), json!({ "status": {} }));
-    for (resource, kind, scope, subresources) in [
-        (CLUSTERS, "Cluster", "Cluster", cluster),
-        (MACHINES, "Machine", "Namespaced", machine),
-    ] {
+/// Cluster API's Cluster resources in the seed.
+const CAPI_CLUSTERS: GroupResource = GroupResource::from_static("cluster.x-k8s.io", "clusters");
+
+/// Returns the resource and the namespace of the Clusters.
+pub(super) fn cluster_place(platform: Platform) -> (GroupResource, &'static str) {
+    let namespace = platform.shared_namespace().unwrap_or_default();
+    match platform {
+        Platform::Gardener => (CLUSTERS, namespace),
+        Platform::ClusterApi => (CAPI_CLUSTERS, namespace),
+    }
+}
+
+/// Creates the platform's CRDs, and the namespaces of the platform and of the watchdog.
+pub(super) fn create_platform_resources(seed: &ObjectStore, platform: Platform) {
+    let (plain, with_status) = (json!({}), json!({ "status": {} }));
+    let gardener = [
+        (CLUSTERS, "Cluster", "Cluster", plain),
+        (MACHINES, "Machine", "Namespaced", with_status.clone()),
+    ];
+    let cluster_api = [
+        (CAPI_CLUSTERS, "Cluster", "Namespaced", with_status.clone()),
+        (CAPI_MACHINES, "Machine", "Namespaced", with_status.clone()),
+        (
+            HEALTH_CHECKS,
+            "MachineHealthCheck",
+            "Namespaced",
+            with_status,
+        ),
+    ];
+    let (kinds, version) = match platform {
+        Platform::Gardener => (Vec::from(gardener), "v1alpha1"),
+        Platform::ClusterApi => (Vec::from(cluster_api), "v1beta2"),
+    };
+    for (resource, kind, scope, subresources) in kinds {
         let (group, plural) = (resource.group(), resource.plural());
         let definition = json!({
             "metadata": { "name": format!("{plural}.{group}") },
@@ -36,7 +64,7 @@ pub(super) fn create_gardener_resources(seed: &ObjectStore) {
                     "listKind": format!("{kind}List"),
                 },
                 "versions": [{
-                    "name": "v1alpha1",
+                    "name": version,
                     "served": true,
                     "storage": true,
                     "schema": { "openAPIV3Schema": {
@@ -50,17 +78,50 @@ pub(super) fn create_gardener_resources(seed: &ObjectStore) {
         // A new store accepts all of them.
         let _ = seed.create(&DEFINITIONS, "", definition);
     }
-    create_namespace(seed, "garden");
+    for namespace in ["garden"].into_iter().chain(platform.shared_namespace()) {
+        create_namespace(seed, namespace);
+    }
 }
 
 pub(super) fn create_namespace(seed: &ObjectStore, name: &str) {
     let _ = seed.create(&NAMESPACES, "", json!({ "metadata": { "name": name } }));
 }
 
-/// Creates the Cluster, with the Shoot inside.
-pub(super) fn create_cluster(seed: &ObjectStore, name: &str, grace_period: Duration) {
+/// Creates the Cluster.
+pub(super) fn create_cluster(
+    seed: &ObjectStore,
+    platform: Platform,
+    name: &str,
+    grace_period: Duration,
+) {
     let grace = format!("{}s", grace_period.as_secs_f64());
-    let cluster = json!({
+    let cluster = match platform {
+        Platform::Gardener => gardener_cluster(name, &grace),
+        Platform::ClusterApi => json!({
+            "metadata": {
+                "name": name,
+                "annotations": { "kelpie.dev/node-monitor-grace-period": grace },
+            },
+            "spec": {},
+        }),
+    };
+    let (resource, namespace) = cluster_place(platform);
+    let _ = seed.create(&resource, namespace, cluster);
+    if platform == Platform::ClusterApi {
+        let initialized = |cluster: &mut Value| {
+            field::set(
+                cluster,
+                "/status/initialization/controlPlaneInitialized",
+                true,
+            );
+        };
+        let _ = seed.modify(&resource, namespace, name, WriteScope::Status, initialized);
+    }
+}
+
+/// Returns a Cluster of Gardener, with the Shoot inside.
+fn gardener_cluster(name: &str, grace: &str) -> Value {
+    json!({
         "metadata": { "name": name },
         "spec": { "cloudProfile": {}, "seed": {}, "shoot": {
             "apiVersion": "core.gardener.cloud/v1beta1",
@@ -72,8 +133,7 @@ pub(super) fn create_cluster(seed: &ObjectStore, name: &str, grace_period: Durat
             },
             "status": { "lastOperation": { "type": "Reconcile", "state": "Succeeded" } },
         } },
-    });
-    let _ = seed.create(&CLUSTERS, "", cluster);
+    })
 }
 
 /// Creates the Deployment of a controller.
@@ -92,14 +152,24 @@ pub(super) fn create_deployment(seed: &ObjectStore, namespace: &str, name: &str,
     let _ = seed.create(&DEPLOYMENTS, namespace, deployment);
 }
 
-/// Writes a kubeconfig into its Secret.
-pub(super) fn write_kubeconfig_secret(seed: &ObjectStore, namespace: &str, kubeconfig: &str) {
-    let data = json!({ "kubeconfig": BASE64_STANDARD.encode(kubeconfig) });
-    let name = LandscapePlan::SECRET;
+/// Writes a cluster's kubeconfig into its Secret.
+pub(super) fn write_kubeconfig_secret(
+    seed: &ObjectStore,
+    platform: Platform,
+    cluster: &str,
+    kubeconfig: &str,
+) {
+    let namespace = platform.shared_namespace().unwrap_or(cluster);
+    let (name, key) = match platform {
+        Platform::Gardener => (LandscapePlan::SECRET.to_owned(), "kubeconfig"),
+        Platform::ClusterApi => (format!("{cluster}-kubeconfig"), "value"),
+    };
+    let data = json!({ key: BASE64_STANDARD.encode(kubeconfig) });
     let change = |secret: &mut Value| field::set(secret, "/data", data.clone());
-    let written = seed.modify(&SECRETS, namespace, name, WriteScope::Object, change);
+    let written = seed.modify(&SECRETS, namespace, &name, WriteScope::Object, change);
     if written.is_err() {
-        let secret = json!({ "metadata": { "name": name }, "data": data });
+        let labels = json!({ CLUSTER_LABEL: cluster });
+        let secret = json!({ "metadata": { "name": name, "labels": labels }, "data": data });
         let _ = seed.create(&SECRETS, namespace, secret);
     }
 }

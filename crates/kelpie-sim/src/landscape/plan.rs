@@ -1,10 +1,11 @@
-//! The size of a landscape.
+//! The size and the platform of a landscape.
 
 use std::time::Duration;
 
 use kelpie_config::scenario::{ClusterSelection, NodeSelection};
 
-/// The size of a landscape. Its other timings are Gardener's; the actors define them.
+/// The size and the platform of a landscape. Its other timings are those of the platform; the actors
+/// define them.
 #[derive(Clone, Debug, PartialEq)]
 pub struct LandscapePlan {
     /// The seed of all random numbers.
@@ -18,6 +19,29 @@ pub struct LandscapePlan {
     /// G: the time without a sign of life after which a node turns Unknown. It is the
     /// `nodeMonitorGracePeriod` of every Shoot.
     pub grace_period: Duration,
+    /// The platform that the seed belongs to.
+    pub platform: Platform,
+}
+
+/// The platform that a seed belongs to.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Platform {
+    /// A seed of Gardener: each cluster has a namespace with its control plane.
+    #[default]
+    Gardener,
+    /// A management cluster of Cluster API: the clusters share a namespace. Their control planes
+    /// run elsewhere, and MachineHealthChecks replace machines.
+    ClusterApi,
+}
+
+impl Platform {
+    /// Returns the namespace that the clusters share; `None` if each has its own.
+    pub const fn shared_namespace(self) -> Option<&'static str> {
+        match self {
+            Self::Gardener => None,
+            Self::ClusterApi => Some("fleet"),
+        }
+    }
 }
 
 impl LandscapePlan {
@@ -74,6 +98,7 @@ impl Default for LandscapePlan {
             nodes: 5,
             replicas: [1; 3],
             grace_period: Duration::from_secs(40),
+            platform: Platform::Gardener,
         }
     }
 }

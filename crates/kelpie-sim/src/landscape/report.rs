@@ -20,7 +20,8 @@ pub struct ClusterSnapshot {
     /// True while the API server is unreachable for all clients.
     pub is_down: bool,
     /// The controllers, in the order of
-    /// [`LandscapePlan::CONTROLLERS`](super::LandscapePlan::CONTROLLERS).
+    /// [`LandscapePlan::CONTROLLERS`](super::LandscapePlan::CONTROLLERS). With Cluster API,
+    /// kube-controller-manager and the MachineHealthCheck, which has no replica while it is paused.
     pub controllers: Vec<ControllerReplicas>,
     /// Descriptions of the faults that are active in the cluster.
     pub faults: Vec<String>,

@@ -17,7 +17,7 @@ use super::event::{SimEvent, SimEventKind};
 use super::pause_on_write::PauseOnWrite;
 use super::report::{ClusterSnapshot, ControllerReplicas, Damage};
 use super::timeline::FaultTimeline;
-use super::{LandscapePlan, ReplicaCommand};
+use super::{LandscapePlan, Platform, ReplicaCommand};
 use crate::actor::{DeploymentController, DeploymentKey, ServerLease};
 use crate::fault::ActiveFaults;
 use crate::field;
@@ -84,7 +84,7 @@ impl LandscapeState {
         seed: SimServer,
         authority: CertificateAuthority,
     ) -> Self {
-        super::objects::create_gardener_resources(seed.store());
+        super::objects::create_platform_resources(seed.store(), plan.platform);
         let mut rng = Rng::with_seed(plan.rng_seed);
         Self {
             seed_lease: ServerLease::new(seed.store(), seed.store().clock().now()),
@@ -122,16 +122,18 @@ impl LandscapeState {
         let name_and_url = (Arc::clone(&name), url);
         let mut cluster =
             SimCluster::new(name_and_url, server, &self.plan, seed, self.rng.fork(), now);
-        for (controller, count) in LandscapePlan::CONTROLLERS
-            .into_iter()
-            .zip(self.plan.replicas)
+        let controllers = LandscapePlan::CONTROLLERS.into_iter();
+        let controllers = controllers.zip(self.plan.replicas);
+        // The control planes of Cluster API do not run in the management cluster.
+        for (controller, count) in controllers.filter(|_| self.plan.platform == Platform::Gardener)
         {
             super::objects::create_deployment(seed, &name, controller, count);
             let key = (Arc::clone(&name), controller.into());
             self.deployments.add(seed, key, count, now);
         }
         cluster.rotate_token(seed, &self.authority.pem);
-        super::objects::create_cluster(seed, &name, self.plan.grace_period);
+        let (platform, grace) = (self.plan.platform, self.plan.grace_period);
+        super::objects::create_cluster(seed, platform, &name, grace);
         self.clusters.push(cluster);
         self.cluster_numbers.insert(name, number);
         self.wake_for_cluster(number);
@@ -389,13 +391,22 @@ impl LandscapeState {
     }
 
     fn drop_watches(&mut self) {
-        use super::objects::CLUSTERS;
-        use crate::actor::MACHINES;
-        use crate::resource::{ENDPOINT_SLICES, PODS, SECRETS};
+        use super::objects::cluster_place;
+        use crate::actor::{CAPI_MACHINES, MACHINES};
+        use crate::resource::{ENDPOINT_SLICES, HEALTH_CHECKS, PODS, SECRETS};
 
         self.seed.reset_watches(|_| true);
-        for resource in [CLUSTERS, MACHINES, SECRETS, ENDPOINT_SLICES, PODS] {
-            self.seed.store().compact(&resource);
+        let (clusters, _) = cluster_place(self.plan.platform);
+        let own: &[_] = match self.plan.platform {
+            Platform::Gardener => &[MACHINES],
+            Platform::ClusterApi => &[CAPI_MACHINES, HEALTH_CHECKS],
+        };
+        for resource in [SECRETS, ENDPOINT_SLICES, PODS]
+            .iter()
+            .chain(own)
+            .chain([&clusters])
+        {
+            self.seed.store().compact(resource);
         }
     }
 
@@ -448,20 +459,30 @@ impl LandscapeState {
             return true;
         };
         let usual = |one: ControllerReplicas| one.wanted == one.usual && one.present == one.usual;
-        cluster.is_healthy() && self.controllers(&cluster.name).all(usual)
+        cluster.is_healthy() && self.controllers(cluster).into_iter().all(usual)
     }
 
-    fn controllers(&self, cluster: &Arc<str>) -> impl Iterator<Item = ControllerReplicas> {
+    fn controllers(&self, cluster: &SimCluster) -> Vec<ControllerReplicas> {
+        if self.plan.platform == Platform::ClusterApi {
+            let is_paused = cluster.machine_pause(self.seed.store()).is_some();
+            let one_if = |runs: bool| ControllerReplicas {
+                wanted: u32::from(runs),
+                present: u32::from(runs),
+                usual: 1,
+            };
+            return vec![one_if(true), one_if(!is_paused)];
+        }
         let controllers = LandscapePlan::CONTROLLERS.into_iter();
-        controllers.zip(self.plan.replicas).map(|(name, usual)| {
-            let key = (Arc::clone(cluster), name.into());
+        let controllers = controllers.zip(self.plan.replicas).map(|(name, usual)| {
+            let key = (Arc::clone(&cluster.name), name.into());
             let (wanted, present) = self.deployments.replica_count(&key);
             ControllerReplicas {
                 wanted,
                 present,
                 usual,
             }
-        })
+        });
+        controllers.collect()
     }
 
     pub(super) fn snapshot(&self, now: Time) -> Vec<ClusterSnapshot> {
@@ -475,7 +496,7 @@ impl LandscapeState {
                 cut_off: cluster.cut_off(),
                 held: cluster.held(),
                 is_down: cluster.is_down(),
-                controllers: self.controllers(&cluster.name).collect(),
+                controllers: self.controllers(cluster),
                 faults: self.timeline.active_in(number, &self.plan),
                 deadline: deadline.map(|deadline| seconds_until(deadline, now)),
                 is_fenced: cluster.is_fenced,

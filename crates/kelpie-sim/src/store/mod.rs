@@ -10,6 +10,7 @@ mod collection;
 mod defaults;
 mod list;
 mod metadata;
+mod pruning;
 mod state;
 mod watch;
 mod write;

@@ -7,6 +7,7 @@ use serde_json::Value;
 use super::body::{ObjectBody, ObjectKey, ObjectRevision, object_key};
 use super::defaults;
 use super::metadata::{self, Object};
+use super::pruning::prune_object;
 use super::state::{StoreState, StoredObject};
 use crate::clock::rfc3339;
 use crate::kind::{ResourceKind, StatusMode};
@@ -71,7 +72,7 @@ impl StoreState {
         if kind.status == StatusMode::Subresource {
             object.remove("status");
         }
-        strip_nulls(kind, &mut object);
+        strip_unstored(kind, &mut object);
         defaults::apply_on_create(self, kind, &mut object);
         check_replicas(kind, &name, &object)?;
         Ok(self.save(kind, key, object, dry_run))
@@ -99,7 +100,7 @@ impl StoreState {
                 if kind.status != StatusMode::Field {
                     restore_field(&current, &mut object, "status");
                 }
-                strip_nulls(kind, &mut object);
+                strip_unstored(kind, &mut object);
                 defaults::apply_on_write(kind, &mut object);
                 check_replicas(kind, name, &object)?;
                 if kind.tracks_generation && is_new_generation(kind, &current, &object) {
@@ -111,7 +112,7 @@ impl StoreState {
                 object = current;
                 object.remove("status");
                 object.extend(status.map(|status| ("status".to_owned(), status)));
-                strip_nulls(kind, &mut object);
+                strip_unstored(kind, &mut object);
             }
         }
         let is_terminating = !metadata::string_field(&object, "deletionTimestamp").is_empty();
@@ -369,9 +370,12 @@ fn shortens_grace_period(object: &Object, grace: u64) -> bool {
     left.is_some_and(|left| grace < left)
 }
 
-/// Removes null fields. The server knows the fields of built-in kinds and drops nulls there.
-fn strip_nulls(kind: &ResourceKind, object: &mut Object) {
-    if !kind.is_custom {
+/// Removes what the server does not store: null fields of built-in kinds, whose fields it knows,
+/// and fields that are not in the schema of a custom kind.
+fn strip_unstored(kind: &ResourceKind, object: &mut Object) {
+    if let Some(schema) = &kind.schema {
+        prune_object(object, schema);
+    } else if !kind.is_custom {
         object.values_mut().for_each(strip_value);
         object.retain(|_, value| !value.is_null());
     }

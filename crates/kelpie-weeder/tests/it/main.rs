@@ -14,6 +14,8 @@ mod decoys;
 mod faulty_weeder;
 mod fingerprints;
 mod fixture;
+mod lost_lease;
+mod many_namespaces;
 mod recovery;
 mod replica;
 mod seed_faults;

@@ -24,14 +24,23 @@ pub(crate) fn single_replica(name: &str) -> WeederOptions {
     }
 }
 
-/// Starts a replica with the given options.
+/// Starts a replica with Gardener's configuration and the given options.
 pub(crate) fn weeder(landscape: &Landscape, options: WeederOptions) -> SimProcess<Registry> {
+    weeder_with(landscape, CONFIG, options)
+}
+
+/// Starts a replica.
+pub(crate) fn weeder_with(
+    landscape: &Landscape,
+    config: &str,
+    options: WeederOptions,
+) -> SimProcess<Registry> {
     let name = options.identity.clone();
     let link = landscape.link(&name);
     let wall = SystemClock::new(landscape.watchdog_clock());
     let seed =
         ClusterClient::in_process(&link.network(), wall, &landscape.seed_url(), &name).unwrap();
-    let config = weeder::parse(CONFIG.as_bytes(), Strictness::Strict);
+    let config = weeder::parse(config.as_bytes(), Strictness::Strict);
     let config = config.unwrap().value;
     let mut registry = Registry::default();
     let shutdown = CancellationToken::new();

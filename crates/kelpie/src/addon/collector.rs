@@ -161,7 +161,7 @@ impl CollectorCommand {
         let served = CancellationToken::new();
         if let Some(listener) = self.listen.listen("--listen").await? {
             let pages = kelpie_health::metrics(Arc::new(registry))
-                .merge(collector.routes())
+                .merge(kelpie_health::loopback_only(collector.routes()))
                 .merge(kelpie_health::routes(health.clone()))
                 .merge(kelpie_health::healthz(health))
                 .fallback(kelpie_health::not_found);

@@ -65,7 +65,10 @@ impl ServerFlags {
         pages: Router,
         controller: impl FnOnce(LoopHeartbeat, ReadyHandle) -> F,
     ) -> Result<()> {
-        let served = self.serving.open(registry, pages, &CONTROLLER_LOOP).await?;
+        let served = self
+            .serving
+            .open(registry, pages, &CONTROLLER_LOOP, self.dry_run)
+            .await?;
         served.during(controller).await;
         Ok(())
     }

@@ -1,7 +1,9 @@
 //! Checks of one cluster: its kubeconfig, API server, leases and nodes.
 
 use kelpie_config::ProberConfig;
-use kelpie_core::prober::{NodeSet, PoolConditions};
+use std::sync::Arc;
+
+use kelpie_core::prober::{NodeRules, PoolConditions};
 use kelpie_kube::kubeconfig::TenantConfig;
 use kelpie_kube::tenant::{ConnectionReuse, Tenant, TenantError};
 use kelpie_prober::source::{ClusterKubeconfig, ProbePath, SecretDescription, cluster_source};
@@ -97,13 +99,13 @@ async fn check_internal(
         Err(error) => return request_failure(cluster, "listing node leases", &error),
     };
     let conventions = cluster_source(config).node_conventions();
-    let nodes = match tenant.nodes(conventions, deadline).await {
-        Ok(nodes) => nodes,
+    let rules = Arc::new(NodeRules::new(conventions, Arc::new(pools.clone())));
+    // The machines are not read here, so their nodes count as candidates.
+    let nodes = match tenant.nodes(&rules, deadline).await {
+        Ok(listed) => listed.items.finish(None),
         Err(error) => return request_failure(cluster, "listing nodes", &error),
     };
-    // The machines are not read here, so their nodes count as candidates.
-    let evaluated = NodeSet::new(&nodes, None, pools, &conventions);
-    let candidates = evaluated.iter().filter(|(_, excluded)| excluded.is_none());
+    let candidates = nodes.iter().filter(|(_, excluded)| excluded.is_none());
     let counts = NodeCounts {
         nodes: nodes.len(),
         candidates: candidates.count(),

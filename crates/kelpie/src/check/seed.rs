@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use kelpie_config::ProberConfig;
-use kelpie_core::prober::PoolConditions;
+use kelpie_core::prober::{ActuatorKind, PoolConditions};
 use kelpie_kube::client::ClusterClient;
 use kelpie_kube::leader::ElectionSettings;
 use kelpie_prober::seed_rules;
@@ -39,7 +39,18 @@ pub(crate) async fn check(
         }
         let kind = format!("{} {}", resource.api_version, resource.kind);
         table.add(match seed.routine_actuators().check_kind(target).await {
-            Ok(()) => CheckRow::ok("targets", format!("{kind} can be scaled")),
+            Ok(()) => {
+                let finding = match target.actuator {
+                    ActuatorKind::Scale => "can be scaled",
+                    ActuatorKind::Pause => "can be paused",
+                };
+                CheckRow::ok("targets", format!("{kind} {finding}"))
+            }
+            // A cluster without them is probed, too.
+            Err(error) if target.actuator == ActuatorKind::Pause && target.optional => {
+                let remedy = "install Cluster API, or remove them from dependentResourceInfos";
+                CheckRow::warn("targets", error.to_string(), remedy)
+            }
             Err(error) => CheckRow::fail(
                 "targets",
                 error.to_string(),

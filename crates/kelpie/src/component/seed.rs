@@ -12,8 +12,8 @@ pub(crate) struct SeedFlags {
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     kubeconfig: Option<PathBuf>,
 
-    /// Routine requests to the seed per second; -1 for no limit, 0 for the default. Fencing
-    /// requests are never limited
+    /// Routine requests to the seed per second; -1 for no limit, 0 for the default. Fences, and
+    /// deletions after a recovery, are never limited
     #[arg(
         long,
         value_name = "QPS",

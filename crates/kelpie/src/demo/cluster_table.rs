@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use anstyle::Style;
-use kelpie_sim::{ClusterSnapshot, ControllerReplicas};
+use kelpie_sim::{ClusterSnapshot, ControllerReplicas, Platform};
 
 use super::cluster_phase::ClusterPhase;
 
@@ -13,7 +13,7 @@ pub(super) const MIN_LINES: usize = 4;
 /// Returns the lines of the table, at most `max_lines` but at least [`MIN_LINES`], none wider than
 /// 80 columns. Clusters that do not fit are only counted.
 pub(super) fn lines(
-    clusters: &[ClusterSnapshot],
+    (clusters, platform): (&[ClusterSnapshot], Platform),
     phases: impl Iterator<Item = ClusterPhase>,
     max_lines: usize,
 ) -> Vec<String> {
@@ -21,10 +21,14 @@ pub(super) fn lines(
         available if available >= clusters.len() => clusters.len(),
         available => available - 1,
     };
+    let controllers = match platform {
+        Platform::Gardener => ["KCM", "MCM", "CA"],
+        Platform::ClusterApi => ["KCM", "MHC", ""],
+    };
     let bold = Style::new().bold();
     let mut lines = vec![format!(
         "{bold}{:<20}{:<20}{:<5}{:<5}{:<5}{}{bold:#}",
-        "CLUSTER", "NODES", "KCM", "MCM", "CA", "STATE"
+        "CLUSTER", "NODES", controllers[0], controllers[1], controllers[2], "STATE"
     )];
     let mut rows = clusters.iter().zip(phases);
     lines.extend(
@@ -51,7 +55,8 @@ fn line(snapshot: &ClusterSnapshot, phase: ClusterPhase) -> String {
     };
     let pods = |index: usize| {
         let controller = snapshot.controllers.get(index);
-        controller.map_or(0, |replicas: &ControllerReplicas| replicas.present)
+        let present = |replicas: &ControllerReplicas| replicas.present.to_string();
+        controller.map_or_else(String::new, present)
     };
     let style = phase.style();
     format!(
@@ -93,7 +98,7 @@ mod tests {
             0..30 => ClusterPhase::Fenced(Some(12.3)),
             _ => ClusterPhase::Restoring,
         });
-        let lines = lines(&clusters, phases, 15);
+        let lines = lines((&clusters, Platform::Gardener), phases, 15);
         assert_eq!(lines.len(), 15);
         let plain = lines.iter().map(|line| anstream::adapter::strip_str(line));
         let plain: Vec<String> = plain.map(|line| line.to_string()).collect();

@@ -5,6 +5,7 @@ use std::net::Ipv4Addr;
 
 use anyhow::{Context, Result};
 use axum::Router;
+use kelpie_sim::Platform;
 use tempfile::TempDir;
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
@@ -22,12 +23,14 @@ pub(super) fn keep_running(simulation: &Simulation, shutdown: &CancellationToken
         let folder = TempDir::with_prefix("kelpie-demo-");
         let folder = folder.context("cannot create a folder for the kubeconfig")?;
         let protection = simulation.watchdog.as_ref().map(|it| it.protection);
-        let prober = match protection {
-            Some(Protection::Guard) => {
+        let platform = simulation.landscape.platform();
+        let prober = match (protection, platform) {
+            (None | Some(Protection::Fence), Platform::Gardener) => config_file::GARDENER_PROBER,
+            (protection, platform) => {
+                let protection = protection.unwrap_or(Protection::Fence);
                 // JSON is YAML, too.
-                &serde_json::to_string_pretty(&watchdog::prober_config(Protection::Guard)?)?
+                &serde_json::to_string_pretty(&watchdog::prober_config(protection, platform)?)?
             }
-            _ => config_file::GARDENER_PROBER,
         };
         for (name, content) in [
             ("kubeconfig", &*listeners.kubeconfig),
@@ -44,20 +47,24 @@ pub(super) fn keep_running(simulation: &Simulation, shutdown: &CancellationToken
         }
         let first = simulation.clusters().into_iter().next();
         let first = first.map(|snapshot| snapshot.cluster).unwrap_or_default();
+        let (targets, id) = match platform.shared_namespace() {
+            None => ("deployments", first.clone()),
+            Some(namespace) => ("machinehealthchecks", format!("{namespace}/{first}")),
+        };
         let mut text = format!(
             "\nThe simulated clusters keep running in real time until Ctrl-C. \
              In another terminal:\n\n  \
              cd {}\n  \
              export KUBECONFIG=$PWD/kubeconfig\n  \
-             kubectl get clusters\n  \
-             kubectl get deployments --all-namespaces\n  \
+             kubectl get clusters --all-namespaces\n  \
+             kubectl get {targets} --all-namespaces\n  \
              kubectl --context {first} get nodes\n  \
              kelpie check prober --config-file prober.yaml\n  \
              kelpie check weeder --config-file weeder.yaml\n",
             folder.path().display()
         );
         if let Some((_, prober)) = urls.iter().find(|(name, _)| name.starts_with("prober")) {
-            let _ = writeln!(text, "  kelpie explain {first} --from {prober}");
+            let _ = writeln!(text, "  kelpie explain {id} --from {prober}");
         }
         text.push('\n');
         for (name, url) in urls {

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use anstream::{AutoStream, ColorChoice};
 use anstyle::Style;
-use kelpie_sim::ClusterSnapshot;
+use kelpie_sim::{ClusterSnapshot, Platform};
 
 use super::setup::DemoSetup;
 use super::timeline::{ScenarioTime, Timeline, TimelineLine};
@@ -25,6 +25,8 @@ const HEIGHT: usize = 24;
 /// Explains the columns of the table.
 const LEGEND: &str =
     "KCM, MCM: kube- and machine-controller-manager; CA: cluster-autoscaler (pods)";
+/// The same with Cluster API.
+const CLUSTER_API_LEGEND: &str = "KCM: kube-controller-manager; MHC: MachineHealthCheck, 0: paused";
 
 /// The way in which the demo is printed.
 pub(super) enum Renderer {
@@ -129,9 +131,16 @@ impl LiveDisplay {
     /// Returns the whole content, preceded by escape sequences that overwrite the last one.
     fn draw(&mut self, frame: &DemoFrame<'_>) -> String {
         let (table_height, recent) = split_height(terminal::height().unwrap_or(HEIGHT));
-        let mut lines = cluster_table::lines(frame.clusters, frame.timeline.phases(), table_height);
+        let mut lines = {
+            let clusters = (frame.clusters, frame.timeline.platform());
+            cluster_table::lines(clusters, frame.timeline.phases(), table_height)
+        };
         let dimmed = Style::new().dimmed();
-        lines.push(format!("{dimmed}{LEGEND}{dimmed:#}"));
+        let legend = match frame.timeline.platform() {
+            Platform::Gardener => LEGEND,
+            Platform::ClusterApi => CLUSTER_API_LEGEND,
+        };
+        lines.push(format!("{dimmed}{legend}{dimmed:#}"));
         let replicas = frame.timeline.leadership.summary();
         let replicas = replicas.map_or_else(String::new, |summary| format!(": {summary}"));
         lines.push(format!("{} now{replicas}", ScenarioTime(frame.elapsed)));

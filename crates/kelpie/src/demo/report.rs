@@ -98,8 +98,19 @@ impl<'a> DamageReport<'a> {
             fences,
             late,
             holds,
+            pauses,
             ..
         } = self.actions;
+        if pauses > 0 {
+            let times = pluralize(pauses, "time", "times");
+            let held = match holds {
+                0 => String::new(),
+                _ => format!(" The guard held the nodes of a cluster {holds} times."),
+            };
+            return format!(
+                "Nothing was scaled. The MachineHealthCheck of a cluster was paused {times}.{held}"
+            );
+        }
         if fences == 0 && holds > 0 {
             let times = pluralize(holds, "time", "times");
             return format!("Nothing was scaled. The guard held the nodes of a cluster {times}.");

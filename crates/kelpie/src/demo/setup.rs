@@ -3,8 +3,8 @@
 use std::path::Path;
 
 use anyhow::{Result, bail};
-use kelpie_sim::LandscapePlan;
 use kelpie_sim::scenario::{ClusterSelection, Fault, NodeSelection, Scenario};
+use kelpie_sim::{LandscapePlan, Platform};
 
 use super::watchdog::Protection;
 use crate::cli::Invocation;
@@ -79,9 +79,13 @@ impl DemoSetup {
             Protection::Fence => "",
             Protection::Guard => ", guarded",
         };
+        let platform = match self.plan.platform {
+            Platform::Gardener => "",
+            Platform::ClusterApi => "Cluster API ",
+        };
         [
             format!(
-                "kelpie demo: {name}, {clusters} clusters of {nodes} nodes{guarded}{replicas}, \
+                "kelpie demo: {name}, {clusters} {platform}clusters of {nodes} nodes{guarded}{replicas}, \
                  random seed {rng_seed}"
             ),
             self.scenario.summary.clone(),

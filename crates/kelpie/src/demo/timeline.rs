@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use anstyle::{AnsiColor, Style};
 use kelpie_sim::scenario::{Fault, Incident};
-use kelpie_sim::{ClusterSnapshot, LandscapePlan, PodTransition, SimEvent, SimEventKind};
+use kelpie_sim::{ClusterSnapshot, LandscapePlan, Platform, PodTransition, SimEvent, SimEventKind};
 
 use super::cluster_phase::ClusterPhase;
 use super::leadership::{ChangedReplica, Leadership, ReplicaName};
@@ -39,6 +39,8 @@ pub(super) struct Timeline {
 struct TrackedCluster {
     phase: ClusterPhase,
     was_fenced: bool,
+    /// True while the MachineHealthCheck is paused.
+    is_paused: bool,
     /// True from a crash of the API server until it runs again.
     has_crashed: bool,
 }
@@ -49,6 +51,8 @@ pub(super) struct ActionCounts {
     pub(super) fences: u32,
     /// The times that a cluster's nodes were held by the guard.
     pub(super) holds: u32,
+    /// The times that a cluster's MachineHealthCheck was paused.
+    pub(super) pauses: u32,
     /// The fences after their deadline.
     pub(super) late: u32,
     /// The fences by a replica that was not the leader.
@@ -80,6 +84,7 @@ impl Timeline {
                 TrackedCluster {
                     phase: ClusterPhase::Healthy,
                     was_fenced: false,
+                    is_paused: false,
                     has_crashed: false,
                 };
                 setup.plan.clusters
@@ -168,6 +173,9 @@ impl Timeline {
             let text = name_or_count(&recovered, one, many);
             add(text, colour(AnsiColor::Green));
         }
+        for (text, style) in self.describe_pauses(snapshots) {
+            add(text, style);
+        }
         for (snapshot, tracked) in snapshots.iter().zip(&mut self.clusters) {
             let (before, was_fenced) = (tracked.phase, &mut tracked.was_fenced);
             let phase = ClusterPhase::of(snapshot, self.plan.nodes, *was_fenced);
@@ -204,6 +212,35 @@ impl Timeline {
             }
         }
         lines
+    }
+
+    /// Describes the MachineHealthChecks that were paused or resumed.
+    fn describe_pauses(&mut self, snapshots: &[ClusterSnapshot]) -> Vec<(String, Style)> {
+        if self.plan.platform != Platform::ClusterApi {
+            return Vec::new();
+        }
+        let mut lines = Vec::new();
+        for (snapshot, tracked) in snapshots.iter().zip(&mut self.clusters) {
+            let health_check = snapshot.controllers.last();
+            let is_paused = health_check.is_some_and(|check| check.present == 0);
+            let was_paused = std::mem::replace(&mut tracked.is_paused, is_paused);
+            let (change, style) = match (was_paused, is_paused) {
+                (false, true) => {
+                    self.actions.pauses += 1;
+                    ("paused; no machine is replaced", colour(AnsiColor::Cyan))
+                }
+                (true, false) => ("resumed", colour(AnsiColor::Green)),
+                _ => continue,
+            };
+            let cluster = &snapshot.cluster;
+            lines.push((format!("{cluster}: MachineHealthCheck {change}"), style));
+        }
+        lines
+    }
+
+    /// Returns the platform of the clusters.
+    pub(super) fn platform(&self) -> Platform {
+        self.plan.platform
     }
 
     /// Returns the phases of the clusters, in the order of the snapshots.

@@ -13,7 +13,7 @@ use kelpie_kube::SystemClock;
 use kelpie_kube::client::ClusterClient;
 use kelpie_kube::leader::{ElectionSettings, LeaseName};
 use kelpie_prober::Prober;
-use kelpie_sim::{Landscape, ProcessLink, ReplicaCommand, ReplicaSet, SimProcess};
+use kelpie_sim::{Landscape, Platform, ProcessLink, ReplicaCommand, ReplicaSet, SimProcess};
 use kelpie_weeder::Weeder;
 use prometheus_client::registry::Registry;
 use tokio_util::sync::CancellationToken;
@@ -32,6 +32,9 @@ const NAMESPACE: &str = "garden";
 /// The configuration that Gardener deploys.
 pub(super) const GARDENER_WEEDER: &str = include_str!("../../../../docs/examples/weeder.yaml");
 
+/// The example of a configuration for Cluster API.
+const CLUSTER_API_PROBER: &str = include_str!("../../../../docs/examples/prober-cluster-api.yaml");
+
 /// The replicas of the prober and of the weeder. Faults of the scenario can crash and pause those
 /// of the prober.
 pub(super) struct Watchdog {
@@ -45,7 +48,7 @@ pub(super) struct Watchdog {
 /// The means by which the prober protects the clusters.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Protection {
-    /// It scales the controllers down that Gardener's configuration names.
+    /// It fences the targets of the platform's configuration.
     Fence,
     /// It guards the nodes, and scales nothing.
     Guard,
@@ -193,10 +196,11 @@ fn start_prober(
     election: Option<ElectionSettings>,
     protection: Protection,
 ) -> Result<ComponentProcess> {
-    let config = prober_config(protection)?;
+    let config = prober_config(protection, landscape.platform())?;
     let options = kelpie_prober::ProberOptions {
         dry_run: false,
         fresh_connections: false,
+        allow_local_clusters: false,
         election,
         lease: LeaseName {
             namespace: NAMESPACE.to_owned(),
@@ -218,11 +222,22 @@ fn start_prober(
     Ok(SimProcess::start(link, shutdown, routes, run))
 }
 
-/// Returns the configuration that Gardener deploys; for a guard, without its targets.
-pub(super) fn prober_config(protection: Protection) -> Result<ProberConfig> {
-    let mut config = config_file::gardener_prober(Invocation::Kelpie)?;
-    if protection == Protection::Guard {
-        config.guard = Some(GuardSettings::default());
+/// Returns the configuration that Gardener deploys; for a guard, without its targets. With Cluster
+/// API, returns that of the example, and without a guard only its pauses.
+pub(super) fn prober_config(protection: Protection, platform: Platform) -> Result<ProberConfig> {
+    let mut config = match platform {
+        Platform::Gardener => config_file::gardener_prober(Invocation::Kelpie)?,
+        Platform::ClusterApi => {
+            let example = CLUSTER_API_PROBER.as_bytes();
+            let parsed = kelpie_config::prober::parse(example, Strictness::Strict);
+            config_file::built_in(parsed)?
+        }
+    };
+    config.guard = match protection {
+        Protection::Fence => None,
+        Protection::Guard => Some(GuardSettings::default()),
+    };
+    if protection == Protection::Guard && platform == Platform::Gardener {
         config.targets.clear();
     }
     Ok(config)

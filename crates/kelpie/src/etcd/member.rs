@@ -8,8 +8,8 @@ use anyhow::Result;
 use clap::{ArgAction, Args};
 use kelpie_config::GoDuration;
 use kelpie_etcd::{
-    EnabledChecks, EtcdOptions, EtcdUser, Member, MemberConfig, MemberUrl, RemoteMember,
-    TlsCredentials,
+    ConnectionSettings, EnabledChecks, EtcdOptions, EtcdUser, KeepAlive, Member, MemberConfig,
+    MemberUrl, PerformanceLimits, RemoteMember, TlsCredentials,
 };
 use kelpie_health::{CheckGroup, HealthSettings};
 use kelpie_net::TlsFilePaths;
@@ -18,6 +18,9 @@ use secrecy::SecretString;
 use super::usage;
 
 const DEFAULT_ENDPOINT: &str = "127.0.0.1:2379";
+
+/// etcd closes a connection that is pinged more often than every 5 s. etcdctl has this minimum too.
+const MIN_PING_INTERVAL: Duration = Duration::from_secs(10);
 
 #[derive(Args)]
 #[command(next_help_heading = "Member")]
@@ -45,6 +48,47 @@ pub(crate) struct MemberFlags {
     /// Private key of the client certificate
     #[arg(long, value_name = "FILE", env = "ETCDCTL_KEY")]
     key: Option<String>,
+
+    /// Use http for an endpoint without a scheme if there are no certificates; =false requires
+    /// https
+    #[arg(
+        long,
+        env = "ETCDCTL_INSECURE_TRANSPORT",
+        action = ArgAction::Set,
+        num_args = 0..=1,
+        require_equals = true,
+        default_value_t = true,
+        default_missing_value = "true"
+    )]
+    insecure_transport: bool,
+
+    /// Maximum time to connect to the member
+    #[arg(
+        long,
+        value_name = "DURATION",
+        env = "ETCDCTL_DIAL_TIMEOUT",
+        default_value = "10s"
+    )]
+    dial_timeout: GoDuration,
+
+    /// Interval of pings that find a connection whose other end is gone; 0s for none, else at
+    /// least 10s
+    #[arg(
+        long,
+        value_name = "DURATION",
+        env = "ETCDCTL_KEEPALIVE_TIME",
+        default_value = "0s"
+    )]
+    keepalive_time: GoDuration,
+
+    /// Maximum time to wait for the answer to a ping
+    #[arg(
+        long,
+        value_name = "DURATION",
+        env = "ETCDCTL_KEEPALIVE_TIMEOUT",
+        default_value = "6s"
+    )]
+    keepalive_timeout: GoDuration,
 
     /// User to log in as; there is no password prompt
     #[arg(
@@ -102,13 +146,25 @@ struct CheckFlags {
     #[arg(long, value_name = "DURATION", default_value = "10m")]
     boot_grace: GoDuration,
 
-    /// Enable a check: `linearizable_read`, `raft_propose` or `livez/raft_loop`
+    /// Enable a check: `linearizable_read`, `raft_propose`, `performance` or `livez/raft_loop`
     #[arg(long, value_name = "CHECK", value_delimiter = ',')]
     enable: Vec<String>,
 
     /// Disable a check: NAME, livez/NAME or readyz/NAME
     #[arg(long, value_name = "CHECK", value_delimiter = ',')]
     disable: Vec<String>,
+
+    /// Limit of the check `performance`: mean duration of writing the log to disk
+    #[arg(long, value_name = "DURATION", default_value = "100ms")]
+    max_wal_fsync: GoDuration,
+
+    /// Limit of the check `performance`: mean duration of a commit of the store
+    #[arg(long, value_name = "DURATION", default_value = "250ms")]
+    max_backend_commit: GoDuration,
+
+    /// Limit of the check `performance`: number of committed entries that are not applied
+    #[arg(long, value_name = "ENTRIES", default_value_t = 1_000)]
+    max_apply_backlog: u64,
 
     /// Detect defragmentations; disable it only to see the effect
     #[arg(
@@ -139,7 +195,13 @@ impl MemberFlags {
             (None, Some(_)) => return Err(usage("--key needs --cert: set both or neither")),
         };
         let has_certificates = cacert.is_some() || identity.is_some();
-        let endpoint = self.endpoint(has_certificates)?;
+        let endpoint = self.endpoint(has_certificates || !self.insecure_transport)?;
+        if !endpoint.is_https() && !self.insecure_transport {
+            return Err(usage(format_args!(
+                "--insecure-transport=false forbids --endpoints {endpoint}: write https://{}",
+                endpoint.authority()
+            )));
+        }
         if endpoint.is_https() && cacert.is_none() {
             return Err(usage(format_args!(
                 "--endpoints {endpoint} needs --cacert: the authority that signed the member's \
@@ -162,6 +224,7 @@ impl MemberFlags {
         Ok(MemberConfig {
             endpoint,
             metrics_url,
+            connection: self.connection()?,
             tls: TlsCredentials::new(TlsFilePaths {
                 identity,
                 roots: cacert,
@@ -178,6 +241,24 @@ impl MemberFlags {
         })
     }
 
+    fn connection(&self) -> Result<ConnectionSettings> {
+        let positive = |flag: &str, GoDuration(given): GoDuration| {
+            if given.is_zero() {
+                return Err(usage(format_args!("{flag} is 0s: set a longer duration")));
+            }
+            Ok(given)
+        };
+        let timeout = positive("--keepalive-timeout", self.keepalive_timeout)?;
+        let keep_alive = (!self.keepalive_time.0.is_zero()).then(|| KeepAlive {
+            interval: self.keepalive_time.0.max(MIN_PING_INTERVAL),
+            timeout,
+        });
+        Ok(ConnectionSettings {
+            dial_timeout: positive("--dial-timeout", self.dial_timeout)?,
+            keep_alive,
+        })
+    }
+
     /// Returns the enabled checks with their deadlines.
     pub(crate) fn options(&self, allow_head: bool) -> Result<EtcdOptions> {
         let flags = &self.checks;
@@ -190,7 +271,7 @@ impl MemberFlags {
             let known = checks.disable(name);
             known.map_err(|error| usage(format_args!("--disable: {error}")))?;
         }
-        if self.election_timeout.is_none() && checks.has("raft_loop", CheckGroup::Livez) {
+        if self.election_timeout.is_none() && checks.was_named("raft_loop", CheckGroup::Livez) {
             return Err(usage(
                 "--enable=livez/raft_loop restarts a member that makes no progress for five \
                  election timeouts: set --election-timeout to the value of etcd's own flag, whose \
@@ -210,6 +291,11 @@ impl MemberFlags {
                 .election_timeout
                 .map_or(defaults.election_timeout, |given| given.0),
             defrag_detection: flags.defrag_detection,
+            performance: PerformanceLimits {
+                wal_fsync: flags.max_wal_fsync.0,
+                backend_commit: flags.max_backend_commit.0,
+                apply_backlog: flags.max_apply_backlog,
+            },
             checks,
         })
     }

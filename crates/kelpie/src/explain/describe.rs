@@ -7,7 +7,7 @@ use kelpie_core::Time;
 use kelpie_core::prober::fence::{Observed, RecordedSetting, TargetOutcome};
 use kelpie_core::prober::guard::GuardState;
 use kelpie_core::prober::{
-    Decision, FenceState, LeaseCounts, ProbeStatus, Reasons, Rule, Verdict, Wake,
+    Decision, FenceState, LeaseCounts, ProbeStatus, Reasons, Rule, Setting, Verdict, Wake,
 };
 use kelpie_prober::{ClusterState, ClusterView, LastFlow, ProberState, TargetState};
 
@@ -55,6 +55,7 @@ pub(super) fn describe(cluster: &str, prober: &ProberState, view: &ClusterView) 
 
 fn verdict(verdict: Verdict, state: &ClusterState) -> String {
     let is_armed = matches!(state.guard, Some(GuardState::Armed { .. }));
+    let only_pauses = state.targets.iter().all(|it| it.resource.means_all());
     let (meaning, color) = match verdict {
         Verdict::Fence if state.targets.is_empty() && is_armed => {
             ("the guard holds its nodes", AnsiColor::Red)
@@ -62,9 +63,14 @@ fn verdict(verdict: Verdict, state: &ClusterState) -> String {
         Verdict::Fence if state.targets.is_empty() => {
             ("but nothing protects its nodes", AnsiColor::Red)
         }
+        Verdict::Fence if only_pauses && is_armed => (
+            "the guard holds its nodes, and its health checks are paused",
+            AnsiColor::Red,
+        ),
+        Verdict::Fence if only_pauses => ("its health checks are paused", AnsiColor::Red),
         Verdict::Fence => ("its controllers are stopped", AnsiColor::Red),
         Verdict::Hold => ("everything stays as it is", AnsiColor::Yellow),
-        Verdict::Release if state.targets.is_empty() => ("its nodes renew", AnsiColor::Green),
+        Verdict::Release if only_pauses => ("its nodes renew", AnsiColor::Green),
         Verdict::Release => ("its controllers run", AnsiColor::Green),
     };
     let style = Style::new().bold().fg_color(Some(color.into()));
@@ -154,6 +160,16 @@ fn target(target: &TargetState) -> String {
     let observed = match &target.observed {
         None => "not read yet".to_owned(),
         Some(Observed::Missing) => "does not exist".to_owned(),
+        Some(Observed::Present(object)) if target.resource.means_all() => {
+            let is_paused = object.setting == Setting::FENCED;
+            match (is_paused, object.marked) {
+                (true, true) => "paused",
+                (true, false) => "paused by other clients",
+                (false, true) => "paused in part",
+                (false, false) => "not paused",
+            }
+            .to_owned()
+        }
         Some(Observed::Present(object)) => {
             let mut facts = vec![
                 pluralize(object.setting.0, "replica", "replicas"),
@@ -184,14 +200,24 @@ fn last_flow(now: Time, flow: &LastFlow, targets: &[TargetState]) -> Vec<String>
     let mut lines = vec![format!("{direction}, {attempts}, ended {ended}")];
     let outcomes = flow.report.outcomes.iter();
     lines.extend(targets.iter().zip(outcomes).map(|(target, outcome)| {
-        let outcome = outcome.map_or_else(|| "cancelled".to_owned(), flow_outcome);
+        let outcome = outcome.map_or_else(
+            || "cancelled".to_owned(),
+            |outcome| flow_outcome(target, outcome),
+        );
         printable(&format!("{}: {outcome}", target.resource))
     }));
     lines
 }
 
-fn flow_outcome(outcome: TargetOutcome) -> String {
+fn flow_outcome(target: &TargetState, outcome: TargetOutcome) -> String {
     match outcome {
+        TargetOutcome::Applied { setting, at, .. } if target.resource.means_all() => {
+            let change = match setting {
+                Setting::FENCED => "paused",
+                _ => "resumed",
+            };
+            format!("{change} at {}", readable_instant(at))
+        }
         TargetOutcome::Applied {
             setting,
             at,

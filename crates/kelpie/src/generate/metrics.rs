@@ -6,12 +6,16 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context, Result};
-use kelpie_etcd::{EtcdOptions, Member, MemberConfig, MemberUrl, RemoteMember, TlsCredentials};
+use kelpie_etcd::{
+    ConnectionSettings, EtcdOptions, Member, MemberConfig, MemberUrl, RemoteMember, TlsCredentials,
+};
 use kelpie_net::TlsFilePaths;
 use prometheus_client::encoding::text::encode;
 use prometheus_client::registry::Registry;
 use tokio::runtime::Builder;
 
+use crate::component::register_dry_run;
+use crate::log;
 use crate::prober::TURNING;
 
 const HEADER: &str = "\
@@ -29,7 +33,7 @@ cluster exist as long as its probe. A histogram `x` has the series `x_bucket`, `
 /// A title and a predicate. A family is listed in the first section whose predicate accepts it.
 type Section = (&'static str, fn(&MetricFamily) -> bool);
 
-const SECTIONS: [Section; 7] = [
+const SECTIONS: [Section; 9] = [
     ("The prober as a whole", |family| {
         family.is_of("prober") && !family.labels.contains("cluster")
     }),
@@ -45,6 +49,14 @@ const SECTIONS: [Section; 7] = [
         |family| family.is_of("addon"),
     ),
     ("The addon's collectors", |family| family.is_of("collector")),
+    (
+        "The replicas of the prober, the weeder and the addon's controllers",
+        |family| family.is_of("dry_run"),
+    ),
+    (
+        "The log of the prober, the weeder and the addon",
+        |family| family.is_of("log"),
+    ),
     ("Checks behind `/livez` and `/readyz`", |_| true),
 ];
 
@@ -72,6 +84,8 @@ pub(super) fn page() -> Result<String> {
     kelpie_addon::register_metrics(&mut registry);
     kelpie_collector::register_metrics(&mut registry);
     register_etcd(&mut registry)?;
+    register_dry_run(&mut registry);
+    log::register_metrics(&mut registry);
     let _health = TURNING.checks(&mut registry)?;
     let mut text = String::new();
     encode(&mut text, &registry).context("cannot encode the metrics")?;
@@ -100,13 +114,14 @@ fn register_etcd(registry: &mut Registry) -> Result<()> {
     let target = MemberConfig {
         endpoint: MemberUrl::parse("http://127.0.0.1:2379", false)?,
         metrics_url: None,
+        connection: ConnectionSettings::default(),
         tls: TlsCredentials::new(TlsFilePaths::default()),
         user: None,
         login_timeout: Duration::ZERO,
         pid: None,
     };
     let member: Arc<dyn Member> = Arc::new(RemoteMember::new(target));
-    let _checks = kelpie_etcd::member_health(&member, &EtcdOptions::default(), registry)?;
+    let _health = kelpie_etcd::member_health(&member, &EtcdOptions::default(), registry)?;
     Ok(())
 }
 

@@ -19,7 +19,7 @@ const ADDON_NAMESPACE: &str = "open-cluster-management-addon-observability";
 
 impl RbacSubject {
     pub(super) const SEED: Self = Self {
-        title: "Permissions of the prober on the seed. Reading Secrets and the Lease is restricted \
+        title: "Permissions of the prober on the seed, for Secrets, targets and the Lease restricted \
                 by name.",
         component: "prober",
         namespace: "garden",
@@ -98,8 +98,8 @@ pub(super) fn manifest(subject: &RbacSubject, needs: &[PolicyRule]) -> String {
         };
         text.push_str(&header(kind, name, role_namespace));
         text.push_str("rules:\n");
-        for need in needs {
-            text.push_str(&rule(need));
+        for same in needs.chunk_by(|a, b| differ_in_name_only(a, b)) {
+            text.push_str(&rule(same));
         }
         text.push_str(&header(&format!("{kind}Binding"), name, role_namespace));
         // Writing to a String cannot fail.
@@ -118,7 +118,16 @@ fn header(kind: &str, name: &str, namespace: Option<&str>) -> String {
     format!("---\napiVersion: {API}/v1\nkind: {kind}\nmetadata:\n  name: {name}\n{namespace}")
 }
 
-fn rule(need: &PolicyRule) -> String {
+fn differ_in_name_only(a: &PolicyRule, b: &PolicyRule) -> bool {
+    let unnamed = |rule: &PolicyRule| rule.clone().named(None);
+    a.name.is_some() && b.name.is_some() && unnamed(a) == unnamed(b)
+}
+
+/// Formats rules that differ in the name only as one rule.
+fn rule(needs: &[&PolicyRule]) -> String {
+    let Some(need) = needs.first() else {
+        return String::new();
+    };
     let mut text = format!("# {}.\n", capitalize(need.reason));
     if let Some(missing) = need.missing_if_denied {
         let _ = writeln!(text, "# Optional: without it there are no {missing}.");
@@ -132,8 +141,10 @@ fn rule(need: &PolicyRule) -> String {
         "- apiGroups: [{:?}]\n  resources: [{resource:?}]\n",
         need.group
     );
-    if let Some(name) = &need.name {
-        let _ = writeln!(text, "  resourceNames: [{name:?}]");
+    let names = needs.iter().filter_map(|need| need.name.as_ref());
+    let names: Vec<String> = names.map(|name| format!("{name:?}")).collect();
+    if !names.is_empty() {
+        let _ = writeln!(text, "  resourceNames: [{}]", names.join(", "));
     }
     let verbs: Vec<String> = need.verbs.iter().map(|verb| format!("{verb:?}")).collect();
     let _ = writeln!(text, "  verbs: [{}]", verbs.join(", "));

@@ -83,6 +83,16 @@ fn guard_scales_nothing() {
 }
 
 #[test]
+fn cluster_api_replaces_no_machine() {
+    let run = |more: &[&str]| {
+        let arguments = ["demo", "--once", "--source", "cluster-api"];
+        Program::new("demo").run(&[&arguments[..], more].concat())
+    };
+    insta::assert_snapshot!("cluster_api_paused", run(&[]));
+    insta::assert_snapshot!("cluster_api_guarded_and_paused", run(&["--guard"]));
+}
+
+#[test]
 fn readme_quotes_the_real_output() {
     let readme = include_str!("../../../../README.md");
     let output = Program::new("demo").command(&["demo", "--once"]).output();

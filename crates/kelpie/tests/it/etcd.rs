@@ -55,6 +55,11 @@ fn usage_errors_name_flag_and_remedy() {
         &["--enable", "livez/raft_loop"],
         &["--pid", "0"],
         &["--listen", "0"],
+        &["--listen", "unix://kelpie.sock"],
+        &["--listen-client-ca", "ca.crt"],
+        &["--endpoints=http://a:2379", "--insecure-transport=false"],
+        &["--dial-timeout", "0s"],
+        &["--keepalive-timeout", "0s"],
         &["--listen-cert", "tls.crt"],
     ] {
         let all: Vec<&str> = ["etcd"].iter().chain(arguments).copied().collect();
@@ -93,13 +98,17 @@ fn flags_override_etcdctl_environment() {
 fn check_without_etcd_fails_every_row() {
     let output = run(&["etcd", "check", "--endpoints", UNUSED]);
     assert!(
-        output.starts_with("exit code: 1\n----- stdout -----\nGROUP "),
+        output.starts_with(&format!(
+            "exit code: 1\n----- stdout -----\netcd at http://{UNUSED}\n\nGROUP "
+        )),
         "{output}"
     );
     let refused = output
         .lines()
         .filter(|line| line.ends_with("connection refused"));
-    assert_eq!(refused.count(), 5, "{output}");
+    assert_eq!(refused.count(), 6, "{output}");
+    // The other checks have nothing to look at.
+    assert_eq!(output.matches(" skipped ").count(), 3, "{output}");
     assert!(
         !output.contains('\u{1b}'),
         "colours are for terminals: {output}"
@@ -188,7 +197,7 @@ fn serves_without_etcd_until_sigterm() {
     let livez = server.get("/livez");
     assert!(livez.starts_with("HTTP/1.1 503 "), "{livez}");
     assert!(
-        livez.contains("[-]serializable_read failed: connection refused\n\n"),
+        livez.contains("[-]serializable_read failed: connection refused\n[+]raft_loop ok\n\n"),
         "{livez}"
     );
     assert!(server.get("/readyz").starts_with("HTTP/1.1 503 "));

@@ -29,9 +29,22 @@ labels:
   {{- include "kelpie.labels" . | nindent 2 }}
 {{- end -}}
 
+{{/* The head of a ServiceAccount, up to its name. */}}
+{{- define "kelpie.serviceAccount" -}}
+kind: ServiceAccount
+metadata:
+{{- with .Values.serviceAccount.annotations }}
+  annotations:
+    {{- toYaml . | nindent 4 }}
+{{- end }}
+{{ end -}}
+
 {{- define "kelpie.component" -}}
 {{- $pod := .root.Values -}}
 {{- $image := $pod.image -}}
+{{- $repository := required "image.repository is not set; docs/operate/install.md describes how to build the image" $image.repository -}}
+{{- $version := printf ":%s" ($image.tag | default .root.Chart.AppVersion) -}}
+{{- with $image.digest }}{{ $version = printf "@%s" . }}{{ end -}}
 apiVersion: v1
 kind: ConfigMap
 metadata:
@@ -78,12 +91,14 @@ spec:
         seccompProfile:
           type: RuntimeDefault
       topologySpreadConstraints:
+      {{- range $key := list "topology.kubernetes.io/zone" "kubernetes.io/hostname" }}
       - maxSkew: 1
-        topologyKey: kubernetes.io/hostname
+        topologyKey: {{ $key }}
         whenUnsatisfiable: ScheduleAnyway
         labelSelector:
           matchLabels:
-            {{- include "kelpie.selector" . | nindent 12 }}
+            {{- include "kelpie.selector" $ | nindent 12 }}
+      {{- end }}
       {{- with $pod.priorityClassName }}
       priorityClassName: {{ . }}
       {{- end }}
@@ -101,7 +116,7 @@ spec:
       {{- end }}
       containers:
       - name: {{ .name }}
-        image: {{ printf "%s:%s" (required "image.repository is not set; docs/operate/install.md describes how to build the image" $image.repository) ($image.tag | default .root.Chart.AppVersion) | quote }}
+        image: {{ printf "%s%s" $repository $version | quote }}
         imagePullPolicy: {{ $image.pullPolicy }}
         args:
         - {{ .name }}

@@ -100,7 +100,7 @@ async fn generated_rbac_is_sufficient_and_gaps_reported() {
         .iter_mut()
         .filter(|rule| rule["resources"] == json!(["services"]))
     {
-        rule["verbs"] = json!(["list"]);
+        rule["verbs"] = json!(["get", "list"]);
     }
     let patch = json!({ "rules": rules });
     rest::merge_patch(&spoke.client, &path, &patch)

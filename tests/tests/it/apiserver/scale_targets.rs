@@ -15,7 +15,7 @@ use kelpie_core::prober::{
     Target, Verdict,
 };
 use kelpie_e2e::{ControlPlane, KubeApiServer, poll};
-use kelpie_kube::actuator::{ActuatorError, ScaleClient};
+use kelpie_kube::actuator::{ActuatorError, ScaleClient, TargetScope};
 use kelpie_kube::client::ApiError;
 use tokio::time::Instant;
 
@@ -86,11 +86,11 @@ async fn stale_version_conflicts() {
 async fn reads_of_many_clusters_share_a_list() {
     let control_plane = ControlPlane::start().await.unwrap();
     let api = &control_plane.api;
-    let names: Vec<Arc<str>> = (0..12)
-        .map(|number| format!("ns-{number}").into())
-        .collect();
+    let scope = |number| TargetScope::of_namespace(&format!("ns-{number}"));
+    let scopes: Vec<TargetScope> = (0..12).map(scope).collect();
     let mut items = Vec::new();
-    for (replicas, name) in names.iter().enumerate().skip(1) {
+    for (replicas, scope) in scopes.iter().enumerate().skip(1) {
+        let name = &scope.namespace;
         items.push(format!(
             r#"{{"apiVersion": "v1", "kind": "Namespace", "metadata": {{"name": "{name}"}}}}"#
         ));
@@ -108,7 +108,7 @@ async fn reads_of_many_clusters_share_a_list() {
     let task = tokio::spawn(task);
 
     let kcm = Target::new(target("apps/v1", "Deployment", "kcm"));
-    let observed = join_all(names.iter().map(|name| batch_reader.read(name, &kcm))).await;
+    let observed = join_all(scopes.iter().map(|scope| batch_reader.read(scope, &kcm))).await;
 
     let count = |sight: Option<Result<Observed, ActuatorError>>| match sight.unwrap().unwrap() {
         Observed::Present(present) => Some(present.setting.0),

@@ -1,6 +1,7 @@
 //! The tenant client on a real API server: its results and its errors.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::time::Duration;
 
 use k8s_openapi::api::coordination::v1::Lease;
@@ -17,6 +18,8 @@ use tokio::time::Instant;
 
 use crate::fixture::gardener_nodes;
 
+const NODES: &str = "/api/v1/nodes";
+const PROTOBUF: &str = "application/vnd.kubernetes.protobuf";
 const LEASES: &str = "/apis/coordination.k8s.io/v1/namespaces/kube-node-lease/leases";
 
 /// The renewal time and the duration of each lease, by node.
@@ -127,15 +130,13 @@ async fn lists_match_those_of_kube_rs() {
     }
     assert!(versions.is_sorted(), "{versions:?}");
 
-    let nodes = tenant.nodes(gardener_nodes(), deadline()).await.unwrap();
-    let json = decoded(
-        NodeList::new(gardener_nodes()),
-        &client,
-        "/api/v1/nodes",
-        "application/json",
-    )
-    .await;
-    assert_eq!(nodes, json.nodes);
+    let rules = gardener_nodes();
+    let judged = tenant.nodes(&rules, deadline()).await.unwrap();
+    let json = NodeList::new(Arc::clone(&rules));
+    let json = decoded(json, &client, NODES, "application/json").await;
+    assert_eq!(judged.items, json.nodes);
+    let nodes = NodeList::<Vec<_>>::collecting(rules);
+    let nodes = decoded(nodes, &client, NODES, PROTOBUF).await.nodes;
     let [a, b] = nodes.as_slice() else {
         panic!("{nodes:?}")
     };
@@ -179,7 +180,7 @@ async fn denied_credentials_and_rotation() {
     );
     assert!(error.is_transient());
     let error = unprivileged
-        .nodes(gardener_nodes(), deadline())
+        .nodes(&gardener_nodes(), deadline())
         .await
         .unwrap_err();
     assert!(

@@ -8,14 +8,16 @@ use serde_json::Value;
 use super::fixture::{TIMEOUT, on_every_release};
 
 /// The beginnings of the rows in the table.
-const CHECKS: [&str; 7] = [
+const CHECKS: [&str; 9] = [
     "livez   serializable_read ",
+    "livez   raft_loop ",
     "readyz  serializable_read ",
     "readyz  data_corruption ",
     "readyz  read_index ",
     "readyz  defragmentation ",
     "readyz  non_learner ",
     "readyz  raft_loop ",
+    "readyz  watch ",
 ];
 
 async fn check(url: &str, flags: &[&str]) -> Output {
@@ -123,6 +125,31 @@ async fn lost_quorum_is_named() {
         assert!(read_index.unwrap().1.contains("no leader"), "{failed:?}");
     })
     .await;
+}
+
+#[tokio::test]
+async fn refused_connection_skips_checks() {
+    // Bound and closed again, so that nothing listens there.
+    let closed = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let url = format!("http://{}", closed.local_addr().unwrap());
+    drop(closed);
+    let done = check(&url, &[]).await;
+    assert_eq!(done.status.code(), Some(1));
+    let table = text(&done.stdout);
+    assert!(table.starts_with(&format!("etcd at {url}\n")), "{table}");
+    let state = |row: &str| {
+        let line = table.lines().find(|line| line.starts_with(row)).unwrap();
+        line.split_whitespace().nth(2).unwrap().to_owned()
+    };
+    assert_eq!(state("livez   serializable_read "), "failed");
+    for row in [
+        "readyz  defragmentation ",
+        "readyz  raft_loop ",
+        "livez   raft_loop ",
+    ] {
+        assert_eq!(state(row), "skipped", "{table}");
+    }
+    assert!(!table.contains(" ok "), "{table}");
 }
 
 #[tokio::test]

@@ -133,3 +133,42 @@ async fn hanging_store_disk_fails_livez() {
     })
     .await;
 }
+
+#[tokio::test]
+#[ignore = "needs root and loop devices"]
+async fn hanging_log_disk_stops_proposals() {
+    on_every_release(async |release| {
+        let disk = LoopDisk::new().unwrap();
+        let wal = format!("--wal-dir={}/wal", disk.path().display());
+        let setup = EtcdSetup::new(release).flag(&wal);
+        let etcd = EtcdMember::start_with(&setup).await.unwrap();
+        let kelpie = start_kelpie(&etcd, &["--enable=raft_propose"]).await;
+        let target = "/readyz/raft_propose";
+        kelpie.until_status(target, 200, TIMEOUT).await.unwrap();
+
+        let frozen = disk.freeze().unwrap();
+        let started = Instant::now();
+        start_write(&etcd).await;
+        let stuck = kelpie.until_status(target, 503, TIMEOUT).await.unwrap();
+        let failed = started.elapsed();
+        assert!(stuck.body.contains("write path stuck"), "{stuck:?}");
+        assert!(failed <= Duration::from_secs(2) + SLACK, "{failed:?}");
+        // Beyond etcd's own time limit of 7 s, so that some proposals end with its error.
+        while started.elapsed() < Duration::from_secs(10) {
+            let reply = kelpie.get(target).await.unwrap();
+            assert_eq!(reply.status, 503, "{reply:?}");
+            sleep(Duration::from_millis(500)).await;
+        }
+        drop(frozen);
+        let healed = Instant::now();
+        kelpie.until_status(target, 200, TIMEOUT).await.unwrap();
+        let recovered = healed.elapsed();
+        println!(
+            "{release}, log on a disk that hangs: raft_propose failed after {failed:?}, recovered \
+             after {recovered:?}"
+        );
+        assert!(recovered <= Duration::from_secs(2) + SLACK, "{recovered:?}");
+        drop(etcd);
+    })
+    .await;
+}

@@ -5,13 +5,14 @@ use kelpie_e2e::{EtcdMember, Kelpie, plain_http};
 use super::fixture::{TIMEOUT, on_every_release, start_kelpie};
 
 /// The checks of readyz, in the order in which responses list them.
-const READYZ: [&str; 6] = [
+const READYZ: [&str; 7] = [
     "serializable_read",
     "data_corruption",
     "read_index",
     "defragmentation",
     "non_learner",
     "raft_loop",
+    "watch",
 ];
 
 #[tokio::test]
@@ -62,7 +63,7 @@ async fn verbose_and_exclude(kelpie: &Kelpie) {
     for (target, body) in [
         // This comes first, because only one unknown name per minute is logged.
         ("/readyz?verbose&exclude=bogus", all.clone()),
-        ("/livez?verbose", passed(["serializable_read"])),
+        ("/livez?verbose", passed(["serializable_read", "raft_loop"])),
         ("/readyz?verbose", all.clone()),
         ("/readyz?verbose=false", all.clone()),
         ("/readyz?verbose=0", all.clone()),
@@ -90,7 +91,19 @@ async fn verbose_and_exclude(kelpie: &Kelpie) {
             all.clone(),
         ),
         ("/readyz?verbose&exclude=%zz", all),
-        ("/livez?verbose&exclude=serializable_read", passed([])),
+        (
+            "/livez?verbose&exclude=serializable_read",
+            passed(["raft_loop"]),
+        ),
+        (
+            "/livez?verbose&exclude=serializable_read&exclude=raft_loop",
+            passed([]),
+        ),
+        // Only by name: probes of the group skip it.
+        (
+            "/readyz/linearizable_read?verbose",
+            passed(["linearizable_read"]),
+        ),
     ] {
         let reply = kelpie.get(target).await.unwrap();
         assert_eq!((reply.status, reply.body), (200, body), "{target}");
@@ -118,8 +131,7 @@ async fn refusals(kelpie: &Kelpie) {
     for target in [
         "/readyz/bogus",
         "/livez/data_corruption",
-        "/livez/raft_loop",
-        "/readyz/linearizable_read",
+        "/livez/watch",
         "/readyz/raft_propose",
         "/livez/",
         "/livez/serializable_read/",
@@ -173,13 +185,19 @@ async fn checks_are_enabled_and_disabled_by_name() {
         "--enable=raft_propose",
         "--disable=raft_loop",
     ];
+    let less = ["--disable=linearizable_read"];
     let kelpie = start_kelpie(&etcd, &more).await;
     kelpie.until_status("/readyz", 200, TIMEOUT).await.unwrap();
     for name in ["linearizable_read", "raft_propose"] {
         let reply = kelpie.get(&format!("/readyz/{name}")).await.unwrap();
         assert_eq!((reply.status, reply.body.as_str()), (200, "ok\n"), "{name}");
     }
-    assert_eq!(kelpie.get("/readyz/raft_loop").await.unwrap().status, 404);
+    for target in ["/readyz/raft_loop", "/livez/raft_loop"] {
+        assert_eq!(kelpie.get(target).await.unwrap().status, 404, "{target}");
+    }
+    let kelpie = start_kelpie(&etcd, &less).await;
+    let gone = kelpie.get("/readyz/linearizable_read").await.unwrap();
+    assert_eq!(gone.status, 404);
 }
 
 #[tokio::test]

@@ -73,7 +73,7 @@ async fn lose_quorum(release: &'static str, loss: Loss) {
     let livez = kelpie.get("/livez?verbose").await.unwrap();
     assert_eq!(
         (livez.status, livez.body.as_str()),
-        (200, "[+]serializable_read ok\nok\n")
+        (200, "[+]serializable_read ok\n[+]raft_loop ok\nok\n")
     );
 
     for other in others {

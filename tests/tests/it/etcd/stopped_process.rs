@@ -52,6 +52,29 @@ async fn stopped_process_fails_livez() {
 }
 
 #[tokio::test]
+async fn pings_do_not_hide_a_stopped_process() {
+    let etcd = EtcdMember::start("etcd").await.unwrap();
+    let flags = [
+        "--livez-deadline=700ms",
+        "--keepalive-time=10s",
+        "--keepalive-timeout=1s",
+    ];
+    let kelpie = start_kelpie(&etcd, &flags).await;
+    kelpie.until_status("/readyz", 200, TIMEOUT).await.unwrap();
+    etcd.pause().await.unwrap();
+    let started = Instant::now();
+    kelpie.until_status("/livez", 503, TIMEOUT).await.unwrap();
+    // A ping closes the connection after 11 seconds. The new one must not count as a new boot.
+    while started.elapsed() < Duration::from_secs(15) {
+        let live = kelpie.get("/livez").await.unwrap();
+        assert_eq!(live.status, 503, "{:?}: {live:?}", started.elapsed());
+        tokio::time::sleep(Duration::from_millis(300)).await;
+    }
+    etcd.resume().unwrap();
+    kelpie.until_status("/readyz", 200, TIMEOUT).await.unwrap();
+}
+
+#[tokio::test]
 async fn silent_member_may_boot_unless_stopped() {
     let etcd = EtcdMember::start("etcd").await.unwrap();
     etcd.pause().await.unwrap();

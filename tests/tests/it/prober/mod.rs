@@ -17,6 +17,7 @@ mod fixture;
 mod gardener_rbac;
 mod guard_commands;
 mod handover_with_dependency_watchdog;
+mod health_checks_paused;
 mod hostile_api_servers;
 mod killed_at_each_request;
 mod kubeconfig_secret_rotation;

@@ -10,6 +10,7 @@ mod gardener_rbac;
 mod generated_rbac;
 mod killed_and_terminated;
 mod leader_election;
+mod many_namespaces;
 mod memory_without_window;
 mod pod_deletion;
 mod pod_selectors;

@@ -1,4 +1,4 @@
-//! Pod selectors, which the API server evaluates.
+//! Pod selectors, which the API server and the weeder evaluate.
 
 use kelpie_e2e::landscape::{TestPod, weeder_namespace};
 use kelpie_e2e::poll;

@@ -8,6 +8,7 @@ mod assistance;
 mod direction;
 mod flow;
 mod kept_record;
+mod pause;
 mod step;
 mod target_flow;
 mod target_object;
@@ -20,6 +21,7 @@ use std::time::Duration;
 
 pub use direction::{Direction, goal};
 pub use kept_record::{DropRecord, KeepRecord, KeptRecord, MoveRecord};
+pub use pause::{PausableObject, PauseState};
 pub use step::{
     Call, DropMarker, FenceWrite, Purpose, Reply, RestoreWrite, Step, TargetId, WriteAnswer,
     WriteRecord,

@@ -234,7 +234,8 @@ impl TargetFlow {
             Observed::Present(object) => Some(&object.version),
             Observed::Missing => None,
         };
-        version.is_some() && version == self.outdated.as_ref()
+        let versions = version.zip(self.outdated.as_ref());
+        versions.is_some_and(|(version, outdated)| version.overlaps(outdated))
     }
 
     /// Takes in a state that a watch has shown: the pods may have followed.

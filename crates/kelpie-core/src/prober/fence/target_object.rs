@@ -7,7 +7,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::prober::target::Setting;
 
-/// The `resourceVersion` that a write rests on.
+/// The `resourceVersion` that a write rests on. A target of several objects has the versions of all
+/// of them, as `name=version` in the order of the names, with commas in between.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct ResourceVersion(Box<str>);
@@ -29,13 +30,53 @@ impl ResourceVersion {
         self.compare(other) == Some(Ordering::Less)
     }
 
-    /// Compares the age of two versions of one object; `None` if they are no numbers.
+    /// Joins the versions of several objects, which are sorted by name.
+    pub fn of_members<'a>(members: impl IntoIterator<Item = (&'a str, &'a str)>) -> Self {
+        let members = members.into_iter();
+        let members: Vec<String> = members
+            .map(|(name, version)| format!("{name}={version}"))
+            .collect();
+        Self::new(&members.join(","))
+    }
+
+    /// Returns the objects with their versions. A target of one object has no name.
+    pub fn members(&self) -> impl Iterator<Item = (&str, &str)> {
+        let members = self.0.split(',').filter(|member| !member.is_empty());
+        members.map(|member| member.split_once('=').unwrap_or(("", member)))
+    }
+
+    /// Compares the age of two versions of one target; `None` if they are no numbers, belong to
+    /// different objects, or if some objects are older and others newer.
     pub(crate) fn compare(&self, other: &Self) -> Option<Ordering> {
         if self == other {
             return Some(Ordering::Equal);
         }
-        let number = |version: &Self| version.0.parse::<u64>().ok();
-        Some(number(self)?.cmp(&number(other)?))
+        let (mut mine, mut theirs) = (self.members(), other.members());
+        let mut order = Ordering::Equal;
+        loop {
+            let ((name, version), (other_name, other_version)) = match (mine.next(), theirs.next())
+            {
+                (Some(member), Some(other)) => (member, other),
+                (None, None) => return Some(order),
+                _ => return None,
+            };
+            let number = |version: &str| version.parse::<u64>().ok();
+            let member_order = number(version)?.cmp(&number(other_version)?);
+            let is_mixed = order != Ordering::Equal && member_order == order.reverse();
+            if name != other_name || is_mixed {
+                return None;
+            }
+            order = order.then(member_order);
+        }
+    }
+
+    /// Returns whether an object has the same version in both: a write that rests on one of them
+    /// can still happen in the state of the other.
+    pub(crate) fn overlaps(&self, other: &Self) -> bool {
+        self == other
+            || self
+                .members()
+                .any(|member| other.members().any(|it| it == member))
     }
 }
 
@@ -115,5 +156,63 @@ impl TargetObject {
     pub(crate) fn is_like(&self, other: &Self) -> bool {
         (self.setting, self.marked, self.recorded, self.ignored)
             == (other.setting, other.marked, other.recorded, other.ignored)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn version(text: &str) -> ResourceVersion {
+        ResourceVersion::new(text)
+    }
+
+    #[test]
+    fn versions_are_compared_object_by_object() {
+        use Ordering::{Equal, Greater, Less};
+        for (one, other, order) in [
+            ("7", "7", Some(Equal)),
+            ("7", "10", Some(Less)),
+            ("a", "a", Some(Equal)),
+            ("a", "b", None),
+            ("", "7", None),
+            ("a=7,b=9", "a=7,b=10", Some(Less)),
+            ("a=8,b=9", "a=7,b=9", Some(Greater)),
+            ("a=8,b=10", "a=7,b=9", Some(Greater)),
+            ("a=8,b=9", "a=7,b=10", None),
+            ("a=7", "a=7,b=9", None),
+            ("a=7", "b=9", None),
+            ("a=7,b=x", "a=7,b=y", None),
+        ] {
+            let found = version(one).compare(&version(other));
+            assert_eq!(found, order, "{one} {other}");
+            let reversed = version(other).compare(&version(one));
+            assert_eq!(reversed, order.map(Ordering::reverse), "{other} {one}");
+        }
+    }
+
+    #[test]
+    fn write_can_happen_while_an_object_is_unchanged() {
+        for (one, other, overlaps) in [
+            ("7", "7", true),
+            ("7", "8", false),
+            ("a=7,b=9", "a=8,b=9", true),
+            ("a=7,b=9", "a=8,b=10", false),
+            ("a=7", "b=7", false),
+            ("a=7,b=9", "b=9", true),
+        ] {
+            let found = version(one).overlaps(&version(other));
+            assert_eq!(found, overlaps, "{one} {other}");
+        }
+    }
+
+    #[test]
+    fn members_are_joined_and_split() {
+        let members = [("a", "7"), ("b", "9")];
+        let joined = ResourceVersion::of_members(members);
+        assert_eq!(joined, version("a=7,b=9"));
+        assert!(joined.members().eq(members));
+        assert!(version("7").members().eq([("", "7")]));
+        assert_eq!(ResourceVersion::of_members([]).members().next(), None);
     }
 }

@@ -253,8 +253,9 @@ impl TargetView {
             Observed::Present(object) => Some(&object.version),
             Observed::Missing => None,
         };
-        self.doubt
-            .take_if(|doubt| version != Some(&doubt.version) || now >= doubt.until);
+        self.doubt.take_if(|doubt| {
+            !version.is_some_and(|version| version.overlaps(&doubt.version)) || now >= doubt.until
+        });
         let is_marked = matches!(&observed, Observed::Present(object) if object.marked);
         self.is_marker_stuck &= is_marked;
         self.learned = Some(observed);

@@ -6,16 +6,16 @@ use super::decision::{Decision, Reasons};
 use super::external_path::ExternalPath;
 use super::observation::{FenceState, ListResult, Observation};
 use super::rule::{LeaseFacts, ListState, RoundFacts, Rule, Verdict, select};
-use super::schedule::{RoundPace, RoundTimes};
+use super::schedule::{CLOSE_ROUNDS, RoundPace, RoundTimes};
 use super::trip::TripState;
 use crate::Time;
-use crate::prober::ProbeSettings;
 use crate::prober::leases::{
     AcceptedList, CountContext, GraceLimits, Lease, LeaseCounts, LeaseTracker, ListSpan, TripCause,
     first_deadline, is_quorum_late,
 };
 use crate::prober::nodes::{Machines, NodeSet};
 use crate::prober::probe_status::{ProbeHealth, ProbeResult, ProbeStatus};
+use crate::prober::{Budget, ProbeSettings};
 
 /// Nodes are read at least this often.
 const NODES_MAX_AGE: Duration = Duration::from_mins(10);
@@ -49,6 +49,7 @@ pub struct Evaluator {
     /// The fence at the last decision.
     last_fence: FenceState,
     list_failures: u32,
+    close_rounds: Budget,
 }
 
 /// Conclusions from the last usable list, for rounds without one.
@@ -78,6 +79,7 @@ impl Evaluator {
             last_rule: Rule::Undecided { fence_found: None },
             last_fence: FenceState::Unknown,
             list_failures: 0,
+            close_rounds: CLOSE_ROUNDS,
         }
     }
 
@@ -189,6 +191,8 @@ impl Evaluator {
         let pace = self.pace(seen, rule, turned_unhealthy, is_pressed, counts.as_ref());
         let remembered_trip = self.last.trips_at.filter(|trip| *trip > seen.end);
         let next_trip = trips_at.or(remembered_trip);
+        let next_wake = times.next_wake(pace, next_trip, horizon, self.overdue_from());
+        let is_review = matches!(seen.lists, ListResult::NotAsked);
         Decision {
             verdict: rule.verdict(),
             reasons: Reasons {
@@ -201,7 +205,7 @@ impl Evaluator {
                 recovery_fraction: self.settings.recovery_fraction,
                 trips_at,
             },
-            next_wake: times.next_wake(pace, next_trip, horizon, self.overdue_from()),
+            next_wake: times.ration(next_wake, &mut self.close_rounds, is_review),
             deadline,
             parallel_from: parallel_from(rule, deadline, &context),
             trip_deadline: self.trip_deadline,

@@ -6,7 +6,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use crate::Time;
-use crate::prober::ProbeSettings;
+use crate::prober::{Budget, ProbeSettings};
 
 /// Rounds start at least this far apart. While a fence is being made they come at this pace.
 const SECOND: Duration = Duration::from_secs(1);
@@ -24,6 +24,11 @@ const UNPROVEN_INTERVAL: Duration = Duration::from_secs(5);
 /// A round at the trip instant may follow sooner than a second, but never in a busy loop: the
 /// tenant's API server controls the content of the leases.
 const TRIP_SPACING: Duration = Duration::from_millis(100);
+
+/// The budget of rounds that start less than a second after the last one. An outage takes few of
+/// them. A tenant can keep its trip instant just ahead for ever, or answer while it is pressed with
+/// errors only.
+pub(crate) const CLOSE_ROUNDS: Budget = Budget::new(120, Duration::from_secs(5));
 
 /// The tenant controls `Retry-After`, so it is clamped to at most this.
 const MAX_RETRY_AFTER: Duration = Duration::from_secs(10);
@@ -61,6 +66,8 @@ pub enum WakeReason {
     Pressed,
     /// A fence is being made, or failures are being counted.
     Urgent,
+    /// A round was due sooner, but the cluster has used up its budget of close rounds.
+    Rationed,
 }
 
 /// A response with HTTP status 429.
@@ -149,6 +156,28 @@ impl RoundTimes {
         at_trip.map_or(next, |trip| earlier(trip, next))
     }
 
+    /// Takes a wake-up that is less than a second after the start of this round from the budget.
+    /// Puts it off to a second if the budget is used up. A review, which may be repeated within a
+    /// round, takes nothing.
+    pub(crate) fn ration(&self, wake: Wake, budget: &mut Budget, is_review: bool) -> Wake {
+        let soonest = self.start.after(SECOND);
+        if wake.at >= soonest {
+            return wake;
+        }
+        let is_allowed = if is_review {
+            budget.has(self.end)
+        } else {
+            budget.take(self.end)
+        };
+        if is_allowed {
+            return wake;
+        }
+        Wake {
+            at: soonest,
+            reason: WakeReason::Rationed,
+        }
+    }
+
     fn by_pace(&self, pace: RoundPace, horizon: Wake) -> Wake {
         let wake = |at, reason| Wake { at, reason };
         match pace {
@@ -218,6 +247,7 @@ impl fmt::Display for WakeReason {
             Self::Throttled => "the API server asked for a pause",
             Self::Pressed => "a trip or a deadline is near",
             Self::Urgent => "a fence is being made",
+            Self::Rationed => "the cluster's budget of rounds in quick succession is used up",
         })
     }
 }

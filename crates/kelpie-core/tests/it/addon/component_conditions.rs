@@ -171,3 +171,44 @@ fn removed_component_leaves_nothing_behind() {
     both.remove_component(U);
     assert_eq!(both, status("ForwardSuccessful", ""));
 }
+
+#[test]
+fn unrecorded_rollout_is_recorded_but_not_announced() {
+    let announce = OperatorUpdate {
+        rollout: Some("a".to_owned()),
+        ..update(M, ConditionReason::UpdateSuccessful, "rolled out")
+    };
+    let mut status = status("ForwardSuccessful", "");
+    let conditions = status.conditions.clone();
+    status.apply_update(&announce, at(1)).unwrap();
+    assert_eq!(status.conditions, conditions);
+    assert_eq!(status.rollouts["platform"], "a");
+    // A replaced pod is announced without a record, too.
+    status.rollouts.clear();
+    let replaced = OperatorUpdate {
+        replaced: true,
+        ..announce
+    };
+    status.apply_update(&replaced, at(2)).unwrap();
+    assert_eq!(reason_of(&status, M), "UpdateSuccessful");
+}
+
+#[test]
+fn unreadable_values_leave_the_others() {
+    let status: AddonStatus = serde_json::from_value(serde_json::json!({
+        "conditions": [
+            { "type": "MetricsCollectorStatus", "status": "True", "reason": "ForwardSuccessful",
+              "message": 7, "lastTransitionTime": null, "observedGeneration": "x" },
+            "nonsense",
+            { "type": "Foreign", "status": "True" },
+        ],
+        "rollouts": { "platform": "a", "uwl": 7 },
+    }))
+    .unwrap();
+    assert_eq!(status.conditions.len(), 2);
+    assert_eq!(reason_of(&status, M), "ForwardSuccessful");
+    assert_eq!(status.rollouts.len(), 1);
+    let nonsense = serde_json::json!({ "conditions": "x", "rollouts": [] });
+    let nonsense: AddonStatus = serde_json::from_value(nonsense).unwrap();
+    assert_eq!(nonsense, AddonStatus::default());
+}

@@ -14,20 +14,18 @@ enum WindowStep {
     Wait(i64),
     Recover(usize),
     Close(usize),
-    /// A selector of a service matches a pod.
+    /// The replica stops to act, and acts again.
+    Suspend,
     Put {
         service: usize,
-        selector: usize,
         pod: PodState,
     },
     Remove {
         service: usize,
-        selector: usize,
         slot: u32,
     },
     List {
         service: usize,
-        selector: usize,
         pods: Vec<PodState>,
     },
     Delete,
@@ -85,17 +83,17 @@ fn any_result() -> impl Strategy<Value = DeletionResult> {
 }
 
 fn any_step() -> impl Strategy<Value = WindowStep> {
-    let service_and_selector = || (0..2_usize, 0..2_usize);
+    let service = || 0..2_usize;
     prop_oneof![
         2 => (0..60_i64).prop_map(WindowStep::Wait),
-        1 => (0..2_usize).prop_map(WindowStep::Recover),
-        1 => (0..2_usize).prop_map(WindowStep::Close),
-        8 => (service_and_selector(), any_pod())
-            .prop_map(|((service, selector), pod)| WindowStep::Put { service, selector, pod }),
-        1 => (service_and_selector(), 0..4_u32)
-            .prop_map(|((service, selector), slot)| WindowStep::Remove { service, selector, slot }),
-        1 => (service_and_selector(), prop::collection::vec(any_pod(), 0..5))
-            .prop_map(|((service, selector), pods)| WindowStep::List { service, selector, pods }),
+        1 => service().prop_map(WindowStep::Recover),
+        1 => service().prop_map(WindowStep::Close),
+        1 => Just(WindowStep::Suspend),
+        8 => (service(), any_pod()).prop_map(|(service, pod)| WindowStep::Put { service, pod }),
+        1 => (service(), 0..4_u32)
+            .prop_map(|(service, slot)| WindowStep::Remove { service, slot }),
+        1 => (service(), prop::collection::vec(any_pod(), 0..5))
+            .prop_map(|(service, pods)| WindowStep::List { service, pods }),
         8 => Just(WindowStep::Delete),
         6 => any_result().prop_map(WindowStep::Complete),
     ]
@@ -108,6 +106,8 @@ struct DeletionAuditor {
     windows: BTreeMap<String, (i64, BTreeMap<String, BTreeSet<String>>)>,
     /// The uids of the pods whose deletion was acknowledged.
     gone: BTreeSet<String>,
+    /// The services and uids of the pods that may have been deleted in the open window.
+    unknown: BTreeSet<(String, String)>,
     /// The pods visible since the window of a service opened, by service, uid and version.
     visible: BTreeMap<(usize, String, String), Pod>,
 }
@@ -137,6 +137,23 @@ impl DeletionAuditor {
         }
     }
 
+    fn record_unknown(&mut self, deletion: &Deletion) {
+        let owners = self
+            .windows
+            .get(&deletion.service)
+            .map(|(_, owners)| owners);
+        let charged = owners.and_then(|owners| owners.get(&deletion.owner.uid));
+        if charged.is_some_and(|charged| charged.contains(&deletion.uid)) {
+            self.unknown.insert(key(deletion));
+        }
+    }
+
+    /// Forgets what was charged in the window of a service.
+    fn forget(&mut self, service: &str) -> Option<(i64, BTreeMap<String, BTreeSet<String>>)> {
+        self.unknown.retain(|(of, _)| of != service);
+        self.windows.remove(service)
+    }
+
     fn check_deletion(&mut self, deletion: &Deletion, now: i64) {
         let (until, owners) = self
             .windows
@@ -158,6 +175,10 @@ impl DeletionAuditor {
     }
 }
 
+fn key(deletion: &Deletion) -> (String, String) {
+    (deletion.service.clone(), deletion.uid.clone())
+}
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(300))]
 
@@ -173,30 +194,34 @@ proptest! {
             match step {
                 WindowStep::Wait(seconds) => now += seconds,
                 WindowStep::Recover(service) => {
-                    windows.plan(SERVICES[service], 2, at(now), at(now));
+                    windows.plan(SERVICES[service], Some(at(now)), at(now));
                 }
                 WindowStep::Close(service) => {
                     windows.close(SERVICES[service]);
-                    auditor.windows.remove(SERVICES[service]);
+                    auditor.forget(SERVICES[service]);
                     auditor.visible.retain(|(of, _, _), _| *of != service);
                 }
-                WindowStep::Put { service, selector, pod } => {
+                WindowStep::Suspend => {
+                    windows.suspend();
+                    auditor.visible.clear();
+                }
+                WindowStep::Put { service, pod } => {
                     let pod = auditor.visible_pod(&pod);
                     auditor.record_visible(service, &pod);
-                    windows.put(SERVICES[service], selector, pod);
+                    windows.put(SERVICES[service], pod);
                 }
-                WindowStep::Remove { service, selector, slot } => {
+                WindowStep::Remove { service, slot } => {
                     let name = format!("pod{slot}");
-                    windows.remove(SERVICES[service], selector, &name);
+                    windows.remove(SERVICES[service], &name);
                 }
-                WindowStep::List { service, selector, pods } => {
-                    windows.begin_list(SERVICES[service], selector);
+                WindowStep::List { service, pods } => {
+                    windows.begin_list(SERVICES[service]);
                     for pod in pods {
                         let pod = auditor.visible_pod(&pod);
                         auditor.record_visible(service, &pod);
-                        windows.put(SERVICES[service], selector, pod);
+                        windows.put(SERVICES[service], pod);
                     }
-                    windows.end_list(SERVICES[service], selector);
+                    windows.end_list(SERVICES[service]);
                 }
                 WindowStep::Delete => {
                     let has_work = windows.has_work(at(now));
@@ -215,9 +240,13 @@ proptest! {
                             DeletionResult::Deleted | DeletionResult::Gone => {
                                 auditor.gone.insert(deletion.uid.clone());
                             }
+                            DeletionResult::Unknown => {
+                                auditor.record_unknown(&deletion);
+                            }
                             _ => {}
                         }
                         if !matches!(result, DeletionResult::Deleted | DeletionResult::Unknown)
+                            && !auditor.unknown.contains(&key(&deletion))
                             && let Some((_, owners)) = auditor.windows.get_mut(&deletion.service)
                             && let Some(charged) = owners.get_mut(&deletion.owner.uid)
                         {
@@ -230,12 +259,13 @@ proptest! {
                 match change {
                     WindowChange::Opened { service, .. } => {
                         let until = now + i64::try_from(RULES.watch_duration.as_secs()).unwrap();
+                        auditor.forget(&service);
                         auditor.windows.insert(service, (until, BTreeMap::new()));
                     }
                     WindowChange::Closed { service } => {
                         let index = SERVICES.iter().position(|name| *name == service);
                         auditor.visible.retain(|(of, _, _), _| Some(*of) != index);
-                        let (until, _) = auditor.windows.remove(&service).expect("an open window");
+                        let (until, _) = auditor.forget(&service).expect("an open window");
                         prop_assert!(now >= until);
                     }
                 }

@@ -19,15 +19,14 @@ use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 use tokio::time::timeout;
 
-use super::ActuatorError;
 use super::annotations::{MARKER_ANNOTATION, REPLICAS_ANNOTATION};
+use super::{ActuatorError, TargetScope, WatchedTarget};
 use crate::client::{ApiError, suppress_logs};
 use crate::rbac::PolicyRule;
 use crate::watch::WatchEvent;
 
 use object::{ScaleObject, ScalePage};
 use resource::ScaleResources;
-pub use watch::WatchedTarget;
 
 /// The owner of the fields that a write sets, in `managedFields`.
 const FIELD_MANAGER: &str = "kelpie";
@@ -74,6 +73,7 @@ impl ScaleOperation<'_> {
             verb: self.verb,
             what: self.what(),
             limit: self.limit,
+            grant: "get and patch on it and on its scale",
             cause,
         }
     }
@@ -289,12 +289,12 @@ impl ScaleClient {
         Err(operation.failed(ApiError::Unavailable(reason)))
     }
 
-    /// Lists the targets of this name by namespace; `None` if a list of their kind does not show
+    /// Lists the targets of this name; `None` if a list of their kind does not show
     /// the replicas.
     pub(super) async fn list(
         &self,
         target: &ResourceRef,
-    ) -> Result<Option<BTreeMap<String, TargetObject>>, ActuatorError> {
+    ) -> Result<Option<BTreeMap<TargetScope, TargetObject>>, ActuatorError> {
         let operation = self.operation("list all", "", target);
         let kind = self.kinds.find(&self.client, operation).await?;
         if !kind.has_plain_counts {
@@ -307,7 +307,10 @@ impl ScaleClient {
         for _ in 0..MOST_PAGES {
             let page: ScalePage = self.request(operation, request.list(&how)).await?;
             let objects = page.items.iter();
-            found.extend(objects.map(|object| (object.namespace().to_owned(), object.to_target())));
+            found.extend(objects.map(|object| {
+                let scope = TargetScope::of_namespace(object.namespace());
+                (scope, object.to_target())
+            }));
             match page.metadata.continue_ {
                 Some(rest) if !rest.is_empty() => how = how.continue_token(&rest),
                 _ => return Ok(Some(found)),
@@ -372,18 +375,25 @@ pub(super) fn policy_rules<'a>(
     resources: impl IntoIterator<Item = &'a ResourceRef>,
     namespace: Option<&str>,
 ) -> Vec<PolicyRule> {
-    // Objects of one name are watched, and read together while the watch is down.
+    // Objects of one name are watched, and read together while the watch is down. Both select by
+    // name, so the permissions are restricted to it.
     let verbs = &["get", "list", "watch", "patch"];
-    let kinds: BTreeSet<(String, String)> = resources.into_iter().map(group_and_plural).collect();
-    let rules = kinds.iter().flat_map(|(group, plural)| {
-        let kind = (group.as_str(), plural.as_str());
-        let reason = "watching the targets, fencing and restoring them";
-        let object = PolicyRule::new(verbs, kind, reason).in_namespace(namespace);
-        let reason = "fencing and restoring: setting the replicas";
-        let scale = PolicyRule::new(&["get", "patch"], kind, reason);
-        [object, scale.subresource("scale").in_namespace(namespace)]
-    });
-    rules.collect()
+    let named = |resource: &ResourceRef| (group_and_plural(resource), resource.name.clone());
+    let targets: BTreeSet<_> = resources.into_iter().map(named).collect();
+    let rule = |verbs, ((group, plural), name): &((String, String), String), reason| {
+        PolicyRule::new(verbs, (group.as_str(), plural.as_str()), reason)
+            .in_namespace(namespace)
+            .named(Some(name))
+    };
+    let reason = "watching the targets, fencing and restoring them";
+    let objects = targets.iter().map(|target| rule(verbs, target, reason));
+    let reason = "fencing and restoring: setting the replicas";
+    let scales = targets
+        .iter()
+        .map(|target| rule(&["get", "patch"], target, reason));
+    objects
+        .chain(scales.map(|rule| rule.subresource("scale")))
+        .collect()
 }
 
 fn group_and_plural(resource: &ResourceRef) -> (String, String) {

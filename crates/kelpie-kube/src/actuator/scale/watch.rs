@@ -5,7 +5,6 @@ use std::borrow::Cow;
 use futures_util::Stream;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kelpie_core::prober::ResourceRef;
-use kelpie_core::prober::fence::TargetObject;
 use kube::core::DynamicResourceScope;
 use kube::runtime::watcher;
 use kube::{Api, Client, Resource};
@@ -14,17 +13,9 @@ use serde::de::{Deserialize, Deserializer};
 use super::PAGE;
 use super::object::ScaleObject;
 use super::resource::plain_kind;
+use crate::actuator::{TargetScope, WatchedTarget};
 use crate::objects::ObjectKind;
 use crate::watch::{SHORT_WATCH_SECONDS, Selection, WatchEvent, watch_api};
-
-/// A target that a watch has shown.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct WatchedTarget {
-    /// The namespace of the object.
-    pub namespace: String,
-    /// The object as its actuator describes it.
-    pub object: TargetObject,
-}
 
 /// An object with the metadata that kube's watcher needs.
 #[derive(Debug, Clone)]
@@ -36,15 +27,16 @@ struct WatchedObject {
 impl<'de> Deserialize<'de> for WatchedObject {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let object = ScaleObject::deserialize(deserializer)?;
-        let namespace = object.namespace().to_owned();
         let metadata = ObjectMeta {
             name: Some(object.name().to_owned()),
-            namespace: Some(namespace.clone()),
+            namespace: Some(object.namespace().to_owned()),
             resource_version: Some(object.version().as_str().to_owned()),
             ..ObjectMeta::default()
         };
-        let object = object.to_target();
-        let target = WatchedTarget { namespace, object };
+        let target = WatchedTarget {
+            scope: TargetScope::of_namespace(object.namespace()),
+            object: object.to_target(),
+        };
         Ok(Self { metadata, target })
     }
 }
@@ -117,8 +109,8 @@ mod tests {
         assert_eq!(object.meta().name.as_deref(), Some("kcm"));
         assert_eq!(object.meta().resource_version.as_deref(), Some("7"));
         assert_eq!(object.meta().managed_fields, None);
-        let WatchedTarget { namespace, object } = object.target;
-        assert_eq!(namespace, "a");
+        let WatchedTarget { scope, object } = object.target;
+        assert_eq!(scope, TargetScope::of_namespace("a"));
         assert_eq!((object.setting, object.effective), (Setting(2), Setting(1)));
     }
 }

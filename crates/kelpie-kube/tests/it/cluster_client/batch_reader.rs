@@ -1,12 +1,11 @@
 //! Many concurrent reads share one list; few reads are one request each.
 
-use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::future::join_all;
 use kelpie_core::prober::fence::Observed;
 use kelpie_core::prober::{ResourceRef, Target};
-use kelpie_kube::actuator::{ActuatorError, BatchReader};
+use kelpie_kube::actuator::{ActuatorError, BatchReader, TargetScope};
 use serde_json::json;
 use tokio::io::AsyncReadExt;
 use tokio::net::TcpListener;
@@ -40,9 +39,9 @@ async fn read_all(
     target: &Target,
     clusters: usize,
 ) -> Vec<Result<Observed, ActuatorError>> {
-    let names = (0..clusters).map(|number| Arc::from(format!("ns-{number}")));
-    let names: Vec<Arc<str>> = names.collect();
-    let results = join_all(names.iter().map(|name| reader.read(name, target)));
+    let scope = |number| TargetScope::of_cluster(&format!("ns-{number}"), "a");
+    let scopes: Vec<TargetScope> = (0..clusters).map(scope).collect();
+    let results = join_all(scopes.iter().map(|scope| reader.read(scope, target)));
     let results = timeout(Duration::from_mins(1), results).await.unwrap();
     results.into_iter().map(Option::unwrap).collect()
 }
@@ -99,7 +98,9 @@ async fn silent_api_server_times_out() {
     tokio::spawn(task);
     let read = tokio::spawn(async move {
         let deployment = target("apps/v1", "Deployment");
-        reader.read(&"ns".into(), &deployment).await
+        reader
+            .read(&TargetScope::of_namespace("ns"), &deployment)
+            .await
     });
     let mut request = [0; 4];
     let (mut stream, _) = listener.accept().await.unwrap();

@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use kelpie_core::prober::fence::{ResourceVersion, TargetObject};
 use kelpie_core::prober::{Evaluator, ProbeSettings, ResourceRef, Setting};
 use kelpie_kube::SystemClock;
+use kelpie_kube::actuator::TargetScope;
 use kelpie_kube::client::ClusterClient;
 use kelpie_kube::leader::Leadership;
 use kelpie_net::{DialFuture, Network};
@@ -60,8 +61,8 @@ impl SeedFixture {
             cancel: self.cancel.clone(),
             can_leave: true,
         };
-        let (cluster, target) = ("shoot".into(), target());
-        self.access.perform(&cluster, &target, step, &context).await
+        let (scope, target) = (TargetScope::of_namespace("shoot"), target());
+        self.access.perform(&scope, &target, step, &context).await
     }
 
     pub(super) fn connections(&self) -> usize {

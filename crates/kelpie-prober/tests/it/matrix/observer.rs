@@ -8,12 +8,13 @@ use kelpie_chaos::{AuditContext, Oracle, Outlook, PartitionTruth, Subject};
 use kelpie_core::{Fraction, Time};
 use kelpie_sim::resource::DEPLOYMENTS;
 use kelpie_sim::scenario::Fault;
-use kelpie_sim::{Landscape, LandscapePlan, SimEvent, SimEventKind, SimProcess};
+use kelpie_sim::{Landscape, LandscapePlan, Platform, SimEvent, SimEventKind, SimProcess};
 use prometheus_client::registry::Registry;
 use serde_json::Value;
 
 use crate::auditor::{Auditor, MARKER};
 use crate::guard::guard_of;
+use crate::pause::{UNTOUCHED, pauses};
 use crate::replica::{LEASE, prober_with_guard};
 use crate::subject::Prober;
 
@@ -214,7 +215,10 @@ impl kelpie_chaos::Auditor for PlayObserver {
     }
 
     fn observe(&mut self, event: &SimEvent) {
-        self.auditor.observe(event);
+        // Its rules are about Deployments.
+        if self.plan.platform == Platform::Gardener {
+            self.auditor.observe(event);
+        }
         for play in &mut self.plays {
             play.capture_truth(&self.landscape, self.plan.nodes, event.at);
         }
@@ -243,7 +247,7 @@ impl kelpie_chaos::Auditor for PlayObserver {
                     play.loss.get_or_insert(Loss::Unguarded);
                 }
             }
-            SimEventKind::FaultBegan { .. } => {
+            SimEventKind::FaultBegan { .. } if self.plan.platform == Platform::Gardener => {
                 for play in &mut self.plays {
                     play.replicas = replicas(&kcm(&self.landscape, &play.cluster));
                 }
@@ -253,7 +257,9 @@ impl kelpie_chaos::Auditor for PlayObserver {
     }
 
     fn finish(&mut self) {
-        self.auditor.finish();
+        if self.plan.platform == Platform::Gardener {
+            self.auditor.finish();
+        }
         let plays = std::mem::take(&mut self.plays);
         self.results = plays.iter().map(|play| self.judge(play)).collect();
     }
@@ -267,10 +273,10 @@ impl PlayObserver {
     }
 
     fn judge(&self, play: &Play) -> PlayResult {
-        let outlook = play
-            .truth
-            .as_ref()
-            .and_then(|truth| play.oracle.outlook(truth));
+        // With Cluster API nothing can be scaled, so a node is lost once its guard has run out.
+        let can_scale = self.plan.platform == Platform::Gardener;
+        let truth = play.truth.as_ref().filter(|_| can_scale);
+        let outlook = truth.and_then(|truth| play.oracle.outlook(truth));
         let phase = play
             .partition
             .zip(self.fault)
@@ -304,6 +310,9 @@ impl PlayObserver {
 
     /// Returns whether all controllers are as before, or as the scenario has set them.
     fn is_exact(&self, cluster: &str) -> bool {
+        if self.plan.platform == Platform::ClusterApi {
+            return pauses(&self.landscape, cluster) == UNTOUCHED;
+        }
         let controllers = LandscapePlan::CONTROLLERS.into_iter().enumerate();
         controllers
             .zip(self.plan.replicas)

@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use fastrand::Rng;
 use kelpie_chaos::ChaosRun;
-use kelpie_sim::LandscapePlan;
 use kelpie_sim::scenario::{ClusterSelection, Fault, Incident, NodeSelection, Scenario};
+use kelpie_sim::{LandscapePlan, Platform};
 
 use super::second_fault::SecondFault;
 
@@ -32,6 +32,8 @@ pub(super) struct LandscapePlay {
     pub(super) rng_seed: u64,
     /// The clusters are guarded, too.
     pub(super) is_guarded: bool,
+    /// The platform of the landscape.
+    pub(super) platform: Platform,
 }
 
 impl LandscapePlay {
@@ -59,6 +61,7 @@ impl LandscapePlay {
             plan: LandscapePlan {
                 rng_seed: self.rng_seed,
                 grace_period: seconds(grace),
+                platform: self.platform,
                 ..LandscapePlan::with_size(PLAYS_PER_LANDSCAPE + 1, nodes)
             },
             scenario: Scenario {

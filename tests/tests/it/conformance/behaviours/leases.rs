@@ -2,6 +2,7 @@
 
 use anyhow::{Result, ensure};
 use kelpie_core::Time;
+use kelpie_core::prober::Node;
 use kelpie_kube::lists::{Decoder, LeaseList, NodeList};
 use serde_json::{Value, json};
 
@@ -105,8 +106,8 @@ pub(super) async fn node_protobuf_matches_json(fixture: Fixture) -> Result<Value
     for accept in [PROTOBUF, "application/json"] {
         let path = "/api/v1/nodes?labelSelector=own%3Dn";
         let response = api.accepting(accept).get(path).await?;
-        let mut decoder: Decoder<NodeList> = Decoder::new(
-            NodeList::new(gardener_nodes()),
+        let mut decoder: Decoder<NodeList<Vec<Node>>> = Decoder::new(
+            NodeList::collecting(gardener_nodes()),
             Some(&response.content_type),
         )?;
         decoder.push(&response.bytes)?;

@@ -57,8 +57,9 @@ async fn tenant_client_probes() {
         let renewed: Vec<_> = listed.leases.iter().map(|lease| lease.renew_time).collect();
         let at = |second: i64| Some(Time::from_unix(1_800_000_000 + second, 0));
         assert_eq!(renewed, [at(0), at(1)]);
-        let nodes = tenant.nodes(gardener_nodes(), deadline).await.unwrap();
-        let names: Vec<&str> = nodes.iter().map(|node| node.name.as_str()).collect();
+        let nodes = tenant.nodes(&gardener_nodes(), deadline).await.unwrap();
+        let nodes = nodes.items.finish(None);
+        let names: Vec<&str> = nodes.iter().map(|(name, _)| name).collect();
         assert_eq!(names, ["n1", "n2"]);
     }
 }
