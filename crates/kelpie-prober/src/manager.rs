@@ -441,7 +441,7 @@ impl ProbeManager {
             return;
         };
         let coverage = self.registry.coverage(now);
-        let metrics = &self.context.metrics;
+        let metrics = &self.context.metrics.shards;
         let count = |count: usize| i64::try_from(count).unwrap_or(i64::MAX);
         metrics
             .unwatched_clusters

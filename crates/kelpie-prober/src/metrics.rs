@@ -99,11 +99,7 @@ pub(crate) struct ProberMetrics {
     pub(crate) watch_failures: Counter,
     pub(crate) probe_restarts: Counter,
     pub(crate) own_egress_suspected: Gauge,
-    /// Clusters that no live shard selects.
-    pub(crate) unwatched_clusters: Gauge,
-    /// Clusters that several live shards select.
-    pub(crate) contested_clusters: Gauge,
-    pub(crate) live_shards: Gauge,
+    pub(crate) shards: ShardMetrics,
     unavailable_inputs: Family<OneLabel, Gauge>,
     open_files_limit: Gauge,
     /// The number of records that wait on the leader Lease.
@@ -123,6 +119,35 @@ pub(crate) struct ProberMetrics {
     rounds_late: Counter,
     clusters: ClusterFamilies,
     clock: AnchoredClock,
+}
+
+/// The metrics of shards. They are 0 if this prober watches all clusters.
+#[derive(Debug)]
+pub(crate) struct ShardMetrics {
+    /// Clusters that no live shard selects.
+    pub(crate) unwatched_clusters: Gauge,
+    /// Clusters that several live shards select.
+    pub(crate) contested_clusters: Gauge,
+    pub(crate) live_shards: Gauge,
+}
+
+impl ShardMetrics {
+    fn register(set: &mut MetricSet<'_>) -> Self {
+        Self {
+            unwatched_clusters: set.add(
+                "unwatched_clusters",
+                "Clusters that no live shard selects; 0 without a clusterSelector",
+            ),
+            contested_clusters: set.add(
+                "contested_clusters",
+                "Clusters that several live shards select; 0 without a clusterSelector",
+            ),
+            live_shards: set.add(
+                "live_shards",
+                "Shards whose Lease has not expired; 0 without a clusterSelector",
+            ),
+        }
+    }
 }
 
 /// The families that have a series for each cluster.
@@ -175,18 +200,7 @@ impl ProberMetrics {
                 "1 while most external probes fail together and leases are renewed: the prober's \
                  own egress is suspected, and external probes decide nothing",
             ),
-            unwatched_clusters: set.add(
-                "unwatched_clusters",
-                "Clusters that no live shard selects; 0 without a clusterSelector",
-            ),
-            contested_clusters: set.add(
-                "contested_clusters",
-                "Clusters that several live shards select; 0 without a clusterSelector",
-            ),
-            live_shards: set.add(
-                "live_shards",
-                "Shards whose Lease has not expired; 0 without a clusterSelector",
-            ),
+            shards: ShardMetrics::register(&mut set),
             unavailable_inputs: set.add(
                 "optional_input_unavailable",
                 "1 if an optional input cannot be listed, or its kind does not exist, and probes \

@@ -20,8 +20,11 @@ pub(crate) struct StatePage {
     /// The reasons why other clusters have no probe.
     absent: Arc<Mutex<BTreeMap<String, String>>>,
     /// The shards, and the part of this one in clusters that it does not watch alone.
-    shards: Arc<Mutex<(Option<ShardState>, BTreeMap<String, String>)>>,
+    shards: Arc<Mutex<ShardNotes>>,
 }
+
+/// The shards; `None` if this prober watches all clusters. And the notes about clusters.
+type ShardNotes = (Option<ShardState>, BTreeMap<String, String>);
 
 /// The entry of one cluster. It is removed when the handle is dropped.
 #[derive(Debug)]

@@ -85,21 +85,18 @@ impl ShardClusters {
     /// Takes in the labels of a cluster. [`assign`](Self::assign) has to follow.
     pub(crate) fn applied(&mut self, cluster: &str, labels: ClusterLabels) {
         self.table.saw(labels.revision);
-        match self.clusters.get_mut(cluster) {
-            Some(known) => {
-                known.follows_gap |= self.is_listing && known.labels.revision != labels.revision;
-                known.labels = labels;
-            }
-            None => {
-                let new = ShardedCluster {
-                    labels,
-                    follows_gap: false,
-                    handover: Handover::default(),
-                    assignment: Assignment::Elsewhere,
-                };
-                self.clusters.insert(cluster.to_owned(), new);
-            }
+        if let Some(known) = self.clusters.get_mut(cluster) {
+            known.follows_gap |= self.is_listing && known.labels.revision != labels.revision;
+            known.labels = labels;
+            return;
         }
+        let new = ShardedCluster {
+            labels,
+            follows_gap: false,
+            handover: Handover::default(),
+            assignment: Assignment::Elsewhere,
+        };
+        self.clusters.insert(cluster.to_owned(), new);
     }
 
     pub(crate) fn remove(&mut self, cluster: &str) {
