@@ -91,7 +91,7 @@ pub use exposition::metrics;
 pub use group::CheckGroup;
 pub use health::Health;
 pub use heartbeat::LoopHeartbeat;
-pub use loopback::loopback_only;
+pub use loopback::{ClientAddress, loopback_only};
 pub use query::ProbeQuery;
 pub use readiness::{Readiness, ReadyHandle};
 pub use reason::FailureReason;

@@ -1,5 +1,6 @@
 //! Pages for clients on the same host only.
 
+use std::fmt;
 use std::net::SocketAddr;
 
 use axum::Router;
@@ -15,13 +16,38 @@ use crate::server::LimitedListener;
 const REFUSED: &str =
     "this page is for clients on the same host only; reach it with kubectl port-forward\n";
 
-/// The address of a client.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Client(SocketAddr);
+/// The address of a client, of TCP or of a unix socket.
+pub trait ClientAddress: fmt::Debug {
+    /// Returns whether the client runs on this host.
+    fn is_local(&self) -> bool;
+}
 
-impl<L: Listener<Addr = SocketAddr>> Connected<IncomingStream<'_, LimitedListener<L>>> for Client {
+impl ClientAddress for SocketAddr {
+    fn is_local(&self) -> bool {
+        self.ip().to_canonical().is_loopback()
+    }
+}
+
+impl ClientAddress for tokio::net::unix::SocketAddr {
+    fn is_local(&self) -> bool {
+        true
+    }
+}
+
+/// The client of a connection.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Client {
+    is_local: bool,
+}
+
+impl<L> Connected<IncomingStream<'_, LimitedListener<L>>> for Client
+where
+    L: Listener<Addr: ClientAddress>,
+{
     fn connect_info(stream: IncomingStream<'_, LimitedListener<L>>) -> Self {
-        Self(*stream.remote_addr())
+        Self {
+            is_local: stream.remote_addr().is_local(),
+        }
     }
 }
 
@@ -33,9 +59,7 @@ pub fn loopback_only(pages: Router) -> Router {
 
 async fn refuse_remote(request: Request, next: Next) -> Response {
     let client = request.extensions().get::<ConnectInfo<Client>>();
-    let is_local = client
-        .is_some_and(|ConnectInfo(Client(address))| address.ip().to_canonical().is_loopback());
-    if is_local {
+    if client.is_some_and(|client| client.0.is_local) {
         next.run(request).await
     } else {
         (StatusCode::FORBIDDEN, REFUSED).into_response()

@@ -1,7 +1,6 @@
 //! An HTTP server that a slow or hostile client cannot block.
 
 use std::io;
-use std::net::SocketAddr;
 use std::time::Duration;
 
 use axum::Router;
@@ -10,7 +9,7 @@ use tokio::time::sleep;
 use tokio_util::sync::CancellationToken;
 
 use crate::connection::{ClientConnection, ConnectionTracker};
-use crate::loopback::Client;
+use crate::loopback::{Client, ClientAddress};
 
 /// Maximum number of open connections. The kubelet and the monitoring system need a few.
 const MAX_CONNECTIONS: usize = 64;
@@ -23,7 +22,7 @@ const GRACE: Duration = Duration::from_secs(5);
 /// Clients are limited as described for [`serve_with_grace`].
 pub async fn serve<L, Stop>(listener: L, router: Router, shutdown: Stop) -> io::Result<()>
 where
-    L: Listener<Addr = SocketAddr>,
+    L: Listener<Addr: ClientAddress>,
     Stop: Future<Output = ()> + Send + 'static,
 {
     serve_with_grace(GRACE, listener, router, shutdown).await
@@ -47,7 +46,7 @@ pub async fn serve_with_grace<L, Stop>(
     shutdown: Stop,
 ) -> io::Result<()>
 where
-    L: Listener<Addr = SocketAddr>,
+    L: Listener<Addr: ClientAddress>,
     Stop: Future<Output = ()> + Send + 'static,
 {
     let connections = ConnectionTracker::new(MAX_CONNECTIONS);

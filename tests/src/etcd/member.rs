@@ -60,9 +60,10 @@ impl EtcdMember {
             url: format!("{scheme}://127.0.0.1:{}", port::free()?),
             peer_url: format!("http://127.0.0.1:{}", port::free()?),
             metrics_url: format!("http://127.0.0.1:{}", port::free()?),
-            failpoints_url: match setup.name == cache::FAILPOINTS {
-                true => Some(format!("http://127.0.0.1:{}", port::free()?)),
-                false => None,
+            failpoints_url: if setup.name == cache::FAILPOINTS {
+                Some(format!("http://127.0.0.1:{}", port::free()?))
+            } else {
+                None
             },
             flags: setup.flags().collect(),
             initial_cluster: Default::default(),
