@@ -99,7 +99,7 @@ impl Prober {
             clusters.as_deref().unwrap_or("all clusters of the seed")
         );
         let run = |heartbeat, ready| prober.run(shutdown, heartbeat, ready);
-        served.during(run).await;
+        Box::pin(served.during(run)).await;
         Ok(())
     }
 }
