@@ -33,7 +33,7 @@ pub(crate) struct SimArgs {
     /// Run the matrix with guarded clusters
     #[arg(long)]
     guard: bool,
-    /// Run the matrix on landscapes of Cluster API, whose `MachineHealthChecks` are paused
+    /// Run the matrix on landscapes of Cluster API, whose MachineHealthChecks are paused
     #[arg(long)]
     cluster_api: bool,
     /// Run only the run, or the landscape of the matrix, with this number

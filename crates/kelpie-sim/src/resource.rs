@@ -25,7 +25,7 @@ pub const LEASES: GroupResource = GroupResource::from_static("coordination.k8s.i
 pub const DEPLOYMENTS: GroupResource = GroupResource::from_static("apps", "deployments");
 pub const REPLICA_SETS: GroupResource = GroupResource::from_static("apps", "replicasets");
 pub const STATEFUL_SETS: GroupResource = GroupResource::from_static("apps", "statefulsets");
-/// The `MachineHealthChecks` of Cluster API, which a CRD defines.
+/// The MachineHealthChecks of Cluster API, which a CRD defines.
 pub const HEALTH_CHECKS: GroupResource =
     GroupResource::from_static("cluster.x-k8s.io", "machinehealthchecks");
 pub const POLICIES: GroupResource = GroupResource::from_static(

@@ -62,7 +62,7 @@ use crate::output_format::OutputFormat;
 /// from turning nodes Unknown that fell silent together, see docs/concepts/guard.md.
 ///
 /// With --source cluster-api, the seed is a management cluster of Cluster API. The prober pauses
-/// the `MachineHealthChecks` of a cluster that is cut off, so that no machine is replaced. Their
+/// the MachineHealthChecks of a cluster that is cut off, so that no machine is replaced. Their
 /// column is MHC. Only the guard keeps the nodes from turning Unknown there.
 ///
 /// A scenario is a file, see docs/reference/scenarios.md. Built-in scenarios:
@@ -109,7 +109,7 @@ pub(crate) struct Demo {
     #[arg(long)]
     guard: bool,
 
-    /// Platform of the clusters: `cluster-api` has no controllers to scale, but `MachineHealthChecks`
+    /// Platform of the clusters: `cluster-api` has no controllers to scale, but MachineHealthChecks
     #[arg(long, value_name = "SOURCE", default_value = "gardener")]
     source: DemoSource,
 

@@ -58,7 +58,7 @@ impl TargetConfig {
         }
     }
 
-    /// All `MachineHealthChecks` of a cluster, which are paused instead of scaled.
+    /// All MachineHealthChecks of a cluster, which are paused instead of scaled.
     pub fn health_checks() -> Self {
         let mut target = Self::new("cluster.x-k8s.io/v1beta2", "MachineHealthCheck", "", 0, 0);
         target.is_paused = true;

@@ -172,7 +172,7 @@ fn target<'r>(
     Some(ParsedTarget { target, down })
 }
 
-/// Creates the target that pauses the `MachineHealthChecks` of a cluster, with its defaults.
+/// Creates the target that pauses the MachineHealthChecks of a cluster, with its defaults.
 fn health_checks(api_version: String) -> Target {
     let resource = ResourceRef {
         api_version,

@@ -243,7 +243,7 @@ fn other_sources_need_no_secret_name() {
     assert!(!config.grace_follows_version, "the file sets one");
 }
 
-/// The target that pauses `MachineHealthChecks`, with its defaults.
+/// The target that pauses MachineHealthChecks, with its defaults.
 fn health_checks(api_version: &str) -> Target {
     let mut target = Target::new(ResourceRef {
         api_version: api_version.into(),

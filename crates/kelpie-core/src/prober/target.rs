@@ -32,7 +32,7 @@ pub enum ActuatorKind {
     /// through the scale subresource.
     #[default]
     Scale,
-    /// Pauses all objects of a kind that belong to the cluster, such as its `MachineHealthChecks`.
+    /// Pauses all objects of a kind that belong to the cluster, such as its MachineHealthChecks.
     /// Together they are one target, and the reference has no name.
     Pause,
 }

@@ -194,9 +194,10 @@ impl Cluster {
         let state = self.checks.state(name);
         match (change, state) {
             (Change::Pause, Some(_)) => self.checks.put(name, PauseState::LeftAlone),
-            (Change::Resume, Some(_)) => self.checks.put(name, PauseState::Runs),
+            (Change::Resume, Some(_)) | (Change::Exist(true), None) => {
+                self.checks.put(name, PauseState::Runs);
+            }
             (Change::Touch, Some(state)) => self.checks.put(name, state),
-            (Change::Exist(true), None) => self.checks.put(name, PauseState::Runs),
             (Change::Exist(false), Some(_)) => _ = self.checks.objects.remove(name),
             (Change::Land, _) => self.checks.land(),
             (Change::Kill, _) => self.fixture.fencing = Fencing::new(health_checks().into()),

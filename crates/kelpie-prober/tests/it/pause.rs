@@ -1,4 +1,4 @@
-//! Clusters of Cluster API: their `MachineHealthChecks` are paused while nodes are cut off.
+//! Clusters of Cluster API: their MachineHealthChecks are paused while nodes are cut off.
 
 use std::time::Duration;
 
@@ -14,7 +14,7 @@ use crate::replica::{prober, prober_with_guard};
 const PAUSED: &str = "cluster.x-k8s.io/paused";
 const NAMESPACE: &str = "fleet";
 
-/// The pauses of a cluster's `MachineHealthChecks`.
+/// The pauses of a cluster's MachineHealthChecks.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Pauses {
     /// That of the one that replaces machines.
@@ -33,7 +33,7 @@ const PAUSED_BY_US: Pauses = Pauses {
     ..UNTOUCHED
 };
 
-/// Returns the pauses of a cluster's `MachineHealthChecks`.
+/// Returns the pauses of a cluster's MachineHealthChecks.
 pub(crate) fn pauses(landscape: &Landscape, cluster: &str) -> Pauses {
     let pause = |name: &str| {
         let check = check(landscape, &format!("{cluster}-{name}"));
@@ -52,7 +52,7 @@ fn check(landscape: &Landscape, name: &str) -> Value {
     seed.store().get(&HEALTH_CHECKS, NAMESPACE, name).unwrap()
 }
 
-/// Changes the pause of a `MachineHealthCheck` as another client does.
+/// Changes the pause of a MachineHealthCheck as another client does.
 fn set_pause(landscape: &Landscape, name: &str, pause: Option<&str>) {
     let change = |check: &mut Value| {
         let annotations = &mut check["metadata"]["annotations"];
@@ -170,7 +170,7 @@ async fn successor_of_a_killed_process_restores_exactly() {
         sleep(kill_at).await;
         first.crash();
         let second = prober(&landscape, "two", false);
-        sleep(600 * SECOND - kill_at).await;
+        sleep((600 * SECOND).saturating_sub(kill_at)).await;
         for number in 0..2 {
             let found = pauses(&landscape, &name(number));
             assert_eq!(found, UNTOUCHED, "killed at {kill_at:?}");

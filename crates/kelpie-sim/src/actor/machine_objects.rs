@@ -39,7 +39,7 @@ impl MachineObjects {
         }
     }
 
-    /// Creates what replaces the machines. In Cluster API that is a `MachineHealthCheck`; a second
+    /// Creates what replaces the machines. In Cluster API that is a MachineHealthCheck; a second
     /// one is paused by its owner.
     pub(crate) fn create_health_checks(&self, seed: &ObjectStore) {
         if self.platform != Platform::ClusterApi {

@@ -1,4 +1,4 @@
-//! machine-controller-manager, or the `MachineHealthCheck` and the `MachineSet` of Cluster API:
+//! machine-controller-manager, or the MachineHealthCheck and the MachineSet of Cluster API:
 //! replaces the machines of nodes that are lost.
 
 use std::sync::Arc;

@@ -30,7 +30,7 @@ pub enum Platform {
     #[default]
     Gardener,
     /// A management cluster of Cluster API: the clusters share a namespace. Their control planes
-    /// run elsewhere, and `MachineHealthChecks` replace machines.
+    /// run elsewhere, and MachineHealthChecks replace machines.
     ClusterApi,
 }
 

@@ -21,7 +21,7 @@ pub struct ClusterSnapshot {
     pub is_down: bool,
     /// The controllers, in the order of
     /// [`LandscapePlan::CONTROLLERS`](super::LandscapePlan::CONTROLLERS). With Cluster API,
-    /// kube-controller-manager and the `MachineHealthCheck`, which has no replica while it is paused.
+    /// kube-controller-manager and the MachineHealthCheck, which has no replica while it is paused.
     pub controllers: Vec<ControllerReplicas>,
     /// Descriptions of the faults that are active in the cluster.
     pub faults: Vec<String>,

@@ -39,7 +39,7 @@ pub(super) struct Timeline {
 struct TrackedCluster {
     phase: ClusterPhase,
     was_fenced: bool,
-    /// True while the `MachineHealthCheck` is paused.
+    /// True while the MachineHealthCheck is paused.
     is_paused: bool,
     /// True from a crash of the API server until it runs again.
     has_crashed: bool,
@@ -51,7 +51,7 @@ pub(super) struct ActionCounts {
     pub(super) fences: u32,
     /// The times that a cluster's nodes were held by the guard.
     pub(super) holds: u32,
-    /// The times that a cluster's `MachineHealthCheck` was paused.
+    /// The times that a cluster's MachineHealthCheck was paused.
     pub(super) pauses: u32,
     /// The fences after their deadline.
     pub(super) late: u32,
@@ -214,7 +214,7 @@ impl Timeline {
         lines
     }
 
-    /// Describes the `MachineHealthChecks` that were paused or resumed.
+    /// Describes the MachineHealthChecks that were paused or resumed.
     fn describe_pauses(&mut self, snapshots: &[ClusterSnapshot]) -> Vec<(String, Style)> {
         if self.plan.platform != Platform::ClusterApi {
             return Vec::new();

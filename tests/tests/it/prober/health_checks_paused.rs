@@ -1,4 +1,4 @@
-//! `MachineHealthChecks` are paused while the nodes of their cluster are cut off: the definitions of
+//! MachineHealthChecks are paused while the nodes of their cluster are cut off: the definitions of
 //! Cluster API on a real API server.
 
 use std::collections::BTreeMap;
@@ -22,7 +22,7 @@ const PAUSED: &str = "cluster.x-k8s.io/paused";
 const CLUSTER_LABEL: &str = "cluster.x-k8s.io/cluster-name";
 const NAMESPACE: &str = "fleet";
 const KINDS: [&str; 3] = ["clusters", "machines", "machinehealthchecks"];
-/// The `MachineHealthChecks` of each cluster. The last one is paused by its owner.
+/// The MachineHealthChecks of each cluster. The last one is paused by its owner.
 const CHECKS: [&str; 3] = ["workers", "gpu", "trial"];
 
 /// Installs the definitions of Cluster API. Only one version is served if the other one is not.
@@ -59,7 +59,7 @@ async fn create(client: &Client, path: &str, object: &Value) {
     assert!(created.is_ok(), "{path}: {last:?}");
 }
 
-/// Creates a cluster with its kubeconfig and its `MachineHealthChecks`.
+/// Creates a cluster with its kubeconfig and its MachineHealthChecks.
 async fn create_cluster(client: &Client, version: &str, name: &str, kubeconfig: &str) {
     let clusters = path(version, "clusters");
     let cluster = json!({
@@ -104,7 +104,7 @@ async fn create_cluster(client: &Client, version: &str, name: &str, kubeconfig: 
     }
 }
 
-/// What people and other controllers see of each `MachineHealthCheck`, without its versions.
+/// What people and other controllers see of each MachineHealthCheck, without its versions.
 async fn checks(client: &Client, version: &str) -> BTreeMap<String, Value> {
     let list = rest::get(client, &path(version, "machinehealthchecks"))
         .await
@@ -126,7 +126,7 @@ async fn checks(client: &Client, version: &str) -> BTreeMap<String, Value> {
     items.map(content).collect()
 }
 
-/// Returns the pause of a `MachineHealthCheck`, by whose it is.
+/// Returns the pause of a MachineHealthCheck, by whose it is.
 fn owner_of_pause(check: &Value) -> &'static str {
     match check["annotations"][PAUSED].as_str() {
         None => "none",
@@ -135,7 +135,7 @@ fn owner_of_pause(check: &Value) -> &'static str {
     }
 }
 
-/// Waits until all `MachineHealthChecks` without a pause of others are paused, or not.
+/// Waits until all MachineHealthChecks without a pause of others are paused, or not.
 async fn until_paused(client: &Client, version: &str, are_paused: bool, limit: Duration) {
     let expected = if are_paused { "ours" } else { "none" };
     let what = format!("pauses: {expected}");

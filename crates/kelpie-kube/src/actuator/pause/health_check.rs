@@ -1,4 +1,4 @@
-//! The `MachineHealthCheck` of Cluster API, and the objects of each cluster as one target.
+//! The MachineHealthCheck of Cluster API, and the objects of each cluster as one target.
 
 use std::collections::BTreeMap;
 
@@ -18,7 +18,7 @@ pub(super) const OUR_PAUSE: &str = "kelpie/";
 /// The label with the name of the cluster.
 const CLUSTER_LABEL: &str = "cluster.x-k8s.io/cluster-name";
 
-/// A `MachineHealthCheck`, reduced to its pause.
+/// A MachineHealthCheck, reduced to its pause.
 #[derive(Debug, Clone)]
 pub(super) struct HealthCheck {
     /// The cluster, by the field that Cluster API goes by. The label follows it.
@@ -65,7 +65,7 @@ impl WatchedResource for HealthCheck {
     }
 }
 
-/// The `MachineHealthChecks` of all clusters, from which a watch on the clusters' targets is made.
+/// The MachineHealthChecks of all clusters, from which a watch on the clusters' targets is made.
 #[derive(Debug, Default)]
 pub(super) struct HealthChecks {
     by_cluster: BTreeMap<TargetScope, BTreeMap<String, PausableObject>>,

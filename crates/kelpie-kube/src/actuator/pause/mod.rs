@@ -1,4 +1,4 @@
-//! The actuator `pause`: the `MachineHealthChecks` of a cluster of Cluster API.
+//! The actuator `pause`: the MachineHealthChecks of a cluster of Cluster API.
 //!
 //! A pause is an annotation. Its value says that it is ours, so it is its own record and marker: a
 //! pause with another value is never lifted.
@@ -41,12 +41,12 @@ const REASON: &str = "silent-nodes";
 const PLAUSIBLE: SignedDuration = SignedDuration::from_hours(1);
 /// The number of objects on a page of a list.
 const PAGE: u32 = 500;
-/// A management cluster has far fewer `MachineHealthChecks` than fit on this many pages.
+/// A management cluster has far fewer MachineHealthChecks than fit on this many pages.
 const MOST_PAGES: usize = 40;
 /// The writes of one call that are under way at once.
 const WRITES_AT_ONCE: usize = 16;
 
-/// Reads and pauses `MachineHealthChecks`.
+/// Reads and pauses MachineHealthChecks.
 #[derive(Clone)]
 pub(super) struct PauseClient {
     pub(super) client: Client,
@@ -119,7 +119,7 @@ impl PauseClient {
         Ok(())
     }
 
-    /// Reads the `MachineHealthChecks` of a cluster.
+    /// Reads the MachineHealthChecks of a cluster.
     pub(super) async fn read(&self, scope: &TargetScope) -> Result<Observed, ActuatorError> {
         let operation = self.operation("list", Some(scope));
         let checks = match self.bounded(operation, self.checks(operation)).await {
@@ -131,7 +131,7 @@ impl PauseClient {
         Ok(PausableObject::target(own.map(|check| &check.object)))
     }
 
-    /// Lists the `MachineHealthChecks` of all clusters.
+    /// Lists the MachineHealthChecks of all clusters.
     pub(super) async fn list(&self) -> Result<BTreeMap<TargetScope, TargetObject>, ActuatorError> {
         let operation = self.operation("list", None);
         let checks = match self.bounded(operation, self.checks(operation)).await {
@@ -180,7 +180,7 @@ impl PauseClient {
         }
     }
 
-    /// Watches the `MachineHealthChecks`, in one namespace or in all, as one target for each cluster.
+    /// Watches the MachineHealthChecks, in one namespace or in all, as one target for each cluster.
     /// The stream never ends.
     pub(super) fn watch(
         &self,
