@@ -139,8 +139,8 @@ impl HubMetrics {
             current: register(
                 registry,
                 "hub_current",
-                "1 if the hub had the spoke's status after the last synchronization, otherwise 0; 0 \
-                 if the spoke has no addon, which counts as no synchronization",
+                "1 if the hub had the spoke's status after the last synchronization, otherwise 0; \
+                 0 if the spoke has no addon, which counts as no synchronization",
             ),
         }
     }

@@ -35,7 +35,10 @@ pub(crate) const TURNING: Loop = Loop::of_seed("fleet");
 /// The metrics address also serves /debug/state, which `kelpie explain` reads, to clients on the
 /// same host. The health address serves /livez, /readyz and, like dependency-watchdog, /healthz.
 #[derive(Args)]
-#[command(verbatim_doc_comment, mut_args(go_bools(&["dry_run", "fresh_connections", "allow_local_clusters"])))]
+#[command(
+    verbatim_doc_comment,
+    mut_args(go_bools(&["dry_run", "fresh_connections", "allow_local_clusters"]))
+)]
 pub(crate) struct Prober {
     /// Configuration file
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]

@@ -1,5 +1,5 @@
-//! Every invariant in `docs/ARCHITECTURE.md` names the tests that prove it, and so does every attack
-//! in `docs/security.md`.
+//! Every invariant in `docs/ARCHITECTURE.md` names the tests that prove it, and so does every
+//! attack in `docs/security.md`.
 //!
 //! An invariant is an entry of the numbered list under "Invariants". It names a test as a code span
 //! of the form `path/to/file.rs::test_name`.

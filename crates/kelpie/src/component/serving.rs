@@ -1,6 +1,7 @@
 //! Servers of a component: metrics, state page, health checks.
 //!
-//! They run on a thread of their own, so that nothing that reaches their ports delays the component.
+//! They run on a thread of their own, so that nothing that reaches their ports delays the
+//! component.
 
 use std::io;
 use std::sync::Arc;

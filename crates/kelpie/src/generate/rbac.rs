@@ -19,8 +19,8 @@ const ADDON_NAMESPACE: &str = "open-cluster-management-addon-observability";
 
 impl RbacSubject {
     pub(super) const SEED: Self = Self {
-        title: "Permissions of the prober on the seed, for Secrets, targets and the Lease restricted \
-                by name.",
+        title: "Permissions of the prober on the seed, for Secrets, targets and the Lease \
+                restricted by name.",
         component: "prober",
         namespace: "garden",
     };
