@@ -131,12 +131,11 @@ mod tests {
         };
         assert_eq!(spec, expected);
         assert_eq!(problems.len(), 3, "{problems:?}");
-        assert!(
-            problems.contains(
-                &"spec.scrapeSizeLimitBytes is -1, not a whole number that fits; using 1073741824"
-                    .to_owned()
-            )
+        let message = format!(
+            "spec.scrapeSizeLimitBytes is -1, not a whole number from 0 to {}; using 1073741824",
+            u64::MAX
         );
+        assert!(problems.contains(&message), "{problems:?}");
         let (spec, problems) = AddonSpec::read(&json!({ "enableMetrics": "false" }));
         assert!(spec.enable_metrics);
         let message = "spec.enableMetrics is \"false\", not true or false; using true";
