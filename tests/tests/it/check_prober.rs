@@ -66,7 +66,11 @@ async fn generated_seed_rbac_is_exact() {
         ("/api/v1/secrets", 403),
         ("/api/v1/namespaces/shoot--a/secrets/another", 403),
         ("/apis/apps/v1/statefulsets", 403),
-        ("/apis/apps/v1/deployments", 200),
+        ("/apis/apps/v1/deployments", 403),
+        (
+            "/apis/apps/v1/deployments?fieldSelector=metadata.name%3Dkube-controller-manager",
+            200,
+        ),
         ("/api/v1/pods", 403),
         (
             "/api/v1/secrets?fieldSelector=metadata.name%3Dshoot-access-dependency-watchdog-probe",
@@ -164,7 +168,8 @@ async fn missing_permissions_are_listed() {
     for missing in [
         "permission: may not list clusters.extensions.gardener.cloud \
          or watch clusters.extensions.gardener.cloud",
-        "permission: may not get deployments/scale.apps or patch deployments/scale.apps",
+        "permission: may not get deployments/scale.apps named kube-controller-manager \
+         or patch deployments/scale.apps named kube-controller-manager",
         "permission: may not create leases.coordination.k8s.io in namespace garden",
     ] {
         assert!(failed.iter().any(|row| row == missing), "{failed:#?}");

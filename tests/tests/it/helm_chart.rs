@@ -423,10 +423,6 @@ async fn invalid_values_are_rejected_by_name() {
             vec![IMAGE, "--set=image.digest=latest"],
             vec!["image/digest"],
         ),
-        (
-            vec![IMAGE, "--set-json=prober.config.dependentResourceInfos=[]"],
-            vec!["dependentResourceInfos is empty"],
-        ),
         (vec![IMAGE, "--set=probr.enabled=true"], vec!["probr"]),
         (
             vec![IMAGE, "--set=prober.replica=3"],
@@ -493,15 +489,26 @@ async fn pods_are_hardened() {
 
 #[tokio::test]
 async fn roles_follow_the_configured_targets() {
-    let target = "prober.config.dependentResourceInfos=[{\"ref\": {\"apiVersion\": \"apps/v1\", \
-        \"kind\": \"Deployment\", \"name\": \"kcm\"}, \"scaleUp\": {}, \"scaleDown\": {}}]";
-    let set = format!("--set-json={target}");
-    let objects = render(&[IMAGE, &set]).await.unwrap();
-    let role = of_kind(&objects, "ClusterRole", "kelpie-prober");
-    let rules = role["rules"].as_array().unwrap().iter();
-    let about = rules.filter(|rule| rule["apiGroups"] == json!(["apps"]));
-    let names: Vec<_> = about.map(|rule| rule["resourceNames"].clone()).collect();
-    assert_eq!(names, [json!(["kcm"]), json!(["kcm"])]);
+    let target = json!([{
+        "ref": {"apiVersion": "apps/v1", "kind": "Deployment", "name": "kcm"},
+        "scaleUp": {}, "scaleDown": {},
+    }]);
+    let default = json!([
+        "cluster-autoscaler",
+        "kube-controller-manager",
+        "machine-controller-manager"
+    ]);
+    // RBAC takes no names for all names, so a guard without targets keeps the default ones.
+    for (targets, expected) in [(target, json!(["kcm"])), (json!([]), default)] {
+        let set = format!("--set-json=prober.config.dependentResourceInfos={targets}");
+        let objects = render(&[IMAGE, &set, "--set-json=prober.config.guard={}"]).await;
+        let objects = objects.unwrap();
+        let role = of_kind(&objects, "ClusterRole", "kelpie-prober");
+        let rules = role["rules"].as_array().unwrap().iter();
+        let about = rules.filter(|rule| rule["apiGroups"] == json!(["apps"]));
+        let names: Vec<_> = about.map(|rule| rule["resourceNames"].clone()).collect();
+        assert_eq!(names, [expected.clone(), expected]);
+    }
 }
 
 #[tokio::test]

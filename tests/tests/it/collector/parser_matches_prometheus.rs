@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context, Result};
-use kelpie_collector::{Batch, Pipeline, TransformRules};
+use kelpie_collector::{Batch, InvalidNames, Pipeline, TransformRules};
 use kelpie_e2e::{MetricsServer, PromSamples, plain_http, poll};
 use serde_json::Value;
 use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};
@@ -88,7 +88,8 @@ async fn parser_agrees_with_prometheus() {
 
 /// Parses a page with Kelpie's parser.
 fn parsed(page: &[u8], now: i64) -> ParseResult {
-    let mut pipeline = Pipeline::new(Arc::new(TransformRules::new()), Arc::default(), now);
+    let rules = TransformRules::new().invalid_names(InvalidNames::Keep);
+    let mut pipeline = Pipeline::new(Arc::new(rules), Arc::default(), now);
     let mut samples = BTreeSet::new();
     let mut out = |batch: Batch| {
         samples.extend(batch.samples().into_iter().map(|sample| Sample {

@@ -61,11 +61,8 @@ async fn hub_responses_decide_outcome() {
         (vec![(429, "slower"), (204, "")], 0, "20 samples sent"),
         (vec![(0, ""), (204, "")], 0, "20 samples sent"),
         (vec![(409, "conflict")], 0, ""),
-        (
-            vec![(413, "too large"), (204, ""), (204, "")],
-            0,
-            "20 samples sent",
-        ),
+        // So few samples are not split further.
+        (vec![(413, "too large")], 1, "HTTP 413: too large"),
         (vec![(403, "who are you")], 1, "HTTP 403: who are you"),
     ] {
         let source = fresh_source().await;
