@@ -207,12 +207,14 @@ async fn prober_may_change_only_replicas_and_its_annotations() {
         patched.map(drop).map_err(|error| error.to_string())
     };
     let kcm = "kube-controller-manager";
-    let image = json!({ "spec": { "template": { "spec": {
-        "containers": [{ "name": "a", "image": "evil" }],
-    } } } });
-    // Roles and policies take effect after a moment.
+    // Roles and policies take effect after a moment. A patch that still succeeded must not make the
+    // next one a change of nothing.
+    let mut attempt = 0;
     poll::until("the policy to take effect", TIMEOUT, async || {
-        let denied = patch(kcm, image.clone()).await;
+        attempt += 1;
+        let container = json!({ "name": "a", "image": format!("evil:{attempt}") });
+        let spec = json!({ "containers": [container] });
+        let denied = patch(kcm, json!({ "spec": { "template": { "spec": spec } } })).await;
         let words = "may change only the replicas";
         Ok(denied
             .is_err_and(|error| error.contains(words))
