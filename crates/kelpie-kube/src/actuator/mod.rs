@@ -30,6 +30,15 @@ use crate::system_clock::SystemClock;
 use crate::watch::WatchEvent;
 use pause::PauseClient;
 
+/// The owner of the fields that a write sets, in `managedFields`.
+const FIELD_MANAGER: &str = "kelpie";
+/// The time limit of a call, unless the caller sets another one.
+const LIMIT: Duration = Duration::from_secs(30);
+/// The number of objects on a page of a list: some MB.
+const PAGE: u32 = 500;
+/// A seed has far fewer targets of a name or a kind than fit on this many pages.
+const MOST_PAGES: usize = 40;
+
 /// Performs calls on targets. Each call is one request, or two at the same time, with one deadline
 /// and without retries.
 #[derive(Clone)]

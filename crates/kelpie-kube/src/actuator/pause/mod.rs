@@ -20,7 +20,7 @@ use parking_lot::Mutex;
 use serde_json::json;
 use tokio::time::timeout;
 
-use super::{ActuatorError, TargetScope, WatchedTarget};
+use super::{ActuatorError, FIELD_MANAGER, LIMIT, MOST_PAGES, PAGE, TargetScope, WatchedTarget};
 use crate::client::{ApiError, suppress_logs};
 use crate::objects::ObjectKind;
 use crate::rbac::PolicyRule;
@@ -31,18 +31,10 @@ use crate::watch::{
 
 use health_check::{HealthCheck, HealthChecks, OUR_PAUSE, PAUSED_ANNOTATION};
 
-/// The owner of the fields that a write sets, in `managedFields`.
-const FIELD_MANAGER: &str = "kelpie";
-/// The time limit of a call, unless the caller sets another one.
-const LIMIT: Duration = Duration::from_secs(30);
 /// The reason in the value of a pause.
 const REASON: &str = "silent-nodes";
 /// A pause that is older than this was left behind, or belongs to a fence that is alerted on.
 const PLAUSIBLE: SignedDuration = SignedDuration::from_hours(1);
-/// The number of objects on a page of a list.
-const PAGE: u32 = 500;
-/// A management cluster has far fewer MachineHealthChecks than fit on this many pages.
-const MOST_PAGES: usize = 40;
 /// The writes of one call that are under way at once.
 const WRITES_AT_ONCE: usize = 16;
 

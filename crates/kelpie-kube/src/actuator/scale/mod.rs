@@ -20,7 +20,7 @@ use serde_json::{Value, json};
 use tokio::time::timeout;
 
 use super::annotations::{MARKER_ANNOTATION, REPLICAS_ANNOTATION};
-use super::{ActuatorError, TargetScope, WatchedTarget};
+use super::{ActuatorError, FIELD_MANAGER, LIMIT, MOST_PAGES, PAGE, TargetScope, WatchedTarget};
 use crate::client::{ApiError, suppress_logs};
 use crate::rbac::PolicyRule;
 use crate::watch::WatchEvent;
@@ -28,17 +28,9 @@ use crate::watch::WatchEvent;
 use object::{ScaleObject, ScalePage};
 use resource::ScaleResources;
 
-/// The owner of the fields that a write sets, in `managedFields`.
-const FIELD_MANAGER: &str = "kelpie";
-/// The time limit of a call, unless the caller sets another one.
-const LIMIT: Duration = Duration::from_secs(30);
 /// Object and scale are read at the same time. They are read again this often if a write came in
 /// between.
 const ATTEMPTS: usize = 3;
-/// The number of objects on a page of a list: some MB.
-const PAGE: u32 = 500;
-/// A seed has far fewer control planes than fit on this many pages.
-const MOST_PAGES: usize = 40;
 
 /// Reads and scales targets. Each call is one request, or two at the same time, with one deadline
 /// and without retries.

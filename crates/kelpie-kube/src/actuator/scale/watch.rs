@@ -10,10 +10,9 @@ use kube::runtime::watcher;
 use kube::{Api, Client, Resource};
 use serde::de::{Deserialize, Deserializer};
 
-use super::PAGE;
 use super::object::ScaleObject;
 use super::resource::plain_kind;
-use crate::actuator::{TargetScope, WatchedTarget};
+use crate::actuator::{PAGE, TargetScope, WatchedTarget};
 use crate::objects::ObjectKind;
 use crate::watch::{SHORT_WATCH_SECONDS, Selection, WatchEvent, watch_api};
 
