@@ -148,11 +148,11 @@ impl StatePage {
             let shared = selected.map(|(name, slot)| (Arc::clone(name), Arc::clone(slot)));
             shared.collect()
         };
+        let mut notes = self.shards.lock().1.clone();
         let views = slots.into_iter().map(|(name, slot)| {
             let snapshot = slot.lock().clone();
-            let shard = self.shards.lock().1.get(&*name).cloned();
             let view = ClusterView {
-                shard,
+                shard: notes.remove(&*name),
                 ..ClusterView::from(snapshot)
             };
             (name.to_string(), view)

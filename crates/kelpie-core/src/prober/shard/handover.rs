@@ -3,7 +3,7 @@
 use super::{Announcement, HANDOVER_LIMIT, Revision, ShardTable};
 use crate::Time;
 
-/// What a shard does for a cluster.
+/// The part that a shard has in a cluster.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Assignment {
     /// Nothing: the cluster is watched by another shard, or by none.
