@@ -175,6 +175,24 @@ fn near_deadline_limits_retry_after() {
 }
 
 #[test]
+fn pressed_rounds_keep_a_shorter_interval() {
+    for (interval, next) in [(10, (28.0, WakeReason::Pressed)), (1, (27.0, WakeReason::Interval))] {
+        let settings = ProbeSettings {
+            probe_interval: Duration::from_secs(interval),
+            ..settings()
+        };
+        let mut fixture = EvaluatorFixture::new(settings, at(-30.0));
+        for now in [-30.0, -20.0, -10.0, 0.0, 10.0, 20.0] {
+            fixture.round(at(now), &leases(10, if now < 0.0 { 0 } else { 10 }, now));
+        }
+        let decision = fixture.round(at(26.0), &leases(10, 10, 26.0));
+        assert!(decision.is_pressed, "{decision}");
+        let wake = decision.next_wake;
+        assert_eq!((wake.at, wake.reason), (at(next.0), next.1), "{interval}");
+    }
+}
+
+#[test]
 fn pause_ends_at_trip_or_freshness() {
     for (silent, wake) in [
         (10, (at(23.3), WakeReason::Pressed)),

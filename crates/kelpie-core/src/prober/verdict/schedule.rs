@@ -184,10 +184,11 @@ impl RoundTimes {
             RoundPace::Pressed { has_failed: true } => {
                 wake(self.end.after(PRESSED_RETRY), WakeReason::Pressed)
             }
-            RoundPace::Pressed { has_failed: false } => self.not_too_soon(wake(
-                self.start.after(PRESSED_INTERVAL),
-                WakeReason::Pressed,
-            )),
+            // A trip instant after the horizon is not known.
+            RoundPace::Pressed { has_failed: false } => {
+                let next = wake(self.start.after(PRESSED_INTERVAL), WakeReason::Pressed);
+                earlier(self.not_too_soon(next), horizon)
+            }
             RoundPace::Throttled { by } => {
                 let asked = by.retry_after.unwrap_or(MAX_RETRY_AFTER);
                 let wait = asked.clamp(SECOND, MAX_RETRY_AFTER);
