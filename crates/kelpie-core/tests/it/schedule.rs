@@ -176,7 +176,10 @@ fn near_deadline_limits_retry_after() {
 
 #[test]
 fn pressed_rounds_keep_a_shorter_interval() {
-    for (interval, next) in [(10, (28.0, WakeReason::Pressed)), (1, (27.0, WakeReason::Interval))] {
+    for (interval, next) in [
+        (10, (28.0, WakeReason::Pressed)),
+        (1, (27.0, WakeReason::Interval)),
+    ] {
         let settings = ProbeSettings {
             probe_interval: Duration::from_secs(interval),
             ..settings()
