@@ -177,6 +177,7 @@ impl HubReplication {
             ApiError::Throttled(_) | ApiError::Conflict | ApiError::NotFound => Some(pause),
             ApiError::Unauthorized(_)
             | ApiError::Forbidden(_)
+            | ApiError::Tls(_)
             | ApiError::TimedOut
             | ApiError::Webhook(_)
             | ApiError::Unavailable(_) => {

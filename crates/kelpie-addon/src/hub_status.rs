@@ -284,7 +284,10 @@ fn failure(cause: &ApiError) -> ClusterResult {
         ApiError::Throttled(after) => {
             ClusterResult::HubRejects(after.map(|after| after.min(LONGEST_RETRY_AFTER)))
         }
-        ApiError::TimedOut | ApiError::Webhook(_) | ApiError::Unavailable(_) => {
+        ApiError::Tls(_)
+        | ApiError::TimedOut
+        | ApiError::Webhook(_)
+        | ApiError::Unavailable(_) => {
             ClusterResult::HubFailed
         }
         ApiError::Forbidden(_)

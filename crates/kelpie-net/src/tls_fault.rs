@@ -59,8 +59,8 @@ pub enum ClientCertRejection {
 }
 
 impl TlsFault {
-    /// Finds a TLS fault in the source chain of a stream error.
-    pub(crate) fn in_error_chain(error: &(dyn StdError + 'static)) -> Option<Self> {
+    /// Finds a TLS fault in the source chain of an error.
+    pub fn in_error_chain(error: &(dyn StdError + 'static)) -> Option<Self> {
         rustls_error(error).map(Self::from)
     }
 

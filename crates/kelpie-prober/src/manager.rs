@@ -1,6 +1,7 @@
 //! The probe manager: consumes the watches on the seed, and starts, updates and stops probes.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::mem;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -92,6 +93,8 @@ pub(crate) struct ProbeManager {
     coverage: Coverage,
     /// The number of changes of assignments that the state page shows.
     shown_changes: Option<u64>,
+    /// True once all lists were read, which is logged.
+    has_synced: bool,
     /// True if there are too many clusters for the limit on open files, which is logged once.
     lacks_files: bool,
     cancelled: CancellationToken,
@@ -137,6 +140,7 @@ impl ProbeManager {
             watch_errors: LastErrors::default(),
             unavailable: BTreeSet::new(),
             read_kubeconfigs,
+            has_synced: false,
             lacks_files: false,
             cancelled,
             tracker,
@@ -266,8 +270,12 @@ impl ProbeManager {
     }
 
     /// This replica is ready when it judges its clusters.
-    fn update_readiness(&self, ready: &ReadyHandle) {
+    fn update_readiness(&mut self, ready: &ReadyHandle) {
         if self.registry.has_synced() {
+            if !mem::replace(&mut self.has_synced, true) {
+                self.context.state_page.set_waiting(None);
+                info!("watching over {} clusters", self.probes.len());
+            }
             match self.context.warm_up.finish(self.context.clock.now()) {
                 Ok(()) => ready.ready(),
                 Err(reason) => ready.not_ready(format!("{reason}{}", self.missing_inputs())),
@@ -279,9 +287,10 @@ impl ProbeManager {
         let errors: Vec<&str> = self.watch_errors.iter().map(|(_, error)| error).collect();
         let separator = if errors.is_empty() { "" } else { ": " };
         let errors = errors.join("; ");
-        ready.not_ready(format!(
-            "waiting for the first list of {pending}{separator}{errors}"
-        ));
+        let waiting = format!("waiting for the first list of {pending}{separator}{errors}");
+        let state_page = &self.context.state_page;
+        state_page.set_waiting(Some(format!("the prober is {waiting}")));
+        ready.not_ready(waiting);
     }
 
     /// Names the optional inputs that probes do without, for the reason of readyz.

@@ -176,7 +176,9 @@ impl ProbeReporter {
             TripPhase::Open => self.trip.as_ref().map_or(decision.at, |trip| trip.since),
             TripPhase::Unchanged => return,
             TripPhase::None => {
-                self.trip = None;
+                if self.trip.take().is_some() {
+                    self.state.update(|state| state.margin = None);
+                }
                 self.metrics.pods_stopping.set(None);
                 return;
             }
@@ -184,6 +186,7 @@ impl ProbeReporter {
         if self.trip.as_ref().is_none_or(|trip| trip.since != since) {
             let deadline = decision.trip_deadline.or(decision.deadline);
             self.trip = Some(TripTiming::new(since, deadline));
+            self.state.update(|state| state.margin = None);
         }
     }
 

@@ -19,6 +19,8 @@ pub(crate) struct StatePage {
     clusters: Arc<Mutex<BTreeMap<Arc<str>, Slot>>>,
     /// The reasons why other clusters have no probe.
     absent: Arc<Mutex<BTreeMap<String, String>>>,
+    /// Why the clusters are not known yet; `None` once they are.
+    waiting: Arc<Mutex<Option<String>>>,
     /// The shards, and the part of this one in clusters that it does not watch alone.
     shards: Arc<Mutex<ShardNotes>>,
 }
@@ -56,6 +58,10 @@ pub struct ClusterState {
     pub held_groups: Vec<HeldGroup>,
     /// The last flow that ended.
     pub last_flow: Option<LastFlow>,
+    /// The seconds between the fence of this trip and its deadline; negative if the fence came too
+    /// late. `None` if it was not made by this replica, or if there is no trip.
+    #[serde(default)]
+    pub margin: Option<f64>,
     /// Current problems with a round or a write.
     pub problems: Vec<String>,
 }
@@ -179,6 +185,11 @@ impl StatePage {
         };
     }
 
+    /// Sets the reason why the clusters are not known yet; `None` once they are.
+    pub(crate) fn set_waiting(&self, why: Option<String>) {
+        *self.waiting.lock() = why;
+    }
+
     /// Removes the reasons of clusters that no longer exist.
     pub(crate) fn keep_absent(&self, is_there: impl Fn(&str) -> bool) {
         let mut absent = self.absent.lock();
@@ -189,6 +200,7 @@ impl StatePage {
     pub(crate) fn unprobed(&self, cluster: &str) -> Unprobed {
         let error = format!("cluster {cluster:?} is not probed");
         let reason = self.absent.lock().get(cluster).cloned();
+        let reason = reason.or_else(|| self.waiting.lock().clone());
         let mut near = BTreeSet::new();
         if reason.is_none() {
             let mut names: Vec<_> = self.clusters.lock().keys().cloned().collect();

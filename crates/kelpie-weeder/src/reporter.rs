@@ -315,6 +315,7 @@ mod tests {
         let mut reporter = WeederReporter::new("shoot".into(), telemetry);
         let denied = WatchError {
             what: "pods".into(),
+            server: None,
             cause: ApiError::Forbidden("no".into()),
         };
         reporter.opened("etcd", false);

@@ -105,6 +105,7 @@ impl Prober {
             event_namespace: self.election.namespace().to_owned(),
         };
         let clusters = config.namespace.clone();
+        let server = seed.server().to_owned();
         let prober = kelpie_prober::Prober::new(config, options, seed, &mut registry)
             .with_open_files_limit(open_files::raise_limit());
         let serving = &self.serving;
@@ -112,7 +113,7 @@ impl Prober {
         let served = served.await?;
         info!(
             dry_run = self.dry_run,
-            "watching over {}",
+            "starting; watches {} at {server}",
             clusters.as_deref().unwrap_or("all clusters of the seed")
         );
         let run = |heartbeat, ready| prober.run(shutdown, heartbeat, ready);

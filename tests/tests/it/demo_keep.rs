@@ -115,7 +115,7 @@ async fn kubectl_and_explain_work() {
     let explained = poll::until("a round of the prober", TIMEOUT, async || {
         let output = kelpie::run(&["explain", CLUSTER, "--from", &prober]).await?;
         let text = String::from_utf8(output.stdout)?;
-        Ok(text.contains("Release, its controllers run").then_some(()))
+        Ok(text.contains("Healthy, nothing is fenced").then_some(()))
     });
     explained.await.unwrap();
 }

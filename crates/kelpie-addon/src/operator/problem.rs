@@ -47,6 +47,7 @@ impl From<ObjectError> for Problem {
             | ApiError::Expired
             | ApiError::Throttled(_)
             | ApiError::Webhook(_)
+            | ApiError::Tls(_)
             | ApiError::TimedOut
             | ApiError::Unavailable(_) => Self::Transient(message),
         }

@@ -47,7 +47,7 @@ impl ActuatorError {
     pub fn is_rejection(&self) -> bool {
         !matches!(
             self.cause(),
-            Some(ApiError::TimedOut | ApiError::Unavailable(_))
+            Some(ApiError::TimedOut | ApiError::Tls(_) | ApiError::Unavailable(_))
         )
     }
 
@@ -67,8 +67,11 @@ impl ActuatorError {
 
 fn describe(verb: &str, what: &str, limit: Duration, grant: &str, cause: &ApiError) -> String {
     let reason = match cause {
-        ApiError::Unauthorized(reason) | ApiError::Forbidden(reason) => {
+        ApiError::Forbidden(reason) => {
             return format!("may not {verb} {what}: {reason}; grant {grant}");
+        }
+        ApiError::Unauthorized(_) | ApiError::Tls(_) => {
+            &format!("{cause}; {}", cause.remedy())
         }
         ApiError::Throttled(_) => "the API server is throttling requests (429); retrying",
         ApiError::Webhook(reason) => reason,

@@ -2,6 +2,7 @@
 
 use std::env;
 use std::path::Path;
+use std::sync::Arc;
 use std::time::Duration;
 
 use http::header::{HeaderValue, USER_AGENT};
@@ -47,18 +48,28 @@ pub(super) struct Clients {
     pub(super) overtaking: Client,
 }
 
-/// Builds the clients. `counter` counts the responses of all.
+/// Builds the clients, and describes the server. `counter` counts the responses of all.
 pub(super) async fn connect(
     role: &'static str,
     options: &ClientOptions,
     counter: &ResponseCounter,
-) -> Result<Clients, ClientError> {
+) -> Result<(Clients, Arc<str>), ClientError> {
     let (origin, config) = infer_config(role, options.kubeconfig.as_deref()).await;
-    let mut config = config.map_err(|reason| ClientError::Kubeconfig {
-        role,
-        origin,
-        reason,
-    })?;
+    let (mut config, context) = match config {
+        Ok(found) => found,
+        Err(reason) => {
+            return Err(ClientError::Kubeconfig {
+                role,
+                origin,
+                reason,
+            });
+        }
+    };
+    let origin = match &options.kubeconfig {
+        Some(_) => format!("kubeconfig {origin}"),
+        None => origin,
+    };
+    let server = describe_server(&config, &origin, context.as_deref());
     let setup = |reason: String| ClientError::Setup { role, reason };
     let agent = HeaderValue::from_str(&options.user_agent);
     let invalid = "the user agent contains characters that are not allowed in a header";
@@ -78,7 +89,7 @@ pub(super) async fn connect(
         ClientBuilder::try_from(config.clone()).map_err(|error| setup(error.to_string()))?;
     let overtaking = ClientBuilder::try_from(config).map_err(|error| setup(error.to_string()))?;
     let limit = RateLimit::new(options.qps, options.burst);
-    Ok(Clients {
+    let clients = Clients {
         routine: routine
             .with_layer(&ROUTINE_BODY)
             .with_layer(&routine_timeout())
@@ -93,7 +104,20 @@ pub(super) async fn connect(
             .with_layer(&FENCING_BODY)
             .with_layer(&counter.layer())
             .build(),
-    })
+    };
+    Ok((clients, server))
+}
+
+/// Describes a server for messages: `https://api:443 (~/.kube/config, context dev)`. User
+/// information in the URL is left out, as it may contain a password.
+fn describe_server(config: &Config, origin: &str, context: Option<&str>) -> Arc<str> {
+    let url = &config.cluster_url;
+    let authority = url.authority().map_or("", |it| it.as_str());
+    let host = authority.rsplit_once('@').map_or(authority, |(_, it)| it);
+    let scheme = url.scheme_str().unwrap_or("https");
+    let path = url.path().trim_end_matches('/');
+    let context = context.map_or_else(String::new, |context| format!(", context {context}"));
+    format!("{scheme}://{host}{path} ({origin}{context})").into()
 }
 
 /// Builds the same clients for an API server in this process, with the rate limits that Gardener
@@ -126,8 +150,11 @@ fn routine_timeout() -> TimeoutLayer {
 }
 
 /// Tries `--kubeconfig`, `$KUBECONFIG`, the pod's service account and `~/.kube/config`, in that
-/// order. Returns where the configuration comes from too.
-async fn infer_config(role: &'static str, path: Option<&Path>) -> (String, Result<Config, String>) {
+/// order. Returns where the configuration comes from too, and the current context.
+async fn infer_config(
+    role: &'static str,
+    path: Option<&Path>,
+) -> (String, Result<(Config, Option<String>), String>) {
     if let Some(path) = path {
         let found = resolve(role, Kubeconfig::read_from(path)).await;
         return (path.display().to_string(), found);
@@ -136,7 +163,10 @@ async fn infer_config(role: &'static str, path: Option<&Path>) -> (String, Resul
         Some(found) => ("$KUBECONFIG", resolve(role, found).await),
         None if env::var_os(IN_CLUSTER_ENV).is_some() => (
             "the service account of this pod",
-            Config::incluster().map_err(|error| error.to_string()),
+            match Config::incluster() {
+                Ok(config) => Ok((config, None)),
+                Err(error) => Err(error.to_string()),
+            },
         ),
         None => ("~/.kube/config", resolve(role, Kubeconfig::read()).await),
     };
@@ -146,7 +176,7 @@ async fn infer_config(role: &'static str, path: Option<&Path>) -> (String, Resul
 async fn resolve(
     role: &'static str,
     kubeconfig: Result<Kubeconfig, KubeconfigError>,
-) -> Result<Config, String> {
+) -> Result<(Config, Option<String>), String> {
     let mut kubeconfig = kubeconfig.map_err(|error| error.to_string())?;
     if proxy(&kubeconfig).is_some() {
         // The URL is not shown: it may contain a password.
@@ -161,11 +191,12 @@ async fn resolve(
             cluster.proxy_url = Some(NO_PROXY.into());
         }
     }
+    let context = kubeconfig.current_context.clone();
     let options = KubeConfigOptions::default();
     let config = Config::from_custom_kubeconfig(kubeconfig, &options).await;
     let mut config = config.map_err(|error| error.to_string())?;
     config.proxy_url = None;
-    Ok(config)
+    Ok((config, context))
 }
 
 /// Returns the proxy of the current context's cluster.

@@ -4,6 +4,7 @@ use std::error::Error as StdError;
 use std::time::Duration;
 
 use kelpie_core::truncated;
+use kelpie_net::TlsFault;
 use thiserror::Error;
 
 /// Messages of the API server are cut to this length.
@@ -17,7 +18,7 @@ const FAILED_WEBHOOK: &str = "failed calling webhook";
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum ApiError {
     /// 401: the API server does not accept the credentials, or not yet after a rotation.
-    #[error("{0}")]
+    #[error("HTTP 401: the credentials were rejected ({0})")]
     Unauthorized(String),
     /// 403: a permission is missing.
     #[error("{0}")]
@@ -41,6 +42,10 @@ pub enum ApiError {
     /// 500: an admission webhook of the API server did not answer, so nothing was changed.
     #[error("{0}")]
     Webhook(String),
+    /// TLS failed: neither permissions nor the health of the API server are in question. A write
+    /// may have happened if it failed late.
+    #[error("{0}")]
+    Tls(TlsFault),
     /// There was no response before the deadline. A write may have happened all the same.
     #[error("no response in time")]
     TimedOut,
@@ -73,6 +78,32 @@ impl ApiError {
             _ => None,
         }
     }
+
+    /// Finds the error behind a failure of the client.
+    pub(crate) fn from_chain(error: &(dyn StdError + 'static)) -> Self {
+        match TlsFault::in_error_chain(error) {
+            Some(fault) => Self::Tls(fault),
+            None => Self::Unavailable(shortened(&root_cause(error))),
+        }
+    }
+
+    /// Returns what to do about the error, for the end of a message.
+    pub fn remedy(&self) -> &'static str {
+        match self {
+            Self::Unauthorized(_) => "renew the token or client certificate of the kubeconfig",
+            Self::Forbidden(_) => "grant the permission",
+            Self::Tls(fault) => tls_remedy(fault),
+            Self::Throttled(_) => "the API server is overloaded; try again later",
+            Self::NotFound
+            | Self::Conflict
+            | Self::Expired
+            | Self::Invalid { .. }
+            | Self::Webhook(_) => "check the API server",
+            Self::TimedOut | Self::Unavailable(_) => {
+                "check the API server and the connection to it"
+            }
+        }
+    }
 }
 
 impl From<&kube::Error> for ApiError {
@@ -85,13 +116,26 @@ impl From<&kube::Error> for ApiError {
                 error.line(),
                 error.column()
             )),
-            other => Self::Unavailable(shortened(&root_cause(other))),
+            other => Self::from_chain(other),
         }
     }
 }
 
+fn tls_remedy(fault: &TlsFault) -> &'static str {
+    match fault {
+        TlsFault::UnknownCa => "check certificate-authority-data of the kubeconfig",
+        TlsFault::WrongName => "check the server of the kubeconfig, or set its tls-server-name",
+        TlsFault::ClientCertRejected(_) => "renew the client certificate of the kubeconfig",
+        TlsFault::NotTls => "check the scheme and port of the server in the kubeconfig",
+        TlsFault::Expired | TlsFault::NotYetValid | TlsFault::Certificate(_) => {
+            "check the certificate of the API server"
+        }
+        TlsFault::Closed | TlsFault::Other(_) => "check the API server and proxies before it",
+    }
+}
+
 /// Returns the last error of a chain. The layers above it add the same text to every cause.
-pub(crate) fn root_cause(error: &dyn StdError) -> String {
+fn root_cause(error: &dyn StdError) -> String {
     let mut cause = error;
     while let Some(source) = cause.source() {
         cause = source;
@@ -128,6 +172,21 @@ mod tests {
         ] {
             assert_eq!(ApiError::from_status(code, "why"), expected);
         }
+    }
+
+    #[test]
+    fn remedy_fits_the_cause() {
+        let remedy = |error: ApiError| error.remedy();
+        let rejected = remedy(ApiError::Unauthorized("Unauthorized".into()));
+        assert!(rejected.contains("renew the token"), "{rejected}");
+        assert!(!rejected.contains("grant"), "{rejected}");
+        let untrusted = remedy(ApiError::Tls(TlsFault::UnknownCa));
+        assert!(
+            untrusted.contains("certificate-authority-data"),
+            "{untrusted}"
+        );
+        let away = remedy(ApiError::Unavailable("refused".into()));
+        assert!(away.contains("connection"), "{away}");
     }
 
     #[test]

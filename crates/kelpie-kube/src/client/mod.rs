@@ -18,9 +18,10 @@ mod suppress_logs;
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::Duration;
 
-use futures_util::Stream;
+use futures_util::{Stream, StreamExt};
 use kelpie_net::{Endpoint, Network};
 use kube::Client;
 use thiserror::Error;
@@ -29,7 +30,7 @@ use tokio::time::timeout;
 pub use error::ApiError;
 pub use metrics::ClientMetrics;
 
-pub(crate) use error::{root_cause, shortened};
+pub(crate) use error::shortened;
 pub(crate) use suppress_logs::{suppress_logs, suppress_logs_of};
 
 use crate::actuator::{Actuators, BatchReader};
@@ -82,23 +83,14 @@ pub enum ClientError {
     #[expect(missing_docs, reason = "the message shows each field")]
     Setup { role: &'static str, reason: String },
     /// A request failed.
-    #[error(
-        "cannot {verb} the {role}'s API server: {cause}; check {}",
-        remedy(cause)
-    )]
+    #[error("cannot {verb} the {role}'s API server at {server}: {cause}; {}", cause.remedy())]
     #[expect(missing_docs, reason = "the message shows each field")]
     Request {
         role: &'static str,
+        server: Arc<str>,
         verb: &'static str,
         cause: ApiError,
     },
-}
-
-fn remedy(cause: &ApiError) -> &'static str {
-    match cause.denied() {
-        Some(_) => "the credentials and RBAC",
-        None => "the API server and the connection to it",
-    }
 }
 
 /// A client for a trusted API server. Clones share their connections and limits.
@@ -112,6 +104,7 @@ pub struct ClusterClient {
     network: Network,
     clock: SystemClock,
     role: &'static str,
+    server: Arc<str>,
 }
 
 impl ClusterClient {
@@ -127,9 +120,9 @@ impl ClusterClient {
         options: &ClientOptions,
     ) -> Result<Self, ClientError> {
         let counter = ResponseCounter::default();
-        let clients = connect::connect(role, options, &counter).await?;
+        let (clients, server) = connect::connect(role, options, &counter).await?;
         let environment = (Network::default(), SystemClock::default());
-        Ok(Self::new(role, clients, counter, environment))
+        Ok(Self::new((role, server), clients, counter, environment))
     }
 
     /// Creates a client for a seed that is reached through `network` and has its own `clock`, such
@@ -143,15 +136,16 @@ impl ClusterClient {
         let role = SEED;
         let setup = |reason: String| ClientError::Setup { role, reason };
         let endpoint = Endpoint::new(server, None).map_err(|error| setup(error.to_string()))?;
-        let server = InProcess::new(endpoint.with_network(network), name);
-        let server = server.map_err(|error| setup(error.to_string()))?;
+        let in_process = InProcess::new(endpoint.with_network(network), name);
+        let in_process = in_process.map_err(|error| setup(error.to_string()))?;
         let counter = ResponseCounter::default();
-        let clients = connect::in_process(&server, &counter);
-        Ok(Self::new(role, clients, counter, (network.clone(), clock)))
+        let clients = connect::in_process(&in_process, &counter);
+        let environment = (network.clone(), clock);
+        Ok(Self::new((role, server.into()), clients, counter, environment))
     }
 
     fn new(
-        role: &'static str,
+        (role, server): (&'static str, Arc<str>),
         clients: Clients,
         counter: ResponseCounter,
         (network, clock): (Network, SystemClock),
@@ -170,6 +164,7 @@ impl ClusterClient {
             network,
             clock,
             role,
+            server,
         }
     }
 
@@ -188,12 +183,29 @@ impl ClusterClient {
         self.role
     }
 
+    /// Returns where the API server is, for messages: its URL, and the kubeconfig that names it.
+    pub fn server(&self) -> &str {
+        &self.server
+    }
+
     /// Watches a resource with the routine client. The stream never ends.
     pub fn watch<T: WatchedResource>(
         &self,
         selection: Selection<'_>,
     ) -> impl Stream<Item = WatchEvent<T>> + Send + use<T> {
-        watch::watch(&self.routine, selection, watch::WATCH_SECONDS)
+        self.naming_server(watch::watch(&self.routine, selection, watch::WATCH_SECONDS))
+    }
+
+    /// Adds the server to the errors of a watch.
+    fn naming_server<T, S: Stream<Item = WatchEvent<T>> + Send>(
+        &self,
+        events: S,
+    ) -> impl Stream<Item = WatchEvent<T>> + Send + use<T, S> {
+        let server = Arc::clone(&self.server);
+        events.map(move |event| match event {
+            WatchEvent::Error(error) => WatchEvent::Error(error.at(&server)),
+            event => event,
+        })
     }
 
     /// Lists a resource once with the fencing client. The list is at least as new as the call. It
@@ -231,7 +243,11 @@ impl ClusterClient {
             labels: Some(&labels),
             ..Selection::default()
         };
-        watch::watch(&self.fencing, selection, watch::SHORT_WATCH_SECONDS)
+        self.naming_server(watch::watch(
+            &self.fencing,
+            selection,
+            watch::SHORT_WATCH_SECONDS,
+        ))
     }
 
     /// Watches the pods of a namespace, or those that a label selector matches. The first list is
@@ -251,7 +267,7 @@ impl ClusterClient {
             Priority::Urgent => (&self.fencing, watch::SHORT_WATCH_SECONDS),
             Priority::Routine => (&self.routine, watch::WATCH_SECONDS),
         };
-        watch::watch(client, selection, seconds)
+        self.naming_server(watch::watch(client, selection, seconds))
     }
 
     /// Returns the actuators for fencing. Their calls do not queue behind routine requests.
@@ -335,6 +351,7 @@ impl ClusterClient {
         let response = call_within(REQUEST_TIMEOUT, call).await;
         response.map_err(|cause| ClientError::Request {
             role: self.role,
+            server: Arc::clone(&self.server),
             verb,
             cause,
         })

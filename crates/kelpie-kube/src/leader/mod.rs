@@ -367,13 +367,8 @@ impl Candidate {
         if self.is_failing {
             debug!(lease, namespace, %error, "leader election still fails");
         } else {
-            warn!(
-                lease,
-                namespace,
-                %error,
-                "leader election failed; it needs the namespace, and get, create and update on the \
-                 Lease"
-            );
+            let problem = election_problem(error, namespace);
+            warn!(lease, namespace, "leader election failed; retrying: {problem}");
         }
         self.is_failing = true;
     }
@@ -392,6 +387,20 @@ impl Candidate {
         spec.acquire_time = record.acquired.map(MicroTime);
         spec.renew_time = record.renewed.map(MicroTime);
         lease
+    }
+}
+
+/// Describes a failed call of an election and its remedy.
+fn election_problem(error: &ApiError, namespace: &str) -> String {
+    match error {
+        // A read that finds no Lease is no failure, and an update reads again.
+        ApiError::NotFound => format!(
+            "there is no namespace {namespace}; create it, or set --leader-election-namespace"
+        ),
+        ApiError::Forbidden(reason) => {
+            format!("{reason}; grant get, create and update on the Lease")
+        }
+        cause => format!("{cause}; {}", cause.remedy()),
     }
 }
 

@@ -26,8 +26,8 @@ impl fmt::Display for ObjectError {
         let (verb, what, cause) = (self.verb, &self.what, &self.cause);
         write!(f, "cannot {verb} {what} on the {}: ", self.role)?;
         match cause {
-            ApiError::Unauthorized(reason) => {
-                write!(f, "the credentials were rejected: {reason}; renew them")
+            ApiError::Unauthorized(_) | ApiError::Tls(_) => {
+                write!(f, "{cause}; {}", cause.remedy())
             }
             ApiError::Forbidden(reason) => write!(f, "not allowed: {reason}"),
             ApiError::NotFound => write!(f, "{cause}"),

@@ -22,7 +22,7 @@ use tokio::time::timeout;
 pub use error::ObjectError;
 pub use kind::{ObjectKind, ObjectPath};
 
-use crate::client::{ApiError, root_cause, shortened, suppress_logs};
+use crate::client::{ApiError, shortened, suppress_logs};
 use crate::system_clock::SystemClock;
 use crate::watch::{Selection, WATCH_SECONDS, WatchEvent, watch_api};
 
@@ -223,11 +223,9 @@ impl ObjectClient {
         content_type: &str,
         body: Option<&Value>,
     ) -> Result<Value, ApiError> {
-        let unavailable =
-            |error: &dyn std::error::Error| ApiError::Unavailable(shortened(&root_cause(error)));
         let bytes = body.map(serde_json::to_vec).transpose();
         let bytes = bytes
-            .map_err(|error| unavailable(&error))?
+            .map_err(|error| ApiError::from_chain(&error))?
             .unwrap_or_default();
         let request = request
             .header(header::CONTENT_TYPE, content_type)
@@ -238,7 +236,7 @@ impl ObjectClient {
                 reason: error.to_string(),
             })?;
         let response = self.client.send(request).await;
-        let response = response.map_err(|error| unavailable(&error))?;
+        let response = response.map_err(|error| ApiError::from_chain(&error))?;
         let (head, body) = response.into_parts();
         let body = Limited::new(body, MAX_RESPONSE_BYTES).collect().await;
         let body = body.map_err(|error| ApiError::Unavailable(shortened(&error.to_string())))?;

@@ -5,6 +5,7 @@ mod served_version;
 
 use std::borrow::Cow;
 use std::fmt;
+use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::{Stream, StreamExt, stream};
@@ -49,30 +50,45 @@ pub enum WatchEvent<T> {
 pub struct WatchError {
     /// The resource, such as `leases.coordination.k8s.io`.
     pub what: String,
+    /// The API server, as [`ClusterClient::server`](crate::client::ClusterClient::server) describes
+    /// it; `None` if the caller knows it.
+    pub server: Option<Arc<str>>,
     /// The reason, by remedy. A watch that has expired is normal; a new list follows.
     pub cause: ApiError,
 }
 
+impl WatchError {
+    /// Adds the server.
+    pub(crate) fn at(self, server: &Arc<str>) -> Self {
+        Self {
+            server: Some(Arc::clone(server)),
+            ..self
+        }
+    }
+}
+
 impl fmt::Display for WatchError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { what, cause } = self;
+        let Self {
+            what,
+            server,
+            cause,
+        } = self;
+        let at = server.as_ref().map(|server| format!(" at {server}"));
+        let at = at.unwrap_or_default();
         match cause {
-            ApiError::Unauthorized(reason) | ApiError::Forbidden(reason) => write!(
+            ApiError::Forbidden(reason) => write!(
                 f,
-                "may not list and watch {what}: {reason}; check the credentials and grant list \
-                 and watch on it"
+                "may not list and watch {what}: {reason}; grant list and watch on it"
             ),
             ApiError::NotFound => write!(
                 f,
-                "there is no {what} on this API server; install its custom resource definition"
+                "there is no {what} on the API server{at}; install its custom resource definition"
             ),
             ApiError::Expired => {
                 write!(f, "the watch on {what} is too far behind; listing again")
             }
-            cause => write!(
-                f,
-                "cannot watch {what}: {cause}; check the API server and the connection to it"
-            ),
+            cause => write!(f, "cannot watch {what}{at}: {cause}; {}", cause.remedy()),
         }
     }
 }
@@ -311,6 +327,7 @@ fn watch_error(error: &watcher::Error, what: &str) -> WatchError {
     };
     WatchError {
         what: what.to_owned(),
+        server: None,
         cause,
     }
 }

@@ -83,7 +83,11 @@ mod tests {
 
     fn failed(cause: ApiError) -> WatchEvent<()> {
         let what = "machines".into();
-        WatchEvent::Error(WatchError { what, cause })
+        WatchEvent::Error(WatchError {
+            what,
+            server: None,
+            cause,
+        })
     }
 
     fn absent() -> WatchEvent<()> {

@@ -69,7 +69,11 @@ impl<T: WatchedResource> VersionSearch<T> {
                 Err(cause) => {
                     self.has_failed = true;
                     let what = T::KIND.to_string();
-                    return WatchEvent::Error(WatchError { what, cause });
+                    return WatchEvent::Error(WatchError {
+                        what,
+                        server: None,
+                        cause,
+                    });
                 }
             }
         }

@@ -123,6 +123,9 @@ impl ProbeReporter {
                 || !self.targets.iter().any(|target| target.is_deadline_target);
             margin = trip.margin(at).filter(|_| has_deadline);
             self.metrics.target_fenced(at, trip.since, margin);
+            if margin.is_some() {
+                self.state.update(|state| state.margin = margin);
+            }
         }
         let (cluster, resource) = (&*self.cluster.id, &target.resource);
         let applied = target.actuator.describe(direction, setting);

@@ -53,14 +53,27 @@ pub(super) async fn check_permissions(
 fn client_failure(subject: &str, error: &ClientError) -> CheckRow {
     let remedy = match error {
         ClientError::Kubeconfig { .. } | ClientError::Setup { .. } => "fix the kubeconfig",
-        ClientError::Request { role, cause, .. } if cause.denied().is_some() => {
-            &format!("use credentials that the {role} accepts")
-        }
-        ClientError::Request { role, .. } => {
-            &format!("check the kubeconfig, and that the {role} is reachable from here")
+        ClientError::Request {
+            role,
+            server,
+            verb,
+            cause,
+        } => {
+            let finding = format!("cannot {verb} the {role}'s API server at {server}: {cause}");
+            return CheckRow::fail(subject, finding, remedy(cause));
         }
     };
     CheckRow::fail(subject, error.to_string(), remedy)
+}
+
+/// Returns what to do about a failed request from this host.
+fn remedy(cause: &ApiError) -> &'static str {
+    match cause {
+        ApiError::TimedOut | ApiError::Unavailable(_) => {
+            "check the kubeconfig, and that the API server is reachable from here"
+        }
+        cause => cause.remedy(),
+    }
 }
 
 async fn check_rule(
@@ -131,11 +144,19 @@ async fn first_list<T>(
         Ok(Ok(objects)) => Ok(objects),
         Ok(Err(error)) => {
             let remedy = match &error.cause {
-                cause if cause.denied().is_some() => format!("apply {rbac}"),
-                ApiError::NotFound => "check that this is a Gardener seed".to_owned(),
-                _ => "check the seed's API server".to_owned(),
+                ApiError::Forbidden(_) => format!("apply {rbac}"),
+                ApiError::NotFound => {
+                    "install the kind, or set `source` to the platform of this seed".to_owned()
+                }
+                cause => remedy(cause).to_owned(),
             };
-            Err((error.to_string(), remedy))
+            let finding = match &error.cause {
+                ApiError::Forbidden(_) | ApiError::NotFound | ApiError::Expired => {
+                    error.to_string()
+                }
+                cause => format!("cannot list {}: {cause}", error.what),
+            };
+            Err((finding, remedy))
         }
         Err(_) => Err((
             format!("not listed within {LIST_TIMEOUT:?}"),

@@ -20,7 +20,7 @@ pub(super) fn describe(cluster: &str, prober: &ProberState, view: &ClusterView) 
     let mut table = KeyValueTable::default();
     let headline = match &state.decision {
         Some(decision) => {
-            describe_decision(&mut table, prober.replica.at, decision);
+            describe_decision(&mut table, prober.replica.at, decision, state);
             verdict(decision.verdict, state)
         }
         None => "no round has ended yet".to_owned(),
@@ -70,14 +70,44 @@ fn verdict(verdict: Verdict, state: &ClusterState) -> String {
         Verdict::Fence if only_pauses => ("its health checks are paused", AnsiColor::Red),
         Verdict::Fence => ("its controllers are stopped", AnsiColor::Red),
         Verdict::Hold => ("everything stays as it is", AnsiColor::Yellow),
-        Verdict::Release if only_pauses => ("its nodes renew", AnsiColor::Green),
-        Verdict::Release => ("its controllers run", AnsiColor::Green),
+        Verdict::Release => return released(state),
     };
-    let style = Style::new().bold().fg_color(Some(color.into()));
-    format!("{style}{verdict}{style:#}, {meaning}")
+    headline(&verdict.to_string(), meaning, color)
 }
 
-fn describe_decision(table: &mut KeyValueTable, now: Time, decision: &Decision) {
+/// Describes a cluster that needs no fence. What stands in the way of "healthy" comes first.
+fn released(state: &ClusterState) -> String {
+    let rule = state.decision.map(|decision| decision.reasons.rule);
+    let (word, meaning, color) = match state.fence {
+        Some(FenceState::Partial | FenceState::Full) => {
+            ("Releasing", "its fence is being lifted", AnsiColor::Yellow)
+        }
+        _ if matches!(rule, Some(Rule::NoCandidates { .. })) => (
+            "Not protected",
+            "none of its nodes can be judged",
+            AnsiColor::Yellow,
+        ),
+        None | Some(FenceState::Unknown) => (
+            "Healthy",
+            "but its targets were not read yet",
+            AnsiColor::Yellow,
+        ),
+        Some(FenceState::None) => ("Healthy", "nothing is fenced", AnsiColor::Green),
+    };
+    headline(word, meaning, color)
+}
+
+fn headline(word: &str, meaning: &str, color: AnsiColor) -> String {
+    let style = Style::new().bold().fg_color(Some(color.into()));
+    format!("{style}{word}{style:#}, {meaning}")
+}
+
+fn describe_decision(
+    table: &mut KeyValueTable,
+    now: Time,
+    decision: &Decision,
+    state: &ClusterState,
+) {
     let reasons = &decision.reasons;
     table.row("because", readable_instants(&reasons.rule.to_string()));
     table.row("judged", when(now, decision.at));
@@ -96,19 +126,40 @@ fn describe_decision(table: &mut KeyValueTable, now: Time, decision: &Decision) 
     }
     probes.push(format!("leases: {}", in_a_row(reasons.lease_probe)));
     table.rows("probes", probes);
-    let deadline = decision.deadline.map_or_else(
-        || "none ahead".to_owned(),
-        |deadline| {
-            let deadline = when(now, deadline);
-            format!("{deadline}: the next node can turn Unknown then, unless it renews")
-        },
-    );
+    let deadline = match decision.deadline {
+        None => "none ahead".to_owned(),
+        Some(deadline) => {
+            let meaning = deadline_meaning(deadline, now, state);
+            format!("{}: {meaning}", when(now, deadline))
+        }
+    };
     table.row("deadline", deadline);
+    if let Some(margin) = state.margin {
+        table.row("margin", margin_text(margin));
+    }
     let parallel_from = decision.parallel_from.unwrap_or(Time::MAX);
     if decision.verdict == Verdict::Fence && parallel_from <= decision.at {
         let parallel = "fenced in parallel: there is no time for their order";
         table.row("levels", parallel);
     }
+}
+
+/// Says what happens at a deadline, which the controllers miss if they are fenced.
+fn deadline_meaning(deadline: Time, now: Time, state: &ClusterState) -> &'static str {
+    let (is_fenced, is_ahead) = (state.fence == Some(FenceState::Full), deadline > now);
+    match (is_fenced, is_ahead) {
+        (true, _) => "harmless, because its controllers are fenced",
+        (false, true) => "the next node can turn Unknown then, unless it renews",
+        (false, false) => "a node that has not renewed since can be Unknown by now",
+    }
+}
+
+fn margin_text(margin: f64) -> String {
+    if margin < 0.0 {
+        let late = -margin;
+        return format!("TOO LATE: fenced {late:.1} s after the first node could turn Unknown");
+    }
+    format!("fenced {margin:.1} s before the first node could turn Unknown")
 }
 
 fn leases(counts: &LeaseCounts, reasons: &Reasons) -> Vec<String> {

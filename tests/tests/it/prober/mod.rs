@@ -29,6 +29,7 @@ mod partition_fenced_and_restored;
 mod race_against_controller_manager;
 mod race_with_second_fault;
 mod scale_targets;
+mod seed_fault_diagnoses;
 mod seed_refuses_requests;
 mod seed_request_backlog;
 mod shards;

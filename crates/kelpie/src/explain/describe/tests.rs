@@ -151,6 +151,7 @@ fn fenced() -> ClusterState {
         decision: Some(fenced),
         fence: Some(FenceState::Full),
         fenced_since: Some(at(-7.5)),
+        margin: Some(4.4),
         targets: vec![
             target("kube-controller-manager", fenced_with(recorded)),
             target("machine-controller-manager", fenced_with(recorded)),
@@ -328,6 +329,77 @@ fn held_by_the_guard_alone() {
         text.starts_with("shoot--dev--one: Fence, but nothing protects its nodes\n"),
         "{text}"
     );
+}
+
+/// Returns the row of this name.
+fn row<'t>(text: &'t str, name: &str) -> Option<&'t str> {
+    let row = |line: &'t str| line.strip_prefix("  ")?.strip_prefix(name);
+    text.lines().find_map(row).map(str::trim)
+}
+
+#[test]
+fn deadline_that_passed_while_fenced_is_harmless() {
+    let deadline = |fence, seconds| {
+        let mut state = fenced();
+        state.fence = Some(fence);
+        let decision = state.decision.as_mut().unwrap();
+        decision.deadline = Some(at(seconds));
+        let text = described(state, true, false);
+        let row = row(&text, "deadline").unwrap();
+        row.rsplit_once(": ").unwrap().1.to_owned()
+    };
+    let harmless = "harmless, because its controllers are fenced";
+    assert_eq!(deadline(FenceState::Full, -4.3), harmless);
+    assert_eq!(deadline(FenceState::Full, 2.0), harmless);
+    let passed = "a node that has not renewed since can be Unknown by now";
+    assert_eq!(deadline(FenceState::Partial, -4.3), passed);
+    let ahead = "the next node can turn Unknown then, unless it renews";
+    assert_eq!(deadline(FenceState::None, 2.0), ahead);
+}
+
+#[test]
+fn margin_is_shown_for_fences_in_time_and_late_ones() {
+    let margin = |margin| {
+        let state = ClusterState { margin, ..fenced() };
+        row(&described(state, true, false), "margin").map(str::to_owned)
+    };
+    let in_time = "fenced 4.4 s before the first node could turn Unknown";
+    assert_eq!(margin(Some(4.4)).as_deref(), Some(in_time));
+    let late = "TOO LATE: fenced 1.2 s after the first node could turn Unknown";
+    assert_eq!(margin(Some(-1.2)).as_deref(), Some(late));
+    assert_eq!(margin(None), None);
+}
+
+#[test]
+fn only_an_unfenced_cluster_is_healthy() {
+    let headline = |fence, rule: Option<Rule>| {
+        let mut state = healthy();
+        state.fence = fence;
+        let decision = state.decision.as_mut().unwrap();
+        decision.reasons.rule = rule.unwrap_or(decision.reasons.rule);
+        let text = described(state, true, false);
+        let line = text.lines().next().unwrap();
+        line.strip_prefix("shoot--dev--one: ").unwrap().to_owned()
+    };
+    let none = Some(FenceState::None);
+    let nobody = Some(Rule::NoCandidates { renewed: true });
+    for (fence, rule, expected) in [
+        (none, None, "Healthy, nothing is fenced"),
+        (none, nobody, "Not protected, none of its nodes can be judged"),
+        (None, None, "Healthy, but its targets were not read yet"),
+        (
+            Some(FenceState::Unknown),
+            None,
+            "Healthy, but its targets were not read yet",
+        ),
+        (
+            Some(FenceState::Partial),
+            None,
+            "Releasing, its fence is being lifted",
+        ),
+    ] {
+        assert_eq!(headline(fence, rule), expected);
+    }
 }
 
 #[test]
