@@ -7,8 +7,8 @@ WORKDIR /kelpie
 COPY . .
 RUN --mount=type=cache,target=/usr/local/cargo/registry \
     --mount=type=cache,target=/kelpie/target \
-    cargo build --release --locked --package kelpie --no-default-features && \
-    install -D target/release/kelpie /image/kelpie && \
+    cargo build --profile dist --locked --package kelpie --no-default-features && \
+    install -D target/dist/kelpie /image/kelpie && \
     ln --symbolic kelpie /image/dependency-watchdog
 
 FROM gcr.io/distroless/cc-debian12:nonroot

@@ -80,7 +80,7 @@ async fn main() -> Result<()> {
 }
 
 fn own_command() -> Result<Vec<String>> {
-    let program = kelpie::release_binary()?.display().to_string();
+    let program = kelpie::dist_binary()?.display().to_string();
     let arguments = [
         "addon",
         "collector",

@@ -8,7 +8,7 @@ use anyhow::{Context, Result, bail, ensure};
 use http::{Request, StatusCode, header};
 use kube::Client;
 use kube::client::Body;
-use rustls::crypto::aws_lc_rs;
+use rustls::crypto::ring;
 use xtask::cache;
 
 use crate::credentials::{ADMIN, Credentials, UNPRIVILEGED};
@@ -61,7 +61,7 @@ impl KubeApiServer {
 
     async fn start_with(etcd: &EtcdMember, prefix: &str, policy: Option<&str>) -> Result<Self> {
         // Fails if the process has a provider already, which is then the same one.
-        let _ = aws_lc_rs::default_provider().install_default();
+        let _ = ring::default_provider().install_default();
         let program = cache::find("kube-apiserver")?;
         for _ in 0..port::ATTEMPTS {
             let folder = Folder::new("kube-apiserver")?;

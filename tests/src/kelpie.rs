@@ -54,11 +54,9 @@ impl Kelpie {
         Self::start_program(&binary()?, name, &[], arguments).await
     }
 
-    /// Like [`start`](Self::start), with a release build, which takes minutes.
-    pub async fn start_release_build<S: AsRef<str>>(arguments: &[S]) -> Result<Self> {
-        let build = ["build", "--quiet", "--release", "--package", "kelpie"];
-        let program = command::build_executable(&build)?;
-        Self::start_program(&program, "kelpie", &[], arguments).await
+    /// Like [`start`](Self::start), with all optimisations, which take minutes to build.
+    pub async fn start_dist_build<S: AsRef<str>>(arguments: &[S]) -> Result<Self> {
+        Self::start_program(&dist_binary()?, "kelpie", &[], arguments).await
     }
 
     async fn start_program<S: AsRef<str>>(
@@ -210,11 +208,12 @@ pub fn binary() -> Result<PathBuf> {
     BINARY.clone().map_err(|error| anyhow!("{error}"))
 }
 
-/// Returns the path of the release build, for benchmarks.
-pub fn release_binary() -> Result<PathBuf> {
+/// Returns the path of the build with all optimisations, for benchmarks.
+pub fn dist_binary() -> Result<PathBuf> {
     command::build_executable(&[
         "build",
-        "--release",
+        "--profile",
+        command::DIST,
         "--quiet",
         "--package",
         "kelpie",

@@ -8,7 +8,7 @@ use kelpie_net::{ClientAuth, Identity, Roots, TlsServer, TlsServerSettings};
 use kelpie_sim::server::{ListenerHandle, ServerHooks, SimServer, UserInfo};
 use kelpie_sim::{ObjectStore, ServerLease, SimClock};
 use kube::Client;
-use rustls::crypto::aws_lc_rs;
+use rustls::crypto::ring;
 use rustls::pki_types::CertificateDer;
 use rustls::pki_types::pem::PemObject;
 use secrecy::SecretSlice;
@@ -35,7 +35,7 @@ pub struct SimApiServer {
 impl SimApiServer {
     /// Starts a server with the users of [`crate::KubeApiServer`].
     pub async fn start(hooks: ServerHooks) -> Result<Self> {
-        let _ = aws_lc_rs::default_provider().install_default();
+        let _ = ring::default_provider().install_default();
         let start = Time::from_micros(now().as_microsecond());
         let server = SimServer::new(ObjectStore::new(SimClock::starting_at(start), 1), hooks);
         server.users().add_token(ADMIN, UserInfo::admin());

@@ -2,7 +2,7 @@
 
 use anyhow::{Context, Result, ensure};
 
-use crate::command::{cargo, run as run_command};
+use crate::command::{DIST, cargo, run as run_command};
 use crate::instruction_budget::{DECISION, STREAM};
 
 /// Run a benchmark; without a name, list them.
@@ -113,14 +113,14 @@ pub(crate) fn run(arguments: &BenchArgs) -> Result<()> {
 
 /// Runs the ignored tests of a package whose path contains `name`, one after the other.
 fn long_tests(package: &str, name: &str) -> Result<()> {
-    let mut test = cargo(&["test", "--release", "--quiet", "--package", package]);
+    let mut test = cargo(&["test", "--profile", DIST, "--quiet", "--package", package]);
     test.args(["--test", "it", "--", "--ignored", "--nocapture"]);
     run_command(test.args(["--test-threads", "1", name]))
 }
 
 pub(crate) fn cargo_bench(package: &str, target: &str, arguments: &[String]) -> Result<()> {
-    let mut bench = cargo(&["bench", "--quiet", "--package", package, "--bench", target]);
-    run_command(bench.arg("--").args(arguments))
+    let mut bench = cargo(&["bench", "--profile", DIST, "--quiet", "--package", package]);
+    run_command(bench.args(["--bench", target, "--"]).args(arguments))
 }
 
 #[cfg(test)]

@@ -13,21 +13,22 @@ use anyhow::{Context, Result, bail};
 pub const PROVIDE: &str = "cargo xtask tools";
 
 /// The content of a complete folder: servers, clients, and folders of custom resource definitions.
+/// They are created in this order, those that most tests need first.
 pub const CONTENT: [&str; 17] = [
     "kube-apiserver",
-    "kube-controller-manager",
+    "etcd-3.6",
+    "etcd",
+    "crds",
     "kubectl",
+    "kube-controller-manager",
     "helm",
     "etcd-3.4",
     "etcd-3.5",
-    "etcd-3.6",
     "etcd-3.7",
-    "etcd",
     FAILPOINTS,
     "promtool",
     "prometheus",
     "victoria-metrics",
-    "crds",
     OPEN_CLUSTER,
     CLUSTER_API,
     PYTHON,

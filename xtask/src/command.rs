@@ -11,6 +11,9 @@ use serde_json::Value;
 
 use crate::cache;
 
+/// The cargo profile of what is shipped or measured, with all optimisations.
+pub const DIST: &str = "dist";
+
 /// Prepares a program that runs in the root of the repository.
 pub fn program(name: impl AsRef<OsStr>, args: &[&str]) -> Command {
     let mut command = Command::new(name);
@@ -75,10 +78,25 @@ pub fn build_executable(args: &[&str]) -> Result<PathBuf> {
     if let Some(folder) = coverage_target_dir() {
         build.arg("--target-dir").arg(folder);
     }
+    built_executable(&mut build)
+}
+
+/// Like [`build_executable`], for a prepared command of cargo.
+pub fn built_executable(build: &mut Command) -> Result<PathBuf> {
     build.arg("--message-format=json-render-diagnostics");
-    let messages = read(&mut build)?;
+    let messages = read(build)?;
     let executable = messages.lines().rev().find_map(executable_in);
-    executable.with_context(|| format!("`{}` built no executable", line(&build)))
+    executable.with_context(|| format!("`{}` built no executable", line(build)))
+}
+
+/// Returns the folder in which cargo builds.
+pub fn target_dir() -> Result<PathBuf> {
+    let metadata = read(&mut cargo(&["metadata", "--no-deps", "--format-version=1"]))?;
+    let metadata: Value = serde_json::from_str(&metadata)?;
+    let folder = metadata["target_directory"].as_str();
+    folder
+        .map(PathBuf::from)
+        .context("cargo metadata has no target_directory")
 }
 
 /// Returns the target folder of cargo-llvm-cov, if that runs this process. Coverage is measured

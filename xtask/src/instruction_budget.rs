@@ -64,6 +64,8 @@ impl InstructionBudget {
         }
         let bench = build_executable(&[
             "bench",
+            "--profile",
+            command::DIST,
             "--quiet",
             "--no-run",
             &format!("--package={}", self.package),

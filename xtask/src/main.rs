@@ -8,8 +8,10 @@
 )]
 
 mod audit;
+mod background;
 mod bench;
 mod coverage;
+mod end_to_end;
 mod failpoints;
 mod fuzz;
 mod generate;
@@ -17,6 +19,8 @@ mod image;
 mod instruction_budget;
 mod module_definitions;
 mod packages;
+mod platform;
+mod python;
 mod retry;
 mod sim;
 mod soak;
@@ -56,6 +60,7 @@ enum Commands {
     Generate(generate::GenerateArgs),
     Bench(bench::BenchArgs),
     Fuzz(fuzz::FuzzArgs),
+    Image(image::ImageArgs),
     Sim(sim::SimArgs),
     Soak(soak::SoakArgs),
     /// Measure the line coverage of the tests
@@ -87,6 +92,7 @@ fn run(command: Commands) -> Result<()> {
         Commands::Generate(arguments) => generate::run(&arguments),
         Commands::Bench(arguments) => bench::run(&arguments),
         Commands::Fuzz(arguments) => fuzz::run(&arguments),
+        Commands::Image(arguments) => image::run(&arguments),
         Commands::Sim(arguments) => sim::run(&arguments),
         Commands::Soak(arguments) => soak::run(&arguments),
         Commands::Coverage => coverage::run(),

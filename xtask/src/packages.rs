@@ -8,29 +8,47 @@ use anyhow::{Context, Result, bail};
 use crate::command::{self, cargo, is_installed, program};
 
 /// Programs that the tests need, with their Debian packages.
-const NEEDED: [(&str, &str); 2] = [
+const NEEDED: [(&str, &str); 4] = [
     // Counts instructions for the instruction budgets.
     ("valgrind", "valgrind"),
     // Fetches the Python client, which the tests run against the simulator.
     ("pip3", "python3-pip"),
+    // Unpacks the image.
+    ("umoci", "umoci"),
+    // Runs the image's program in its root, as a pod would.
+    ("bwrap", "bubblewrap"),
 ];
 
-/// Installs what is missing. Returns a summary.
-pub(crate) fn provide() -> Result<String> {
-    let missing = missing(is_installed);
-    if missing.is_empty() {
-        let programs: Vec<&str> = NEEDED.iter().map(|(program, _)| *program).collect();
-        return Ok(format!("present: {}", programs.join(", ")));
+/// Returns the Debian packages whose programs are missing.
+pub(crate) fn missing() -> Vec<&'static str> {
+    missing_without(is_installed)
+}
+
+/// Installs what is missing.
+pub(crate) fn provide() -> Result<()> {
+    install(&missing())
+}
+
+/// Installs these packages.
+pub(crate) fn install(packages: &[&str]) -> Result<()> {
+    if packages.is_empty() {
+        return Ok(());
     }
-    let packages = missing.join(" ");
-    let command_line =
-        format!("apt-get update && apt-get install --no-install-recommends {packages}");
-    if !is_installed("apt-get") || !is_root()? {
-        bail!("missing: {packages}; install them (on Debian, as root: `{command_line}`)");
-    }
+    check_installable(packages)?;
     command::run(&mut apt_get(&["update"]))?;
-    command::run(apt_get(&["install", "-y", "--no-install-recommends"]).args(&missing))?;
-    Ok(format!("installed: {packages}"))
+    command::run(apt_get(&["install", "-y", "--no-install-recommends"]).args(packages))
+}
+
+/// Returns an error with the command that installs these packages if this process cannot do it.
+pub(crate) fn check_installable(packages: &[&str]) -> Result<()> {
+    if packages.is_empty() || is_installed("apt-get") && is_root()? {
+        return Ok(());
+    }
+    let packages = packages.join(" ");
+    bail!(
+        "missing: {packages}; install them (on Debian, as root: `apt-get update && apt-get install \
+         --no-install-recommends {packages}`)"
+    )
 }
 
 /// Extracts one file from a Debian package without installing the package, which would start its
@@ -86,7 +104,7 @@ pub(crate) fn install_subcommand(name: &str, version: &str) -> Result<()> {
     ]))
 }
 
-fn missing(is_installed: impl Fn(&str) -> bool) -> Vec<&'static str> {
+fn missing_without(is_installed: impl Fn(&str) -> bool) -> Vec<&'static str> {
     let missing = NEEDED.iter().filter(|(program, _)| !is_installed(program));
     missing.map(|(_, package)| *package).collect()
 }
@@ -107,7 +125,10 @@ mod tests {
 
     #[test]
     fn only_missing_packages_are_installed() {
-        assert!(missing(|_| true).is_empty());
-        assert_eq!(missing(|program| program != "valgrind"), ["valgrind"]);
+        assert!(missing_without(|_| true).is_empty());
+        assert_eq!(
+            missing_without(|program| program != "valgrind"),
+            ["valgrind"]
+        );
     }
 }

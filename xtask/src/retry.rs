@@ -9,14 +9,15 @@ use std::process::{Command, ExitStatus};
 
 use anyhow::{Result, bail};
 
-use crate::command::{cargo, follow};
+use crate::command::follow;
 
 /// The maximum number of tests to retry. If more than this fail, something is broken.
 const MAX_RETRIES: usize = 5;
 
-/// Runs tests with `cargo test`. Returns the names of the tests that passed only when retried.
-pub(crate) fn run_tests(tests: &mut Command) -> Result<Vec<String>> {
-    let (output, status) = run_and_parse(tests)?;
+/// Runs a test program, which `program` prepares. Returns the names of the tests that passed only
+/// when retried.
+pub(crate) fn run_tests(program: impl Fn() -> Command) -> Result<Vec<String>> {
+    let (output, status) = run_and_parse(&mut program())?;
     if status.success() {
         return Ok(Vec::new());
     }
@@ -25,18 +26,9 @@ pub(crate) fn run_tests(tests: &mut Command) -> Result<Vec<String>> {
     };
     for name in &failed {
         println!("\n==> {name} failed: retrying it alone");
-        let alone = [
-            "test",
-            "--package",
-            "kelpie-e2e",
-            "--test",
-            "it",
-            "--",
-            "--exact",
-        ];
-        let (output, status) = run_and_parse(cargo(&alone).arg(name))?;
+        let (output, status) = run_and_parse(program().arg("--exact").arg(name))?;
         if !(status.success() && output.passed.contains(name)) {
-            bail!("{name} failed, and did not pass when retried as an end-to-end test");
+            bail!("{name} failed, and failed again when retried alone");
         }
     }
     Ok(failed)

@@ -3,7 +3,7 @@
 use anyhow::Result;
 use clap::ValueEnum;
 
-use crate::command::{cargo, run as run_command};
+use crate::command::{DIST, cargo, run as run_command};
 
 /// Run the prober and the weeder against simulated landscapes under random faults.
 ///
@@ -74,7 +74,7 @@ pub(crate) fn run(arguments: &SimArgs) -> Result<()> {
         chosen => chosen,
     };
     for component in components {
-        let mut test = cargo(&["test", "--release", "--quiet", "--test", "it"]);
+        let mut test = cargo(&["test", "--profile", DIST, "--quiet", "--test", "it"]);
         test.args(["--package", component.package()]);
         test.args([
             "--",

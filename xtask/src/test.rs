@@ -1,22 +1,19 @@
 //! `cargo xtask test`: runs every check.
 
-use std::num::NonZero;
-use std::process::Command;
-use std::{env, thread};
-
 use anyhow::{Result, bail};
 
+use crate::background::ServerBuild;
 use crate::command::{cargo, run as run_command};
 use crate::instruction_budget::{DECISION, STREAM};
 use crate::stopwatch::{Elapsed, Stopwatch};
-use crate::{generate, image, packages, retry, tidy, tools};
+use crate::{end_to_end, generate, image, tidy};
 
 /// Run every check: the one test command.
 ///
-/// Checks format, lints, house rules, generated files and API docs; installs what is missing
-/// (Debian packages, real servers built from the pins in tools/); runs every test and doctest, and
-/// checks the instruction budget of a decision. Stops at the first step that fails, and prints how
-/// long each step took.
+/// Checks format, lints, house rules, generated files and API docs; runs every test and doctest,
+/// and checks the instruction budget of a decision. What is missing for the tests on real servers
+/// (Debian packages, servers built from the pins in tools/) is installed in the background from
+/// the start. Stops at the first step that fails, and prints how long each step took.
 #[derive(clap::Args)]
 pub(crate) struct TestArgs {
     /// Skip everything that needs real servers or other programs, for use between edits
@@ -27,9 +24,6 @@ pub(crate) struct TestArgs {
     long: bool,
 }
 
-/// The variable that sets how many tests of a program run concurrently.
-const THREADS: &str = "RUST_TEST_THREADS";
-
 /// The remark of a step in the summary; may be empty.
 type Note = String;
 
@@ -37,7 +31,15 @@ struct TestStep {
     name: &'static str,
     /// True if `--fast` skips it.
     slow: bool,
-    check: fn(&TestArgs) -> Result<Note>,
+    check: Check,
+}
+
+type Check = fn(&mut TestRun) -> Result<Note>;
+
+/// What the steps share.
+struct TestRun {
+    long: bool,
+    servers: ServerBuild,
 }
 
 const STEPS: [TestStep; 10] = [
@@ -56,18 +58,26 @@ const STEPS: [TestStep; 10] = [
     step("tidy", |_| tidy::run().map(|()| Note::new())),
     step("gen", |_| generate::check().map(|()| Note::new())),
     step("docs", |_| docs()),
-    slow("packages", |_| packages::provide()),
-    slow("servers", |_| tools::provide().map(|(_, summary)| summary)),
-    step("tests", tests),
+    step("tests", |_| {
+        run_cargo(&[
+            "test",
+            "--workspace",
+            "--exclude",
+            end_to_end::PACKAGE,
+            "--no-fail-fast",
+        ])
+    }),
+    slow("servers", |run| run.servers.wait()),
+    slow("e2e", |run| end_to_end::run(run.long)),
     slow("budget", budget),
 ];
 
-const fn step(name: &'static str, check: fn(&TestArgs) -> Result<Note>) -> TestStep {
+const fn step(name: &'static str, check: Check) -> TestStep {
     let slow = false;
     TestStep { name, slow, check }
 }
 
-const fn slow(name: &'static str, check: fn(&TestArgs) -> Result<Note>) -> TestStep {
+const fn slow(name: &'static str, check: Check) -> TestStep {
     let slow = true;
     TestStep { name, slow, check }
 }
@@ -83,40 +93,11 @@ fn docs() -> Result<Note> {
     Ok(Note::new())
 }
 
-fn tests(arguments: &TestArgs) -> Result<Note> {
-    let mut tests = cargo(&["test", "--workspace", "--no-fail-fast"]);
-    if arguments.fast {
-        tests.args(["--exclude", "kelpie-e2e"]);
-    }
-    let retried = retry::run_tests(with_threads(&mut tests))?;
-    if arguments.long {
-        run_cargo(&["test", "--package", "kelpie-e2e", "--", "--ignored"])?;
-    }
-    if retried.is_empty() {
-        return Ok(Note::new());
-    }
-    Ok(format!(
-        "passed only when retried alone: {}",
-        retried.join(", ")
-    ))
-}
-
-/// Sets one thread more than there are cores, unless the variable is set already. Tests on real
-/// servers spend most of their time waiting, but with many more threads, tests about timing would
-/// delay each other.
-fn with_threads(tests: &mut Command) -> &mut Command {
-    if env::var_os(THREADS).is_none() {
-        let cores = thread::available_parallelism().map_or(1, NonZero::get);
-        tests.env(THREADS, (cores + 1).to_string());
-    }
-    tests
-}
-
 /// Checks the instruction budgets. The collector's benchmark takes minutes to build with all
 /// optimisations, so it is checked only before a release.
-fn budget(arguments: &TestArgs) -> Result<Note> {
+fn budget(run: &mut TestRun) -> Result<Note> {
     let decision = DECISION.check()?;
-    if !arguments.long {
+    if !run.long {
         return Ok(decision);
     }
     Ok(format!("{decision}; {}", STREAM.check()?))
@@ -134,9 +115,24 @@ enum StepResult {
 
 pub(crate) fn run(arguments: &TestArgs) -> Result<()> {
     let total = Stopwatch::start();
+    let servers = if arguments.fast {
+        ServerBuild::Complete
+    } else {
+        ServerBuild::start()?
+    };
+    let mut run = TestRun {
+        long: arguments.long,
+        servers,
+    };
     let mut results: Vec<(&str, StepResult)> = Vec::new();
     let mut failure = None;
     for step in &STEPS {
+        // A build that failed is reported before the next step, which may take long.
+        if failure.is_none()
+            && let Err(error) = run.servers.check()
+        {
+            failure = Some(("servers", error));
+        }
         let result = if failure.is_some() {
             StepResult::NotRun
         } else if arguments.fast && step.slow {
@@ -144,7 +140,7 @@ pub(crate) fn run(arguments: &TestArgs) -> Result<()> {
         } else {
             println!("\n==> {}", step.name);
             let watch = Stopwatch::start();
-            match (step.check)(arguments) {
+            match (step.check)(&mut run) {
                 Ok(note) => StepResult::Passed(watch.read(), note),
                 Err(error) => {
                     failure = Some((step.name, error));
@@ -155,6 +151,7 @@ pub(crate) fn run(arguments: &TestArgs) -> Result<()> {
         results.push((step.name, result));
     }
     println!("\n{}total     {:>7}", summary(&results), total.read());
+    run.servers.leave();
     match failure {
         None => Ok(()),
         Some((name, error)) => bail!("step {name}: {error:#}"),

@@ -11,7 +11,7 @@ use xtask::cache;
 
 use crate::command::{self, program};
 use crate::stopwatch::Stopwatch;
-use crate::{failpoints, module_definitions, packages};
+use crate::{failpoints, module_definitions, packages, python};
 
 /// Build or fetch the real servers that the tests use.
 ///
@@ -25,6 +25,9 @@ use crate::{failpoints, module_definitions, packages};
 /// instead of being built.
 #[derive(clap::Args)]
 pub(crate) struct ToolsArgs {
+    /// Install missing Debian packages first; needs root
+    #[arg(long)]
+    packages: bool,
     /// Print the folder to stdout, and nothing else
     #[arg(long)]
     print: bool,
@@ -105,38 +108,51 @@ const fn etcd(name: &'static str) -> GoProgram {
 }
 
 pub(crate) fn run(arguments: &ToolsArgs) -> Result<()> {
-    let (folder, _) = provide()?;
+    if arguments.packages {
+        packages::provide()?;
+    }
+    let folder = provide()?;
     if arguments.print {
         println!("{}", folder.display());
     }
     Ok(())
 }
 
-/// Creates what is missing in the folder. Returns the folder and a summary; progress goes to
-/// stderr.
-pub(crate) fn provide() -> Result<(PathBuf, String)> {
+/// Returns what is missing in the folder, in the order in which it is created.
+pub(crate) fn missing(folder: &Path) -> Vec<&'static str> {
+    let missing = |name: &&str| !folder.join(name).exists();
+    cache::CONTENT.into_iter().filter(missing).collect()
+}
+
+/// Returns an error if something is missing and Go, which most of it is built with, is too.
+pub(crate) fn check_go(missing: &[&str]) -> Result<()> {
+    let is_built = |name: &&str| GO_PROGRAMS.iter().any(|program| program.name == *name);
+    let built = missing.iter().any(is_built);
+    if built && cache::assets().is_none() {
+        go_in(Path::new("."), &[]).map(|_| ())?;
+    }
+    Ok(())
+}
+
+/// Creates what is missing in the folder, and returns the folder. Progress goes to stderr.
+fn provide() -> Result<PathBuf> {
     let folder = cache::folder()?;
     fs::create_dir_all(&folder).with_context(|| format!("creating {}", folder.display()))?;
     let _lock = lock(&folder)?;
     eprintln!("servers in {}", folder.display());
 
-    let missing = |name: &&str| !folder.join(name).exists();
-    let missing: Vec<&str> = cache::CONTENT.into_iter().filter(missing).collect();
+    let missing = missing(&folder);
     let present = cache::CONTENT.len() - missing.len();
     for name in &missing {
         let watch = Stopwatch::start();
         let how = provide_one(name, &folder).with_context(|| format!("providing {name}"))?;
         eprintln!("  {name}: {how} in {}", watch.read());
     }
-    let summary = match missing.len() {
-        0 => format!("all {present} present"),
-        created => format!(
-            "{present} present, {created} created: {}",
-            missing.join(", ")
-        ),
-    };
-    eprintln!("  {summary}");
-    Ok((folder, summary))
+    match missing.len() {
+        0 => eprintln!("  all {present} present"),
+        created => eprintln!("  {present} present, {created} created"),
+    }
+    Ok(folder)
 }
 
 /// Creates one entry of the folder. Returns how that was done.
@@ -180,7 +196,7 @@ fn provide_one(name: &str, folder: &Path) -> Result<&'static str> {
         return Ok("built");
     }
     if name == cache::PYTHON {
-        fetch_python(folder)?;
+        python::fetch(folder)?;
         return Ok("fetched");
     }
     let program = GO_PROGRAMS.iter().find(|program| program.name == name);
@@ -292,42 +308,6 @@ fn fetch_definitions(folder: &Path) -> Result<()> {
     Ok(())
 }
 
-/// Downloads the Python client and its dependencies to a folder, without installing them.
-fn fetch_python(folder: &Path) -> Result<()> {
-    if command::read(&mut program("python3", &["-m", "pip", "--version"])).is_err() {
-        bail!(
-            "python3 or its pip is missing: install both (on Debian, `apt-get install \
-             python3-pip`), or use `cargo xtask test --fast`"
-        );
-    }
-    let partial = folder.join(".python.partial");
-    // A killed run may have left it behind.
-    let _ = fs::remove_dir_all(&partial);
-    let pip = [
-        "-m",
-        "pip",
-        "install",
-        "--quiet",
-        "--disable-pip-version-check",
-    ];
-    let mut pip = program("python3", &pip);
-    pip.args([
-        "--root-user-action=ignore",
-        "--no-deps",
-        "--no-compile",
-        "--target",
-    ]);
-    pip.arg(&partial);
-    pip.arg("--requirement").arg(requirements());
-    command::run(&mut pip)?;
-    fs::rename(&partial, folder.join(cache::PYTHON))?;
-    Ok(())
-}
-
-fn requirements() -> PathBuf {
-    cache::repository().join("tools/python/requirements.txt")
-}
-
 /// Returns the plural resource that a file such as `10-crd-GROUP_machines.yaml` defines.
 fn definition_of<'a>(group: &str, file: &'a str) -> Option<&'a str> {
     let name = file.trim_start_matches("10-crd-").strip_suffix(".yaml")?;
@@ -386,13 +366,6 @@ mod tests {
                 .iter()
                 .any(|program| program.name == DEFAULT_ETCD)
         );
-    }
-
-    #[test]
-    fn python_client_matches_requirements() {
-        let required = fs::read_to_string(requirements()).unwrap();
-        let line = cache::PYTHON.replace("python-kubernetes-", "kubernetes==");
-        assert!(required.lines().any(|found| found == line), "{line}");
     }
 
     #[test]

@@ -2,12 +2,12 @@
 
 use std::sync::{Arc, LazyLock};
 
-use rustls::crypto::{CryptoProvider, aws_lc_rs};
+use rustls::crypto::{CryptoProvider, ring};
 
 static PROVIDER: LazyLock<Arc<CryptoProvider>> =
-    LazyLock::new(|| Arc::new(aws_lc_rs::default_provider()));
+    LazyLock::new(|| Arc::new(ring::default_provider()));
 
-/// Makes aws-lc-rs the default provider of the process, for libraries that build their own TLS
+/// Makes ring the default provider of the process, for libraries that build their own TLS
 /// configuration. Calling it once in `main` is enough, and further calls do no harm. This crate
 /// does not depend on the default.
 pub fn install_crypto() {

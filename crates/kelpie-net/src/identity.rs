@@ -27,7 +27,7 @@ pub enum TlsConfigError {
     Key,
     /// The key is invalid, or its type is not supported.
     #[error(
-        "the private key cannot be used: expected an RSA, ECDSA (P-256, P-384, P-521) or Ed25519 \
+        "the private key cannot be used: expected an RSA, ECDSA (P-256 or P-384) or Ed25519 \
          key"
     )]
     KeyKind,

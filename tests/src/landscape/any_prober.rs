@@ -28,7 +28,7 @@ pub struct AnyProber {
 }
 
 impl AnyProber {
-    /// Starts a release build of Kelpie, or the program and arguments of `command` unless it is
+    /// Starts Kelpie with all optimisations, or the program and arguments of `command` unless it is
     /// empty. `{config}` and `{kubeconfig}` in it are replaced by the paths of the two files.
     ///
     /// The output goes to `log`. Without one it is lost when the prober is dropped.
@@ -55,7 +55,7 @@ impl AnyProber {
         let (program, arguments) = if let Some((program, arguments)) = command.split_first() {
             (PathBuf::from(program), arguments.to_vec())
         } else {
-            (kelpie::release_binary()?, gardener_args())
+            (kelpie::dist_binary()?, gardener_args())
         };
         let fill = |argument: &String| {
             argument

@@ -10,7 +10,7 @@ use crate::landscape::{AnyProber, ProberConfigFile};
 /// The parameters of the replicas.
 #[derive(Debug, Clone)]
 pub struct ReplicaOptions {
-    /// The program and its arguments, as in [`AnyProber::start`]; a release build of Kelpie if
+    /// The program and its arguments, as in [`AnyProber::start`]; Kelpie with all optimisations if
     /// empty.
     pub command: Vec<String>,
     /// Additional flags.

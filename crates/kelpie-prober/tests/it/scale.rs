@@ -1,4 +1,4 @@
-//! Limits on a landscape's size and speed. Run with `--release -- --ignored`.
+//! Limits on a landscape's size and speed. Run with `--profile dist -- --ignored`.
 
 use std::time::{Duration, Instant};
 

@@ -27,7 +27,7 @@ async fn idle_process_is_small() {
 #[ignore = "builds the release, takes minutes"]
 async fn release_build_is_small() {
     let etcd = EtcdMember::start("etcd").await.unwrap();
-    let kelpie = Kelpie::start_release_build(&command_line(&etcd, &[]))
+    let kelpie = Kelpie::start_dist_build(&command_line(&etcd, &[]))
         .await
         .unwrap();
     let share = share_of_a_core(&kelpie).await * 100.0;
