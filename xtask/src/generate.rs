@@ -70,7 +70,27 @@ const PRINTED: [(&str, &str); 10] = [
 ];
 
 /// Files of the chart, each with the file that it is a copy of.
-const COPIED: [(&str, &str); 4] = [
+const COPIED: [(&str, &str); 9] = [
+    (
+        "deploy/charts/kelpie/files/dashboard-addon.json",
+        "deploy/grafana/addon.json",
+    ),
+    (
+        "deploy/charts/kelpie/files/dashboard-collector.json",
+        "deploy/grafana/collector.json",
+    ),
+    (
+        "deploy/charts/kelpie/files/dashboard-etcd.json",
+        "deploy/grafana/etcd.json",
+    ),
+    (
+        "deploy/charts/kelpie/files/dashboard-prober.json",
+        "deploy/grafana/prober.json",
+    ),
+    (
+        "deploy/charts/kelpie/files/dashboard-weeder.json",
+        "deploy/grafana/weeder.json",
+    ),
     (
         "deploy/charts/kelpie/files/rbac-prober.yaml",
         "deploy/rbac/prober-seed.yaml",
@@ -111,9 +131,13 @@ fn generated() -> Result<Vec<(&'static str, String)>> {
             None => fs::read_to_string(cache::repository().join(original))
                 .with_context(|| format!("reading {original}"))?,
         };
-        let origin = format!(
-            "# A copy of {original}, written by `cargo xtask gen`. Edit the original instead.\n"
-        );
+        let origin = match copy.ends_with(".json") {
+            // JSON has no comments.
+            true => String::new(),
+            false => format!(
+                "# A copy of {original}, written by `cargo xtask gen`. Edit the original instead.\n"
+            ),
+        };
         files.push((copy, origin + &content));
     }
     Ok(files)

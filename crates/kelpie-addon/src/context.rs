@@ -12,6 +12,7 @@ use kelpie_kube::replica::Replica;
 use kelpie_runtime::watch::Receiver;
 use parking_lot::Mutex;
 use prometheus_client::metrics::gauge::Gauge;
+use prometheus_client::registry::Registry;
 use serde_json::Value;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
@@ -64,9 +65,15 @@ pub(crate) struct LeadershipWatch {
 
 impl ControllerContext {
     /// Creates the context. `component` is the reporting component of Events.
-    pub(crate) fn new(cluster: ClusterClient, component: &str, options: AddonOptions) -> Self {
+    pub(crate) fn new(
+        cluster: ClusterClient,
+        component: &str,
+        options: AddonOptions,
+        registry: &mut Registry,
+    ) -> Self {
         let events = || cluster.events(component, &options.identity);
         let replica = Replica::new(&cluster, options.role.clone(), events);
+        replica.register_election(registry);
         Self {
             events: AddonEventRecorder {
                 recorder: replica.events().cloned(),

@@ -56,7 +56,7 @@ impl HubStatusController {
     /// that have the name in `options`.
     pub fn new(hub: ClusterClient, options: AddonOptions, registry: &mut Registry) -> Self {
         Self {
-            context: ControllerContext::new(hub, COMPONENT, options),
+            context: ControllerContext::new(hub, COMPONENT, options, registry),
             metrics: HubStatusMetrics::new(registry),
         }
     }
@@ -284,10 +284,7 @@ fn failure(cause: &ApiError) -> ClusterResult {
         ApiError::Throttled(after) => {
             ClusterResult::HubRejects(after.map(|after| after.min(LONGEST_RETRY_AFTER)))
         }
-        ApiError::Tls(_)
-        | ApiError::TimedOut
-        | ApiError::Webhook(_)
-        | ApiError::Unavailable(_) => {
+        ApiError::Tls(_) | ApiError::TimedOut | ApiError::Webhook(_) | ApiError::Unavailable(_) => {
             ClusterResult::HubFailed
         }
         ApiError::Forbidden(_)

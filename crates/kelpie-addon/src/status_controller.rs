@@ -55,7 +55,7 @@ impl StatusController {
         registry: &mut Registry,
     ) -> Self {
         Self {
-            context: ControllerContext::new(spoke, COMPONENT, options),
+            context: ControllerContext::new(spoke, COMPONENT, options, registry),
             hub,
             metrics: StatusMetrics::new(registry),
             spoke: watch::Sender::default(),

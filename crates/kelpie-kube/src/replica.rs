@@ -18,6 +18,8 @@ pub struct Replica {
     election: Election,
     /// `None` in a dry run.
     events: Option<EventRecorder>,
+    /// The name of the Lease, and 1 while this replica is the leader; `None` without an election.
+    master_status: Option<(String, Gauge)>,
     status: ReplicaStatus,
 }
 
@@ -50,9 +52,14 @@ impl Replica {
         events: impl FnOnce() -> EventRecorder,
     ) -> Self {
         let dry_run = role == ReplicaRole::Observer;
+        let master_status = match &role {
+            ReplicaRole::Candidate(settings) => Some((settings.name.clone(), Gauge::default())),
+            ReplicaRole::Observer | ReplicaRole::Alone => None,
+        };
         let election = role.election(client);
         Self {
             events: (!dry_run).then(events),
+            master_status,
             status: ReplicaStatus {
                 clock: AnchoredClock::anchored(client.system_clock()),
                 dry_run,
@@ -72,6 +79,14 @@ impl Replica {
                 .unwrap_or_default()
         };
         ClientMetrics::register(registry, prefix, move || client.response_counts(), dropped);
+        self.register_election(registry);
+    }
+
+    /// Registers the metric of the election, if there is one.
+    pub fn register_election(&self, registry: &mut Registry) {
+        if let Some((lease, status)) = &self.master_status {
+            register_master_status(registry, lease, status);
+        }
     }
 
     /// Returns the recorder of Events; `None` in a dry run.
@@ -123,8 +138,12 @@ impl Replica {
         leader: Gauge,
         work: impl FnOnce(&ElectionHandle) -> F,
     ) {
+        let master_status = self.master_status.map(|(_, status)| status);
         let election = self.election.spawn(move |leads| {
             leader.set(leads.into());
+            if let Some(status) = &master_status {
+                status.set(leads.into());
+            }
         });
         if let Some(events) = self.events {
             election.spawn(|over| events.run(over));
@@ -132,6 +151,16 @@ impl Replica {
         work(&election).await;
         election.step_down().await;
     }
+}
+
+/// Registers the metric of an election under the name that Kubernetes' own components use.
+pub fn register_master_status(registry: &mut Registry, lease: &str, status: &Gauge) {
+    let label = ("name".into(), lease.to_owned().into());
+    registry.sub_registry_with_label(label).register(
+        "leader_election_master_status",
+        "1 if this replica is the leader, 0 if it is a standby, by the name of the Lease",
+        status.clone(),
+    );
 }
 
 impl ReplicaStatus {

@@ -32,6 +32,14 @@ pub(crate) const PREFIX: &str = "kelpie_prober";
 const FENCE_BUCKETS: [f64; 10] = [0.05, 0.1, 0.25, 0.5, 1.0, 2.0, 4.0, 10.0, 30.0, 60.0];
 /// In seconds left to the deadline. Late fences fall into the first bucket.
 const MARGIN_BUCKETS: [f64; 9] = [0.0, 0.5, 1.0, 2.0, 3.0, 4.0, 6.0, 10.0, 20.0];
+/// A fence with less time to spare than this was thin.
+const THIN_MARGIN: f64 = 0.5;
+/// In seconds: from a short partition to one that lasts for days.
+const FENCE_DURATION_BUCKETS: [f64; 9] = [
+    10.0, 30.0, 60.0, 120.0, 300.0, 900.0, 3_600.0, 14_400.0, 86_400.0,
+];
+/// How a fence compared with its deadline: `unknown` if no deadline was ahead.
+const TIMINGS: [&str; 4] = ["in_time", "thin", "late", "unknown"];
 /// In seconds: from a reused connection to the time limit of a round.
 const ROUND_BUCKETS: [f64; 9] = [0.005, 0.01, 0.025, 0.1, 0.3, 1.0, 3.0, 10.0, 30.0];
 /// A round that starts with more delay than this is counted as late.
@@ -61,6 +69,12 @@ struct VerdictLabel {
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct FenceLabel {
+    cluster: Arc<str>,
+    timing: &'static str,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
 struct GuardLabel {
     cluster: Arc<str>,
     state: &'static str,
@@ -80,6 +94,11 @@ impl ClusterLabel {
     fn with_verdict(&self, verdict: &'static str) -> VerdictLabel {
         let cluster = Arc::clone(&self.cluster);
         VerdictLabel { cluster, verdict }
+    }
+
+    fn with_timing(&self, timing: &'static str) -> FenceLabel {
+        let cluster = Arc::clone(&self.cluster);
+        FenceLabel { cluster, timing }
     }
 
     fn with_direction(&self, direction: Direction) -> AttemptLabel {
@@ -113,8 +132,7 @@ pub(crate) struct ProberMetrics {
     scale_operations: Family<OneLabel, Counter>,
     trip_to_fence: Histogram,
     margin: Histogram,
-    /// Counts fenced targets whose pods stopped after the deadline.
-    pub(crate) pods_stopped_late: Counter,
+    fence_duration: Histogram,
     round_duration: Histogram,
     rounds_late: Counter,
     clusters: ClusterFamilies,
@@ -159,6 +177,8 @@ struct ClusterFamilies {
     rationed_rounds: Family<ClusterLabel, Counter>,
     suppressed_log_lines: Family<ClusterLabel, Counter>,
     scale_attempts: Family<AttemptLabel, Counter>,
+    fences: Family<FenceLabel, Counter>,
+    pods_stopped_late: Family<ClusterLabel, Counter>,
     expired: Family<ClusterLabel, FloatGauge>,
     candidates: Family<ClusterLabel, Gauge>,
     unprotected: Family<ClusterLabel, Gauge>,
@@ -248,10 +268,10 @@ impl ProberMetrics {
                  fences count as 0",
                 Histogram::new(MARGIN_BUCKETS),
             ),
-            pods_stopped_late: set.add(
-                "pods_stopped_late",
-                "Fences after which the pods of kube-controller-manager stopped later than the \
-                 deadline",
+            fence_duration: set.register(
+                "fence_duration_seconds",
+                "Time for which a cluster was fenced, observed by the replica that restored it",
+                Histogram::new(FENCE_DURATION_BUCKETS),
             ),
             round_duration: set.register(
                 "round_duration_seconds",
@@ -332,6 +352,10 @@ impl ProberMetrics {
             let label = label.with_direction(direction);
             drop(families.scale_attempts.get_or_create(&label));
         }
+        // Prometheus misses the first increment of a series that begins with it.
+        for timing in TIMINGS {
+            drop(families.fences.get_or_create(&label.with_timing(timing)));
+        }
         let last_judged = families.last_judged.get_or_create_owned(&label);
         last_judged.set(Some(self.clock.now()));
         ClusterMetrics {
@@ -339,6 +363,7 @@ impl ProberMetrics {
             external_failures: families.external_failures.get_or_create_owned(&label),
             lease_failures: families.lease_failures.get_or_create_owned(&label),
             rationed_rounds: families.rationed_rounds.get_or_create_owned(&label),
+            pods_stopped_late: families.pods_stopped_late.get_or_create_owned(&label),
             suppressed_log_lines: families.suppressed_log_lines.get_or_create_owned(&label),
             expired: families.expired.get_or_create_owned(&label),
             candidates: families.candidates.get_or_create_owned(&label),
@@ -389,6 +414,16 @@ impl ClusterFamilies {
             scale_attempts: set.add(
                 "scale_attempts",
                 "Scale operations attempted for the cluster, successful or not, by direction",
+            ),
+            fences: set.add(
+                "fences",
+                "Fences of the cluster that this replica made, by timing: in_time; thin (less \
+                 than 0.5 s before the deadline); late; unknown (no deadline was known)",
+            ),
+            pods_stopped_late: set.add(
+                "pods_stopped_late",
+                "Fences of the cluster after which the pods of kube-controller-manager stopped \
+                 later than the deadline",
             ),
             expired: set.add(
                 "expired_fraction",
@@ -455,6 +490,8 @@ pub(crate) struct ClusterMetrics {
     pub(crate) external_failures: Counter,
     pub(crate) lease_failures: Counter,
     rationed_rounds: Counter,
+    /// Counts fenced targets whose pods stopped after the deadline.
+    pub(crate) pods_stopped_late: Counter,
     pub(crate) suppressed_log_lines: Counter,
     expired: FloatGauge,
     candidates: Gauge,
@@ -529,6 +566,23 @@ impl ClusterMetrics {
         self.prober.count_operations(direction, 1);
     }
 
+    /// Counts a fence. `margin` is the number of seconds that were left to the deadline.
+    pub(crate) fn fence_made(&self, margin: Option<f64>) {
+        let timing = match margin {
+            None => "unknown",
+            Some(margin) if margin < 0.0 => "late",
+            Some(margin) if margin < THIN_MARGIN => "thin",
+            Some(_) => "in_time",
+        };
+        let label = self.label.with_timing(timing);
+        self.prober.clusters.fences.get_or_create(&label).inc();
+    }
+
+    /// Records the end of a fence of this length.
+    pub(crate) fn fence_lifted(&self, duration: Duration) {
+        self.prober.fence_duration.observe(duration.as_secs_f64());
+    }
+
     /// Records that a target was fenced at `at`. `margin` is the number of seconds left to the
     /// deadline; `None` for a target without a deadline.
     pub(crate) fn target_fenced(&self, at: Time, tripped: Time, margin: Option<f64>) {
@@ -548,6 +602,10 @@ impl Drop for ClusterMetrics {
         families.external_failures.remove(label);
         families.lease_failures.remove(label);
         families.rationed_rounds.remove(label);
+        families.pods_stopped_late.remove(label);
+        for timing in TIMINGS {
+            families.fences.remove(&label.with_timing(timing));
+        }
         families.suppressed_log_lines.remove(label);
         families.expired.remove(label);
         families.candidates.remove(label);
@@ -615,14 +673,34 @@ mod tests {
             let label = format!("cluster=\"{cluster}\"");
             text.lines().filter(|line| line.contains(&label)).count()
         };
-        assert_eq!(of(&with_both, "a"), 19);
-        assert_eq!(of(&with_both, "b"), 19);
+        assert_eq!(of(&with_both, "a"), 24);
+        assert_eq!(of(&with_both, "b"), 24);
         let [a, b] = clusters;
         drop(a);
         let with_b = text(&registry);
-        assert_eq!((of(&with_b, "a"), of(&with_b, "b")), (0, 19));
+        assert_eq!((of(&with_b, "a"), of(&with_b, "b")), (0, 24));
         drop(b);
         assert_eq!(text(&registry), before);
+    }
+
+    #[test]
+    fn fences_are_counted_by_timing() {
+        let mut registry = Registry::default();
+        let metrics = ProberMetrics::new(
+            &mut registry,
+            AnchoredClock::anchored(&SystemClock::default()),
+        );
+        let cluster = metrics.of_cluster(&"a".into());
+        for margin in [None, Some(-0.1), Some(0.0), Some(0.4), Some(0.5), Some(4.0)] {
+            cluster.fence_made(margin);
+        }
+        let text = text(&registry);
+        for (timing, count) in [("unknown", 1), ("late", 1), ("thin", 2), ("in_time", 2)] {
+            let series = format!(
+                "kelpie_prober_fences_total{{cluster=\"a\",timing=\"{timing}\"}} {count}\n"
+            );
+            assert!(text.contains(&series), "{series} is not in {text}");
+        }
     }
 
     #[test]

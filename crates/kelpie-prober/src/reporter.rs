@@ -50,6 +50,8 @@ pub(crate) struct ProbeReporter {
     problems: LastErrors<Subsystem>,
     log_lines: Budget,
     fenced_since: Option<Time>,
+    /// The start of the last fence, until this replica has lifted it.
+    standing_fence: Option<Time>,
     /// The instant since which a fence is wanted and not made.
     unfenced_since: Option<Time>,
     trip: Option<TripTiming>,
@@ -82,6 +84,7 @@ impl ProbeReporter {
             problems: LastErrors::default(),
             log_lines: LOG_LINES,
             fenced_since: None,
+            standing_fence: None,
             unfenced_since: None,
             trip: None,
             fencing_reported: false,
@@ -190,12 +193,20 @@ impl ProbeReporter {
         }
     }
 
+    /// Reports that all targets were restored by this replica.
+    fn fence_lifted(&mut self, at: Time) {
+        if let Some(since) = self.standing_fence.take() {
+            self.metrics.fence_lifted(at.since(since));
+        }
+    }
+
     fn update_fenced_since(&mut self, fence: FenceState, at: Time) {
         self.fenced_since = match fence {
             FenceState::Partial | FenceState::Full => self.fenced_since.or(Some(at)),
             FenceState::None => None,
             FenceState::Unknown => self.fenced_since,
         };
+        self.standing_fence = self.fenced_since.or(self.standing_fence);
         self.metrics.fenced.set(self.fenced_since);
     }
 
@@ -303,7 +314,7 @@ mod tests {
         let at = |seconds: i64| Time::from_micros(seconds * 1_000_000);
         reporter.trip = Some(trip(at(10)));
         reporter.pods_stopped(0, at(13));
-        let late = reporter.metrics.prober.pods_stopped_late.clone();
+        let late = reporter.metrics.pods_stopped_late.clone();
         assert_eq!(late.get(), 0);
         reporter.trip = Some(trip(at(100)));
         reporter.pods_stopped(0, at(106));

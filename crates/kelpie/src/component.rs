@@ -2,6 +2,7 @@
 
 mod election;
 mod logging;
+mod process_metrics;
 mod seed;
 mod serving;
 
@@ -10,6 +11,7 @@ use tokio::runtime;
 
 pub(crate) use election::{ElectionFlags, default_election, identity};
 pub(crate) use logging::{LoggingFlags, PlainLoggingFlags};
+pub(crate) use process_metrics::register_process_metrics;
 pub(crate) use seed::SeedFlags;
 pub(crate) use serving::{Loop, ServingFlags, register_dry_run};
 

@@ -115,7 +115,7 @@ fn every_alert_has_a_runbook() {
         let text = fs::read_to_string(cache::repository().join(&page)).unwrap();
         for (alert, rule) in alerts(component) {
             let link = format!("{page}#{}", alert.to_lowercase());
-            assert_eq!(rule["annotations"]["runbook"], link, "{alert}");
+            assert_eq!(rule["annotations"]["runbook_url"], link, "{alert}");
             assert!(
                 text.contains(&format!("\n### {alert}\n")),
                 "{alert}: no section in {page}"
@@ -142,8 +142,9 @@ const VARIABLES: [(&str, &str); 3] = [
 
 #[test]
 fn dashboard_expressions_are_valid() {
-    for dashboard in ["collector.json", "prober.json"] {
-        check_dashboard(&cache::repository().join("deploy/grafana").join(dashboard));
+    for dashboard in ["addon", "collector", "etcd", "prober", "weeder"] {
+        let file = format!("deploy/grafana/{dashboard}.json");
+        check_dashboard(&cache::repository().join(file));
     }
 }
 

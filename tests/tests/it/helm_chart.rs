@@ -116,6 +116,24 @@ async fn pods_start_and_lead() {
 }
 
 #[tokio::test]
+async fn dashboards_link_to_the_page() {
+    let fixture = Fixture::start().await;
+    let settings = "--set=grafana.dashboards=true,grafana.pageUrl=https://kelpie.example";
+    let settings = [IMAGE, "--create-namespace", settings];
+    fixture
+        .helm(&["install", "kelpie", &chart()], &settings)
+        .await;
+    for component in ["addon", "collector", "etcd", "prober", "weeder"] {
+        let name = format!("kelpie-dashboard-{component}");
+        let map = fixture.get("configmap", &name).await;
+        assert_eq!(map["metadata"]["labels"]["grafana_dashboard"], "1");
+        let board = &map["data"][format!("kelpie-{component}.json")];
+        let board: Value = serde_json::from_str(board.as_str().unwrap()).unwrap();
+        assert_eq!(board["links"][0]["url"], "https://kelpie.example");
+    }
+}
+
+#[tokio::test]
 async fn upgrade_and_uninstall() {
     let fixture = Fixture::start().await;
     let checksum = async || {

@@ -79,7 +79,7 @@ impl AddonOperator {
         registry: &mut Registry,
     ) -> Self {
         Self {
-            context: ControllerContext::new(spoke, COMPONENT, options),
+            context: ControllerContext::new(spoke, COMPONENT, options, registry),
             options: operator,
             metrics: OperatorMetrics::new(registry),
             last: watch::Sender::default(),

@@ -70,9 +70,7 @@ fn describe(verb: &str, what: &str, limit: Duration, grant: &str, cause: &ApiErr
         ApiError::Forbidden(reason) => {
             return format!("may not {verb} {what}: {reason}; grant {grant}");
         }
-        ApiError::Unauthorized(_) | ApiError::Tls(_) => {
-            &format!("{cause}; {}", cause.remedy())
-        }
+        ApiError::Unauthorized(_) | ApiError::Tls(_) => &format!("{cause}; {}", cause.remedy()),
         ApiError::Throttled(_) => "the API server is throttling requests (429); retrying",
         ApiError::Webhook(reason) => reason,
         ApiError::NotFound => "it does not exist",

@@ -141,7 +141,12 @@ impl ClusterClient {
         let counter = ResponseCounter::default();
         let clients = connect::in_process(&in_process, &counter);
         let environment = (network.clone(), clock);
-        Ok(Self::new((role, server.into()), clients, counter, environment))
+        Ok(Self::new(
+            (role, server.into()),
+            clients,
+            counter,
+            environment,
+        ))
     }
 
     fn new(

@@ -368,7 +368,10 @@ impl Candidate {
             debug!(lease, namespace, %error, "leader election still fails");
         } else {
             let problem = election_problem(error, namespace);
-            warn!(lease, namespace, "leader election failed; retrying: {problem}");
+            warn!(
+                lease,
+                namespace, "leader election failed; retrying: {problem}"
+            );
         }
         self.is_failing = true;
     }

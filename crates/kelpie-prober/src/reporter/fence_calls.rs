@@ -88,7 +88,7 @@ impl ProbeReporter {
         match trip.margin(at) {
             Some(margin) if margin < 0.0 => {
                 let late = -margin;
-                self.metrics.prober.pods_stopped_late.inc();
+                self.metrics.pods_stopped_late.inc();
                 warn!(cluster, %target, margin, "pods stopped {late:.1} s after the deadline");
             }
             Some(margin) => {
@@ -122,6 +122,10 @@ impl ProbeReporter {
             let has_deadline = target.is_deadline_target
                 || !self.targets.iter().any(|target| target.is_deadline_target);
             margin = trip.margin(at).filter(|_| has_deadline);
+            // Without a deadline target, the first one stands for the fence.
+            if target.is_deadline_target || has_deadline && trip.measured.len() == 1 {
+                self.metrics.fence_made(margin);
+            }
             self.metrics.target_fenced(at, trip.since, margin);
             if margin.is_some() {
                 self.state.update(|state| state.margin = margin);
@@ -212,6 +216,14 @@ impl ProbeReporter {
         });
         self.reported_failures = ReportedFailures::default();
         self.show_problems();
+        let is_restored = |outcome: &Option<TargetOutcome>| {
+            matches!(outcome, Some(TargetOutcome::Applied { .. }))
+        };
+        let has_restored = report.outcomes.iter().any(is_restored);
+        if direction == Direction::Up && has_restored && failed.is_empty() && unfinished.is_empty()
+        {
+            self.fence_lifted(at);
+        }
         let last_flow = Some(LastFlow { at, report });
         self.state.update(|state| state.last_flow = last_flow);
     }

@@ -20,6 +20,7 @@ use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 use tracing::{error, info};
 
+use super::register_process_metrics;
 use crate::bind::BindAddress;
 use crate::log;
 
@@ -79,6 +80,7 @@ impl ServingFlags {
         let (health, heartbeat, ready) = turning.checks(&mut registry)?;
         register_dry_run(&mut registry).set(dry_run.into());
         log::register_metrics(&mut registry);
+        register_process_metrics(&mut registry);
         let state = kelpie_health::loopback_only(state);
         let numbers = kelpie_health::metrics(Arc::new(registry)).merge(state);
         let checks = kelpie_health::routes(health.clone()).merge(kelpie_health::healthz(health));

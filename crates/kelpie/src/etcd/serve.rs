@@ -12,7 +12,7 @@ use tracing::{info, warn};
 
 use super::listener::ListenFlags;
 use super::member::MemberFlags;
-use crate::component::{self, PlainLoggingFlags};
+use crate::component::{self, PlainLoggingFlags, register_process_metrics};
 use crate::exit::ExitStatus;
 use crate::signals;
 
@@ -47,6 +47,7 @@ impl EtcdServe {
             let listener = self.listen.bind(&config.endpoint.to_string()).await?;
             let member = self.member.member()?;
             let mut registry = Registry::default();
+            register_process_metrics(&mut registry);
             let health = kelpie_etcd::member_health(&member, &options, &mut registry)?;
             let MemberHealth { checks, endpoint } = health;
             let shutdown = signals::shutdown_token()?;

@@ -9,12 +9,14 @@ use anyhow::{Context, Result};
 use kelpie_etcd::{
     ConnectionSettings, EtcdOptions, Member, MemberConfig, MemberUrl, RemoteMember, TlsCredentials,
 };
+use kelpie_kube::replica::register_master_status;
 use kelpie_net::TlsFilePaths;
 use prometheus_client::encoding::text::encode;
+use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::registry::Registry;
 use tokio::runtime::Builder;
 
-use crate::component::register_dry_run;
+use crate::component::{register_dry_run, register_process_metrics};
 use crate::log;
 use crate::prober::TURNING;
 
@@ -33,7 +35,7 @@ cluster exist as long as its probe. A histogram `x` has the series `x_bucket`, `
 /// A title and a predicate. A family is listed in the first section whose predicate accepts it.
 type Section = (&'static str, fn(&MetricFamily) -> bool);
 
-const SECTIONS: [Section; 9] = [
+const SECTIONS: [Section; 10] = [
     ("The prober as a whole", |family| {
         family.is_of("prober") && !family.labels.contains("cluster")
     }),
@@ -51,8 +53,11 @@ const SECTIONS: [Section; 9] = [
     ("The addon's collectors", |family| family.is_of("collector")),
     (
         "The replicas of the prober, the weeder and the addon's controllers",
-        |family| family.is_of("dry_run"),
+        |family| family.is_of("dry_run") || family.name.starts_with("leader_election_"),
     ),
+    ("Every process", |family| {
+        family.is_of("build") || family.name.starts_with("process_")
+    }),
     (
         "The log of the prober, the weeder and the addon",
         |family| family.is_of("log"),
@@ -86,6 +91,8 @@ pub(super) fn page() -> Result<String> {
     register_etcd(&mut registry)?;
     register_dry_run(&mut registry);
     log::register_metrics(&mut registry);
+    register_process_metrics(&mut registry);
+    register_master_status(&mut registry, "LEASE", &Gauge::default());
     let _health = TURNING.checks(&mut registry)?;
     let mut text = String::new();
     encode(&mut text, &registry).context("cannot encode the metrics")?;
@@ -192,6 +199,8 @@ mod tests {
             ("addon hop", "kelpie_addon_hop_"),
             ("addon collector", "kelpie_collector_"),
             ("etcd", "kelpie_etcd_"),
+            ("prober", "leader_election_master_status"),
+            ("etcd", "process_cpu_seconds_total"),
         ] {
             assert!(families.contains(family), "{family}");
             assert!(head.contains(&format!("`kelpie {command}`")), "{command}");

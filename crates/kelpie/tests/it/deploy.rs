@@ -7,9 +7,12 @@ use serde_json::Value;
 use crate::program::Program;
 use crate::promql;
 
-const DASHBOARDS: [&str; 2] = [
+const DASHBOARDS: [&str; 5] = [
     include_str!("../../../../deploy/grafana/collector.json"),
+    include_str!("../../../../deploy/grafana/addon.json"),
+    include_str!("../../../../deploy/grafana/etcd.json"),
     include_str!("../../../../deploy/grafana/prober.json"),
+    include_str!("../../../../deploy/grafana/weeder.json"),
 ];
 
 /// A file of alerts with the runbook that describes them.
@@ -147,7 +150,7 @@ fn every_alert_has_severity_and_runbook() {
                 value(alert, "summary").is_some_and(|text| text.len() > 20),
                 "{name}"
             );
-            let runbook = value(alert, "runbook").unwrap();
+            let runbook = value(alert, "runbook_url").unwrap();
             let (page, anchor) = runbook.split_once('#').unwrap();
             assert_eq!((page, anchor), (file.page, &*name.to_lowercase()));
             assert!(titles.contains(anchor), "{page} has no {name}");
@@ -177,6 +180,31 @@ fn dashboards_use_existing_metrics() {
         assert!(found.len() > 15, "{title}");
         for expression in found {
             assert_metrics_exist(title, &expression, &series);
+        }
+    }
+}
+
+/// One Prometheus may scrape several seeds: each dashboard can be limited to one, and each alert
+/// keeps the labels that tell them apart.
+#[test]
+fn several_seeds_are_told_apart() {
+    for dashboard in DASHBOARDS {
+        let dashboard: Value = serde_json::from_str(dashboard).unwrap();
+        let variables = dashboard["templating"]["list"].as_array().unwrap();
+        let has_filters = variables.iter().any(|it| it["type"] == "adhoc");
+        assert!(has_filters, "{}", dashboard["title"]);
+    }
+    for file in ALERT_FILES {
+        for (name, alert) in file.alerts() {
+            let expression = value(alert, "expr").unwrap();
+            for aggregation in ["sum", "max", "min", "count", "avg"] {
+                for merged in [format!("{aggregation}("), format!("{aggregation} by")] {
+                    assert!(
+                        !expression.contains(&merged),
+                        "{name}: {merged} merges seeds"
+                    );
+                }
+            }
         }
     }
 }

@@ -208,6 +208,10 @@ metadata:
     {{- toYaml . | nindent 4 }}
     {{- end }}
 spec:
-  {{- .root.Files.Get (printf "files/alerts-%s.yaml" .name) | nindent 2 }}
+  {{- $alerts := .root.Files.Get (printf "files/alerts-%s.yaml" .name) }}
+  {{- with $pod.prometheusOperator.docsUrl }}
+  {{- $alerts = $alerts | replace "runbook_url: docs/" (printf "runbook_url: %s/docs/" .) }}
+  {{- end }}
+  {{- $alerts | nindent 2 }}
 {{- end }}
 {{- end -}}

@@ -385,7 +385,11 @@ fn only_an_unfenced_cluster_is_healthy() {
     let nobody = Some(Rule::NoCandidates { renewed: true });
     for (fence, rule, expected) in [
         (none, None, "Healthy, nothing is fenced"),
-        (none, nobody, "Not protected, none of its nodes can be judged"),
+        (
+            none,
+            nobody,
+            "Not protected, none of its nodes can be judged",
+        ),
         (None, None, "Healthy, but its targets were not read yet"),
         (
             Some(FenceState::Unknown),
