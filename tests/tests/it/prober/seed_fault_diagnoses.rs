@@ -79,14 +79,10 @@ async fn each_fault_has_its_own_diagnosis() {
 
 async fn assert_check_diagnoses(fault: &Fault, url: &str) {
     let example = cache::repository().join("docs/examples/prober.yaml");
-    let output = kelpie::run(&[
-        "check",
-        "prober",
-        "--output=json",
-        &format!("--config-file={}", example.display()),
-        &format!("--kubeconfig={}", fault.kubeconfig.display()),
-    ]);
-    let output = output.await.unwrap();
+    let config = format!("--config-file={}", example.display());
+    let kubeconfig = format!("--kubeconfig={}", fault.kubeconfig.display());
+    let check = ["check", "prober", "--output=json", &config, &kubeconfig];
+    let output = kelpie::run(&check).await.unwrap();
     let report: Value = serde_json::from_slice(&output.stdout).unwrap();
     let failed = report["rows"].as_array().unwrap().iter();
     let failed: Vec<_> = failed.filter(|row| row["grade"] == "fail").collect();
