@@ -1,10 +1,12 @@
 //! One replica of a component: its part in the election, its Events and its state.
 
+use k8s_openapi::api::coordination::v1::Lease;
 use kelpie_core::Time;
 use kelpie_runtime::watch::{Receiver, Sender};
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::registry::Registry;
 use serde::{Deserialize, Serialize};
+use tokio::sync::watch;
 use tokio::time::Instant;
 
 use crate::AnchoredClock;
@@ -27,6 +29,7 @@ pub struct ReplicaStatus {
     clock: AnchoredClock,
     dry_run: bool,
     leadership: Receiver<Leadership>,
+    lease: watch::Receiver<Lease>,
 }
 
 /// The state of a replica, as state pages begin with it.
@@ -57,6 +60,7 @@ impl Replica {
                 clock: AnchoredClock::anchored(client.system_clock()),
                 dry_run,
                 leadership: election.leadership(),
+                lease: election.lease(),
             },
             election,
         }
@@ -135,6 +139,13 @@ impl Replica {
 }
 
 impl ReplicaStatus {
+    /// Returns the identity of the leader as last seen; `None` if there is none or it is not known.
+    pub fn holder(&self) -> Option<String> {
+        let lease = self.lease.borrow();
+        let holder = lease.spec.as_ref()?.holder_identity.clone();
+        holder.filter(|holder| !holder.is_empty())
+    }
+
     /// Returns the state of the replica now.
     pub fn now(&self) -> ReplicaState {
         ReplicaState {

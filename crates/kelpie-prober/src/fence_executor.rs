@@ -131,6 +131,7 @@ impl FenceExecutor {
     /// Sets the grace period, by which the age of a decision is judged.
     pub(crate) fn set_grace(&mut self, grace: Duration) {
         self.grace = grace;
+        self.reporter.set_terms(self.access.dry_run, grace);
     }
 
     /// Sets the deadline of a cluster that has to be fenced soon; `None` if it has not. Others with
@@ -259,6 +260,9 @@ impl FenceExecutor {
 
     fn update_leadership(&mut self) {
         let leads = self.leads();
+        if self.acts != leads {
+            self.reporter.role_changed(leads, self.clock.now());
+        }
         if leads && !self.acts {
             let is_fenced = self.fencing.fence() != FenceState::None;
             self.is_pressed = is_fenced || self.verdict == Some(Verdict::Fence);
@@ -410,7 +414,11 @@ impl FenceExecutor {
     fn report_unfenced(&mut self) {
         let is_wanted = self.verdict == Some(Verdict::Fence) && !self.access.dry_run;
         let is_unfenced = is_wanted && self.fencing.is_deadline_open();
-        self.reporter.unfenced(is_unfenced, self.clock.now());
+        let (fence, now) = (self.fencing.fence(), self.clock.now());
+        let is_fencing = self.verdict == Some(Verdict::Fence);
+        self.reporter
+            .undone(is_fencing && self.fencing.wants_look(), now);
+        self.reporter.fence_state(fence, is_unfenced, now);
     }
 
     fn has_deadline(&self, target: TargetId) -> bool {

@@ -650,7 +650,9 @@ impl ProbeContext {
         let reporter = ProbeReporter::new(
             Arc::clone(cluster),
             Arc::clone(&self.targets),
-            self.state_page.place(&cluster.id),
+            self.state_page
+                .place(&cluster.id)
+                .with_namespace(&cluster.namespace),
             self.metrics.of_cluster(&cluster.id),
             self.events.clone(),
         )

@@ -183,6 +183,11 @@ impl Observer {
         self.internal.tenant.as_ref().ok().cloned()
     }
 
+    /// Returns the machines of the cluster; `None` if they are not known.
+    pub(crate) fn machines(&self) -> Option<&Machines> {
+        self.machines.as_deref()
+    }
+
     /// Returns the looks under way.
     pub(crate) fn looks(&self) -> &Looks {
         &self.looks

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use futures_util::future::pending;
 use kelpie_core::Time;
+use kelpie_core::prober::overview::{ClusterOrigin, NodeList, silent_zones};
 use kelpie_core::prober::{
     AcceptedList, Decision, Evaluator, ListResult, Observation, RecentWorst, Verdict,
 };
@@ -89,6 +90,8 @@ enum ProbeEvent {
     /// Another client has undone the fence, or this replica has taken over.
     LookWanted,
     GuardChanged(GuardReport),
+    /// A page shows the nodes.
+    NodesWanted,
 }
 
 impl ProbeSchedule {
@@ -171,6 +174,12 @@ impl Probe {
                 self.start_look(now);
             }
             ProbeEvent::GuardChanged(report) => self.executor.reporter.guard(&report),
+            ProbeEvent::NodesWanted => {
+                let machines = self.observer.machines();
+                let (leases, grace) = (self.evaluator.leases(), self.evaluator.grace());
+                let nodes = NodeList::new(leases, machines, grace, self.clock.now());
+                self.executor.reporter.show_nodes(nodes);
+            }
             // The next event is the look, as soon as one may start.
             ProbeEvent::LookWanted => {}
         }
@@ -191,6 +200,7 @@ impl Probe {
             let known = self.inputs.borrow_and_update();
             (known.grace, known.internal.clone())
         };
+        let nodes_wanted = self.executor.reporter.nodes_wanted();
         let tenant = self.guard.as_ref().and_then(|_| self.observer.tenant());
         let (inputs, observer) = (&mut self.inputs, &mut self.observer);
         let guard = self.guard.as_deref_mut();
@@ -217,6 +227,7 @@ impl Probe {
                 () = sleep_until(look_at) => ProbeEvent::LookDue,
                 () = sleep_until(review_at) => ProbeEvent::ReviewDue,
                 report = guard_changed => ProbeEvent::GuardChanged(report),
+                () = nodes_wanted => ProbeEvent::NodesWanted,
             }
         });
         let event = self.executor.work_until_look_wanted(event).await;
@@ -311,8 +322,22 @@ impl Probe {
         self.executor
             .set_pressed(decision.deadline.filter(|_| is_due));
         self.executor.apply(decision);
+        self.show_origin();
         if let Some(guard) = &mut self.guard {
             guard.judge(&self.evaluator, decision);
         }
+    }
+    /// Shows where a cluster runs that was just fenced, so that a page can find what several of
+    /// them share. The fence is made by then.
+    fn show_origin(&self) {
+        if !self.executor.reporter.lacks_origin() {
+            return;
+        }
+        let (leases, grace) = (self.evaluator.leases(), self.evaluator.grace());
+        self.executor.reporter.set_origin(ClusterOrigin {
+            api_server: self.observer.tenant().map(|tenant| tenant.server()),
+            zones: silent_zones(leases, grace, self.clock.now()),
+            ..ClusterOrigin::default()
+        });
     }
 }

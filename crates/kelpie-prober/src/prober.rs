@@ -5,11 +5,7 @@ use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
-use axum::extract::Query;
-use axum::http::StatusCode;
-use axum::response::IntoResponse;
-use axum::routing::get;
-use axum::{Json, Router};
+use axum::Router;
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
 use kelpie_config::ProberConfig;
@@ -23,7 +19,6 @@ use kelpie_kube::tenant::ConnectionReuse;
 use kelpie_runtime::drain;
 use kelpie_runtime::watch::Receiver;
 use prometheus_client::registry::Registry;
-use serde::Deserialize;
 use tokio::sync::mpsc;
 use tokio::time::{Instant, sleep, timeout};
 use tokio_util::sync::CancellationToken;
@@ -39,7 +34,7 @@ use crate::own_egress::OwnEgress;
 use crate::reporter::ClusterEventSink;
 use crate::sharding::{Announcer, ShardReport};
 use crate::source::cluster_source;
-use crate::state_page::{ProberState, StatePage};
+use crate::state_page::{ReplicaPage, StatePage};
 use crate::warm_up::WarmUp;
 
 /// The Lease of the leader has dependency-watchdog's name, so that the two never act at the same
@@ -92,6 +87,7 @@ pub struct Prober {
     announcing: BoxFuture<'static, ()>,
     shard_reports: mpsc::Receiver<ShardReport>,
     replica: Replica,
+    identity: String,
 }
 
 /// Returns the name of the leader Lease: each shard has one of its own.
@@ -173,11 +169,7 @@ impl Prober {
             targets,
             config,
             source,
-            connection_reuse: if options.fresh_connections {
-                ConnectionReuse::FreshEachRound
-            } else {
-                ConnectionReuse::Keep
-            },
+            connection_reuse: connection_reuse(options.fresh_connections),
             network: if options.allow_local_clusters {
                 seed.network().clone()
             } else {
@@ -210,6 +202,7 @@ impl Prober {
             announcing: announcing.unwrap_or_else(|| future::ready(()).boxed()),
             shard_reports,
             replica,
+            identity: options.identity,
         }
     }
 
@@ -221,27 +214,15 @@ impl Prober {
         self
     }
 
-    /// Serves `GET /debug/state`: the state of all clusters, or of one with `?cluster=NAME`.
+    /// Serves `GET /debug/state`: the raw state of all clusters; all of them in one line each with
+    /// `?summary`; or one in full with `?cluster=NAME`.
     pub fn routes(&self) -> Router {
-        let (state_page, replica) = (self.context.state_page.clone(), self.replica.status());
-        let state = move |Query(query): Query<ClusterQuery>| {
-            let clusters = state_page.clusters(query.cluster.as_deref());
-            future::ready(match query.cluster {
-                Some(name) if clusters.is_empty() => {
-                    let unprobed = Json(state_page.unprobed(&name));
-                    (StatusCode::NOT_FOUND, unprobed).into_response()
-                }
-                _ => {
-                    let state = ProberState {
-                        replica: replica.now(),
-                        shard: state_page.shard(),
-                        clusters,
-                    };
-                    Json(state).into_response()
-                }
-            })
+        let page = ReplicaPage {
+            state_page: self.context.state_page.clone(),
+            replica: self.replica.status(),
+            identity: self.identity.as_str().into(),
         };
-        Router::new().route("/debug/state", get(state))
+        page.routes()
     }
 
     /// Runs until `shutdown`. Then the Lease is released, and the probes stop at a step boundary.
@@ -285,6 +266,14 @@ impl Prober {
     }
 }
 
+fn connection_reuse(is_fresh: bool) -> ConnectionReuse {
+    if is_fresh {
+        ConnectionReuse::FreshEachRound
+    } else {
+        ConnectionReuse::Keep
+    }
+}
+
 /// Measures the seed by the calls of the election, which are made even if nothing is fenced.
 async fn measure_by_election(access: SeedAccess, mut latency: Receiver<Option<CallLatency>>) {
     loop {
@@ -306,9 +295,4 @@ async fn measure_by_pings(access: SeedAccess, seed: ClusterClient) {
         access.record_latency(start.elapsed());
         sleep(PING_INTERVAL).await;
     }
-}
-
-#[derive(Deserialize)]
-struct ClusterQuery {
-    cluster: Option<String>,
 }

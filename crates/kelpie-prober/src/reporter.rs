@@ -4,6 +4,7 @@ mod cluster_events;
 mod fence_calls;
 mod guard;
 mod reported_failures;
+mod story;
 mod trip_timing;
 
 use std::mem;
@@ -12,6 +13,7 @@ use std::time::Duration;
 
 use kelpie_core::Time;
 use kelpie_core::prober::fence::Observed;
+use kelpie_core::prober::overview::TransitionKind;
 use kelpie_core::prober::{
     Budget, Decision, FenceState, ProbeResult, Rule, Target, TripPhase, Verdict,
 };
@@ -28,6 +30,7 @@ use crate::warm_up::WarmUpHandle;
 pub(crate) use cluster_events::ClusterEventSink;
 use guard::GuardReporter;
 use reported_failures::ReportedFailures;
+use story::StoryTerms;
 use trip_timing::TripTiming;
 
 /// The budget of lines that a cluster can cause at will, with ever new errors or by changing back
@@ -59,6 +62,7 @@ pub(crate) struct ProbeReporter {
     guard: GuardReporter,
     /// The changes that a dry run would make, as logged last.
     dry_run_plan: String,
+    story: StoryTerms,
     /// `None` once the cluster was judged, or if that is of no interest.
     warm_up: Option<WarmUpHandle>,
 }
@@ -88,6 +92,7 @@ impl ProbeReporter {
             reported_failures: ReportedFailures::default(),
             guard: GuardReporter::default(),
             dry_run_plan: String::new(),
+            story: StoryTerms::default(),
             warm_up: None,
         }
     }
@@ -142,6 +147,7 @@ impl ProbeReporter {
         if before == Some(kind) {
             return;
         }
+        self.tell_verdict(decision, fence, before.map(|(before, _)| before));
         let cluster = &*self.cluster.id;
         let deadline = decision.deadline.map(tracing::field::display);
         let is_fence_over = before.is_some_and(|(before, _)| before == Verdict::Fence);
@@ -184,6 +190,7 @@ impl ProbeReporter {
         if self.trip.as_ref().is_none_or(|trip| trip.since != since) {
             let deadline = decision.trip_deadline.or(decision.deadline);
             self.trip = Some(TripTiming::new(since, deadline));
+            self.state.tripped(since, deadline, decision.at);
         }
     }
 
@@ -196,11 +203,13 @@ impl ProbeReporter {
         self.metrics.fenced.set(self.fenced_since);
     }
 
-    /// Reports whether a fence is wanted at `now`, but not made.
-    pub(crate) fn unfenced(&mut self, is_unfenced: bool, now: Time) {
+    /// Reports the state of the fence at `now`, and whether one is wanted that is not made.
+    pub(crate) fn fence_state(&mut self, fence: FenceState, is_unfenced: bool, now: Time) {
         let since = self.unfenced_since.unwrap_or(now);
         self.unfenced_since = is_unfenced.then_some(since);
         self.metrics.unfenced.set(self.unfenced_since);
+        self.update_fenced_since(fence, now);
+        self.judge(fence, now);
     }
 
     /// Sets the problem of a subsystem; `None` if it works. Only a change is logged.
@@ -210,8 +219,10 @@ impl ProbeReporter {
                 let Some(was) = self.problems.recover(&subsystem) else {
                     return;
                 };
+                let name = subsystem.name(&self.targets);
+                self.tell_trouble(TransitionKind::Recovery, &format!("{name} works again"));
                 if subsystem.is_seed() || self.may_log() {
-                    let (cluster, name) = (&*self.cluster.id, subsystem.name(&self.targets));
+                    let cluster = &*self.cluster.id;
                     info!(cluster, was, "{name}: problem resolved");
                 }
             }
@@ -219,8 +230,10 @@ impl ProbeReporter {
                 if !self.problems.fail(subsystem, &problem) {
                     return;
                 }
+                let name = subsystem.name(&self.targets);
+                self.tell_trouble(TransitionKind::Trouble, &format!("{name}: {problem}"));
                 if subsystem.is_seed() || self.may_log() {
-                    let (cluster, name) = (&*self.cluster.id, subsystem.name(&self.targets));
+                    let cluster = &*self.cluster.id;
                     warn!(cluster, "{name}: {problem}");
                 }
             }
@@ -327,12 +340,14 @@ mod tests {
     fn unfenced_time_starts_with_the_first_report() {
         let mut reporter = reporter();
         let at = |seconds: i64| Time::from_micros(seconds * 1_000_000);
-        reporter.unfenced(true, at(10));
-        reporter.unfenced(true, at(15));
-        assert_eq!(reporter.unfenced_since, Some(at(10)));
-        reporter.unfenced(false, at(20));
-        assert_eq!(reporter.unfenced_since, None);
-        reporter.unfenced(true, at(30));
+        let mut unfenced = |is_unfenced, at| {
+            reporter.fence_state(FenceState::None, is_unfenced, at);
+            reporter.unfenced_since
+        };
+        unfenced(true, at(10));
+        assert_eq!(unfenced(true, at(15)), Some(at(10)));
+        assert_eq!(unfenced(false, at(20)), None);
+        unfenced(true, at(30));
         assert_eq!(reporter.unfenced_since, Some(at(30)));
     }
 }

@@ -1,17 +1,40 @@
 //! The state of all clusters, served at `/debug/state`.
+//!
+//! A probe changes the state of its own cluster, and a page copies it. Neither waits for the other
+//! longer than for the copy of one cluster.
+
+mod fleet_counts;
+mod overview;
+mod routes;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
+use std::time::Duration;
 
 use kelpie_core::Time;
 use kelpie_core::prober::fence::{FlowReport, Observed};
 use kelpie_core::prober::guard::{GuardState, HeldGroup};
+use kelpie_core::prober::overview::{
+    ClusterCondition, ClusterDetail, ClusterOrigin, ClusterSummary, FleetDay, FleetSummary,
+    Guidance, NodeList, ReplicaInfo, SummaryContext,
+};
 use kelpie_core::prober::{Decision, FenceState, ResourceRef};
 use kelpie_kube::replica::ReplicaState;
 use parking_lot::Mutex;
 use serde::{Deserialize, Serialize};
+use tokio::sync::Notify;
+use tokio::time::timeout;
 
 use crate::sharding::ShardState;
+use fleet_counts::FleetCounts;
+use overview::Overview;
+pub(crate) use overview::{ProbeTerms, Story, is_notable};
+pub(crate) use routes::ReplicaPage;
+
+/// A page waits this long for a list of nodes.
+const NODES_PATIENCE: Duration = Duration::from_millis(500);
+/// A list of nodes that is not older than this is shown again.
+const NODES_FRESH: Duration = Duration::from_secs(1);
 
 /// The probed clusters by name. Clones share the page.
 #[derive(Clone, Debug, Default)]
@@ -21,6 +44,7 @@ pub(crate) struct StatePage {
     absent: Arc<Mutex<BTreeMap<String, String>>>,
     /// The shards, and the part of this one in clusters that it does not watch alone.
     shards: Arc<Mutex<ShardNotes>>,
+    fleet: Arc<Mutex<FleetCounts>>,
 }
 
 /// The shards; `None` if this prober watches all clusters. And the notes about clusters.
@@ -34,7 +58,29 @@ pub(crate) struct StateHandle {
     state_page: StatePage,
 }
 
-type Slot = Arc<Mutex<ClusterState>>;
+type Slot = Arc<ClusterSlot>;
+
+/// A cluster that is fenced or should be, and where it runs.
+type Affected = (Arc<str>, Option<ClusterOrigin>);
+
+/// The place of one cluster on the page.
+#[derive(Debug, Default)]
+struct ClusterSlot {
+    shown: Mutex<Shown>,
+    /// A page wants a list of the nodes.
+    nodes_wanted: Notify,
+    /// The list was taken.
+    nodes_taken: Notify,
+}
+
+#[derive(Debug, Default)]
+struct Shown {
+    state: ClusterState,
+    overview: Overview,
+    /// The namespace of the control plane; empty if it is the cluster's id.
+    namespace: Option<Arc<str>>,
+    grace: Option<Duration>,
+}
 
 /// The state of one cluster.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
@@ -103,6 +149,9 @@ pub struct ClusterView {
     /// The part of this shard in the cluster, if it is not the only one that watches it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub shard: Option<String>,
+    /// The cluster as an operator sees it. Only the response about one cluster has it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub detail: Option<ClusterDetail>,
     /// The state in machine-readable form.
     #[serde(flatten)]
     pub state: ClusterState,
@@ -129,6 +178,7 @@ impl StatePage {
     /// Adds a cluster with an empty state.
     pub(crate) fn place(&self, cluster: &Arc<str>) -> StateHandle {
         let slot = Slot::default();
+        self.fleet.lock().add(ClusterCondition::Starting);
         let mut clusters = self.clusters.lock();
         clusters.insert(Arc::clone(cluster), Arc::clone(&slot));
         StateHandle {
@@ -141,16 +191,10 @@ impl StatePage {
     /// Returns all clusters, or the one of this name. Each is copied first and formatted then, so
     /// that a probe never waits for a page.
     pub(crate) fn clusters(&self, only: Option<&str>) -> BTreeMap<String, ClusterView> {
-        let slots: Vec<_> = {
-            let clusters = self.clusters.lock();
-            let clusters = clusters.iter();
-            let selected = clusters.filter(|(name, _)| only.is_none_or(|only| ***name == *only));
-            let shared = selected.map(|(name, slot)| (Arc::clone(name), Arc::clone(slot)));
-            shared.collect()
-        };
+        let slots = self.slots(only);
         let mut notes = self.shards.lock().1.clone();
         let views = slots.into_iter().map(|(name, slot)| {
-            let snapshot = slot.lock().clone();
+            let snapshot = slot.shown.lock().state.clone();
             let view = ClusterView {
                 shard: notes.remove(&*name),
                 ..ClusterView::from(snapshot)
@@ -158,6 +202,81 @@ impl StatePage {
             (name.to_string(), view)
         });
         views.collect()
+    }
+
+    fn slots(&self, only: Option<&str>) -> Vec<(Arc<str>, Slot)> {
+        let clusters = self.clusters.lock();
+        let clusters = clusters.iter();
+        let selected = clusters.filter(|(name, _)| only.is_none_or(|only| ***name == *only));
+        let shared = selected.map(|(name, slot)| (Arc::clone(name), Arc::clone(slot)));
+        shared.collect()
+    }
+
+    /// Returns one line for each cluster, and where the fenced ones run.
+    pub(crate) fn summaries(&self) -> (Vec<ClusterSummary>, Vec<Affected>) {
+        let mut affected = Vec::new();
+        let summaries = self.slots(None).into_iter().map(|(name, slot)| {
+            let shown = slot.shown.lock();
+            let summary = shown.overview.summary(&name, &shown.state);
+            if matches!(
+                summary.condition,
+                ClusterCondition::Fenced
+                    | ClusterCondition::Unfenced
+                    | ClusterCondition::WouldFence
+            ) {
+                let story = shown.overview.story();
+                let origin = story.and_then(|story| story.origin.clone());
+                affected.push((Arc::clone(&name), origin));
+            }
+            summary
+        });
+        (summaries.collect(), affected)
+    }
+
+    /// Returns the counts of all clusters, and the last day up to `now`.
+    pub(crate) fn fleet(&self, now: Time) -> (FleetSummary, FleetDay) {
+        let (mut summary, day) = {
+            let mut fleet = self.fleet.lock();
+            (fleet.summary(), fleet.day(now))
+        };
+        let not_watched = self.absent.lock().len();
+        summary.not_watched = u32::try_from(not_watched).unwrap_or(u32::MAX);
+        (summary, day)
+    }
+
+    /// Returns one cluster as an operator sees it. Its probe is asked for the nodes.
+    pub(crate) async fn detail(
+        &self,
+        name: &str,
+        replica: impl Fn() -> ReplicaInfo,
+    ) -> Option<ClusterDetail> {
+        let (_, slot) = self.slots(Some(name)).pop()?;
+        let is_fresh = {
+            let now = replica().at;
+            let nodes = slot.shown.lock().overview.nodes.clone();
+            nodes.is_some_and(|nodes| now.since(nodes.at) < NODES_FRESH)
+        };
+        if !is_fresh {
+            let taken = slot.nodes_taken.notified();
+            slot.nodes_wanted.notify_one();
+            // A probe that is busy with a fence answers later. Then the last list is shown.
+            let _ = timeout(NODES_PATIENCE, taken).await;
+        }
+        let replica = replica();
+        let shown = slot.shown.lock();
+        let (overview, state) = (&shown.overview, &shown.state);
+        let namespace = shown.namespace.as_deref().unwrap_or(name);
+        let guidance = |context: &SummaryContext<'_>| Guidance::new(context, namespace, replica.at);
+        let story = overview.story();
+        Some(ClusterDetail {
+            summary: overview.summary(name, state),
+            guidance: overview.describe(name, state, guidance),
+            grace_seconds: shown.grace.map(|grace| grace.as_secs_f64()),
+            last_fence: story.and_then(|story| story.last_fence),
+            nodes: overview.nodes.as_deref().cloned(),
+            history: story.map_or_else(Vec::new, |story| story.history.transitions()),
+            replica,
+        })
     }
 
     /// Returns the shards; `None` if this prober watches all clusters.
@@ -229,23 +348,84 @@ impl From<ClusterState> for ClusterView {
         Self {
             in_words,
             shard: None,
+            detail: None,
             state,
         }
     }
 }
 
 impl StateHandle {
+    /// Sets what does not change while the cluster is watched.
+    pub(crate) fn with_namespace(self, namespace: &Arc<str>) -> Self {
+        if **namespace != *self.name {
+            self.slot.shown.lock().namespace = Some(Arc::clone(namespace));
+        }
+        self
+    }
+
     pub(crate) fn update(&self, change: impl FnOnce(&mut ClusterState)) {
-        change(&mut self.slot.lock());
+        change(&mut self.slot.shown.lock().state);
     }
 
     pub(crate) fn decision(&self) -> Option<Decision> {
-        self.slot.lock().decision
+        self.slot.shown.lock().state.decision
+    }
+
+    /// Judges the condition of the cluster again.
+    pub(crate) fn judge(&self, terms: ProbeTerms, grace: Duration, now: Time) {
+        let mut shown = self.slot.shown.lock();
+        let Shown {
+            state, overview, ..
+        } = &mut *shown;
+        if let Some(before) = overview.judge(state, terms, now) {
+            let condition = overview.condition;
+            self.state_page.fleet.lock().change(before, condition, now);
+        }
+        shown.grace = Some(grace);
+    }
+
+    /// Adds to what happened to the cluster.
+    pub(crate) fn tell(&self, add: impl FnOnce(&mut Story)) {
+        add(self.slot.shown.lock().overview.story_mut());
+    }
+
+    /// Adds to what happened to the cluster, if anything has.
+    pub(crate) fn tell_more(&self, add: impl FnOnce(&mut Story)) {
+        let mut shown = self.slot.shown.lock();
+        if shown.overview.story().is_some() {
+            add(shown.overview.story_mut());
+        }
+    }
+
+    /// Notes a trip, in the story of the cluster and in the counts of the fleet.
+    pub(crate) fn tripped(&self, since: Time, deadline: Option<Time>, now: Time) {
+        self.tell(|story| story.tripped(since, deadline));
+        self.state_page.fleet.lock().fence_began(now);
+    }
+
+    /// Returns whether it is not known yet where a fenced cluster runs.
+    pub(crate) fn lacks_origin(&self) -> bool {
+        let shown = self.slot.shown.lock();
+        let story = shown.overview.story();
+        story.is_some_and(|story| story.origin.is_none())
+    }
+
+    /// Returns a future that ends when a page wants a list of the nodes.
+    pub(crate) fn nodes_wanted(&self) -> impl Future<Output = ()> + Send + use<> {
+        let slot = Arc::clone(&self.slot);
+        async move { slot.nodes_wanted.notified().await }
+    }
+
+    pub(crate) fn show_nodes(&self, nodes: NodeList) {
+        self.slot.shown.lock().overview.nodes = Some(Arc::new(nodes));
+        self.slot.nodes_taken.notify_waiters();
     }
 }
 
 impl Drop for StateHandle {
     fn drop(&mut self) {
+        let condition = self.slot.shown.lock().overview.condition;
+        self.state_page.fleet.lock().remove(condition);
         let mut clusters = self.state_page.clusters.lock();
         // A successor may have replaced the entry.
         let shown = clusters.get(&self.name);

@@ -8,6 +8,7 @@ pub mod fence;
 pub mod guard;
 mod leases;
 mod nodes;
+pub mod overview;
 mod probe_status;
 mod settings;
 pub mod shard;

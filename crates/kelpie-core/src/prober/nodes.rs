@@ -91,6 +91,11 @@ impl Machines {
         let found = self.0.binary_search_by(|(name, _)| (**name).cmp(node));
         found.ok().map(|index| &self.0[index])
     }
+
+    /// Returns the phase of a node's machine; `None` if it has none.
+    pub(crate) fn phase(&self, node: &str) -> Option<MachinePhase> {
+        self.get(node).map(|(_, phase)| *phase)
+    }
 }
 
 impl<N: Into<Arc<str>>> FromIterator<(N, MachinePhase)> for Machines {
@@ -406,6 +411,12 @@ impl NodeSet {
 
     pub(crate) fn nodes(&self) -> &[TrackedNode] {
         &self.nodes
+    }
+
+    /// Returns the node of this name.
+    pub(crate) fn find(&self, name: &str) -> Option<&TrackedNode> {
+        let found = self.nodes.binary_search_by(|node| (*node.name).cmp(name));
+        found.ok().map(|index| &self.nodes[index])
     }
 
     /// Returns each node with the cause that excludes it, sorted by name.

@@ -121,6 +121,11 @@ impl Tenant {
         self
     }
 
+    /// Returns the host and port of the API server.
+    pub fn server(&self) -> String {
+        self.endpoint.authority()
+    }
+
     /// Lists the leases. Ends before `deadline`.
     pub async fn leases(&self, deadline: Instant) -> Result<TimedLeaseList, TenantError> {
         let idle = match self.reuse {

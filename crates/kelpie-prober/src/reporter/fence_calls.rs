@@ -4,6 +4,7 @@ use kelpie_core::Time;
 use kelpie_core::prober::fence::{
     Call, Direction, FlowReport, Observed, Purpose, Step, TargetOutcome, goal,
 };
+use kelpie_core::prober::overview::TransitionKind;
 use kelpie_core::prober::{Setting, Target, Verdict};
 use kelpie_kube::events::{EventType, ObjectRef};
 use tracing::{info, warn};
@@ -49,6 +50,7 @@ impl ProbeReporter {
         if step.purpose != Purpose::Attempt {
             return;
         }
+        self.tell_call(step);
         if let Call::Restore(_) = step.call {
             self.metrics.scaling(Direction::Up);
             return;
@@ -67,6 +69,7 @@ impl ProbeReporter {
         if self.reported_failures.insert(index, error) {
             let target = &self.targets[index].resource;
             let message = format!("Failed to scale down {target}: {error}");
+            self.tell_trouble(TransitionKind::Failure, &message);
             self.record_cluster_event(EventType::Warning, "ScalingFailed", message);
         }
     }
@@ -89,9 +92,13 @@ impl ProbeReporter {
             Some(margin) if margin < 0.0 => {
                 let late = -margin;
                 self.metrics.prober.pods_stopped_late.inc();
+                let text = format!("{target}: pods stopped {late:.1} s after the deadline");
+                self.tell(at, TransitionKind::Failure, &text);
                 warn!(cluster, %target, margin, "pods stopped {late:.1} s after the deadline");
             }
             Some(margin) => {
+                let text = format!("{target}: pods stopped {margin:.1} s before the deadline");
+                self.tell(at, TransitionKind::Fence, &text);
                 info!(cluster, %target, margin, "pods stopped {margin:.1} s before the deadline");
             }
             None => {}
@@ -130,19 +137,33 @@ impl ProbeReporter {
             Direction::Down => (EventType::Warning, "Fenced", "lost their API server"),
             Direction::Up => (EventType::Normal, "Released", "are back"),
         };
+        let told = match direction {
+            Direction::Down => TransitionKind::Fence,
+            Direction::Up => TransitionKind::Restore,
+        };
+        if direction == Direction::Down && target.is_deadline_target {
+            self.state.tell(|story| {
+                if let Some(fence) = &mut story.last_fence {
+                    fence.fenced(at, margin);
+                }
+            });
+        }
         let timing = match margin {
             Some(margin) if margin < 0.0 => {
                 let late = -margin;
                 let text = format!("{applied}, {late:.1} s after the deadline");
+                self.tell(at, TransitionKind::Failure, &format!("{resource} {text}"));
                 warn!(cluster, target = %resource, margin, "{text}");
                 format!(". Too late: the first node may have turned Unknown {late:.1} s earlier")
             }
             Some(margin) => {
                 let text = format!("{applied}, {margin:.1} s before the deadline");
+                self.tell(at, told, &format!("{resource} {text}"));
                 info!(cluster, target = %resource, margin, "{text}");
                 format!(". In time: {margin:.1} s before the first node would turn Unknown")
             }
             None => {
+                self.tell(at, told, &format!("{resource} {applied}"));
                 info!(cluster, target = %resource, "{applied}");
                 String::new()
             }

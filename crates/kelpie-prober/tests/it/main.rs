@@ -18,6 +18,7 @@ mod handover;
 mod healthy_rounds;
 mod matrix;
 mod one_cluster;
+mod overview;
 mod partition;
 mod pause;
 mod paused_leader;

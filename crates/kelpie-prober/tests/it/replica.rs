@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use axum::Router;
 use kelpie_config::{ProberConfig, Strictness, prober};
 use kelpie_health::{LoopHeartbeat, Readiness};
 use kelpie_kube::SystemClock;
@@ -20,6 +21,15 @@ pub(crate) const EXTERNAL_SECRET: &str = "external-kubeconfig";
 
 /// Starts a replica, which runs for election if `elected`.
 pub(crate) fn prober(landscape: &Landscape, name: &str, elected: bool) -> SimProcess<Registry> {
+    start(landscape, name, elected, "").0
+}
+
+/// Starts a replica, and returns its pages too.
+pub(crate) fn prober_with_pages(
+    landscape: &Landscape,
+    name: &str,
+    elected: bool,
+) -> (SimProcess<Registry>, Router) {
     start(landscape, name, elected, "")
 }
 
@@ -29,7 +39,7 @@ pub(crate) fn prober_with_guard(
     name: &str,
     elected: bool,
 ) -> SimProcess<Registry> {
-    start(landscape, name, elected, "guard: {}\n")
+    start(landscape, name, elected, "guard: {}\n").0
 }
 
 /// Starts a replica that is not elected and probes the external paths too.
@@ -38,7 +48,7 @@ pub(crate) fn prober_with_external_paths(
     name: &str,
 ) -> SimProcess<Registry> {
     let external = format!("externalKubeConfigSecretName: {EXTERNAL_SECRET}\n");
-    start(landscape, name, false, &external)
+    start(landscape, name, false, &external).0
 }
 
 fn start(
@@ -46,7 +56,7 @@ fn start(
     name: &str,
     elected: bool,
     more_config: &str,
-) -> SimProcess<Registry> {
+) -> (SimProcess<Registry>, Router) {
     let link = landscape.link(name);
     let wall = SystemClock::new(landscape.watchdog_clock());
     let seed =
@@ -80,8 +90,9 @@ fn start(
     let shutdown = CancellationToken::new();
     let heartbeat = LoopHeartbeat::new(Duration::from_mins(1));
     let ready = Readiness::new().handle("seed");
+    let pages = prober.routes();
     let work = prober.run(shutdown.clone(), heartbeat, ready);
-    SimProcess::start(link, shutdown, registry, work)
+    (SimProcess::start(link, shutdown, registry, work), pages)
 }
 
 /// Returns the configuration that Gardener ships, with the lines of `more`.
