@@ -34,8 +34,6 @@ pub(crate) struct GuardExecutor {
     /// The client that the last call used. Another one has other credentials.
     tenant: Option<Arc<Tenant>>,
     call: Option<BoxFuture<'static, CompletedCall>>,
-    /// The time by which the API server's clock is ahead, in microseconds.
-    server_offset: i64,
     /// The state as it was reported last.
     reported: GuardReport,
 }
@@ -75,7 +73,6 @@ impl GuardExecutor {
             held: Vec::new(),
             tenant: None,
             call: None,
-            server_offset: 0,
             reported: GuardReport {
                 state: GuardState::Unknown,
                 held: Vec::new(),
@@ -91,10 +88,8 @@ impl GuardExecutor {
         if let (Some(judgement), Some(until)) =
             (self.judge.judge(evaluator, now), decision.evidence_until)
         {
-            let server_time = Time::from_micros(now.as_micros().saturating_add(self.server_offset));
-            self.guard
-                .permit(judgement.permits, server_time, until, now);
-            self.held = judgement.held;
+            self.held.clone_from(&judgement.held);
+            self.guard.permit(judgement, until, now);
         }
     }
 
@@ -117,8 +112,11 @@ impl GuardExecutor {
                     .poll(role, now)
                     .map(|call| self.start(tenant, call));
             }
-            let wake = self.guard.next_wake(role, now).filter(|_| tenant.is_some());
-            let wake = self.clock.instant(wake.unwrap_or(Time::MAX));
+            let next_call = self.guard.next_wake(role, now).filter(|_| tenant.is_some());
+            let wake = self.clock.instant(next_call.unwrap_or(Time::MAX));
+            // A prober that is blind makes no call that would find this out.
+            let runs_out_at = self.guard.runs_out_at(now).unwrap_or(Time::MAX);
+            let runs_out_at = self.clock.instant(runs_out_at);
             let done = async {
                 match &mut self.call {
                     Some(call) => call.await,
@@ -134,6 +132,12 @@ impl GuardExecutor {
                     }
                 }
                 () = sleep_until(wake) => {}
+                () = sleep_until(runs_out_at) => {
+                    let problem = self.reported.problem.clone();
+                    if let Some(report) = self.report(problem, self.clock.now()) {
+                        return report;
+                    }
+                }
             }
         }
     }
@@ -177,20 +181,26 @@ impl GuardExecutor {
         } = done;
         if let Some(date) = response.date {
             // The header has whole seconds, and was written at some time during the call.
-            let half_a_second = 500_000;
+            let half_a_second = Duration::from_millis(500);
             let middle = sent.as_micros().midpoint(now.as_micros());
-            self.server_offset = date.as_micros() + half_a_second - middle;
+            self.guard
+                .observe_server_time(date.after(half_a_second), Time::from_micros(middle));
         }
         let is_failure = matches!(
             response.reply,
             GuardReply::Failed | GuardReply::Refused | GuardReply::Unsupported
         );
         self.guard.reply(&call, response.reply, now);
+        self.report(response.problem.filter(|_| is_failure), now)
+    }
+
+    /// Returns the state if it has changed since it was reported.
+    fn report(&mut self, problem: Option<String>, now: Time) -> Option<GuardReport> {
         let report = GuardReport {
             state: self.guard.state(now),
             held: self.held.clone(),
             is_leader: self.role() == GuardRole::Leader,
-            problem: response.problem.filter(|_| is_failure),
+            problem,
         };
         let has_changed = report != self.reported;
         self.reported = report.clone();

@@ -544,3 +544,43 @@ fn chart_version_matches_binary() {
         assert_eq!(chart[field], env!("CARGO_PKG_VERSION"), "{field}");
     }
 }
+
+#[tokio::test]
+async fn typos_in_the_configuration_are_refused() {
+    for (setting, key) in [
+        ("prober.config.probeIntervall=10s", "probeIntervall"),
+        (
+            "prober.config.dependentResourceInfos[0].scaleUp.levle=1",
+            "levle",
+        ),
+        ("prober.config.guard.zones.hold=1m", "zones"),
+        ("weeder.config.watchDurations=1m", "watchDurations"),
+    ] {
+        let error = render(&[IMAGE, "--set", setting]).await.unwrap_err();
+        assert!(error.contains(key), "{error}");
+    }
+    let valid = r#"prober.config.guard={"zone": {"hold": "1m"}, "enabled": true}"#;
+    render(&[IMAGE, "--set-json", valid]).await.unwrap();
+}
+
+#[tokio::test]
+async fn named_probe_set_may_use_its_lease() {
+    let objects = render(&[IMAGE, "--set=prober.config.name=eu"])
+        .await
+        .unwrap();
+    let map = of_kind(&objects, "ConfigMap", "kelpie-prober");
+    let lease = leader_lease(&parsed(map["data"]["config.yaml"].as_str().unwrap()));
+    assert_eq!(lease, "dwd-prober-leader-election-eu");
+    let is_role = |object: &&Value| object["kind"] == "Role";
+    let roles: Vec<_> = objects
+        .iter()
+        .filter(is_role)
+        .map(Value::to_string)
+        .collect();
+    assert!(
+        roles
+            .iter()
+            .any(|role| role.contains(&format!("\"{lease}\""))),
+        "{roles:?}"
+    );
+}

@@ -12,14 +12,17 @@ mod group_hold;
 mod node_guard;
 mod permits;
 mod policy;
+mod retry;
 mod settings;
+mod state;
 
 pub use call::{GuardCall, GuardReply, StoredBinding, StoredPolicy};
 pub use content::{GuardContent, GuardMark};
 pub use group_hold::{GroupHold, GroupKind, HeldGroup};
-pub use node_guard::{GuardRole, GuardState, NodeGuard};
-pub use permits::{Judgement, MAX_PERMITS, PermitJudge, Permits};
+pub use node_guard::{GuardRole, NodeGuard};
+pub use permits::{Judgement, MAX_PERMIT_BYTES, MAX_PERMITS, PermitJudge, Permits};
 pub use policy::{
     GUARD_NAME, GuardBindingSpec, GuardPolicySpec, OWNER_ANNOTATION, mark_message, read_mark,
 };
 pub use settings::GuardSettings;
+pub use state::GuardState;

@@ -1,27 +1,24 @@
 //! The guard of one cluster: permits in, calls out.
 
-use std::fmt;
+use std::borrow::Cow;
+use std::sync::Arc;
 use std::time::Duration;
-
-use serde::{Deserialize, Serialize};
 
 use super::GuardSettings;
 use super::call::{GuardCall, GuardReply, StoredBinding, StoredPolicy};
 use super::content::{GuardContent, GuardMark};
-use super::permits::Permits;
+use super::permits::{Judgement, Permits};
+use super::retry::{CallKind, Retries};
+use super::state::GuardState;
 use crate::Time;
+use crate::prober::fence::ResourceVersion;
 
 /// The policy and the binding are read this often, to find changes by others.
 const CHECK_INTERVAL: Duration = Duration::from_secs(20);
 /// The enforced content is asked for at least this often.
 const PROOF_INTERVAL: Duration = Duration::from_mins(10);
-/// A standby leaves a change of permits to the leader for this long.
+/// A standby leaves a change to the leader for this long.
 const STANDBY_DELAY: Duration = Duration::from_secs(2);
-/// A call that failed is repeated after this, then ever more slowly.
-const FIRST_RETRY: Duration = Duration::from_millis(250);
-const SLOWEST_RETRY: Duration = Duration::from_secs(10);
-/// A call that the cluster refused is repeated after this.
-const REFUSED_RETRY: Duration = Duration::from_mins(5);
 
 /// The role of this replica.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -30,75 +27,6 @@ pub enum GuardRole {
     Leader,
     /// Writes what the leader has not written in time.
     Standby,
-}
-
-/// The state of a guard, as people see it.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase", tag = "state")]
-pub enum GuardState {
-    /// Nothing is known yet, or the leases prove nothing.
-    Unknown,
-    /// The API server does not know policies.
-    Unsupported,
-    /// The credentials do not allow to write the policy.
-    Refused,
-    /// Another watchdog guards the cluster.
-    #[serde(rename_all = "camelCase")]
-    Foreign {
-        /// The watchdog that wrote the policy.
-        owner: String,
-    },
-    /// Another client deleted or changed the policy or its binding. It is being restored.
-    Lost,
-    /// The policy is written, but was not seen to be enforced.
-    #[serde(rename_all = "camelCase")]
-    Unproven {
-        /// The end of the guard on the API server's clock.
-        until: Time,
-    },
-    /// The policy is enforced.
-    #[serde(rename_all = "camelCase")]
-    Armed {
-        /// The end of the guard on the API server's clock.
-        until: Time,
-    },
-    /// The policy has run out, because the prober could not renew it.
-    Expired,
-}
-
-impl GuardState {
-    /// Returns the state as it appears in metric labels.
-    pub const fn as_str(&self) -> &'static str {
-        match self {
-            Self::Unknown => "unknown",
-            Self::Unsupported => "unsupported",
-            Self::Refused => "refused",
-            Self::Foreign { .. } => "foreign",
-            Self::Lost => "lost",
-            Self::Unproven { .. } => "unproven",
-            Self::Armed { .. } => "armed",
-            Self::Expired => "expired",
-        }
-    }
-}
-
-impl fmt::Display for GuardState {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Unknown => f.write_str("not armed yet"),
-            Self::Unsupported => {
-                f.write_str("the API server has no ValidatingAdmissionPolicy (Kubernetes 1.30)")
-            }
-            Self::Refused => f.write_str("the kubeconfig does not allow it"),
-            Self::Foreign { owner } => write!(f, "kept by another watchdog, {owner}"),
-            Self::Lost => f.write_str("another client deleted or changed it; restoring it"),
-            Self::Unproven { until } => {
-                write!(f, "written until {until}, not seen to be enforced yet")
-            }
-            Self::Armed { until } => write!(f, "armed until {until}"),
-            Self::Expired => f.write_str("it has run out"),
-        }
-    }
 }
 
 /// An object of the cluster, as far as it is known.
@@ -135,6 +63,16 @@ enum GuardStep {
     AskEnforced,
 }
 
+impl GuardStep {
+    fn kind(self) -> CallKind {
+        match self {
+            Self::ReadPolicy | Self::ReadBinding => CallKind::Read,
+            Self::WritePolicy | Self::WriteBinding => CallKind::Write,
+            Self::AskEnforced => CallKind::Ask,
+        }
+    }
+}
+
 /// The guard of one cluster.
 ///
 /// It keeps a policy in the cluster that runs out by itself, and says which call to make next.
@@ -148,6 +86,12 @@ pub struct NodeGuard {
     wanted: Option<WantedPermits>,
     policy: Known<StoredPolicy>,
     binding: Known<StoredBinding>,
+    /// The version of the policy that this replica wrote last.
+    own_version: Option<ResourceVersion>,
+    /// The end of the last policy that named this watchdog.
+    own_until: Option<Time>,
+    /// The time by which the API server's clock is ahead, in microseconds.
+    server_offset: i64,
     /// This process has seen the guard in place.
     was_armed: bool,
     /// The enforced content, by the last denied request.
@@ -158,21 +102,33 @@ pub struct NodeGuard {
     calling: bool,
     /// The last call was refused, or cannot work.
     barrier: Option<GuardReply>,
-    failures: u32,
-    /// No call is made before this instant.
-    retry_at: Time,
+    retries: Retries,
 }
 
 /// The permits that the last judgement called for.
 #[derive(Debug)]
 struct WantedPermits {
     permits: Permits,
+    /// The nodes whose permits stay as they are.
+    undecided: Vec<Arc<str>>,
     /// The instant at which they came to differ from those in the policy.
     differ_since: Option<Time>,
     /// The judgement counts until this instant.
     until: Time,
-    /// The time by which the API server's clock is ahead, in microseconds.
-    server_offset: i64,
+}
+
+impl WantedPermits {
+    /// Returns the permits to write in place of a policy.
+    fn after(&self, stored: Option<&GuardContent>) -> Cow<'_, Permits> {
+        let is_kept = |node: &&Arc<str>| stored.is_some_and(|stored| stored.permits.contains(node));
+        let mut kept = self.undecided.iter().filter(is_kept).peekable();
+        match self.permits.names() {
+            Some(names) if kept.peek().is_some() => {
+                Cow::Owned(names.iter().chain(kept).map(Arc::clone).collect())
+            }
+            _ => Cow::Borrowed(&self.permits),
+        }
+    }
 }
 
 impl NodeGuard {
@@ -184,35 +140,51 @@ impl NodeGuard {
             wanted: None,
             policy: Known::Unread,
             binding: Known::Unread,
+            own_version: None,
+            own_until: None,
+            server_offset: 0,
             was_armed: false,
             enforced: None,
             proven_at: None,
             checked_at: Time::MIN,
             calling: false,
             barrier: None,
-            failures: 0,
-            retry_at: Time::MIN,
+            retries: Retries::default(),
         }
     }
 
     /// Takes in a judgement. It counts until `until`; a guard without a newer one runs out.
-    /// `server_time` is the API server's time at `now`.
-    pub fn permit(&mut self, permits: Permits, server_time: Time, until: Time, now: Time) {
+    pub fn permit(&mut self, judgement: Judgement, until: Time, now: Time) {
         let differ_since = self.wanted.as_ref().and_then(|wanted| wanted.differ_since);
-        let server_offset = server_time.as_micros().saturating_sub(now.as_micros());
         self.wanted = Some(WantedPermits {
-            permits,
+            permits: judgement.permits,
+            undecided: judgement.undecided,
             differ_since,
             until,
-            server_offset,
         });
         self.compare(now);
+    }
+
+    /// Takes in the API server's time at `now`, which an answer told. Every answer before the
+    /// first write has to be told: the end of the guard is an instant of that clock.
+    pub fn observe_server_time(&mut self, server_time: Time, now: Time) {
+        self.server_offset = server_time.as_micros().saturating_sub(now.as_micros());
+    }
+
+    /// Returns the API server's time at `now`.
+    fn server_time(&self, now: Time) -> Time {
+        now.plus(self.server_offset)
+    }
+
+    /// Returns the instant at which the API server's clock shows `server_time`.
+    fn local_time(&self, server_time: Time) -> Time {
+        server_time.plus(self.server_offset.saturating_neg())
     }
 
     /// Tries again what was refused, because the credentials have changed.
     pub fn credentials_changed(&mut self) {
         if self.barrier.take().is_some() {
-            self.retry_at = Time::MIN;
+            self.retries = Retries::default();
         }
     }
 
@@ -220,7 +192,7 @@ impl NodeGuard {
     fn compare(&mut self, now: Time) {
         if let Some(wanted) = &mut self.wanted {
             let stored = self.policy.content();
-            let differ = stored.is_some_and(|stored| stored.permits != wanted.permits);
+            let differ = stored.is_some_and(|stored| stored.permits != *wanted.after(Some(stored)));
             wanted.differ_since = differ.then(|| wanted.differ_since.unwrap_or(now));
         }
     }
@@ -232,10 +204,10 @@ impl NodeGuard {
             Some(GuardReply::Refused) => return GuardState::Refused,
             _ => {}
         }
-        let Some(wanted) = &self.wanted else {
+        if self.wanted.is_none() {
             return GuardState::Unknown;
-        };
-        let server_now = now.plus(wanted.server_offset);
+        }
+        let server_now = self.server_time(now);
         let policy = match &self.policy {
             Known::Present(policy) => Some(policy),
             Known::Missing => None,
@@ -290,7 +262,7 @@ impl NodeGuard {
             GuardStep::ReadBinding => GuardCall::ReadBinding,
             GuardStep::WritePolicy => {
                 let wanted = self.wanted.as_ref()?;
-                let server_now = now.plus(wanted.server_offset);
+                let server_now = self.server_time(now);
                 GuardCall::WritePolicy {
                     content: self.next_content(wanted, self.policy.content(), server_now),
                     replaces: self.policy.present().map(|policy| policy.version.clone()),
@@ -313,7 +285,7 @@ impl NodeGuard {
         }
         let wanted = self.wanted.as_ref().filter(|wanted| now <= wanted.until)?;
         let (at, step) = self.read_or_write(wanted, role, now);
-        Some((at.max(self.retry_at), step))
+        Some((at.max(self.retries.not_before(step.kind())), step))
     }
 
     fn read_or_write(
@@ -322,14 +294,14 @@ impl NodeGuard {
         role: GuardRole,
         now: Time,
     ) -> (Time, GuardStep) {
-        let server_now = now.plus(wanted.server_offset);
+        let server_now = self.server_time(now);
         let policy = match &self.policy {
             Known::Unread => return (Time::MIN, GuardStep::ReadPolicy),
             Known::Missing => None,
             Known::Present(policy) => Some(policy),
         };
         if let Some(other) = policy.and_then(|policy| self.foreign(policy, server_now)) {
-            let over_at = other.plus(wanted.server_offset.saturating_neg());
+            let over_at = self.local_time(other);
             let check = self.checked_at.after(CHECK_INTERVAL);
             return (check.min(over_at), GuardStep::ReadPolicy);
         }
@@ -338,39 +310,71 @@ impl NodeGuard {
             Known::Missing => None,
             Known::Present(binding) => Some(binding),
         };
+        // What is missing was found at the last check.
+        let restore_at = match role {
+            GuardRole::Leader => Time::MIN,
+            GuardRole::Standby => self.checked_at.after(STANDBY_DELAY),
+        };
         let stored = policy.and_then(|policy| policy.content.as_ref());
         let Some(stored) = stored.filter(|stored| self.is_plausible(stored, server_now)) else {
-            return (Time::MIN, GuardStep::WritePolicy);
+            return (restore_at, GuardStep::WritePolicy);
         };
         if !binding.is_some_and(|binding| binding.is_intact) {
-            return (Time::MIN, GuardStep::WriteBinding);
+            return (restore_at, GuardStep::WriteBinding);
         }
-        let change_at = wanted.differ_since.map(|since| match role {
-            GuardRole::Leader => since,
-            GuardRole::Standby => since.after(STANDBY_DELAY),
-        });
-        let left = match role {
-            GuardRole::Leader => self.settings.duration.saturating_mul(2) / 3,
-            GuardRole::Standby => self.settings.duration / 2,
-        };
-        let until = stored.until.plus(wanted.server_offset.saturating_neg());
-        let write_at = until.before(left).min(change_at.unwrap_or(Time::MAX));
+        let write_at = self.write_at(wanted, stored, role);
         let proof_at = match self.proven_at.filter(|_| self.is_proven(stored)) {
             Some(proven_at) => proven_at.after(PROOF_INTERVAL),
             None => Time::MIN,
         };
-        let check_at = self.checked_at.after(CHECK_INTERVAL);
         let steps = [
             (write_at, GuardStep::WritePolicy),
+            // Before the proof: a policy that somebody has deleted is never proven.
+            (self.checked_at.after(CHECK_INTERVAL), GuardStep::ReadPolicy),
             (proof_at, GuardStep::AskEnforced),
-            (check_at, GuardStep::ReadPolicy),
         ];
+        let steps = steps.map(|(at, step)| (at.max(self.retries.not_before(step.kind())), step));
         // Of several due steps, the first one counts most.
         let due = steps.iter().find(|(at, _)| *at <= now);
         let next = || steps.iter().min_by_key(|(at, _)| *at);
         due.or_else(next)
             .copied()
             .unwrap_or((Time::MAX, GuardStep::ReadPolicy))
+    }
+
+    /// Returns the instant from which an intact policy is to be written again.
+    ///
+    /// Replicas may judge differently for a while: one that has just started does not know of a
+    /// trip that is over. So a standby changes the permits only where it wrote the policy last, or
+    /// where nobody has renewed it in time. A leader that lives is never undone.
+    fn write_at(&self, wanted: &WantedPermits, stored: &GuardContent, role: GuardRole) -> Time {
+        let left = match role {
+            GuardRole::Leader => self.settings.duration.saturating_mul(2) / 3,
+            GuardRole::Standby => self.settings.duration / 2,
+        };
+        let change_at = wanted.differ_since.and_then(|since| match role {
+            GuardRole::Leader => Some(since),
+            GuardRole::Standby => self.keeps_policy().then(|| since.after(STANDBY_DELAY)),
+        });
+        let renewal_at = self.local_time(stored.until).before(left);
+        change_at.map_or(renewal_at, |change_at| change_at.min(renewal_at))
+    }
+
+    /// Returns whether this replica wrote the policy last, as far as it knows.
+    fn keeps_policy(&self) -> bool {
+        let version = self.policy.present().map(|policy| &policy.version);
+        version.is_some() && version == self.own_version.as_ref()
+    }
+
+    /// Returns the instant at which the guard runs out unless it is renewed; `None` if it has, or
+    /// if there is none.
+    pub fn runs_out_at(&self, now: Time) -> Option<Time> {
+        match self.state(now) {
+            GuardState::Armed { until } | GuardState::Unproven { until } => {
+                Some(self.local_time(until))
+            }
+            _ => None,
+        }
     }
 
     /// Returns the end of the guard if another watchdog keeps it up.
@@ -397,7 +401,7 @@ impl NodeGuard {
         let stored = stored.filter(|stored| self.is_plausible(stored, server_now));
         GuardContent {
             until: stored.map_or(until, |stored| stored.until.max(until)),
-            permits: wanted.permits.clone(),
+            permits: wanted.after(stored).into_owned(),
         }
     }
 
@@ -416,19 +420,20 @@ impl NodeGuard {
             (_, reply @ (GuardReply::Unsupported | GuardReply::Refused)) => {
                 self.forget();
                 self.barrier = Some(reply);
-                self.retry_at = now.after(REFUSED_RETRY);
+                self.retries.refused(self.was_armed, now);
                 return;
             }
-            (GuardCall::ReadPolicy, GuardReply::Policy(policy)) => {
-                self.checked_at = now;
-                // The binding is read with the policy.
-                self.binding = Known::Unread;
-                self.policy = policy.map_or(Known::Missing, Known::Present);
-            }
+            (GuardCall::ReadPolicy, GuardReply::Policy(policy)) => self.found(policy, now),
             (GuardCall::ReadBinding, GuardReply::Binding(binding)) => {
                 self.binding = binding.map_or(Known::Missing, Known::Present);
             }
             (GuardCall::WritePolicy { content, .. }, GuardReply::Written(version)) => {
+                if self.policy.content().is_none() {
+                    // Until the restored policy is enforced, none is.
+                    self.enforced = None;
+                }
+                self.own_version = Some(version.clone());
+                self.own_until = Some(content.until);
                 self.policy = Known::Present(StoredPolicy {
                     version,
                     owner: self.owner.clone(),
@@ -447,17 +452,34 @@ impl NodeGuard {
                     self.proven_at = Some(now);
                     self.was_armed = true;
                 } else {
-                    return self.fail(now);
+                    return self.fail(call, now);
                 }
             }
             _ => {
                 self.forget();
-                return self.fail(now);
+                return self.fail(call, now);
             }
         }
-        self.failures = 0;
-        self.retry_at = Time::MIN;
+        self.retries.succeeded(call.into());
         self.compare(now);
+    }
+
+    /// Takes in the policy as it was read.
+    fn found(&mut self, policy: Option<StoredPolicy>, now: Time) {
+        self.checked_at = now;
+        // The binding is read with the policy.
+        self.binding = Known::Unread;
+        let mut policy = policy;
+        if let Some(policy) = &mut policy {
+            let until = policy.content.as_ref().map(|content| content.until);
+            if policy.owner == self.owner {
+                self.own_until = until;
+            } else if until == self.own_until {
+                // Another watchdog writes an end of its own: only the owner was edited.
+                policy.content = None;
+            }
+        }
+        self.policy = policy.map_or(Known::Missing, Known::Present);
     }
 
     /// Reads everything again before the next write.
@@ -466,10 +488,8 @@ impl NodeGuard {
         self.binding = Known::Unread;
     }
 
-    fn fail(&mut self, now: Time) {
-        let pause = FIRST_RETRY.saturating_mul(1 << self.failures.min(10));
-        self.failures = self.failures.saturating_add(1);
-        self.retry_at = now.after(pause.min(SLOWEST_RETRY));
+    fn fail(&mut self, call: &GuardCall, now: Time) {
+        self.retries.failed(call.into(), now);
         self.compare(now);
     }
 }

@@ -12,8 +12,12 @@ use crate::prober::nodes::{GroupId, TrackedNode};
 /// With more nodes to permit, all are permitted: the policy has to stay small.
 pub const MAX_PERMITS: usize = 1_000;
 
+/// With longer names, all nodes are permitted too. An API server rejects an expression of more than
+/// 100,000 characters.
+pub const MAX_PERMIT_BYTES: usize = 64 * 1024;
+
 /// The nodes that kube-controller-manager may turn Unknown: some, or all if there are more than
-/// [`MAX_PERMITS`] to permit.
+/// [`MAX_PERMITS`] to permit, or if their names are longer than [`MAX_PERMIT_BYTES`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Permits {
     /// Sorted by name; `None` stands for all nodes.
@@ -44,8 +48,10 @@ impl<N: Into<Arc<str>>> FromIterator<N> for Permits {
         let mut names: Vec<Arc<str>> = names.filter(|name| is_node_name(name)).collect();
         names.sort();
         names.dedup();
+        let bytes: usize = names.iter().map(|name| name.len()).sum();
+        let is_small = names.len() <= MAX_PERMITS && bytes <= MAX_PERMIT_BYTES;
         Self {
-            names: (names.len() <= MAX_PERMITS).then_some(names),
+            names: is_small.then_some(names),
         }
     }
 }
@@ -62,6 +68,9 @@ fn is_node_name(name: &str) -> bool {
 pub struct Judgement {
     /// The nodes that may turn Unknown.
     pub permits: Permits,
+    /// The nodes whose leases were watched too briefly to tell. A permit that one of them has stays:
+    /// it rests on what another replica has seen, or this process before a gap.
+    pub undecided: Vec<Arc<str>>,
     /// The zones and worker pools whose nodes are held back.
     pub held: Vec<HeldGroup>,
 }
@@ -120,6 +129,7 @@ impl PermitJudge {
         let pools = rules.pools.named(GroupKind::Pool, |id| nodes.pool_name(id));
         Some(Judgement {
             held: zones.chain(pools).collect(),
+            undecided: rules.undecided(tracker),
             permits: rules.permits(tracker),
         })
     }
@@ -168,6 +178,20 @@ impl PermitRules {
         permitted.map(|(node, _)| Arc::clone(&node.name)).collect()
     }
 
+    fn undecided(&self, tracker: &LeaseTracker) -> Vec<Arc<str>> {
+        let undecided = candidates(tracker).filter(|(node, lease)| {
+            let heartbeat = &lease.heartbeat;
+            heartbeat.is_unproven(self.now, &self.limits)
+                && heartbeat.renewal().plus(self.limits.expiry()) <= self.now
+                && !self.is_held_back(node)
+        });
+        undecided.map(|(node, _)| Arc::clone(&node.name)).collect()
+    }
+
+    fn is_held_back(&self, node: &TrackedNode) -> bool {
+        self.is_held || self.zones.contains(node.zone) || self.pools.contains(node.pool)
+    }
+
     fn permits_candidate(&self, node: &TrackedNode, lease: &TrackedLease) -> bool {
         let heartbeat = &lease.heartbeat;
         if !heartbeat.was_ever_renewed() {
@@ -178,9 +202,7 @@ impl PermitRules {
         let is_leftover = self.trip_over_at.is_some_and(|over| {
             heartbeat.renewal() < over && self.now < over.plus(self.limits.grace())
         });
-        let is_held =
-            self.is_held || self.zones.contains(node.zone) || self.pools.contains(node.pool);
-        is_expired && !is_held && !is_leftover
+        is_expired && !self.is_held_back(node) && !is_leftover
     }
 }
 
@@ -199,6 +221,17 @@ mod tests {
             .map(|name| &**name)
             .collect();
         assert_eq!(names, ["a.b-1", "good"]);
+    }
+
+    #[test]
+    fn names_that_are_too_long_in_sum_are_all() {
+        let permits = |count: usize| {
+            let names = (0..count).map(|n| format!("{n:0253}"));
+            names.collect::<Permits>()
+        };
+        let most = MAX_PERMIT_BYTES / 253;
+        assert_eq!(permits(most).names().map(<[_]>::len), Some(most));
+        assert_eq!(permits(most + 1), Permits::ALL);
     }
 
     #[test]
