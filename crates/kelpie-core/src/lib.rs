@@ -69,6 +69,7 @@
 pub mod addon;
 mod fnv1a;
 mod fraction;
+mod pause_switch;
 pub mod prober;
 mod text;
 mod time;
@@ -77,6 +78,7 @@ pub mod weeder;
 
 pub use fnv1a::fnv1a;
 pub use fraction::Fraction;
+pub use pause_switch::{PAUSE_ANNOTATION, PAUSE_REASON_ANNOTATION, PauseSwitch};
 pub use text::truncated;
 pub use time::Time;
 pub use watch_cache::WatchCache;

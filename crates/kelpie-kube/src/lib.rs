@@ -17,6 +17,7 @@ pub mod events;
 pub mod guard;
 pub mod kubeconfig;
 pub mod leader;
+pub mod leader_leases;
 pub mod lease_records;
 pub mod lists;
 pub mod objects;

@@ -1,7 +1,7 @@
 //! One replica of a component: its part in the election, its Events and its state.
 
 use k8s_openapi::api::coordination::v1::Lease;
-use kelpie_core::Time;
+use kelpie_core::{PAUSE_ANNOTATION, PAUSE_REASON_ANNOTATION, PauseSwitch, Time};
 use kelpie_runtime::watch::{Receiver, Sender};
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::registry::Registry;
@@ -32,6 +32,35 @@ pub struct ReplicaStatus {
     dry_run: bool,
     leadership: Receiver<Leadership>,
     lease: watch::Receiver<Lease>,
+}
+
+/// Reads the pause switch of a replica. Clones read the same Lease.
+#[derive(Clone, Debug)]
+pub struct PauseReader {
+    lease: watch::Receiver<Lease>,
+    clock: AnchoredClock,
+}
+
+impl PauseReader {
+    /// Returns the position of the switch now, as the election last read it. Without an election
+    /// it is off.
+    pub fn switch(&self) -> PauseSwitch {
+        let lease = self.lease.borrow();
+        let Some(annotations) = &lease.metadata.annotations else {
+            return PauseSwitch::Off;
+        };
+        let annotation = |name: &str| annotations.get(name).map(String::as_str);
+        let switch = PauseSwitch::read(
+            annotation(PAUSE_ANNOTATION),
+            annotation(PAUSE_REASON_ANNOTATION),
+        );
+        switch.at(self.clock.now())
+    }
+
+    /// Returns whether nothing new may be fenced or deleted now.
+    pub fn is_paused(&self) -> bool {
+        self.switch().is_paused(self.clock.now())
+    }
 }
 
 /// The state of a replica, as state pages begin with it.
@@ -82,7 +111,10 @@ impl Replica {
                 .map(EventRecorder::dropped)
                 .unwrap_or_default()
         };
-        ClientMetrics::register(registry, prefix, move || client.response_counts(), dropped);
+        let pause = self.pause();
+        let paused = move || pause.is_paused();
+        let responses = move || client.response_counts();
+        ClientMetrics::register(registry, prefix, responses, dropped, paused);
         self.register_election(registry);
     }
 
@@ -123,6 +155,11 @@ impl Replica {
         lease: LeaseName,
     ) -> (LeaseRecords, impl Future<Output = ()> + Send + use<>) {
         LeaseRecords::new(client, lease, self.election.lease())
+    }
+
+    /// Returns a reader of the pause switch.
+    pub fn pause(&self) -> PauseReader {
+        self.status.pause()
     }
 
     /// Returns the clock of the replica.
@@ -168,6 +205,14 @@ pub fn register_master_status(registry: &mut Registry, lease: &str, status: &Gau
 }
 
 impl ReplicaStatus {
+    /// Returns a reader of the pause switch.
+    pub fn pause(&self) -> PauseReader {
+        PauseReader {
+            lease: self.lease.clone(),
+            clock: self.clock,
+        }
+    }
+
     /// Returns the identity of the leader as last seen; `None` if there is none or it is not known.
     pub fn holder(&self) -> Option<String> {
         let lease = self.lease.borrow();

@@ -57,6 +57,8 @@ pub(crate) struct FenceExecutor {
     acts: bool,
     /// This replica became leader while a fence stands or is wanted: a round is due at once.
     is_pressed: bool,
+    /// An operator has paused fences.
+    is_paused: bool,
     /// The deadline of the flow, which decides its place in the queue.
     deadline: Time,
     /// The entry of this cluster among those that have to be fenced soon.
@@ -105,6 +107,7 @@ impl FenceExecutor {
             access,
             acts: false,
             is_pressed: false,
+            is_paused: false,
             deadline: Time::MAX,
             cancel: CancellationToken::new(),
             verdict: None,
@@ -181,7 +184,18 @@ impl FenceExecutor {
         self.report_unfenced();
     }
 
+    /// Follows the pause switch. Calls of a fence that wait in the queue are dropped.
+    fn follow_pause(&mut self) {
+        let is_paused = self.access.is_paused();
+        if is_paused && !self.is_paused && self.verdict == Some(Verdict::Fence) {
+            self.cancel_waiting();
+        }
+        self.is_paused = is_paused;
+        self.fencing.set_paused(is_paused);
+    }
+
     fn carry_out(&mut self, decision: &Decision) {
+        self.follow_pause();
         let now = self.clock.now();
         let report = if self.acts {
             self.fencing.apply(decision)
@@ -293,6 +307,7 @@ impl FenceExecutor {
     }
 
     fn begin_due_steps(&mut self) {
+        self.follow_pause();
         let now = self.clock.now();
         let due = self.fencing.poll(now);
         self.report_events(now);
@@ -412,7 +427,8 @@ impl FenceExecutor {
     /// Reports a fence that is wanted and not made: a target that the deadline is about still runs.
     fn report_unfenced(&mut self) {
         let is_wanted = self.verdict == Some(Verdict::Fence) && !self.access.dry_run;
-        let is_unfenced = is_wanted && self.fencing.is_deadline_open();
+        // A fence that an operator has paused is not missing.
+        let is_unfenced = is_wanted && self.fencing.is_deadline_open() && !self.is_paused;
         let (fence, now) = (self.fencing.fence(), self.clock.now());
         let is_fencing = self.verdict == Some(Verdict::Fence);
         self.reporter

@@ -640,6 +640,7 @@ pub fn register_metrics(registry: &mut Registry) -> impl Drop + use<> {
         PREFIX,
         || [(200, 1)].into(),
         DroppedEvents::default,
+        || false,
     );
     let mut example = metrics.of_cluster(&"shoot--dev--one".into());
     example.guard(&GuardState::Unknown);

@@ -131,7 +131,8 @@ impl Prober {
             replica.clock(),
             &config.probe,
             options.dry_run,
-        );
+        )
+        .with_pause(replica.pause());
         let targets: Arc<[Target]> = config.targets.clone().into();
         // Shards share it: a guard goes on when its cluster moves.
         let guard_owner = LeaseName {

@@ -11,7 +11,6 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
-use kelpie_core::Time;
 use kelpie_core::prober::fence::{FlowReport, Observed};
 use kelpie_core::prober::guard::{GuardState, HeldGroup};
 use kelpie_core::prober::overview::{
@@ -19,6 +18,7 @@ use kelpie_core::prober::overview::{
     Guidance, NodeList, ReplicaInfo, SummaryContext,
 };
 use kelpie_core::prober::{Decision, FenceState, ResourceRef};
+use kelpie_core::{PauseSwitch, Time};
 use kelpie_kube::replica::ReplicaState;
 use parking_lot::Mutex;
 use serde::{Deserialize, Serialize};
@@ -139,6 +139,9 @@ pub struct ProberState {
     /// The replica that answers.
     #[serde(flatten)]
     pub replica: ReplicaState,
+    /// The pause switch.
+    #[serde(default)]
+    pub pause: PauseSwitch,
     /// The shards; `None` if this prober watches all clusters.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub shard: Option<ShardState>,
@@ -307,6 +310,11 @@ impl StatePage {
             Some(why) => absent.insert(cluster, why),
             None => absent.remove(&cluster),
         };
+    }
+
+    /// Returns the reason why the clusters are not known yet; `None` once they are.
+    pub(crate) fn waiting(&self) -> Option<String> {
+        self.waiting.lock().clone()
     }
 
     /// Sets the reason why the clusters are not known yet; `None` once they are.

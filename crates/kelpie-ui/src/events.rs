@@ -181,6 +181,8 @@ pub(crate) mod tests {
                 version: "0".to_owned(),
                 part: ReplicaPart::Leader,
                 leader: None,
+                pause: kelpie_core::PauseSwitch::Off,
+                waiting: None,
                 shard: None,
             },
             fleet: clusters.iter().map(|cluster| cluster.condition).collect(),

@@ -179,6 +179,7 @@ pub fn register_metrics(registry: &mut Registry) {
         PREFIX,
         || [(200, 1)].into(),
         DroppedEvents::default,
+        || false,
     );
 }
 

@@ -13,6 +13,7 @@ use kelpie_core::weeder::{Deletion, DeletionResult, WindowChange, WindowRules, W
 use kelpie_kube::AnchoredClock;
 use kelpie_kube::client::ClusterClient;
 use kelpie_kube::leader::Leadership;
+use kelpie_kube::replica::PauseReader;
 use kelpie_kube::resources::{DeleteError, PodFacts};
 use kelpie_kube::watch::WatchEvent;
 use kelpie_runtime::watch::Receiver;
@@ -58,8 +59,17 @@ pub(crate) struct WeederContext {
     pub(crate) watch_pools: WatchPools,
     pub(crate) limiter: DeletionLimiter,
     pub(crate) leadership: Receiver<Leadership>,
+    /// The pause switch; `None` in tests.
+    pub(crate) pause: Option<PauseReader>,
     pub(crate) telemetry: WeederTelemetry,
     pub(crate) cancelled: CancellationToken,
+}
+
+impl WeederContext {
+    /// Returns whether an operator has paused deletions.
+    fn is_paused(&self) -> bool {
+        self.pause.as_ref().is_some_and(PauseReader::is_paused)
+    }
 }
 
 /// The watch on the dependants of all services with an open window.
@@ -332,6 +342,12 @@ impl NamespaceWorker {
         let Some(deletion) = self.windows.next(now) else {
             return;
         };
+        if self.context.is_paused() {
+            // It is repeated, ever more slowly, until the pause or the window ends.
+            self.windows
+                .record_result(&deletion, DeletionResult::Refused, now);
+            return;
+        }
         let evidence = self.reporter.deleting(&deletion);
         let (context, namespace) = (Arc::clone(&self.context), Arc::clone(&self.namespace));
         let request = async move {
@@ -339,6 +355,9 @@ impl NamespaceWorker {
             // Right before the request: a process that was suspended in between must notice here
             // that it no longer leads.
             if !context.leadership.borrow().may_act(Instant::now()) {
+                return (deletion, None);
+            }
+            if context.is_paused() {
                 return (deletion, None);
             }
             let (pod, uid, version) = (&deletion.pod, &deletion.uid, &deletion.version);
@@ -406,6 +425,7 @@ mod tests {
             watch_pools: WatchPools::new(None),
             limiter: DeletionLimiter::default(),
             leadership: ReplicaRole::new(None, false).election(&seed).leadership(),
+            pause: None,
             telemetry: WeederTelemetry {
                 metrics: WeederMetrics::new(&mut Registry::default(), std::iter::empty()),
                 state_page: ServiceStatePage::default(),

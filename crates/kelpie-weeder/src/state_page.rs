@@ -3,8 +3,8 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
-use kelpie_core::Time;
 use kelpie_core::weeder::{ServiceRef, WindowSummary};
+use kelpie_core::{PauseSwitch, Time};
 use kelpie_kube::replica::ReplicaState;
 use parking_lot::Mutex;
 use serde::Serialize;
@@ -46,6 +46,8 @@ pub(crate) struct LastAction {
 pub(crate) struct WeederState {
     #[serde(flatten)]
     pub(crate) replica: ReplicaState,
+    /// The pause switch.
+    pub(crate) pause: PauseSwitch,
     /// The services by namespace and name.
     pub(crate) namespaces: BTreeMap<String, BTreeMap<String, ServiceState>>,
 }

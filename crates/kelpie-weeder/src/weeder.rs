@@ -83,6 +83,7 @@ impl Weeder {
             watch_pools: WatchPools::new(None),
             limiter: DeletionLimiter::default(),
             leadership: replica.leadership(),
+            pause: Some(replica.pause()),
             telemetry: WeederTelemetry {
                 metrics,
                 state_page: ServiceStatePage::default(),
@@ -113,6 +114,7 @@ impl Weeder {
         let state = move |Query(query): Query<NamespaceQuery>| {
             future::ready(Json(WeederState {
                 replica: replica.now(),
+                pause: replica.pause().switch(),
                 namespaces: state_page.namespaces(query.namespace.as_deref()),
             }))
         };

@@ -21,7 +21,10 @@ use crate::explain::Explain;
 use crate::generate::Generate;
 use crate::go_flags::normalize_dashes;
 use crate::guard::Guard;
+use crate::pause::{Pause, Resume};
 use crate::prober::Prober;
+use crate::status::Status;
+use crate::story::Events;
 use crate::weeder::Weeder;
 
 const LONG_ABOUT: &str = "\
@@ -39,7 +42,10 @@ Kelpie reads the configuration files of Gardener's dependency-watchdog unchanged
 const AFTER_HELP: &str = "\
 Examples:
   kelpie demo                                see Kelpie at work for a minute, on simulated clusters
+  kelpie status                              all clusters, the troubled ones first
   kelpie explain shoot--dev--one             the last decision about a cluster, with its reasons
+  kelpie events shoot--dev--one              what happened to a cluster
+  kelpie pause --for 2h --reason drill       no new fence and no deletion for two hours
   kelpie check prober --config-file f.yaml   check configuration, permissions and every cluster
   kelpie check weeder --config-file f.yaml   check configuration, permissions and services
   kelpie check-config prober prober.yaml     summarize a file, or list all its problems
@@ -58,6 +64,7 @@ Exit codes:
   1    failure
   2    invalid command line
   3    addon report: the report was refused, nothing was written
+  4    status: a cluster needs an operator, or the prober is paused
   130  demo: interrupted by Ctrl-C
 
 If started under the name dependency-watchdog, unknown keys in configuration files are warnings
@@ -90,7 +97,11 @@ enum KelpieCommand {
     Demo(Demo),
     Prober(Box<Prober>),
     Weeder(Box<Weeder>),
+    Status(Status),
     Explain(Explain),
+    Events(Events),
+    Pause(Pause),
+    Resume(Resume),
     Check(Check),
     CheckConfig(CheckConfig),
     Guard(Guard),
@@ -154,7 +165,11 @@ pub(crate) fn run(arguments: Vec<OsString>) -> Result<ExitStatus> {
         KelpieCommand::Demo(command) => command.run(),
         KelpieCommand::Prober(command) => command.run(invocation),
         KelpieCommand::Weeder(command) => command.run(invocation),
+        KelpieCommand::Status(command) => command.run(),
         KelpieCommand::Explain(command) => command.run(invocation),
+        KelpieCommand::Events(command) => command.run(),
+        KelpieCommand::Pause(command) => command.run(),
+        KelpieCommand::Resume(command) => command.run(),
         KelpieCommand::Check(command) => command.run(invocation),
         KelpieCommand::CheckConfig(command) => command.run(invocation),
         KelpieCommand::Guard(command) => command.run(invocation),

@@ -16,6 +16,8 @@ pub(crate) enum ExitStatus {
     Failure,
     /// The request was refused, and the reason has been printed.
     Refused,
+    /// Something needs an operator, and has been printed.
+    Attention,
     /// The user interrupted the demo.
     #[cfg(feature = "demo")]
     Interrupted,
@@ -28,12 +30,13 @@ impl ExitStatus {
 }
 
 /// Prints errors and returns the exit code: 0 for success, help and version, 1 for failure, 2 for
-/// an invalid command line, 3 for a refused request, 130 for an interrupt.
+/// an invalid command line, 3 for a refused request, 4 if something needs an operator, 130 for an interrupt.
 pub(crate) fn code(result: Result<ExitStatus>) -> ExitCode {
     match result {
         Ok(ExitStatus::Success) => ExitCode::SUCCESS,
         Ok(ExitStatus::Failure) => ExitCode::FAILURE,
         Ok(ExitStatus::Refused) => ExitCode::from(3),
+        Ok(ExitStatus::Attention) => ExitCode::from(4),
         // The exit code that shells use for a program ended by Ctrl-C.
         #[cfg(feature = "demo")]
         Ok(ExitStatus::Interrupted) => ExitCode::from(130),

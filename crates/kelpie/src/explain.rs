@@ -11,49 +11,48 @@ use crate::cli::Invocation;
 use crate::exit::ExitStatus;
 use crate::output_format::OutputFormat;
 use crate::printable::printable;
+use crate::reach::ReachFlags;
 use crate::{component, terminal};
+
+pub(crate) use fetch::fetch;
 
 /// Explain what the prober last decided about a cluster, and why
 ///
 /// Asks a running prober for the evidence it has, the rule that decided, the deadline, the state of
 /// the targets, current problems and the time of the next round. It only reads.
 ///
-/// The prober answers on its metrics address. From outside of the seed:
-///
-///   kubectl -n garden port-forward deploy/kelpie-prober 9643
-///   kelpie explain shoot--dev--one
-///
-/// Every replica knows all clusters. Only the leader knows the last flow.
+/// The leader is found through the kubeconfig: the holder of the leader Lease, reached by a
+/// port-forward of the API server. Every replica knows all clusters, and another one can be asked
+/// with --url. Only the leader knows the last flow.
 #[derive(Args)]
 #[command(verbatim_doc_comment)]
 pub(crate) struct Explain {
     /// Name of the cluster: of its Cluster object and its control namespace
     cluster: String,
 
-    /// URL at which the prober serves its metrics
-    #[arg(long, value_name = "URL", default_value = "http://127.0.0.1:9643")]
-    from: String,
-
     /// Output format; json prints the prober's answer unchanged
     #[arg(short, long, value_name = "FORMAT", default_value = "text")]
     output: OutputFormat,
+
+    #[command(flatten)]
+    reach: ReachFlags,
 }
 
 impl Explain {
     pub(crate) fn run(&self, _started_as: Invocation) -> Result<ExitStatus> {
-        let response = component::run(fetch::fetch(&self.from, &self.cluster))?;
+        let response = component::run(async {
+            let servers = self.reach.servers("explain").await?;
+            fetch(&servers, &self.cluster).await
+        })?;
         let json = match response {
             Ok(json) => json,
             Err(unprobed) => bail!(no_probe(&self.cluster, &unprobed)),
         };
         let text = match self.output {
             OutputFormat::Json => json + "\n",
-            OutputFormat::Text => describe(&json, &self.cluster).with_context(|| {
-                format!(
-                    "{} does not answer as a prober of this version; see it with -o json",
-                    self.from
-                )
-            })?,
+            OutputFormat::Text => describe(&json, &self.cluster).context(
+                "the prober does not answer as one of this version; see it with -o json",
+            )?,
         };
         terminal::stdout(&text).context("cannot write the answer")?;
         Ok(ExitStatus::Success)
@@ -67,7 +66,7 @@ fn describe(json: &str, cluster: &str) -> Result<String> {
     Ok(describe::describe(cluster, &prober, view))
 }
 
-fn no_probe(cluster: &str, Unprobed { reason, near, .. }: &Unprobed) -> String {
+pub(crate) fn no_probe(cluster: &str, Unprobed { reason, near, .. }: &Unprobed) -> String {
     if let Some(reason) = reason {
         return format!("no probe runs for {cluster}: {}", printable(reason));
     }

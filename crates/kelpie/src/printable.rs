@@ -1,5 +1,7 @@
 //! Makes text safe and easy to read on a terminal.
 
+use std::time::Duration;
+
 use jiff::Timestamp;
 use kelpie_core::Time;
 
@@ -31,5 +33,20 @@ pub(crate) fn readable_instant(instant: Time) -> String {
     match Timestamp::from_microsecond(instant.as_micros()) {
         Ok(at) => format!("{} UTC", at.strftime("%F %T%.1f")),
         Err(_) => "no instant on the calendar".to_owned(),
+    }
+}
+
+/// Formats a length of time in the unit that people would use.
+pub(crate) fn length(length: Duration) -> String {
+    let seconds = length.as_secs_f64();
+    let (minutes, hours) = (seconds / 60.0, seconds / 3_600.0);
+    if seconds < 90.0 {
+        format!("{seconds:.1} s")
+    } else if minutes < 90.0 {
+        format!("{minutes:.0} min")
+    } else if hours < 48.0 {
+        format!("{hours:.0} h")
+    } else {
+        format!("{:.0} days", hours / 24.0)
     }
 }

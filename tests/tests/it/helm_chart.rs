@@ -81,7 +81,7 @@ async fn pods_start_and_lead() {
         )
         .await;
     assert!(
-        notes.contains("port-forward deploy/kelpie-prober"),
+        notes.contains("kelpie status --namespace watchdogs"),
         "{notes}"
     );
 

@@ -29,6 +29,7 @@ mod fencing;
 mod guard;
 mod leases;
 mod pause;
+mod paused_fencing;
 mod properties;
 mod race;
 mod schedule;

@@ -135,7 +135,7 @@ fn tls_remedy(fault: &TlsFault) -> &'static str {
 }
 
 /// Returns the last error of a chain. The layers above it add the same text to every cause.
-fn root_cause(error: &dyn StdError) -> String {
+pub(crate) fn root_cause(error: &dyn StdError) -> String {
     let mut cause = error;
     while let Some(source) = cause.source() {
         cause = source;

@@ -7,29 +7,35 @@ use prometheus_client::collector::Collector;
 use prometheus_client::encoding::{DescriptorEncoder, EncodeMetric};
 use prometheus_client::metrics::MetricType;
 use prometheus_client::metrics::counter::ConstCounter;
+use prometheus_client::metrics::gauge::ConstGauge;
 use prometheus_client::registry::Registry;
 
 use crate::events::DroppedEvents;
 
-/// A collector for the responses of the seed's API server, and for Events that were not recorded.
+/// A collector for the responses of the seed's API server, for Events that were not recorded, and
+/// for the pause switch.
 pub struct ClientMetrics {
     responses: Box<dyn Fn() -> BTreeMap<u16, u64> + Send + Sync>,
     dropped: Box<dyn Fn() -> DroppedEvents + Send + Sync>,
+    paused: Box<dyn Fn() -> bool + Send + Sync>,
 }
 
 impl ClientMetrics {
     /// Registers the metrics with a prefix. `responses` returns the number of responses by status,
-    /// where 0 stands for no response; `dropped` returns the Events that were not recorded.
+    /// where 0 stands for no response; `dropped` returns the Events that were not recorded; `paused`
+    /// returns whether nothing new is done.
     pub fn register(
         registry: &mut Registry,
         prefix: &str,
         responses: impl Fn() -> BTreeMap<u16, u64> + Send + Sync + 'static,
         dropped: impl Fn() -> DroppedEvents + Send + Sync + 'static,
+        paused: impl Fn() -> bool + Send + Sync + 'static,
     ) {
         let registry = registry.sub_registry_with_prefix(prefix);
         registry.register_collector(Box::new(Self {
             responses: Box::new(responses),
             dropped: Box::new(dropped),
+            paused: Box::new(paused),
         }));
     }
 }
@@ -69,6 +75,13 @@ impl Collector for ClientMetrics {
         ] {
             ConstCounter::new(count).encode(events.encode_family(&[("cause", cause)])?)?;
         }
-        Ok(())
+        let paused = encoder.encode_descriptor(
+            "paused",
+            "1 while an operator has paused this replica on its Lease: nothing new is fenced, no \
+             pod is deleted",
+            None,
+            MetricType::Gauge,
+        )?;
+        ConstGauge::new(i64::from((self.paused)())).encode(paused)
     }
 }

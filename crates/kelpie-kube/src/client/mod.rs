@@ -30,7 +30,7 @@ use tokio::time::timeout;
 pub use error::ApiError;
 pub use metrics::ClientMetrics;
 
-pub(crate) use error::shortened;
+pub(crate) use error::{root_cause, shortened};
 pub(crate) use suppress_logs::{suppress_logs, suppress_logs_of};
 
 use crate::actuator::{Actuators, BatchReader};

@@ -14,6 +14,7 @@ use kelpie_kube::actuator::{ActuatorError, Actuators, BatchReader, TargetScope};
 use kelpie_kube::client::ClusterClient;
 use kelpie_kube::leader::Leadership;
 use kelpie_kube::lease_records::{LeaseRecords, RecordError, RecordKey};
+use kelpie_kube::replica::PauseReader;
 use kelpie_runtime::watch::Receiver;
 use tokio::time::{Instant, interval_at, sleep_until, timeout_at};
 use tokio_util::sync::CancellationToken;
@@ -46,6 +47,8 @@ pub(crate) struct SeedAccess {
     clock: AnchoredClock,
     /// The grace period of clusters that have none of their own.
     pub(super) grace: Duration,
+    /// The pause switch; `None` in tests.
+    pause: Option<PauseReader>,
     /// Targets are read, but never written.
     pub(super) dry_run: bool,
 }
@@ -108,6 +111,7 @@ impl SeedAccess {
             records: None,
             clock,
             grace: settings.grace,
+            pause: None,
             dry_run,
         }
     }
@@ -125,6 +129,17 @@ impl SeedAccess {
         let following = watched.follow_records(targets, records.records(), count);
         self.records = Some(records);
         (self, following)
+    }
+
+    /// Sets the switch that pauses fences.
+    pub(crate) fn with_pause(self, pause: PauseReader) -> Self {
+        let pause = Some(pause);
+        Self { pause, ..self }
+    }
+
+    /// Returns whether nothing new may be fenced now.
+    pub(super) fn is_paused(&self) -> bool {
+        self.pause.as_ref().is_some_and(PauseReader::is_paused)
     }
 
     pub(crate) fn is_dry_run(&self) -> bool {
@@ -212,6 +227,13 @@ impl SeedAccess {
         // Checked right before the write: a process that was paused in between finds out here.
         let is_write = step.call.is_write();
         if is_write && !self.may_write(context.right) {
+            return Err(StepError::NotAllowed);
+        }
+        let fences = matches!(
+            step.call,
+            Call::WriteRecord(_) | Call::Fence(_) | Call::KeepRecord(_)
+        );
+        if fences && self.is_paused() {
             return Err(StepError::NotAllowed);
         }
         let limit = step.time_limit;

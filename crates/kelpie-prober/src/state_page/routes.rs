@@ -59,6 +59,8 @@ impl ReplicaPage {
             version: env!("CARGO_PKG_VERSION").to_owned(),
             part,
             leader,
+            pause: self.replica.pause().switch(),
+            waiting: self.state_page.waiting(),
             shard: self.state_page.shard().map(|shard| shard.name),
         }
     }
@@ -98,6 +100,7 @@ impl ReplicaPage {
     ) -> ProberState {
         ProberState {
             replica: self.replica.now(),
+            pause: self.replica.pause().switch(),
             shard: self.state_page.shard(),
             clusters,
         }

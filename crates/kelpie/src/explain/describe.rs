@@ -1,23 +1,26 @@
 //! A cluster's state as text for an operator.
 
-use std::time::Duration;
-
 use anstyle::{AnsiColor, Style};
-use kelpie_core::Time;
 use kelpie_core::prober::fence::{Observed, RecordedSetting, TargetOutcome};
 use kelpie_core::prober::guard::GuardState;
 use kelpie_core::prober::{
     Decision, FenceState, LeaseCounts, ProbeStatus, Reasons, Rule, Setting, Verdict, Wake,
 };
+use kelpie_core::{PauseSwitch, Time};
 use kelpie_prober::{ClusterState, ClusterView, LastFlow, ProberState, TargetState};
 
-use crate::printable::{printable, readable_instant, readable_instants};
+use crate::printable::{length, printable, readable_instant, readable_instants};
 use crate::summary::{KeyValueTable, pluralize};
 
 /// Describes the cluster: the evidence, the decision, its outcome and the next round.
 pub(super) fn describe(cluster: &str, prober: &ProberState, view: &ClusterView) -> String {
     let state = &view.state;
     let mut table = KeyValueTable::default();
+    if prober.pause != PauseSwitch::Off {
+        let loud = Style::new().bold().fg_color(Some(AnsiColor::Red.into()));
+        let pause = printable(&readable_instants(&prober.pause.to_string()));
+        table.row("pause", format!("{loud}{pause}{loud:#}"));
+    }
     let headline = match &state.decision {
         Some(decision) => {
             describe_decision(&mut table, prober.replica.at, decision, state);
@@ -319,21 +322,6 @@ fn distance(now: Time, then: Time) -> String {
         format!("in {}", length(then.since(now)))
     } else {
         format!("{} ago", length(now.since(then)))
-    }
-}
-
-/// Formats a length of time in the unit that people would use.
-fn length(length: Duration) -> String {
-    let seconds = length.as_secs_f64();
-    let (minutes, hours) = (seconds / 60.0, seconds / 3_600.0);
-    if seconds < 90.0 {
-        format!("{seconds:.1} s")
-    } else if minutes < 90.0 {
-        format!("{minutes:.0} min")
-    } else if hours < 48.0 {
-        format!("{hours:.0} h")
-    } else {
-        format!("{:.0} days", hours / 24.0)
     }
 }
 

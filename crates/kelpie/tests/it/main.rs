@@ -14,5 +14,6 @@ mod prober;
 mod program;
 mod promql;
 mod server;
+mod status;
 mod usage;
 mod weeder;

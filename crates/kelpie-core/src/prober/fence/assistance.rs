@@ -6,7 +6,7 @@ use super::flow::has_deadline;
 use super::step::TargetId;
 use super::target_object::TargetObject;
 use super::target_view::TargetView;
-use super::{Direction, Fencing, FlowReport};
+use super::{Fencing, FlowReport};
 use crate::Time;
 use crate::prober::{Decision, Verdict};
 
@@ -58,7 +58,7 @@ impl Fencing {
             view.contradicted_at = None;
         }
         self.wanted = match decision.verdict {
-            Verdict::Fence => Some(Direction::Down),
+            Verdict::Fence => self.fence_direction(),
             Verdict::Release | Verdict::Hold => None,
         };
         match decision.verdict {

@@ -50,6 +50,8 @@ pub struct Fencing {
     targets: Arc<[Target]>,
     views: Vec<TargetView>,
     wanted: Option<Direction>,
+    /// Nothing new is fenced: a verdict to fence counts as Hold.
+    is_paused: bool,
     parallel_from: Option<Time>,
     flow: Option<Flow>,
     /// Set on a standby that judges that the cluster has to be fenced.
@@ -115,6 +117,7 @@ impl Fencing {
             targets,
             views,
             wanted: None,
+            is_paused: false,
             parallel_from: None,
             flow: None,
             assistance: None,
@@ -130,7 +133,7 @@ impl Fencing {
     pub fn apply(&mut self, decision: &Decision) -> Option<FlowReport> {
         let was_standby = self.assistance.take().is_some();
         self.wanted = match decision.verdict {
-            Verdict::Fence => Some(Direction::Down),
+            Verdict::Fence => self.fence_direction(),
             Verdict::Release => Some(Direction::Up),
             Verdict::Hold => None,
         };
@@ -176,6 +179,20 @@ impl Fencing {
         self.wanted.is_some()
             && self.assistance.is_none()
             && self.views.iter().any(|view| view.contradicted_at.is_some())
+    }
+
+    /// Pauses fencing, or lets it go on with the next decision. While it is paused, a verdict to
+    /// fence counts as Hold: a fence stays as it is, and nothing else is fenced. Restores go on.
+    pub fn set_paused(&mut self, is_paused: bool) {
+        self.is_paused = is_paused;
+        if is_paused && self.wanted == Some(Direction::Down) {
+            self.wanted = None;
+        }
+    }
+
+    /// Returns the direction of a verdict to fence.
+    fn fence_direction(&self) -> Option<Direction> {
+        (!self.is_paused).then_some(Direction::Down)
     }
 
     /// Stops acting at once, as on losing leadership. Refreshes go on.

@@ -12,7 +12,7 @@ use super::last_fence::LastFence;
 use super::node_list::NodeList;
 use super::shared_cause::SharedCause;
 use super::summary::ClusterSummary;
-use crate::Time;
+use crate::{PauseSwitch, Time};
 
 /// The response of `/debug/state?summary`: all clusters, compact.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -84,6 +84,12 @@ pub struct ReplicaInfo {
     pub part: ReplicaPart,
     /// The identity of the leader as last seen; `None` if there is none or it is not known.
     pub leader: Option<String>,
+    /// The pause switch.
+    #[serde(default)]
+    pub pause: PauseSwitch,
+    /// Why the clusters are not known yet; `None` once they are.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub waiting: Option<String>,
     /// The name of the shard, if several probers divide the clusters.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub shard: Option<String>,

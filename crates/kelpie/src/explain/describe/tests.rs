@@ -11,7 +11,7 @@ use kelpie_core::prober::{
     Decision, FenceState, LeaseCounts, ProbeStatus, Reasons, ResourceRef, Rule, Setting, TripCause,
     Wake, WakeReason,
 };
-use kelpie_core::{Fraction, Time};
+use kelpie_core::{Fraction, PauseSwitch, Time};
 use kelpie_kube::replica::ReplicaState;
 use kelpie_prober::{ClusterState, ClusterView, LastFlow, ProberState, TargetState};
 
@@ -247,6 +247,7 @@ fn described(state: ClusterState, leads: bool, dry_run: bool) -> String {
             leads,
             dry_run,
         },
+        pause: PauseSwitch::Off,
         shard: None,
         clusters: BTreeMap::from([(cluster.clone(), ClusterView::from(state))]),
     };
@@ -329,6 +330,35 @@ fn held_by_the_guard_alone() {
         text.starts_with("shoot--dev--one: Fence, but nothing protects its nodes\n"),
         "{text}"
     );
+}
+
+#[test]
+fn pause_is_the_first_row() {
+    let mut state = serde_json::to_value(ProberState {
+        replica: ReplicaState {
+            at: at(0.4),
+            leads: true,
+            dry_run: false,
+        },
+        pause: PauseSwitch::read(Some("2026-11-16T02:00:00Z"), Some("drill")),
+        shard: None,
+        clusters: BTreeMap::from([("a".to_owned(), ClusterView::from(healthy()))]),
+    })
+    .unwrap();
+    let described = |state: &serde_json::Value| {
+        let text = describe(&state.to_string(), "a").unwrap();
+        anstream::adapter::strip_str(&text).to_string()
+    };
+    let text = described(&state);
+    let expected = "PAUSED: nothing is fenced and no pod is deleted until 2026-11-16 02:00:00.0 \
+                    UTC, because: drill";
+    assert_eq!(
+        text.lines().nth(2).unwrap().trim(),
+        format!("pause          {expected}")
+    );
+    // A prober that knows no pause.
+    state.as_object_mut().unwrap().remove("pause");
+    assert_eq!(row(&described(&state), "pause"), None);
 }
 
 /// Returns the row of this name.
@@ -415,6 +445,7 @@ fn excluded_nodes_are_listed_by_cause() {
             leads: true,
             dry_run: false,
         },
+        pause: PauseSwitch::Off,
         shard: None,
         clusters: BTreeMap::from([("a".to_owned(), ClusterView::from(healthy()))]),
     })

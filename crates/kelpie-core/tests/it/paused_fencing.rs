@@ -1,0 +1,100 @@
+//! Properties of fencing while it is paused.
+
+use kelpie_core::prober::Verdict;
+use proptest::prelude::*;
+
+use crate::evaluator_fixture::at;
+use crate::fence_fixture::{FenceFixture, decision, fence_by, release, seconds};
+
+/// What may happen while a prober runs.
+#[derive(Clone, Copy, Debug)]
+enum Happening {
+    Pause,
+    Resume,
+    Fence,
+    Hold,
+    Release,
+    /// Another client starts a controller.
+    Start(usize),
+}
+
+fn any_happening() -> impl Strategy<Value = Happening> {
+    prop_oneof![
+        1 => Just(Happening::Pause),
+        1 => Just(Happening::Resume),
+        3 => Just(Happening::Fence),
+        1 => Just(Happening::Hold),
+        1 => Just(Happening::Release),
+        1 => (0_usize..3).prop_map(Happening::Start),
+    ]
+}
+
+/// The calls by which a fence is begun or made.
+const FENCING: [&str; 3] = ["record", "down", "keep"];
+
+proptest! {
+    #[test]
+    fn nothing_is_fenced_while_paused(
+        happenings in prop::collection::vec((any_happening(), 1_u32..40), 1..20),
+    ) {
+        let mut fixture = FenceFixture::gardener();
+        let mut is_paused = false;
+        let mut end = 0.0;
+        for (happening, tenths) in happenings {
+            let deadline = seconds(fixture.now) + 4.0;
+            match happening {
+                Happening::Pause => is_paused = true,
+                Happening::Resume => is_paused = false,
+                Happening::Fence => fixture.apply(&fence_by(deadline)),
+                Happening::Hold => fixture.apply(&decision(Verdict::Hold, None)),
+                Happening::Release => fixture.apply(&release()),
+                Happening::Start(index) => {
+                    let object = fixture.object(index);
+                    object.present.setting.0 = 1;
+                    object.touch();
+                }
+            }
+            fixture.fencing.set_paused(is_paused);
+            let before = fixture.writes.len();
+            end += f64::from(tenths) / 10.0;
+            fixture.run(end);
+            let written = &fixture.writes[before..];
+            let fenced = written.iter().find(|(_, _, call)| FENCING.contains(call));
+            prop_assert!(!is_paused || fenced.is_none(), "{:?}", fenced);
+        }
+        // Whatever happened: a release restores, paused or not.
+        fixture.apply(&release());
+        fixture.run(end + 120.0);
+        prop_assert!(!fixture.has_marker());
+        // And with the end of the pause, fencing works again.
+        fixture.fencing.set_paused(false);
+        let deadline = seconds(fixture.now) + 4.0;
+        fixture.apply(&fence_by(deadline));
+        fixture.run(deadline + 60.0);
+        prop_assert_eq!(fixture.replicas()[0], Some(0));
+    }
+}
+
+#[test]
+fn fence_goes_on_with_the_first_decision_after_the_pause() {
+    let mut fixture = FenceFixture::gardener();
+    fixture.fencing.set_paused(true);
+    fixture.apply(&fence_by(4.0));
+    fixture.run(10.0);
+    assert_eq!(fixture.replicas(), [Some(1), Some(1), Some(1)]);
+    assert!(fixture.writes.is_empty(), "{:?}", fixture.writes);
+    fixture.fencing.set_paused(false);
+    fixture.apply(&fence_by(14.0));
+    fixture.run(40.0);
+    assert_eq!(fixture.replicas(), [Some(0), Some(0), Some(0)]);
+}
+
+#[test]
+fn standby_does_not_fence_while_paused() {
+    let mut fixture = FenceFixture::gardener();
+    fixture.fencing.set_paused(true);
+    let report = fixture.fencing.assist(&fence_by(4.0), at(0.0));
+    assert!(report.is_none());
+    fixture.run(10.0);
+    assert!(fixture.writes.is_empty(), "{:?}", fixture.writes);
+}
