@@ -10,7 +10,8 @@
 //!   kube-controller-managers, [`outage`] cuts all clusters off at once, and [`soak`] injects
 //!   random faults for a while.
 //! - [`MetricsServer`] is a Prometheus or a `VictoriaMetrics`.
-//! - [`Kelpie`] runs the built binary. [`LocalPod`] starts it as a Deployment would.
+//! - [`Kelpie`] runs the built binary. [`LocalPod`] starts it as a Deployment would, and
+//!   [`ImageRoot`] is the container image.
 //! - [`process`] runs a server and ends it with its test, [`pki`] issues keys and certificates, and
 //!   [`poll`] waits for a condition with a timeout. [`open_files`] raises the limit of open files.
 //!   [`kubectl`] and [`python`] run other clients.
@@ -25,6 +26,7 @@ mod credentials;
 pub mod disk;
 mod etcd;
 mod folder;
+mod image_root;
 mod forwarding_kubelet;
 pub mod kelpie;
 pub mod kubectl;
@@ -49,6 +51,7 @@ pub use control_plane::ControlPlane;
 pub use controller_manager::KubeControllerManager;
 pub use credentials::Credentials;
 pub use etcd::{CertificateFiles, ETCD_RELEASES, EtcdCluster, EtcdMember, EtcdSetup};
+pub use image_root::ImageRoot;
 pub use forwarding_kubelet::ForwardingKubelet;
 pub use kelpie::Kelpie;
 pub use local_pod::LocalPod;

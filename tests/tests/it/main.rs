@@ -23,5 +23,7 @@ mod etcd_chart;
 mod fixture;
 mod harness;
 mod helm_chart;
+mod image;
 mod prober;
+mod uninstall;
 mod weeder;
