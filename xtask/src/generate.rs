@@ -139,12 +139,13 @@ fn generated() -> Result<Vec<(&'static str, String)>> {
             None => fs::read_to_string(cache::repository().join(original))
                 .with_context(|| format!("reading {original}"))?,
         };
-        let origin = match copy.ends_with(".json") {
-            // JSON has no comments.
-            true => String::new(),
-            false => format!(
+        // JSON has no comments.
+        let origin = if Path::new(copy).extension() == Some("json".as_ref()) {
+            String::new()
+        } else {
+            format!(
                 "# A copy of {original}, written by `cargo xtask gen`. Edit the original instead.\n"
-            ),
+            )
         };
         files.push((copy, origin + &content));
     }

@@ -1,8 +1,8 @@
 //! The switch that pauses every watchdog of a Lease at run time.
 //!
-//! It is an annotation on the leader Lease, which each replica reads anyway. While it is on, nothing
-//! new is fenced and no pod is deleted; restores go on. It ends by itself at the instant that it
-//! names.
+//! It is an annotation on the leader Lease, which each replica reads anyway. While it is on,
+//! nothing new is fenced and no pod is deleted; restores go on. It ends by itself at the instant
+//! that it names.
 
 use std::fmt;
 

@@ -30,7 +30,8 @@ impl ExitStatus {
 }
 
 /// Prints errors and returns the exit code: 0 for success, help and version, 1 for failure, 2 for
-/// an invalid command line, 3 for a refused request, 4 if something needs an operator, 130 for an interrupt.
+/// an invalid command line, 3 for a refused request, 4 if something needs an operator, 130 for an
+/// interrupt.
 pub(crate) fn code(result: Result<ExitStatus>) -> ExitCode {
     match result {
         Ok(ExitStatus::Success) => ExitCode::SUCCESS,

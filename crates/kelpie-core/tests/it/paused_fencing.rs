@@ -8,7 +8,7 @@ use crate::fence_fixture::{FenceFixture, decision, fence_by, release, seconds};
 
 /// What may happen while a prober runs.
 #[derive(Clone, Copy, Debug)]
-enum Happening {
+enum FleetEvent {
     Pause,
     Resume,
     Fence,
@@ -18,14 +18,14 @@ enum Happening {
     Start(usize),
 }
 
-fn any_happening() -> impl Strategy<Value = Happening> {
+fn any_event() -> impl Strategy<Value = FleetEvent> {
     prop_oneof![
-        1 => Just(Happening::Pause),
-        1 => Just(Happening::Resume),
-        3 => Just(Happening::Fence),
-        1 => Just(Happening::Hold),
-        1 => Just(Happening::Release),
-        1 => (0_usize..3).prop_map(Happening::Start),
+        1 => Just(FleetEvent::Pause),
+        1 => Just(FleetEvent::Resume),
+        3 => Just(FleetEvent::Fence),
+        1 => Just(FleetEvent::Hold),
+        1 => Just(FleetEvent::Release),
+        1 => (0_usize..3).prop_map(FleetEvent::Start),
     ]
 }
 
@@ -35,20 +35,20 @@ const FENCING: [&str; 3] = ["record", "down", "keep"];
 proptest! {
     #[test]
     fn nothing_is_fenced_while_paused(
-        happenings in prop::collection::vec((any_happening(), 1_u32..40), 1..20),
+        events in prop::collection::vec((any_event(), 1_u32..40), 1..20),
     ) {
         let mut fixture = FenceFixture::gardener();
         let mut is_paused = false;
         let mut end = 0.0;
-        for (happening, tenths) in happenings {
+        for (event, tenths) in events {
             let deadline = seconds(fixture.now) + 4.0;
-            match happening {
-                Happening::Pause => is_paused = true,
-                Happening::Resume => is_paused = false,
-                Happening::Fence => fixture.apply(&fence_by(deadline)),
-                Happening::Hold => fixture.apply(&decision(Verdict::Hold, None)),
-                Happening::Release => fixture.apply(&release()),
-                Happening::Start(index) => {
+            match event {
+                FleetEvent::Pause => is_paused = true,
+                FleetEvent::Resume => is_paused = false,
+                FleetEvent::Fence => fixture.apply(&fence_by(deadline)),
+                FleetEvent::Hold => fixture.apply(&decision(Verdict::Hold, None)),
+                FleetEvent::Release => fixture.apply(&release()),
+                FleetEvent::Start(index) => {
                     let object = fixture.object(index);
                     object.present.setting.0 = 1;
                     object.touch();
@@ -62,7 +62,7 @@ proptest! {
             let fenced = written.iter().find(|(_, _, call)| FENCING.contains(call));
             prop_assert!(!is_paused || fenced.is_none(), "{:?}", fenced);
         }
-        // Whatever happened: a release restores, paused or not.
+        // Always: a release restores, paused or not.
         fixture.apply(&release());
         fixture.run(end + 120.0);
         prop_assert!(!fixture.has_marker());

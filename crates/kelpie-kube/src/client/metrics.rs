@@ -22,8 +22,8 @@ pub struct ClientMetrics {
 
 impl ClientMetrics {
     /// Registers the metrics with a prefix. `responses` returns the number of responses by status,
-    /// where 0 stands for no response; `dropped` returns the Events that were not recorded; `paused`
-    /// returns whether nothing new is done.
+    /// where 0 stands for no response; `dropped` returns the Events that were not recorded;
+    /// `paused` returns whether nothing new is done.
     pub fn register(
         registry: &mut Registry,
         prefix: &str,

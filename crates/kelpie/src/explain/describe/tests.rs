@@ -412,12 +412,12 @@ fn only_an_unfenced_cluster_is_healthy() {
         line.strip_prefix("shoot--dev--one: ").unwrap().to_owned()
     };
     let none = Some(FenceState::None);
-    let nobody = Some(Rule::NoCandidates { renewed: true });
+    let no_candidates = Some(Rule::NoCandidates { renewed: true });
     for (fence, rule, expected) in [
         (none, None, "Healthy, nothing is fenced"),
         (
             none,
-            nobody,
+            no_candidates,
             "Not protected, none of its nodes can be judged",
         ),
         (None, None, "Healthy, but its targets were not read yet"),
