@@ -23,5 +23,6 @@ mod etcd_chart;
 mod fixture;
 mod harness;
 mod helm_chart;
+mod permission_matrix;
 mod prober;
 mod weeder;
