@@ -12,6 +12,7 @@
 )]
 
 mod addon;
+mod addon_chart;
 mod alert_rules;
 mod apiserver;
 mod check_prober;
