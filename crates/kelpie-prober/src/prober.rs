@@ -216,7 +216,7 @@ impl Prober {
     }
 
     /// Serves `GET /debug/state`: the raw state of all clusters; all of them in one line each with
-    /// `?summary`; or one in full with `?cluster=NAME`.
+    /// `?summary`; or one in full with `?cluster=NAME`. And the fleet page, at `/ui/`.
     pub fn routes(&self) -> Router {
         let page = ReplicaPage {
             state_page: self.context.state_page.clone(),

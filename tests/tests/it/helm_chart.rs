@@ -24,7 +24,7 @@ fn chart() -> String {
 }
 
 /// A seed cluster for the chart.
-struct Fixture {
+pub(crate) struct Fixture {
     control_plane: ControlPlane,
 }
 
@@ -37,6 +37,24 @@ impl Fixture {
         ];
         control_plane.api.install_crds(&definitions).await.unwrap();
         Self { control_plane }
+    }
+
+    /// Starts a seed cluster with the chart.
+    pub(crate) async fn with_chart() -> Self {
+        let fixture = Self::start().await;
+        let create = [IMAGE, "--create-namespace"];
+        fixture
+            .helm(&["install", "kelpie", &chart()], &create)
+            .await;
+        fixture
+    }
+
+    pub(crate) async fn uninstall(&self) {
+        self.helm(&["uninstall", "kelpie"], &[]).await;
+    }
+
+    pub(crate) fn control_plane(&self) -> &ControlPlane {
+        &self.control_plane
     }
 
     async fn helm(&self, verb: &[&str], settings: &[&str]) -> String {
@@ -64,7 +82,7 @@ impl Fixture {
         ours.map(str::to_owned).collect()
     }
 
-    async fn pod(&self, component: &str) -> LocalPod {
+    pub(crate) async fn pod(&self, component: &str) -> LocalPod {
         let name = format!("kelpie-{component}");
         let pod = LocalPod::from_deployment(&self.control_plane.api, NAMESPACE, &name).await;
         pod.unwrap()
@@ -162,7 +180,7 @@ async fn upgrade_and_uninstall() {
         "{role}"
     );
 
-    fixture.helm(&["uninstall", "kelpie"], &[]).await;
+    fixture.uninstall().await;
     let kinds = "deployments,configmaps,serviceaccounts,poddisruptionbudgets,\
         roles,rolebindings,clusterroles,clusterrolebindings";
     assert_eq!(fixture.installed(kinds).await, [""; 0]);

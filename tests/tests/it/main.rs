@@ -24,5 +24,7 @@ mod etcd_chart;
 mod fixture;
 mod harness;
 mod helm_chart;
+mod image;
 mod prober;
+mod uninstall;
 mod weeder;
