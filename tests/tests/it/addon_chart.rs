@@ -1,5 +1,5 @@
-//! The Helm chart of the addon: the real helm lints it and installs it on a real API server, and the
-//! binary runs as its pods would.
+//! The Helm chart of the addon: the real helm lints it and installs it on a real API server, and
+//! the binary runs as its pods would.
 
 use std::process::Stdio;
 use std::time::Duration;

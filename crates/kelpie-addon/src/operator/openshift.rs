@@ -36,7 +36,7 @@ impl OpenShift {
         let path = CLUSTER_VERSION.named("", CLUSTER_VERSION_NAME);
         match reader.read(&path).await {
             Ok(found) => self.id = found.as_ref().and_then(id).or_else(|| self.id.take()),
-            // Elsewhere nobody grants the permission.
+            // The permission may be missing on other platforms.
             Err(error) if matches!(error.cause, ApiError::Forbidden(_)) => {
                 if !std::mem::replace(&mut self.is_denied, true) {
                     warn!("{error}; OpenShift is not detected without it");

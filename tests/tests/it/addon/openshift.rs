@@ -27,7 +27,7 @@ metadata:
   name: clusterversions.config.openshift.io
 spec:
   group: config.openshift.io
-  names: {kind: ClusterVersion, listKind: ClusterVersionList, plural: clusterversions, singular: clusterversion}
+  names: {kind: ClusterVersion, plural: clusterversions}
   scope: Cluster
   versions:
   - name: v1
