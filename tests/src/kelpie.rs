@@ -12,6 +12,7 @@ use tokio::time::{Instant, timeout};
 use xtask::command;
 
 use crate::folder::Folder;
+use crate::image_root::ImageRoot;
 use crate::plain_http::{self, HttpResponse};
 use crate::poll;
 use crate::process::{self, Exit, ServerProcess};
@@ -57,6 +58,19 @@ impl Kelpie {
     /// Like [`start`](Self::start), with all optimisations, which take minutes to build.
     pub async fn start_dist_build<S: AsRef<str>>(arguments: &[S]) -> Result<Self> {
         Self::start_program(&dist_binary()?, "kelpie", &[], arguments).await
+    }
+
+    /// Like [`start`](Self::start), in the container image. `mounts` are folders that it can read.
+    pub async fn start_in<S: AsRef<str>>(
+        image: &ImageRoot,
+        mounts: &[&Path],
+        arguments: &[S],
+    ) -> Result<Self> {
+        let mut words = image.command(mounts)?;
+        let program = PathBuf::from(words.remove(0));
+        words.extend(["--".to_owned(), image.entry_point()?]);
+        words.extend(arguments.iter().map(|word| word.as_ref().to_owned()));
+        Self::start_program(&program, "kelpie", &[], &words).await
     }
 
     async fn start_program<S: AsRef<str>>(

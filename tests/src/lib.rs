@@ -10,7 +10,8 @@
 //!   kube-controller-managers, [`outage`] cuts all clusters off at once, and [`soak`] injects
 //!   random faults for a while.
 //! - [`MetricsServer`] is a Prometheus or a `VictoriaMetrics`.
-//! - [`Kelpie`] runs the built binary. [`LocalPod`] starts it as a Deployment would.
+//! - [`Kelpie`] runs the built binary. [`LocalPod`] starts it as a Deployment would, and
+//!   [`ImageRoot`] is the container image.
 //! - [`process`] runs a server and ends it with its test, [`pki`] issues keys and certificates, and
 //!   [`poll`] waits for a condition with a timeout. [`open_files`] raises the limit of open files.
 //!   [`kubectl`] and [`python`] run other clients.
@@ -25,6 +26,7 @@ mod credentials;
 pub mod disk;
 mod etcd;
 mod folder;
+mod image_root;
 pub mod kelpie;
 pub mod kubectl;
 pub mod landscape;
@@ -48,6 +50,7 @@ pub use control_plane::ControlPlane;
 pub use controller_manager::KubeControllerManager;
 pub use credentials::Credentials;
 pub use etcd::{CertificateFiles, ETCD_RELEASES, EtcdCluster, EtcdMember, EtcdSetup};
+pub use image_root::ImageRoot;
 pub use kelpie::Kelpie;
 pub use local_pod::LocalPod;
 pub use metrics_server::{MetricsServer, OWN_ADDRESS, PromLabels, PromSamples};

@@ -12,7 +12,7 @@ use serde_json::Value;
 
 use crate::folder::Folder;
 use crate::landscape::ALLOW_LOCAL_CLUSTERS;
-use crate::{Kelpie, KubeApiServer, poll};
+use crate::{ImageRoot, Kelpie, KubeApiServer, poll};
 
 /// The time for which the probes may fail after the start.
 const TIMEOUT: Duration = Duration::from_secs(30);
@@ -25,7 +25,7 @@ const ADDRESS_FLAGS: [&str; 2] = ["--metrics-bind-addr=", "--health-bind-addr="]
 pub struct LocalPod {
     arguments: Vec<String>,
     probes: Vec<String>,
-    _folder: Folder,
+    folder: Folder,
 }
 
 impl LocalPod {
@@ -100,7 +100,7 @@ impl LocalPod {
         Ok(Self {
             arguments,
             probes,
-            _folder: folder,
+            folder,
         })
     }
 
@@ -111,8 +111,24 @@ impl LocalPod {
 
     /// Starts the process and waits until both probes succeed.
     pub async fn start(&self) -> Result<Kelpie> {
+        self.until_healthy(Kelpie::start(&self.arguments_with_addresses()).await?)
+            .await
+    }
+
+    /// Like [`start`](Self::start), in the container image.
+    pub async fn start_in(&self, image: &ImageRoot) -> Result<Kelpie> {
+        let arguments = self.arguments_with_addresses();
+        let mounts = [self.folder.path()];
+        self.until_healthy(Kelpie::start_in(image, &mounts, &arguments).await?)
+            .await
+    }
+
+    fn arguments_with_addresses(&self) -> Vec<String> {
         let addresses = ADDRESS_FLAGS.map(|flag| format!("{flag}127.0.0.1:0"));
-        let running = Kelpie::start(&[self.arguments.as_slice(), &addresses].concat()).await?;
+        [self.arguments.as_slice(), &addresses].concat()
+    }
+
+    async fn until_healthy(&self, running: Kelpie) -> Result<Kelpie> {
         for path in &self.probes {
             let healthy = poll::until(path, TIMEOUT, async || {
                 Ok((running.health(path).await?.status == 200).then_some(()))

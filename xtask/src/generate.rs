@@ -4,6 +4,7 @@ use std::fs;
 use std::path::Path;
 
 use anyhow::{Context, Result, bail};
+use serde_json::{Map, Value};
 use xtask::cache;
 
 use crate::command::{self, build_executable, program};
@@ -12,8 +13,9 @@ use crate::command::{self, build_executable, program};
 ///
 /// docs/reference/cli.md has the help of every subcommand of the kelpie binary,
 /// docs/reference/metrics.md its metrics, deploy/rbac/ the permissions it needs, and deploy/crds/
-/// its custom resource definitions. All of them come from the binary itself. The chart has copies
-/// of some of them and of the alerts, because Helm cannot read files outside of a chart.
+/// its custom resource definitions. All of them come from the binary itself, and so do the parts of
+/// the schema of the chart's values that are about configuration files. The chart has copies of
+/// some of them and of the alerts, because Helm cannot read files outside of a chart.
 #[derive(clap::Args)]
 pub(crate) struct GenerateArgs {
     /// Write nothing, but fail if a file is outdated
@@ -69,8 +71,12 @@ const PRINTED: [(&str, &str); 10] = [
     ("deploy/rbac/addon-hop.yaml", "rbac-addon-hop"),
 ];
 
+/// The schema of the chart's values. The definitions of the configuration files are generated, the
+/// rest of it is written by hand.
+const VALUES_SCHEMA: &str = "deploy/charts/kelpie/values.schema.json";
+
 /// Files of the chart, each with the file that it is a copy of.
-const COPIED: [(&str, &str); 4] = [
+const COPIED: [(&str, &str); 10] = [
     (
         "deploy/charts/kelpie/files/rbac-prober.yaml",
         "deploy/rbac/prober-seed.yaml",
@@ -86,6 +92,30 @@ const COPIED: [(&str, &str); 4] = [
     (
         "deploy/charts/kelpie/files/alerts-weeder.yaml",
         "deploy/alerts/weeder.yaml",
+    ),
+    (
+        "deploy/charts/kelpie-addon/files/rbac-operator.yaml",
+        "deploy/rbac/addon-operator.yaml",
+    ),
+    (
+        "deploy/charts/kelpie-addon/files/rbac-status.yaml",
+        "deploy/rbac/addon-status.yaml",
+    ),
+    (
+        "deploy/charts/kelpie-addon/files/rbac-collector.yaml",
+        "deploy/rbac/addon-collector.yaml",
+    ),
+    (
+        "deploy/charts/kelpie-addon/files/rbac-hop.yaml",
+        "deploy/rbac/addon-hop.yaml",
+    ),
+    (
+        "deploy/charts/kelpie-addon/files/openshift.yaml",
+        "deploy/rbac/addon-openshift.yaml",
+    ),
+    (
+        "deploy/charts/kelpie-addon/crds/observabilityaddons.yaml",
+        "deploy/crds/observabilityaddons.yaml",
     ),
 ];
 
@@ -104,6 +134,8 @@ fn generated() -> Result<Vec<(&'static str, String)>> {
         "deploy/crds/observabilityaddons.yaml",
         run_kelpie(&kelpie, &["crd"])?,
     ));
+    let schemas = run_kelpie(&kelpie, &["generate", "config-schemas"])?;
+    files.push((VALUES_SCHEMA, values_schema(&schemas)?));
     for (copy, original) in COPIED {
         let generated = files.iter().find(|(file, _)| *file == original);
         let content = match generated {
@@ -117,6 +149,19 @@ fn generated() -> Result<Vec<(&'static str, String)>> {
         files.push((copy, origin + &content));
     }
     Ok(files)
+}
+
+/// Replaces the definitions of the configuration files.
+fn values_schema(definitions: &str) -> Result<String> {
+    let present = fs::read_to_string(cache::repository().join(VALUES_SCHEMA))?;
+    let mut schema: Value = serde_json::from_str(&present).context(VALUES_SCHEMA)?;
+    let definitions: Map<String, Value> = serde_json::from_str(definitions)?;
+    for (name, definition) in definitions {
+        schema["definitions"][name] = definition;
+    }
+    Ok(serde_json::to_string_pretty(&schema)?
+        + "
+")
 }
 
 fn run_kelpie(kelpie: &Path, arguments: &[&str]) -> Result<String> {

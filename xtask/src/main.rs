@@ -11,6 +11,7 @@ mod audit;
 mod background;
 mod bench;
 mod coverage;
+mod dev;
 mod end_to_end;
 mod failpoints;
 mod fuzz;
@@ -21,6 +22,7 @@ mod module_definitions;
 mod packages;
 mod platform;
 mod python;
+mod release;
 mod retry;
 mod sim;
 mod soak;
@@ -51,6 +53,7 @@ struct XtaskCli {
 enum Commands {
     Test(test::TestArgs),
     Tools(tools::ToolsArgs),
+    Dev(dev::DevArgs),
     /// Check the house rules: layers, dependencies, names, vocabulary, lengths
     ///
     /// Every violation is printed with its place and what to do. The rules are in xtask/src/tidy/,
@@ -61,6 +64,7 @@ enum Commands {
     Bench(bench::BenchArgs),
     Fuzz(fuzz::FuzzArgs),
     Image(image::ImageArgs),
+    Release(release::ReleaseArgs),
     Sim(sim::SimArgs),
     Soak(soak::SoakArgs),
     /// Measure the line coverage of the tests
@@ -87,12 +91,14 @@ fn main() -> ExitCode {
 fn run(command: Commands) -> Result<()> {
     match command {
         Commands::Test(arguments) => test::run(&arguments),
+        Commands::Dev(arguments) => dev::run(&arguments),
         Commands::Tools(arguments) => tools::run(&arguments),
         Commands::Tidy => tidy::run(),
         Commands::Generate(arguments) => generate::run(&arguments),
         Commands::Bench(arguments) => bench::run(&arguments),
         Commands::Fuzz(arguments) => fuzz::run(&arguments),
         Commands::Image(arguments) => image::run(&arguments),
+        Commands::Release(arguments) => release::run(&arguments),
         Commands::Sim(arguments) => sim::run(&arguments),
         Commands::Soak(arguments) => soak::run(&arguments),
         Commands::Coverage => coverage::run(),

@@ -8,11 +8,13 @@ use anyhow::{Context, Result, bail};
 use crate::command::{self, cargo, is_installed, program};
 
 /// Programs that the tests need, with their Debian packages.
-const NEEDED: [(&str, &str); 4] = [
+const NEEDED: [(&str, &str); 5] = [
     // Counts instructions for the instruction budgets.
     ("valgrind", "valgrind"),
     // Fetches the Python client, which the tests run against the simulator.
     ("pip3", "python3-pip"),
+    // Reads JSON in the script that lifts fences.
+    ("jq", "jq"),
     // Unpacks the image.
     ("umoci", "umoci"),
     // Runs the image's program in its root, as a pod would.

@@ -42,7 +42,7 @@ impl Platform {
         }
     }
 
-    fn triple(self) -> String {
+    pub(crate) fn triple(self) -> String {
         format!("{}-unknown-linux-gnu", self.processor())
     }
 
@@ -55,7 +55,10 @@ impl Platform {
         let triple = self.triple();
         let compiler = self.compiler()?;
         if command::is_installed("rustup") {
-            command::read(&mut program("rustup", &["target", "add", &triple]))?;
+            command::read(&mut program(
+                "rustup",
+                &["--quiet", "target", "add", &triple],
+            ))?;
         }
         let home = cargo_home()?;
         let mut build = cargo(&["build", "--quiet", "--locked", "--package", "kelpie"]);
@@ -109,6 +112,13 @@ fn cargo_home() -> Result<PathBuf> {
 pub(crate) fn commit_time() -> Result<u64> {
     let log = command::read(&mut program("git", &["log", "-1", "--format=%ct"]))?;
     log.trim().parse().context("git printed no time")
+}
+
+/// Formats a time in seconds since 1970 as RFC 3339.
+pub(crate) fn timestamp(time: u64) -> Result<String> {
+    let time = format!("--date=@{time}");
+    let text = command::read(&mut program("date", &["-u", &time, "+%Y-%m-%dT%H:%M:%SZ"]))?;
+    Ok(text.trim().to_owned())
 }
 
 #[cfg(test)]

@@ -13,11 +13,14 @@
 //!
 //! Reading order: [`prober`], [`weeder`] and [`scenario`] define the contents of the files. `yaml`
 //! turns a file into a tree; `parse` and `value` read settings from that tree according to the
-//! tables of `schema`, and collect every [`ConfigProblem`] on the way.
+//! tables of `schema`, and collect every [`ConfigProblem`] on the way. `config_map` finds a file in
+//! the `ConfigMap` that holds it.
 
+mod config_map;
 mod duration;
 mod fence_budget;
 mod file_kind;
+mod json_schema;
 mod name_format;
 mod parse;
 pub mod prober;
@@ -34,6 +37,7 @@ mod yaml;
 
 pub use duration::{DurationError, GoDuration};
 pub use fence_budget::FenceBudget;
+pub use json_schema::JsonSchema;
 pub use kelpie_core::weeder::ReadinessRule;
 pub use prober::{ProberConfig, SecretsConfig, ShardConfig, SourceConfig};
 pub use problem::{ConfigError, ConfigProblem, Severity};

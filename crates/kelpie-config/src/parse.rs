@@ -1,14 +1,15 @@
 //! Parses a file section by section: finds known keys, reports unknown ones, and never stops early.
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 
+use crate::config_map;
 use crate::file_kind;
 use crate::name_format::NameFormat;
 use crate::problem::{self, ConfigError, ConfigProblem, Severity, SourcePosition};
 use crate::schema::{self, MapSchema, SchemaKey};
 use crate::value::ConfigValue;
-use crate::yaml::{self, YamlEntry, YamlNode};
+use crate::yaml::{self, YamlDocument, YamlEntry, YamlError, YamlNode};
 use crate::{Parsed, Strictness};
 
 /// The state of parsing one file; collects its problems.
@@ -16,9 +17,21 @@ pub(crate) struct ParseContext {
     strictness: Strictness,
     schemas: &'static [&'static MapSchema],
     problems: RefCell<Vec<ConfigProblem>>,
+    /// The position of the text that is parsed, if positions count from its start.
+    embedded_at: Cell<Option<SourcePosition>>,
 }
 
-/// Parses a file whose top level has the keys of the first schema. `build` makes a value from the
+/// Parses a file whose top level has the keys of the first schema, or a `ConfigMap` that holds one.
+pub(crate) fn parse_file<T>(
+    bytes: &[u8],
+    strictness: Strictness,
+    schemas: &'static [&'static MapSchema],
+    build: impl FnOnce(&Section<'_>) -> T,
+) -> Result<Parsed<T>, ConfigError> {
+    parse_root(bytes, strictness, schemas, file_root, build)
+}
+
+/// Parses text whose top level has the keys of the first schema. `build` makes a value from the
 /// valid parts of the file; the value is returned only if there was no error.
 pub(crate) fn parse<T>(
     bytes: &[u8],
@@ -26,12 +39,25 @@ pub(crate) fn parse<T>(
     schemas: &'static [&'static MapSchema],
     build: impl FnOnce(&Section<'_>) -> T,
 ) -> Result<Parsed<T>, ConfigError> {
+    parse_root(bytes, strictness, schemas, text_root, build)
+}
+
+type FindRoot = fn(&[u8], &ParseContext) -> Option<Rc<YamlNode>>;
+
+fn parse_root<T>(
+    bytes: &[u8],
+    strictness: Strictness,
+    schemas: &'static [&'static MapSchema],
+    find_root: FindRoot,
+    build: impl FnOnce(&Section<'_>) -> T,
+) -> Result<Parsed<T>, ConfigError> {
     let context = ParseContext {
         strictness,
         schemas,
         problems: RefCell::default(),
+        embedded_at: Cell::default(),
     };
-    let root = root_node(bytes, &context);
+    let root = find_root(bytes, &context);
     let value = root
         .as_deref()
         .and_then(|root| {
@@ -50,15 +76,50 @@ pub(crate) fn parse<T>(
     }
 }
 
-/// Returns the top-level value of the file, or reports why there is none.
-fn root_node(bytes: &[u8], context: &ParseContext) -> Option<Rc<YamlNode>> {
-    let document = match yaml::decode(bytes).and_then(yaml::parse) {
-        Ok(document) => document,
-        Err(error) => {
-            context.report(ConfigProblem::error(error.position, "", error.message));
+/// Returns the top-level value of a file or, in a `ConfigMap`, of the file that it holds. Reports
+/// why there is none.
+fn file_root(bytes: &[u8], context: &ParseContext) -> Option<Rc<YamlNode>> {
+    let text = decode(bytes, context)?;
+    let root = document_root(yaml::parse(text), context)?;
+    let root = match config_map::find(text, &root, context.schemas[0]) {
+        None => root,
+        Some(Ok(file)) => {
+            context.embedded_at.set(file.position);
+            document_root(yaml::parse(&file.text), context)?
+        }
+        Some(Err(problem)) => {
+            context.report(problem);
             return None;
         }
     };
+    checked(root, context)
+}
+
+/// Returns the top-level value of a text, or reports why there is none.
+fn text_root(bytes: &[u8], context: &ParseContext) -> Option<Rc<YamlNode>> {
+    let text = decode(bytes, context)?;
+    checked(document_root(yaml::parse(text), context)?, context)
+}
+
+fn decode<'t>(bytes: &'t [u8], context: &ParseContext) -> Option<&'t str> {
+    let text = yaml::decode(bytes);
+    text.map_err(|error| context.report_yaml(error)).ok()
+}
+
+fn checked(root: Rc<YamlNode>, context: &ParseContext) -> Option<Rc<YamlNode>> {
+    if let Some(problem) = file_kind::check(&root, context.schemas[0]) {
+        context.report(problem);
+        return None;
+    }
+    Some(root)
+}
+
+/// Returns the top-level value of the only document.
+fn document_root(
+    parsed: Result<YamlDocument, YamlError>,
+    context: &ParseContext,
+) -> Option<Rc<YamlNode>> {
+    let document = parsed.map_err(|error| context.report_yaml(error)).ok()?;
     if let Some(position) = document.second_document {
         const MESSAGE: &str = "the file has a second YAML document";
         context.report(match context.unknown_key_severity() {
@@ -70,21 +131,30 @@ fn root_node(bytes: &[u8], context: &ParseContext) -> Option<Rc<YamlNode>> {
             }
         });
     }
-    let Some(root) = document.root else {
+    if document.root.is_none() {
         let problem = ConfigProblem::error(SourcePosition::START, "", "the file is empty");
         context.report(problem.expected(context.schemas[0].expected));
-        return None;
-    };
-    if let Some(problem) = file_kind::check(&root, context.schemas[0]) {
-        context.report(problem);
-        return None;
     }
-    Some(root)
+    document.root
 }
 
 impl ParseContext {
-    pub(crate) fn report(&self, problem: ConfigProblem) {
+    pub(crate) fn report(&self, mut problem: ConfigProblem) {
+        if let Some(position) = self.embedded_at.get() {
+            let (line, column) = (problem.line, problem.column);
+            let message = problem.message;
+            problem.message = format!("{message} (line {line}, column {column} of the value)");
+            (problem.line, problem.column) = (position.line, position.column);
+        }
         self.problems.borrow_mut().push(problem);
+    }
+
+    fn report_yaml(&self, error: YamlError) {
+        self.report(ConfigProblem::error(error.position, "", error.message));
+    }
+
+    pub(crate) const fn strictness(&self) -> Strictness {
+        self.strictness
     }
 
     pub(crate) fn has_errors(&self) -> bool {

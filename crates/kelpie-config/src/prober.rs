@@ -14,10 +14,10 @@ use kelpie_core::prober::{ProbeSettings, Target, Thresholds};
 use crate::name_format::{self, NameFormat};
 use crate::parse::{self, Section};
 use crate::problem::ConfigError;
-use crate::schema::{MapSchema, key};
+use crate::schema::{MapSchema, Shape, key};
 use crate::selector::{self, LabelSelector};
 use crate::value::{ConfigValue, DurationRange, MAX_COUNT};
-use crate::{FenceBudget, Parsed, Strictness};
+use crate::{FenceBudget, JsonSchema, Parsed, Strictness};
 pub use shard::parse_selector;
 pub use source::{GRACE_SINCE_1_32, SecretsConfig, SourceConfig};
 
@@ -64,9 +64,9 @@ pub(crate) const ROOT: MapSchema = MapSchema {
     expected: "a map with at least kubeConfigSecretName and dependentResourceInfos",
     keys: &[
         key("name"),
-        key("source"),
+        key("source").shaped(Shape::Map(&source::SOURCE)),
         key("namespace"),
-        key("clusterSelector"),
+        key("clusterSelector").shaped(Shape::Map(&shard::CLUSTER_SELECTOR)),
         key("kubeConfigSecretName").or("internalKubeConfigSecretName"),
         key("externalKubeConfigSecretName"),
         key("probeInterval"),
@@ -83,8 +83,8 @@ pub(crate) const ROOT: MapSchema = MapSchema {
         key("nodeLeaseRecoveryFraction"),
         key("fenceReserve"),
         key("minCandidateNodes"),
-        key("guard"),
-        key("dependentResourceInfos"),
+        key("guard").shaped(Shape::Map(&guard::GUARD)),
+        key("dependentResourceInfos").shaped(Shape::ListOf(&target::TARGET)),
     ],
     removed: &[
         (
@@ -97,6 +97,9 @@ pub(crate) const ROOT: MapSchema = MapSchema {
         ),
     ],
 };
+
+/// The JSON schema of the file.
+pub const JSON_SCHEMA: JsonSchema = JsonSchema(&ROOT);
 
 pub(crate) const SCHEMAS: &[&MapSchema] = &[
     &ROOT,
@@ -112,9 +115,9 @@ pub(crate) const SCHEMAS: &[&MapSchema] = &[
     &shard::CLUSTER_SELECTOR,
 ];
 
-/// Parses the prober's file.
+/// Parses the prober's file, or the `ConfigMap` that holds it.
 pub fn parse(bytes: &[u8], strictness: Strictness) -> Result<Parsed<ProberConfig>, ConfigError> {
-    parse::parse(bytes, strictness, SCHEMAS, |root| {
+    parse::parse_file(bytes, strictness, SCHEMAS, |root| {
         let mut config = config(root);
         let targets = target::parse(root, &config.source, config.guard.is_some());
         config.targets = targets.iter().map(|parsed| parsed.target.clone()).collect();
@@ -129,7 +132,7 @@ pub fn parse(bytes: &[u8], strictness: Strictness) -> Result<Parsed<ProberConfig
 fn config(root: &Section<'_>) -> ProberConfig {
     let source = source::parse(root);
     ProberConfig {
-        name: root.get_or("name", "", |v| v.string("a string")).to_owned(),
+        name: name(root),
         namespace: optional_name(root, "namespace", &name_format::DNS_LABEL),
         shard: shard::parse(root),
         grace_follows_version: !matches!(source, SourceConfig::Gardener { .. })
@@ -139,6 +142,19 @@ fn config(root: &Section<'_>) -> ProberConfig {
         guard: guard::parse(root),
         targets: Vec::new(),
     }
+}
+
+/// Reads the name of this set of probes. It is a part of the name of its Lease, except in the place
+/// of dependency-watchdog, which allows any text.
+fn name(root: &Section<'_>) -> String {
+    match root.context.strictness() {
+        Strictness::Strict => optional_name(root, "name", &name_format::DNS_LABEL),
+        Strictness::Lenient => root
+            .get("name")
+            .and_then(|value| value.string("a string"))
+            .map(str::to_owned),
+    }
+    .unwrap_or_default()
 }
 
 /// Reads an optional name. An empty string counts as unset, because Go cannot tell them apart.

@@ -20,15 +20,44 @@ pub(crate) struct SchemaKey {
     pub name: &'static str,
     /// A second accepted spelling.
     pub alias: Option<&'static str>,
+    pub shape: Shape,
+}
+
+/// The shape of a value, as far as editors and Helm can check it from outside.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Shape {
+    /// A single value.
+    Scalar,
+    /// One of these strings.
+    Choice(&'static [&'static str]),
+    /// A list of single values.
+    Scalars,
+    /// A map whose keys are data, of single values.
+    ScalarMap,
+    /// A map without keys.
+    EmptyMap,
+    Map(&'static MapSchema),
+    ListOf(&'static MapSchema),
+    /// A map whose keys are data, of maps.
+    MapOf(&'static MapSchema),
 }
 
 pub(crate) const fn key(name: &'static str) -> SchemaKey {
-    SchemaKey { name, alias: None }
+    SchemaKey {
+        name,
+        alias: None,
+        shape: Shape::Scalar,
+    }
 }
 
 impl SchemaKey {
     pub(crate) const fn or(mut self, alias: &'static str) -> Self {
         self.alias = Some(alias);
+        self
+    }
+
+    pub(crate) const fn shaped(mut self, shape: Shape) -> Self {
+        self.shape = shape;
         self
     }
 

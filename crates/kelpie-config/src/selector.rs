@@ -8,7 +8,7 @@ use serde::Serialize;
 use crate::name_format;
 use crate::parse::Section;
 use crate::problem::ConfigProblem;
-use crate::schema::{MapSchema, key};
+use crate::schema::{MapSchema, SchemaKey, Shape, key};
 use crate::value::ConfigValue;
 
 /// A label selector. It matches objects that meet every requirement, and has at least one.
@@ -106,14 +106,24 @@ impl fmt::Display for LabelRequirement {
 pub(crate) const SELECTOR: MapSchema = MapSchema {
     location: "in a selector under `podSelectors`",
     expected: "a map with matchLabels or matchExpressions",
-    keys: &[key("matchLabels"), key("matchExpressions")],
+    keys: &SELECTOR_KEYS,
     removed: &[],
 };
+
+/// The keys of every selector.
+pub(crate) const SELECTOR_KEYS: [SchemaKey; 2] = [
+    key("matchLabels").shaped(Shape::ScalarMap),
+    key("matchExpressions").shaped(Shape::ListOf(&EXPRESSION)),
+];
 
 pub(crate) const EXPRESSION: MapSchema = MapSchema {
     location: "in an entry of `matchExpressions`",
     expected: "a map with key, operator and, for In and NotIn, values",
-    keys: &[key("key"), key("operator"), key("values")],
+    keys: &[
+        key("key"),
+        key("operator").shaped(Shape::Choice(&["In", "NotIn", "Exists", "DoesNotExist"])),
+        key("values").shaped(Shape::Scalars),
+    ],
     removed: &[],
 };
 

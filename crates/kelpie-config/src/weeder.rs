@@ -9,10 +9,10 @@ use serde::{Serialize, Serializer};
 use crate::name_format;
 use crate::parse::{self, Section};
 use crate::problem::ConfigError;
-use crate::schema::{MapSchema, key};
+use crate::schema::{MapSchema, Shape, key};
 use crate::selector::{self, LabelSelector};
 use crate::value::{ConfigValue, DurationRange, MAX_COUNT};
-use crate::{GoDuration, Parsed, Strictness};
+use crate::{GoDuration, JsonSchema, Parsed, Strictness};
 
 /// The weeder's configuration.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -40,9 +40,9 @@ pub(crate) const ROOT: MapSchema = MapSchema {
     expected: "a map with at least servicesAndDependantSelectors",
     keys: &[
         key("watchDuration"),
-        key("servicesAndDependantSelectors"),
+        key("servicesAndDependantSelectors").shaped(Shape::MapOf(&SERVICE)),
         key("maxDeletionsPerPod"),
-        key("readiness"),
+        key("readiness").shaped(Shape::Choice(&["any", "all"])),
         key("dryRun"),
     ],
     removed: &[],
@@ -51,9 +51,12 @@ pub(crate) const ROOT: MapSchema = MapSchema {
 pub(crate) const SERVICE: MapSchema = MapSchema {
     location: "under a service in `servicesAndDependantSelectors`",
     expected: "a map with podSelectors",
-    keys: &[key("podSelectors")],
+    keys: &[key("podSelectors").shaped(Shape::ListOf(&selector::SELECTOR))],
     removed: &[],
 };
+
+/// The JSON schema of the file.
+pub const JSON_SCHEMA: JsonSchema = JsonSchema(&ROOT);
 
 pub(crate) const SCHEMAS: &[&MapSchema] =
     &[&ROOT, &SERVICE, &selector::SELECTOR, &selector::EXPRESSION];
@@ -61,9 +64,9 @@ pub(crate) const SCHEMAS: &[&MapSchema] =
 const DEFAULT_WATCH_DURATION: Duration = Duration::from_mins(5);
 const DEFAULT_MAX_DELETIONS: u32 = 3;
 
-/// Parses the weeder's file.
+/// Parses the weeder's file, or the `ConfigMap` that holds it.
 pub fn parse(bytes: &[u8], strictness: Strictness) -> Result<Parsed<WeederConfig>, ConfigError> {
-    parse::parse(bytes, strictness, SCHEMAS, |root| WeederConfig {
+    parse::parse_file(bytes, strictness, SCHEMAS, |root| WeederConfig {
         watch_duration: root.get_or("watchDuration", DEFAULT_WATCH_DURATION, |v| {
             v.duration(DurationRange::Positive)
         }),

@@ -327,7 +327,6 @@ impl FenceExecutor {
                 let until = until.unwrap_or_else(Instant::now);
                 WriteRight::Standby { until }
             },
-            direction: self.direction(),
             cancel: self.cancel.clone(),
             can_leave: self
                 .unanswered

@@ -90,11 +90,12 @@ pub struct Prober {
     identity: String,
 }
 
-/// Returns the name of the leader Lease: each shard has one of its own.
+/// Returns the name of the leader Lease: each set of probes with a name has one of its own, as each
+/// shard has.
 pub fn leader_lease(config: &ProberConfig) -> String {
-    match &config.shard {
-        Some(shard) => format!("{LEADER_LEASE}-{}", shard.name),
-        None => LEADER_LEASE.to_owned(),
+    match config.name.as_str() {
+        "" => LEADER_LEASE.to_owned(),
+        name => format!("{LEADER_LEASE}-{name}"),
     }
 }
 
@@ -215,7 +216,7 @@ impl Prober {
     }
 
     /// Serves `GET /debug/state`: the raw state of all clusters; all of them in one line each with
-    /// `?summary`; or one in full with `?cluster=NAME`.
+    /// `?summary`; or one in full with `?cluster=NAME`. And the fleet page, at `/ui/`.
     pub fn routes(&self) -> Router {
         let page = ReplicaPage {
             state_page: self.context.state_page.clone(),

@@ -233,6 +233,11 @@ impl StatePage {
         (summaries.collect(), affected)
     }
 
+    /// Returns the number of changes of a cluster's condition so far.
+    pub(crate) fn changes(&self) -> u64 {
+        self.fleet.lock().changes
+    }
+
     /// Returns the counts of all clusters, and the last day up to `now`.
     pub(crate) fn fleet(&self, now: Time) -> (FleetSummary, FleetDay) {
         let (mut summary, day) = {

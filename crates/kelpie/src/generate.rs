@@ -52,6 +52,8 @@ enum GeneratedFile {
     RbacAddonHop,
     /// The metrics reference
     Metrics,
+    /// JSON schemas of the configuration files
+    ConfigSchemas,
 }
 
 impl Generate {
@@ -59,7 +61,7 @@ impl Generate {
         let text = match self.file {
             GeneratedFile::RbacProberSeed => {
                 let config = self.config(started_as)?;
-                let election = prober::with_lease(election(prober::LEASE), &config);
+                let election = prober::with_lease(election(prober::LEASE), &config, started_as);
                 let rules = seed_rules(&config, Some(&election));
                 rbac::manifest(&RbacSubject::SEED, &rules)
             }
@@ -87,6 +89,7 @@ impl Generate {
             }
             GeneratedFile::RbacAddonHop => addon_rbac(&RbacSubject::ADDON_HOP, AddonProcess::Hop),
             GeneratedFile::Metrics => metrics::page()?,
+            GeneratedFile::ConfigSchemas => config_schemas()?,
         };
         terminal::stdout(&text).context("cannot write the file")?;
         Ok(ExitStatus::Success)
@@ -98,6 +101,14 @@ impl Generate {
             None => config_file::gardener_prober(invocation),
         }
     }
+}
+
+/// Returns the schemas as definitions of a JSON schema.
+fn config_schemas() -> Result<String> {
+    terminal::json(&serde_json::json!({
+        "proberConfig": kelpie_config::prober::JSON_SCHEMA,
+        "weederConfig": kelpie_config::weeder::JSON_SCHEMA,
+    }))
 }
 
 fn addon_in(subject: &RbacSubject) -> AddonRef {

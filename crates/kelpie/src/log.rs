@@ -12,7 +12,7 @@ use tracing_subscriber::util::SubscriberInitExt;
 use tracing_subscriber::{Layer, fmt};
 
 use writer::LogWriter;
-pub(crate) use writer::{flush, register_metrics};
+pub(crate) use writer::{flush, name_lines, register_metrics};
 
 /// The format of log lines.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]

@@ -8,7 +8,7 @@ use kelpie_config::ProberConfig;
 use kelpie_kube::client::ClusterClient;
 use kelpie_kube::leader::{ElectionSettings, LeaseName};
 pub(crate) use kelpie_prober::LEADER_LEASE as LEASE;
-use kelpie_prober::{ProberOptions, leader_lease};
+use kelpie_prober::ProberOptions;
 use prometheus_client::registry::Registry;
 use tracing::info;
 
@@ -18,7 +18,7 @@ use crate::component::{
 };
 use crate::exit::ExitStatus;
 use crate::go_flags::go_bools;
-use crate::{config_file, open_files, signals};
+use crate::{config_file, log, open_files, signals};
 
 /// The loop whose heartbeat livez checks.
 pub(crate) const TURNING: Loop = Loop::of_seed("fleet");
@@ -71,11 +71,33 @@ pub(crate) struct Prober {
 }
 
 /// Returns the settings of an election with the leader Lease of this configuration.
-pub(crate) fn with_lease(election: ElectionSettings, config: &ProberConfig) -> ElectionSettings {
+pub(crate) fn with_lease(
+    election: ElectionSettings,
+    config: &ProberConfig,
+    invocation: Invocation,
+) -> ElectionSettings {
     ElectionSettings {
-        name: leader_lease(config),
+        name: lease_name(config, invocation),
         ..election
     }
+}
+
+/// Returns the name of the leader Lease. In the place of dependency-watchdog it is that of
+/// dependency-watchdog, which does not know Leases by name.
+fn lease_name(config: &ProberConfig, invocation: Invocation) -> String {
+    match (invocation, &config.shard) {
+        (Invocation::DependencyWatchdog, None) => LEASE.to_owned(),
+        _ => kelpie_prober::leader_lease(config),
+    }
+}
+
+/// Creates the registry of the metrics. The name of the set of probes labels all of them.
+fn registry(name: &str) -> Registry {
+    if name.is_empty() {
+        return Registry::default();
+    }
+    let label = ("probe_set".into(), name.to_owned().into());
+    Registry::with_labels(std::iter::once(label))
 }
 
 impl Prober {
@@ -83,15 +105,22 @@ impl Prober {
         self.logging.start();
         let election = self.election.check(LEASE)?;
         let config = config_file::prober(&self.config_file, invocation)?;
-        let election = election.map(|election| with_lease(election, &config));
-        component::run(self.serve(config, election))?;
+        let election = election.map(|election| with_lease(election, &config, invocation));
+        log::name_lines(&config.name);
+        let lease = lease_name(&config, invocation);
+        component::run(self.serve(config, election, lease))?;
         Ok(ExitStatus::Success)
     }
 
-    async fn serve(self, config: ProberConfig, election: Option<ElectionSettings>) -> Result<()> {
+    async fn serve(
+        self,
+        config: ProberConfig,
+        election: Option<ElectionSettings>,
+        lease: String,
+    ) -> Result<()> {
         let shutdown = signals::shutdown_token()?;
         let seed = ClusterClient::connect(&self.seed.options("prober")).await?;
-        let mut registry = Registry::default();
+        let mut registry = registry(&config.name);
         let options = ProberOptions {
             dry_run: self.dry_run,
             fresh_connections: self.fresh_connections,
@@ -99,7 +128,7 @@ impl Prober {
             election,
             lease: LeaseName {
                 namespace: self.election.namespace().to_owned(),
-                name: leader_lease(&config),
+                name: lease,
             },
             identity: identity(),
             event_namespace: self.election.namespace().to_owned(),

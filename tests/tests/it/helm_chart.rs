@@ -24,7 +24,7 @@ fn chart() -> String {
 }
 
 /// A seed cluster for the chart.
-struct Fixture {
+pub(crate) struct Fixture {
     control_plane: ControlPlane,
 }
 
@@ -37,6 +37,24 @@ impl Fixture {
         ];
         control_plane.api.install_crds(&definitions).await.unwrap();
         Self { control_plane }
+    }
+
+    /// Starts a seed cluster with the chart.
+    pub(crate) async fn with_chart() -> Self {
+        let fixture = Self::start().await;
+        let create = [IMAGE, "--create-namespace"];
+        fixture
+            .helm(&["install", "kelpie", &chart()], &create)
+            .await;
+        fixture
+    }
+
+    pub(crate) async fn uninstall(&self) {
+        self.helm(&["uninstall", "kelpie"], &[]).await;
+    }
+
+    pub(crate) fn control_plane(&self) -> &ControlPlane {
+        &self.control_plane
     }
 
     async fn helm(&self, verb: &[&str], settings: &[&str]) -> String {
@@ -64,7 +82,7 @@ impl Fixture {
         ours.map(str::to_owned).collect()
     }
 
-    async fn pod(&self, component: &str) -> LocalPod {
+    pub(crate) async fn pod(&self, component: &str) -> LocalPod {
         let name = format!("kelpie-{component}");
         let pod = LocalPod::from_deployment(&self.control_plane.api, NAMESPACE, &name).await;
         pod.unwrap()
@@ -162,7 +180,7 @@ async fn upgrade_and_uninstall() {
         "{role}"
     );
 
-    fixture.helm(&["uninstall", "kelpie"], &[]).await;
+    fixture.uninstall().await;
     let kinds = "deployments,configmaps,serviceaccounts,poddisruptionbudgets,\
         roles,rolebindings,clusterroles,clusterrolebindings";
     assert_eq!(fixture.installed(kinds).await, [""; 0]);
@@ -525,4 +543,44 @@ fn chart_version_matches_binary() {
     for field in ["version", "appVersion"] {
         assert_eq!(chart[field], env!("CARGO_PKG_VERSION"), "{field}");
     }
+}
+
+#[tokio::test]
+async fn typos_in_the_configuration_are_refused() {
+    for (setting, key) in [
+        ("prober.config.probeIntervall=10s", "probeIntervall"),
+        (
+            "prober.config.dependentResourceInfos[0].scaleUp.levle=1",
+            "levle",
+        ),
+        ("prober.config.guard.zones.hold=1m", "zones"),
+        ("weeder.config.watchDurations=1m", "watchDurations"),
+    ] {
+        let error = render(&[IMAGE, "--set", setting]).await.unwrap_err();
+        assert!(error.contains(key), "{error}");
+    }
+    let valid = r#"prober.config.guard={"zone": {"hold": "1m"}, "enabled": true}"#;
+    render(&[IMAGE, "--set-json", valid]).await.unwrap();
+}
+
+#[tokio::test]
+async fn named_probe_set_may_use_its_lease() {
+    let objects = render(&[IMAGE, "--set=prober.config.name=eu"])
+        .await
+        .unwrap();
+    let map = of_kind(&objects, "ConfigMap", "kelpie-prober");
+    let lease = leader_lease(&parsed(map["data"]["config.yaml"].as_str().unwrap()));
+    assert_eq!(lease, "dwd-prober-leader-election-eu");
+    let is_role = |object: &&Value| object["kind"] == "Role";
+    let roles: Vec<_> = objects
+        .iter()
+        .filter(is_role)
+        .map(Value::to_string)
+        .collect();
+    assert!(
+        roles
+            .iter()
+            .any(|role| role.contains(&format!("\"{lease}\""))),
+        "{roles:?}"
+    );
 }

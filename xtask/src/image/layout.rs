@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 
 use super::root::{FOLDER, NAME, USER};
 use crate::command::{self, program};
-use crate::platform::{Platform, commit_time};
+use crate::platform::{Platform, commit_time, timestamp};
 
 pub(super) const VERSION: &str = env!("CARGO_PKG_VERSION");
 
@@ -50,7 +50,7 @@ impl Layout {
         command::run(program("gzip", &["-9", "--no-name"]).arg(&layer))?;
         let layer = self.blob(&self.folder.join("layer.tar.gz"), LAYER)?;
 
-        let created = self.created()?;
+        let created = timestamp(self.time)?;
         let config = json!({
             "architecture": platform.name(),
             "os": "linux",
@@ -98,13 +98,6 @@ impl Layout {
         let index = json!({ "schemaVersion": 2, "mediaType": INDEX, "manifests": [image] });
         fs::write(self.folder.join("index.json"), index.to_string())?;
         archive(&self.folder, to, self.time)
-    }
-
-    /// The time of the commit as RFC 3339.
-    fn created(&self) -> Result<String> {
-        let time = format!("--date=@{}", self.time);
-        let text = command::read(&mut program("date", &["-u", &time, "+%Y-%m-%dT%H:%M:%SZ"]))?;
-        Ok(text.trim().to_owned())
     }
 
     fn json_blob(&self, content: &Value, media_type: &str) -> Result<Value> {

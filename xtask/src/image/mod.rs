@@ -12,6 +12,7 @@ use anyhow::{Context, Result, ensure};
 use crate::command;
 use crate::platform::Platform;
 
+pub(crate) use layout::{archive, sha256};
 pub(crate) use program::{NO_DEMO, check};
 
 /// The maximum size of the archive for one platform.

@@ -9,17 +9,16 @@ const UNRESTRICTED: [&str; 3] = ["kelpie", "kelpie-e2e", "xtask"];
 /// Crates that are not part of the product, which must build without them.
 const NON_PRODUCT: [&str; 3] = ["kelpie-e2e", CHAOS, "xtask"];
 
-const COMPONENTS: [&str; 6] = [
+const COMPONENTS: [&str; 5] = [
     "kelpie-addon",
     "kelpie-collector",
     "kelpie-etcd",
     "kelpie-prober",
-    "kelpie-ui",
     "kelpie-weeder",
 ];
 
 /// Crates between the components and the core.
-const SHARED: [&str; 3] = ["kelpie-config", "kelpie-health", "kelpie-kube"];
+const SHARED: [&str; 4] = ["kelpie-config", "kelpie-health", "kelpie-kube", "kelpie-ui"];
 
 pub(super) const CORE: &str = "kelpie-core";
 /// HTTP and TLS. Depends on no other crate, like the core.

@@ -5,13 +5,18 @@ use std::time::Duration;
 use kelpie_core::prober::guard::{GroupHold, GuardSettings};
 
 use crate::parse::Section;
-use crate::schema::{MapSchema, key};
+use crate::schema::{MapSchema, Shape, key};
 use crate::value::{ConfigValue, DurationRange, MAX_COUNT};
 
 pub(crate) const GUARD: MapSchema = MapSchema {
     location: "under `guard`",
     expected: "a map with any of enabled, duration, zone, pool; {} takes the defaults",
-    keys: &[key("enabled"), key("duration"), key("zone"), key("pool")],
+    keys: &[
+        key("enabled"),
+        key("duration"),
+        key("zone").shaped(Shape::Map(&GROUP)),
+        key("pool").shaped(Shape::Map(&GROUP)),
+    ],
     removed: &[],
 };
 

@@ -4,7 +4,7 @@ use super::ShardConfig;
 use crate::Strictness;
 use crate::name_format;
 use crate::parse::{self, Section};
-use crate::schema::{MapSchema, key};
+use crate::schema::MapSchema;
 use crate::selector::{self, LabelOperator, LabelSelector};
 
 /// The longest name of a shard. It is a part of the names of its Leases.
@@ -20,7 +20,7 @@ const RING_PREFIX: &str = "shard.alpha.sharding.timebertt.dev/";
 pub(crate) const CLUSTER_SELECTOR: MapSchema = MapSchema {
     location: "under `clusterSelector`",
     expected: "a map with matchLabels or matchExpressions",
-    keys: &[key("matchLabels"), key("matchExpressions")],
+    keys: &selector::SELECTOR_KEYS,
     removed: &[],
 };
 

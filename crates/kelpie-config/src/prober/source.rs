@@ -7,7 +7,7 @@ use serde::Serialize;
 use super::optional_name;
 use crate::name_format;
 use crate::parse::Section;
-use crate::schema::{MapSchema, key};
+use crate::schema::{MapSchema, Shape, key};
 use crate::selector::{self, LabelSelector};
 use crate::value::ConfigValue;
 
@@ -45,21 +45,28 @@ pub const GRACE_SINCE_1_32: Duration = Duration::from_secs(50);
 pub(crate) const SOURCE: MapSchema = MapSchema {
     location: "under `source`",
     expected: "a map with one of gardener, clusterAPI, secrets",
-    keys: &[key("gardener"), key("clusterAPI"), key("secrets")],
+    keys: &[
+        key("gardener").shaped(Shape::EmptyMap),
+        key("clusterAPI").shaped(Shape::EmptyMap),
+        key("secrets").shaped(Shape::Map(&SECRETS)),
+    ],
     removed: &[],
 };
 
 pub(crate) const SECRETS: MapSchema = MapSchema {
     location: "under `source.secrets`",
     expected: "a map with labelSelector and, if it is not kubeconfig, key",
-    keys: &[key("labelSelector"), key("key")],
+    keys: &[
+        key("labelSelector").shaped(Shape::Map(&LABEL_SELECTOR)),
+        key("key"),
+    ],
     removed: &[],
 };
 
 pub(crate) const LABEL_SELECTOR: MapSchema = MapSchema {
     location: "under `source.secrets.labelSelector`",
     expected: "a map with matchLabels or matchExpressions",
-    keys: &[key("matchLabels"), key("matchExpressions")],
+    keys: &selector::SELECTOR_KEYS,
     removed: &[],
 };
 

@@ -7,19 +7,19 @@ use kelpie_core::prober::{ActuatorKind, FlowRule, ResourceRef, Setting, Target};
 use super::SourceConfig;
 use crate::name_format;
 use crate::parse::Section;
-use crate::schema::{MapSchema, key};
+use crate::schema::{MapSchema, Shape, key};
 use crate::value::{ConfigValue, DurationRange, MAX_COUNT};
 
 pub(crate) const TARGET: MapSchema = MapSchema {
     location: "in an entry of `dependentResourceInfos`",
     expected: "a map with ref, scaleUp, scaleDown",
     keys: &[
-        key("ref"),
+        key("ref").shaped(Shape::Map(&REFERENCE)),
         key("optional"),
-        key("actuator"),
+        key("actuator").shaped(Shape::Choice(&["scale", "pause"])),
         key("deadlineTarget"),
-        key("scaleUp"),
-        key("scaleDown"),
+        key("scaleUp").shaped(Shape::Map(&SCALE)),
+        key("scaleDown").shaped(Shape::Map(&SCALE)),
     ],
     removed: &[(
         "shouldExist",

@@ -8,6 +8,7 @@
     clippy::too_many_lines
 )]
 
+mod config_maps;
 mod error_report;
 mod hostile_files;
 mod invalid_prober;

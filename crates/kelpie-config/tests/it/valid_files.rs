@@ -594,7 +594,7 @@ prop_compose! {
 proptest! {
     #[test]
     fn arbitrary_configurations_round_trip(
-        name in "\\PC{0,20}",
+        name in "([a-z0-9]{1,20})?",
         probe in settings(),
         (up, down) in (rule(), rule()),
         replicas in proptest::option::of((1..100_u32).prop_flat_map(|up| (Just(up), 0..up))),
@@ -627,5 +627,63 @@ proptest! {
         let json = serde_json::to_string(&config).unwrap();
         let parsed = prober::parse(json.as_bytes(), Strictness::Strict);
         prop_assert_eq!(parsed.map(|parsed| parsed.value), Ok(config), "{}", json);
+    }
+}
+
+/// The example of dependency-watchdog's redesign, to the letter.
+#[test]
+fn redesign_example_is_understood() {
+    let parsed = prober::parse(include_bytes!("redesign.yaml"), Strictness::Strict).unwrap();
+    let config = parsed.value;
+    let flow = |level, delay, timeout, replicas| FlowRule {
+        level,
+        initial_delay: Duration::from_secs(delay),
+        timeout: Duration::from_secs(timeout),
+        setting: Some(Setting(replicas)),
+    };
+    let target = |name: &str, up, down| {
+        let mut target = Target::new(ResourceRef {
+            api_version: "apps/v1".into(),
+            kind: "Deployment".into(),
+            name: name.into(),
+        });
+        target.is_deadline_target = name == "kube-controller-manager";
+        (target.up, target.down) = (flow(up, 10, 60, 1), flow(down, 15, 45, 0));
+        target
+    };
+    let targets = [
+        target("kube-controller-manager", 1, 0),
+        target("machine-controller-manager", 1, 0),
+        target("cluster-autoscaler", 0, 1),
+    ];
+    assert_eq!(config.targets, targets);
+    assert_eq!(
+        (config.name.as_str(), config.namespace),
+        ("shoot-kube-apiserver", None)
+    );
+    let source = SourceConfig::Gardener {
+        kubeconfig_secret: "dws-interal-probe-secret-name".into(),
+        external_kubeconfig_secret: Some("dwd-external-probe-secret-name".into()),
+    };
+    assert_eq!(config.source, source);
+    let expected = ProbeSettings {
+        probe_interval: Duration::from_secs(20),
+        initial_delay: Duration::from_secs(5),
+        api_thresholds: Thresholds {
+            success: 1,
+            failure: 3,
+        },
+        api_failure_pause: Duration::from_secs(30),
+        jitter: 0.2,
+        ..ProbeSettings::default()
+    };
+    assert_eq!(config.probe, expected);
+    let delays = parsed.warnings.iter();
+    assert!(
+        delays.clone().count() > 0,
+        "a delay of 15 s cannot meet the deadline"
+    );
+    for warning in delays {
+        assert!(warning.path.contains("scaleDown.initialDelay"), "{warning}");
     }
 }

@@ -394,6 +394,37 @@ fn failing_optional_target_delays_level_by_timeout() {
 }
 
 #[test]
+fn writes_of_an_operation_share_its_timeout() {
+    let mut fixture = FenceFixture::new(one(in_two_writes), &[Some(3)]);
+    let mut fencing = Fencing::new(one(in_two_writes).into());
+    fencing.apply(&fence_by(600.0));
+    let mut limits = Vec::new();
+    for _ in 0..3 {
+        for step in fencing.poll(fixture.now).steps {
+            limits.push((call_name(&step.call), step.time_limit.as_secs()));
+            // Each call takes ten seconds.
+            fixture.now = fixture.now.after(Duration::from_secs(10));
+            let reply = match step.call {
+                Call::Fence(_) => Reply::Failed,
+                _ => fixture.objects.apply(&step, fixture.now),
+            };
+            fencing.reply(step, reply, fixture.now);
+        }
+    }
+    assert_eq!(limits, [("read", 30), ("record", 30), ("down", 20)]);
+    fixture.now = fixture.now.after(Duration::from_secs(1));
+    for _ in 0..2 {
+        for step in fencing.poll(fixture.now).steps {
+            limits.push((call_name(&step.call), step.time_limit.as_secs()));
+            let reply = fixture.objects.apply(&step, fixture.now);
+            fencing.reply(step, reply, fixture.now);
+        }
+    }
+    // The next operation has its whole time again.
+    assert_eq!(limits[3..], [("read", 30), ("down", 30)]);
+}
+
+#[test]
 fn timed_out_restore_is_retried() {
     let mut fixture = FenceFixture::gardener();
     fixture.apply(&fence_by(60.0));

@@ -55,7 +55,7 @@ fn api_server_failures_recheck_then_pause() {
     assert_eq!(fail(0.0), (1, WakeReason::Recheck));
     assert_eq!(fail(1.0), (1, WakeReason::Recheck));
     assert_eq!(fail(2.0), (30, WakeReason::Pause));
-    assert_eq!(fail(32.0), (10, WakeReason::Interval));
+    assert_eq!(fail(32.0), (30, WakeReason::Pause), "after every failure");
 
     let impatient = ProbeSettings {
         api_failure_pause: Duration::ZERO,
@@ -71,6 +71,13 @@ fn api_server_failures_recheck_then_pause() {
         wakes,
         [at(1.0); 3],
         "rounds are a second apart even without a pause"
+    );
+    let later = fixture.evaluator.decide(&round).next_wake;
+    let interval = (at(10.0), WakeReason::Pause);
+    assert_eq!(
+        (later.at, later.reason),
+        interval,
+        "a short pause does not shorten the interval"
     );
 }
 

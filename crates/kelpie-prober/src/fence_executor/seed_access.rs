@@ -7,7 +7,7 @@ use futures_util::StreamExt;
 use futures_util::future::BoxFuture;
 use futures_util::stream::FuturesUnordered;
 use kelpie_core::Time;
-use kelpie_core::prober::fence::{Call, Direction, KeptRecord, Purpose, Reply, Step};
+use kelpie_core::prober::fence::{Call, KeptRecord, Purpose, Reply, Step};
 use kelpie_core::prober::{ProbeSettings, Target};
 use kelpie_kube::AnchoredClock;
 use kelpie_kube::actuator::{ActuatorError, Actuators, BatchReader, TargetScope};
@@ -65,8 +65,6 @@ pub(super) struct CallContext {
     /// The deadline of the flow, which decides its place in the queue.
     pub(super) deadline: Time,
     pub(super) right: WriteRight,
-    /// The direction of the flow, whose time limit applies.
-    pub(super) direction: Direction,
     /// Cancelled when the verdict changes: a call that was not sent by then is dropped.
     pub(super) cancel: CancellationToken,
     /// No call of this cluster is unanswered, so one may be left to itself.
@@ -216,7 +214,7 @@ impl SeedAccess {
         if is_write && !self.may_write(context.right) {
             return Err(StepError::NotAllowed);
         }
-        let limit = target.rule(context.direction).timeout;
+        let limit = step.time_limit;
         let can_leave = context.can_leave && step.can_bypass_webhook() && self.records.is_some();
         let leave_at = can_leave.then(|| Instant::now() + self.bypass_delay());
         let (access, right, call) = (self.clone(), context.right, step.call.clone());

@@ -9,8 +9,8 @@ use kelpie_core::prober::FenceState;
 use kelpie_core::prober::fence::Observed;
 use kelpie_core::prober::guard::GuardState;
 use kelpie_core::prober::overview::{
-    ClusterCondition, ClusterFacts, ClusterOrigin, ClusterSummary, History, LastFence, NodeList,
-    SummaryContext, TransitionKind,
+    ClusterCondition, ClusterFacts, ClusterOrigin, ClusterSummary, History, LastFence, NodeCounts,
+    NodeList, SummaryContext, TransitionKind,
 };
 use kelpie_core::prober::{Rule, Verdict};
 
@@ -27,6 +27,7 @@ pub(super) struct Overview {
     pub(super) since: Time,
     terms: ProbeTerms,
     restoring_since: Option<Time>,
+    counts: NodeCounts,
     /// Allocated when something happens.
     story: Option<Box<Story>>,
     /// The nodes, while a page asks for them.
@@ -65,6 +66,7 @@ impl Default for Overview {
             since: Time::MIN,
             terms: ProbeTerms::default(),
             restoring_since: None,
+            counts: NodeCounts::default(),
             story: None,
             nodes: None,
         }
@@ -80,6 +82,10 @@ impl Overview {
         now: Time,
     ) -> Option<ClusterCondition> {
         self.terms = terms;
+        let counts = state.decision.as_ref();
+        if let Some(counts) = counts.and_then(|it| it.reasons.leases.as_ref()) {
+            self.counts = counts.into();
+        }
         let verdict = state.decision.map(|decision| decision.verdict);
         let is_fenced = matches!(state.fence, Some(FenceState::Partial | FenceState::Full));
         let is_restoring = is_fenced && verdict == Some(Verdict::Release);
@@ -141,6 +147,7 @@ impl Overview {
         describe(&SummaryContext {
             id,
             facts: self.facts(state),
+            nodes: self.counts,
             condition: self.condition,
             since: self.since,
             last_fence: self.story().and_then(|story| story.last_fence.as_ref()),

@@ -4,11 +4,13 @@ use std::sync::Arc;
 
 use axum::extract::{Query, State};
 use axum::http::StatusCode;
+use axum::middleware::from_fn;
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
 use axum::{Json, Router};
 use kelpie_core::prober::overview::{FleetState, ReplicaInfo, ReplicaPart, shared_causes};
 use kelpie_kube::replica::ReplicaStatus;
+use kelpie_ui::FleetSource;
 use serde::Deserialize;
 
 use super::{ProberState, StatePage};
@@ -29,11 +31,14 @@ struct StateQuery {
 
 impl ReplicaPage {
     /// Serves `/debug/state`: the raw state of all clusters, all of them in one line each with
-    /// `?summary`, or one in full with `?cluster=NAME`.
+    /// `?summary`, or one in full with `?cluster=NAME`. And the fleet page, at `/ui/`.
     pub(crate) fn routes(self) -> Router {
+        let fleet = kelpie_ui::routes(Arc::new(self.clone()));
         Router::new()
             .route("/debug/state", get(respond))
+            .route_layer(from_fn(kelpie_ui::local_names_only))
             .with_state(self)
+            .merge(fleet)
     }
 
     /// Returns this replica and the leader.
@@ -59,7 +64,7 @@ impl ReplicaPage {
     }
 
     /// Returns all clusters, in one line each, the most urgent ones first.
-    pub(crate) fn fleet(&self) -> FleetState {
+    fn render_fleet(&self) -> FleetState {
         let replica = self.info();
         let (mut clusters, affected) = self.state_page.summaries();
         clusters.sort_by(|a, b| (a.condition, a.since, &a.id).cmp(&(b.condition, b.since, &b.id)));
@@ -99,10 +104,20 @@ impl ReplicaPage {
     }
 }
 
+impl FleetSource for ReplicaPage {
+    fn fleet(&self) -> FleetState {
+        self.render_fleet()
+    }
+
+    fn changes(&self) -> u64 {
+        self.state_page.changes()
+    }
+}
+
 async fn respond(State(page): State<ReplicaPage>, Query(query): Query<StateQuery>) -> Response {
     match (query.cluster, query.summary) {
         (Some(name), _) => page.cluster(&name).await,
-        (None, Some(_)) => Json(page.fleet()).into_response(),
+        (None, Some(_)) => Json(page.render_fleet()).into_response(),
         (None, None) => Json(page.state(page.state_page.clusters(None))).into_response(),
     }
 }

@@ -15,17 +15,17 @@ use tokio::time::sleep;
 
 use crate::replica::{EXTERNAL_SECRET, prober_with_external_paths};
 
-const SECOND: Duration = Duration::from_secs(1);
-const CLUSTERS: usize = 8;
+pub(crate) const SECOND: Duration = Duration::from_secs(1);
+pub(crate) const CLUSTERS: usize = 8;
 
 /// A landscape whose clusters have external addresses, and a prober that probes them.
-struct Scene {
-    landscape: Landscape,
-    prober: SimProcess<Registry>,
+pub(crate) struct Scene {
+    pub(crate) landscape: Landscape,
+    pub(crate) prober: SimProcess<Registry>,
 }
 
 impl Scene {
-    async fn warm() -> Self {
+    pub(crate) async fn warm() -> Self {
         fastrand::seed(1);
         let clock = SimClock::starting_at(Time::from_unix(1_700_000_000, 0));
         let plan = LandscapePlan::with_size(CLUSTERS, 5);
@@ -41,13 +41,13 @@ impl Scene {
     }
 
     /// Blocks the external paths of the first `count` clusters.
-    fn block(&self, count: usize) {
+    pub(crate) fn block(&self, count: usize) {
         let clusters = self.landscape.snapshot().into_iter().take(count);
         let names = clusters.map(|cluster| cluster.cluster);
         self.prober.link.block_external_paths(names);
     }
 
-    fn fenced(&self) -> usize {
+    pub(crate) fn fenced(&self) -> usize {
         let clusters = self.landscape.snapshot();
         clusters.iter().filter(|cluster| cluster.is_fenced).count()
     }

@@ -17,6 +17,7 @@ mod guard;
 mod handover;
 mod healthy_rounds;
 mod matrix;
+mod metric_values;
 mod one_cluster;
 mod overview;
 mod partition;

@@ -4,7 +4,8 @@ use axum::Router;
 use axum::body::{Body, to_bytes};
 use axum::http::Request;
 use kelpie_core::prober::overview::{
-    CauseKind, ClusterCondition, ClusterDetail, FleetState, NodeState, ReplicaPart, TransitionKind,
+    CauseKind, ClusterCondition, ClusterDetail, FleetState, NodeRow, NodeState, ReplicaPart,
+    TransitionKind,
 };
 use kelpie_prober::ProberState;
 use kelpie_sim::scenario::{ClusterSelection, Fault, Incident, NodeSelection};
@@ -35,12 +36,14 @@ async fn detail(pages: &Router, cluster: &str) -> ClusterDetail {
     view.detail.unwrap()
 }
 
-/// Cuts off the nodes of the first two of three clusters from 120 s to 240 s.
+/// Cuts off two of three zones of the first two of three clusters from 120 s to 240 s.
 fn landscape() -> Landscape {
-    let fault = Fault::Partition(NodeSelection::All);
-    let incident = Incident::new(120 * SECOND, Some(120 * SECOND), fault);
-    let incident = incident.in_clusters(ClusterSelection::Numbers(vec![0, 1]));
-    landscape_of(&LandscapePlan::with_size(3, 5), vec![incident])
+    let incidents = [0, 1].map(|zone| {
+        let fault = Fault::Partition(NodeSelection::Zone(zone));
+        let incident = Incident::new(120 * SECOND, Some(120 * SECOND), fault);
+        incident.in_clusters(ClusterSelection::Numbers(vec![0, 1]))
+    });
+    landscape_of(&LandscapePlan::with_size(3, 5), incidents.into())
 }
 
 fn conditions(fleet: &FleetState) -> Vec<ClusterCondition> {
@@ -86,7 +89,10 @@ async fn story_of_a_fence_is_shown() {
     let bucket = fenced.day.buckets.back().unwrap();
     assert_eq!((bucket.fenced, bucket.fences, bucket.clusters), (2, 2, 3));
     let nodes = detail(&pages, &name).await.nodes.unwrap();
-    assert!(nodes.rows.iter().all(|row| row.state == NodeState::Expired));
+    let expired = |row: &&NodeRow| row.state == NodeState::Expired;
+    assert_eq!(nodes.rows.iter().filter(expired).count(), 4);
+    let sentence = &fenced.clusters[0].sentence;
+    assert!(sentence.starts_with("4 of 5 nodes silent."), "{sentence}");
 
     sleep(120 * SECOND).await;
     assert_eq!(

@@ -68,7 +68,9 @@ impl CheckProber {
             summarize,
         };
         runner::run_with_config(&file, self.output, async |config, table| {
-            let election = election.clone().map(|it| with_lease(it, config));
+            let election = election
+                .clone()
+                .map(|it| with_lease(it, config, started_as));
             self.check(config, election.as_ref(), table).await;
         })
     }

@@ -65,6 +65,7 @@ pub(super) fn keep_running(simulation: &Simulation, shutdown: &CancellationToken
         );
         if let Some((_, prober)) = urls.iter().find(|(name, _)| name.starts_with("prober")) {
             let _ = writeln!(text, "  kelpie explain {id} --from {prober}");
+            let _ = writeln!(text, "\nIn a browser, the fleet page: {prober}/ui/");
         }
         text.push('\n');
         for (name, url) in urls {

@@ -3,8 +3,8 @@
 //! The reader of standard error may be slow or stuck. Then lines are lost, and counted.
 
 use std::io::{self, Write};
-use std::sync::LazyLock;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
+use std::sync::{LazyLock, OnceLock};
 use std::thread;
 use std::time::Duration;
 
@@ -17,6 +17,9 @@ const QUEUE: usize = 8_192;
 const FLUSH_TIMEOUT: Duration = Duration::from_secs(1);
 
 static STDERR: LazyLock<LogWriter> = LazyLock::new(|| LogWriter::to(io::stderr()));
+
+/// The name of the set of probes, which every line has once it is known.
+static NAME: OnceLock<String> = OnceLock::new();
 
 /// Passes lines to the thread that writes them.
 #[derive(Clone, Debug)]
@@ -66,7 +69,7 @@ impl LogWriter {
 impl Write for LogWriter {
     /// Takes a line, which is whole: the formatter writes each event at once.
     fn write(&mut self, line: &[u8]) -> io::Result<usize> {
-        let entry = Entry::Line(line.to_vec());
+        let entry = Entry::Line(named(line, NAME.get().map(String::as_str)));
         let sent = self.queue.as_ref().map(|queue| queue.try_send(entry));
         if !matches!(sent, Some(Ok(()))) {
             self.lost.inc();
@@ -86,6 +89,29 @@ fn write_all(entries: &Receiver<Entry>, mut sink: impl Write) {
             Entry::Line(line) => drop(sink.write_all(&line)),
             Entry::Flush(done) => drop(done.try_send(())),
         }
+    }
+}
+
+/// Adds the name of the set of probes to every line from now on.
+pub(crate) fn name_lines(name: &str) {
+    if !name.is_empty() {
+        let _ = NAME.set(name.to_owned());
+    }
+}
+
+/// Adds the name to a line of text, or as the first field of a line of JSON.
+fn named(line: &[u8], name: Option<&str>) -> Vec<u8> {
+    let Some(name) = name else {
+        return line.to_vec();
+    };
+    let name = name.escape_default();
+    match (line.strip_prefix(b"{"), line.strip_suffix(b"\n")) {
+        (Some(fields), _) => {
+            let first = format!("{{\"probe_set\":\"{name}\",");
+            [first.as_bytes(), fields].concat()
+        }
+        (None, Some(text)) => [text, format!(" probe_set=\"{name}\"\n").as_bytes()].concat(),
+        (None, None) => line.to_vec(),
     }
 }
 
@@ -123,6 +149,17 @@ mod tests {
 
         fn flush(&mut self) -> io::Result<()> {
             Ok(())
+        }
+    }
+
+    #[test]
+    fn lines_have_the_name_of_the_probe_set() {
+        for (line, expected) in [
+            ("a b=1\n", "a b=1 probe_set=\"eu\"\n"),
+            ("{\"a\":1}\n", "{\"probe_set\":\"eu\",\"a\":1}\n"),
+        ] {
+            assert_eq!(named(line.as_bytes(), Some("eu")), expected.as_bytes());
+            assert_eq!(named(line.as_bytes(), None), line.as_bytes());
         }
     }
 

@@ -261,15 +261,3 @@ dependentResourceInfos:
     assert!(text.contains("statefulsets/scale"), "{text}");
     assert!(!text.contains("deployments"), "{text}");
 }
-
-#[test]
-fn image_uses_the_workspace_toolchain() {
-    let toolchain = include_str!("../../../../rust-toolchain.toml");
-    let channel = toolchain.lines().find_map(|line| {
-        let channel = line.strip_prefix("channel = \"")?;
-        channel.strip_suffix('"')
-    });
-    let base = format!("FROM rust:{}-", channel.unwrap());
-    let image = include_str!("../../../../Dockerfile");
-    assert!(image.contains(&base), "no {base} in:\n{image}");
-}

@@ -76,8 +76,10 @@ impl Flow {
                 .get(index)
                 .filter(|view| view.contradicted_at.is_none())?;
             let known = view.known(direction, target);
-            flow.poll(target, known, now).map(|(call, purpose)| Step {
+            let (call, purpose) = flow.poll(target, known, now)?;
+            Some(Step {
                 target: TargetId(index),
+                time_limit: flow.time_limit(target, &call, now),
                 call,
                 purpose,
                 is_deadline_target: goes_down && target.is_deadline_target,

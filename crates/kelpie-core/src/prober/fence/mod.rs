@@ -286,6 +286,7 @@ impl Fencing {
                     target,
                     call: Call::Read,
                     origin: Origin::Refresh(number),
+                    time_limit: self.targets[index].up.timeout,
                     purpose: Purpose::Refresh,
                     is_deadline_target: false,
                 });

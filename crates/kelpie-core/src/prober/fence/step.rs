@@ -4,6 +4,8 @@
 //! setting that it replaces, or is made from a [`Record`], which was found on the target or is the
 //! response to a [`WriteRecord`] or a [`KeepRecord`]. Code outside of this module cannot build one.
 
+use std::time::Duration;
+
 use serde::{Deserialize, Serialize};
 
 use super::kept_record::{DropRecord, KeepRecord, MoveRecord};
@@ -230,6 +232,8 @@ pub struct Step {
     pub target: TargetId,
     /// The call to make.
     pub call: Call,
+    /// How long the call may take.
+    pub time_limit: Duration,
     /// The purpose of the call: its urgency, and how it is counted.
     pub purpose: Purpose,
     /// The deadline is about this target, and the step fences it. It goes before all other calls,

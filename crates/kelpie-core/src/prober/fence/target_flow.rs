@@ -60,6 +60,8 @@ pub(super) struct TargetFlow {
     delay_is_over: bool,
     /// The instant at which its writes have taken longer than they may.
     overdue_at: Option<Time>,
+    /// The instant at which the operation under way began.
+    operation_began: Option<Time>,
     failures: u32,
     conflicts: u32,
     /// Conflicts ended the last attempt.
@@ -106,6 +108,7 @@ impl TargetFlow {
             state: TargetFlowState::Waiting,
             delay_is_over: false,
             overdue_at: None,
+            operation_began: None,
             failures: 0,
             conflicts: 0,
             is_contested: false,
@@ -188,6 +191,16 @@ impl TargetFlow {
     pub(super) fn overdue_at(&self) -> Option<Time> {
         self.overdue_at
             .filter(|_| self.failures > 0 && self.outcome().is_none())
+    }
+
+    /// Returns how long a call may take. All writes of an operation together may take the time that
+    /// the configuration gives it.
+    pub(super) fn time_limit(&self, target: &Target, call: &Call, now: Time) -> Duration {
+        let timeout = self.rule(target).timeout;
+        match self.operation_began {
+            Some(began) if call.is_write() => timeout.saturating_sub(now.since(began)),
+            _ => timeout,
+        }
     }
 
     /// Returns the instant at which there is something to do without a reply.
@@ -492,6 +505,9 @@ impl TargetFlow {
         self.state = TargetFlowState::Due(call, purpose);
         self.overdue_at
             .get_or_insert(now.after(self.rule(target).timeout));
+        if !is_repeat {
+            self.operation_began = Some(now);
+        }
         self.basis = Some(object);
         self.applied = None;
         self.settle_until = None;

@@ -29,11 +29,13 @@ impl Fencing {
     pub(super) fn begin_upkeep(&mut self, target: TargetId, now: Time) -> Option<Step> {
         let (_, call) = self.upkeep(target).filter(|(at, _)| now >= *at)?;
         let number = self.next_number();
+        let time_limit = self.targets.get(target.0)?.up.timeout;
         self.views.get_mut(target.0)?.upkeep = Some(number);
         Some(Step {
             target,
             call,
             origin: Origin::Upkeep(number),
+            time_limit,
             purpose: Purpose::Upkeep,
             is_deadline_target: false,
         })

@@ -23,4 +23,4 @@ pub use history::{History, Transition, TransitionKind};
 pub use last_fence::LastFence;
 pub use node_list::{MachineState, NodeList, NodeRow, NodeState};
 pub use shared_cause::{CauseKind, ClusterOrigin, SharedCause, shared_causes, silent_zones};
-pub use summary::{ClusterSummary, SummaryContext};
+pub use summary::{ClusterSummary, NodeCounts, SummaryContext};

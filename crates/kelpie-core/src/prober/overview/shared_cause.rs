@@ -82,7 +82,9 @@ impl fmt::Display for SharedCause {
             affected,
             ..
         } = self;
-        if count == affected {
+        if *count == 2 && count == affected {
+            write!(f, "both affected clusters share the {kind} {name}")
+        } else if count == affected {
             write!(
                 f,
                 "all {affected} affected clusters share the {kind} {name}"
@@ -96,7 +98,8 @@ impl fmt::Display for SharedCause {
     }
 }
 
-/// Returns the zones in which most of the counted nodes are silent at `now`.
+/// Returns the zones in which most of the counted nodes are silent at `now`. Where that are all of
+/// several zones, none of them is the cause.
 pub fn silent_zones(tracker: &LeaseTracker, grace: Duration, now: Time) -> BTreeSet<String> {
     let Some(nodes) = tracker.nodes() else {
         return BTreeSet::new();
@@ -112,11 +115,16 @@ pub fn silent_zones(tracker: &LeaseTracker, grace: Duration, now: Time) -> BTree
         *silent += u32::from(lease.silent_at.min(lease.expires_at) <= now);
         *all += 1;
     }
+    let count = by_zone.len();
     let silent = by_zone
         .into_iter()
         .filter(|(_, (silent, all))| 2 * silent > *all);
     let names = silent.map(|(zone, _)| zone.to_owned());
-    names.take(MAX_ZONES).collect()
+    let names: BTreeSet<String> = names.take(MAX_ZONES).collect();
+    if count > 1 && names.len() == count {
+        return BTreeSet::new();
+    }
+    names
 }
 
 /// Returns the properties that two or more, and at least half, of the affected clusters share. What

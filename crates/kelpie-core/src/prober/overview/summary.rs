@@ -44,6 +44,27 @@ pub struct ClusterSummary {
     pub problem: Option<String>,
 }
 
+/// The nodes of a cluster, as last counted.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct NodeCounts {
+    /// The nodes that count.
+    pub counted: u32,
+    /// The nodes among them that are silent or expired.
+    pub silent: u32,
+    /// The nodes that do not count.
+    pub not_counted: u32,
+}
+
+impl From<&LeaseCounts> for NodeCounts {
+    fn from(counts: &LeaseCounts) -> Self {
+        Self {
+            counted: counts.candidates,
+            silent: counts.silent.max(counts.expired),
+            not_counted: counts.excluded.total(),
+        }
+    }
+}
+
 /// What a line is made from.
 #[derive(Clone, Copy, Debug)]
 pub struct SummaryContext<'a> {
@@ -51,6 +72,8 @@ pub struct SummaryContext<'a> {
     pub id: &'a str,
     /// The facts that the condition follows from.
     pub facts: ClusterFacts<'a>,
+    /// The nodes as last counted. A decision between two lists has no counts of its own.
+    pub nodes: NodeCounts,
     /// The condition.
     pub condition: ClusterCondition,
     /// The instant since which the cluster is in this condition.
@@ -69,7 +92,6 @@ impl ClusterSummary {
             last_fence,
             ..
         } = *context;
-        let counts = context.counts();
         let decision = context.facts.decision;
         let is_calm = matches!(
             condition,
@@ -81,9 +103,9 @@ impl ClusterSummary {
             condition,
             since: context.since,
             sentence: context.sentence(),
-            nodes: counts.candidates,
-            silent: counts.silent,
-            not_counted: counts.excluded.total(),
+            nodes: context.nodes.counted,
+            silent: context.nodes.silent,
+            not_counted: context.nodes.not_counted,
             deadline: deadline.filter(|_| !is_calm),
             margin_seconds: last_fence.and_then(|fence| fence.margin_seconds),
             last_fence: last_fence.map(|fence| fence.start),
@@ -95,19 +117,13 @@ impl ClusterSummary {
 }
 
 impl SummaryContext<'_> {
-    fn counts(&self) -> LeaseCounts {
-        let decision = self.facts.decision;
-        let counts = decision.and_then(|decision| decision.reasons.leases);
-        counts.unwrap_or_default()
-    }
-
     fn sentence(&self) -> String {
-        let counts = self.counts();
-        let LeaseCounts {
-            candidates, silent, ..
-        } = counts;
-        let silent = silent.max(counts.expired);
-        let nodes = nodes(candidates);
+        let NodeCounts {
+            counted,
+            silent,
+            not_counted,
+        } = self.nodes;
+        let nodes = nodes(counted);
         let of_nodes = format!("{silent} of {nodes} silent");
         let problem = || {
             let problem = self.problem.unwrap_or("no cause is known");
@@ -121,7 +137,7 @@ impl SummaryContext<'_> {
             ClusterCondition::Healthy if silent > 0 => {
                 format!("{of_nodes}, too few for a fence; the others renew their leases.")
             }
-            ClusterCondition::Healthy if candidates == 1 => "Its node renews its lease.".to_owned(),
+            ClusterCondition::Healthy if counted == 1 => "Its node renews its lease.".to_owned(),
             ClusterCondition::Healthy => format!("All {nodes} renew their leases."),
             ClusterCondition::Starting => {
                 "The prober has just begun to watch it and does not judge it yet.".to_owned()
@@ -163,8 +179,7 @@ impl SummaryContext<'_> {
                     format!("{of_nodes}, but a fence takes {required} nodes: it is not protected.")
                 }
                 Some(Rule::NoCandidates { .. }) => {
-                    let excluded = counts.excluded.total();
-                    format!("None of its {excluded} nodes counts, so it is not protected.")
+                    format!("None of its {not_counted} nodes counts, so it is not protected.")
                 }
                 _ => format!("The prober has no access to it: {}.", problem()),
             },

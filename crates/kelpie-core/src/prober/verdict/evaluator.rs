@@ -150,7 +150,7 @@ impl Evaluator {
 
     /// Decides on the observation of a round.
     pub fn decide(&mut self, seen: &Observation) -> Decision {
-        let turned_unhealthy = self.count_probes(seen);
+        let pause = self.count_probes(seen);
         let listed = match seen.lists {
             ListResult::Read(listed) if !listed.is_stale && !self.lacks_nodes() => Some(listed),
             _ => None,
@@ -188,7 +188,7 @@ impl Evaluator {
 
         let deadline = self.last.counts.deadline.filter(|deadline| *deadline > now);
         let is_pressed = self.is_pressed(seen, rule, &limits);
-        let pace = self.pace(seen, rule, turned_unhealthy, is_pressed, counts.as_ref());
+        let pace = self.pace(seen, rule, pause, is_pressed, counts.as_ref());
         let remembered_trip = self.last.trips_at.filter(|trip| *trip > seen.end);
         let next_trip = trips_at.or(remembered_trip);
         let next_wake = times.next_wake(pace, next_trip, horizon, self.overdue_from());
@@ -220,9 +220,9 @@ impl Evaluator {
         }
     }
 
-    /// Counts the results of the API-server probe and of the external probe. Returns whether the
-    /// API server has just turned unhealthy.
-    fn count_probes(&mut self, seen: &Observation) -> bool {
+    /// Counts the results of the API-server probe and of the external probe. Returns the pause that
+    /// a failure of the API server is followed by at the threshold.
+    fn count_probes(&mut self, seen: &Observation) -> Option<Duration> {
         let thresholds = self.settings.api_thresholds;
         let was_unhealthy = self.api_server.health(thresholds) == ProbeHealth::Unhealthy;
         match seen.lists {
@@ -241,7 +241,14 @@ impl Evaluator {
         if let Some(result) = seen.external {
             self.external.record(result, seen.egress, thresholds);
         }
-        !was_unhealthy && self.api_server.health(thresholds) == ProbeHealth::Unhealthy
+        let is_unhealthy = self.api_server.health(thresholds) == ProbeHealth::Unhealthy;
+        let length = self.settings.api_failure_pause;
+        (seen.api_server == ProbeResult::Failure && is_unhealthy).then_some(if was_unhealthy {
+            // A short pause must not make a server that stays away be probed more often.
+            length.max(self.settings.probe_interval)
+        } else {
+            length
+        })
     }
 
     /// Selects the rule that applies, and updates the trip where the rule says so.
@@ -479,7 +486,7 @@ impl Evaluator {
         &self,
         seen: &Observation,
         rule: Rule,
-        turned_unhealthy: bool,
+        pause: Option<Duration>,
         is_pressed: bool,
         counts: Option<&LeaseCounts>,
     ) -> RoundPace {
@@ -501,10 +508,8 @@ impl Evaluator {
         if is_fenced && is_asked && (counts.is_none() || rule.verdict() == Verdict::Hold) {
             return RoundPace::Unproven;
         }
-        if turned_unhealthy {
-            return RoundPace::Pause {
-                length: self.settings.api_failure_pause,
-            };
+        if let Some(length) = pause {
+            return RoundPace::Pause { length };
         }
         let thresholds = self.settings.api_thresholds;
         let is_counting = |result, status: ProbeStatus| {

@@ -58,7 +58,7 @@ pub enum WakeReason {
     FirstJudgement,
     /// A failed probe is repeated.
     Recheck,
-    /// The API server has just turned unhealthy and is given a pause.
+    /// The API server is unhealthy and is given a pause.
     Pause,
     /// The API server answered with 429.
     Throttled,
@@ -91,7 +91,7 @@ pub(crate) enum RoundPace {
     Recheck,
     /// A fence stands, and nothing proves that it is still needed or can be lifted.
     Unproven,
-    /// The API-server probe turned unhealthy in this round.
+    /// The API-server probe failed in this round and is unhealthy.
     Pause {
         length: Duration,
     },

@@ -57,7 +57,6 @@ impl SeedFixture {
         let context = CallContext {
             deadline: Time::MAX,
             right,
-            direction: Direction::Down,
             cancel: self.cancel.clone(),
             can_leave: true,
         };
