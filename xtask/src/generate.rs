@@ -76,7 +76,7 @@ const PRINTED: [(&str, &str); 10] = [
 const VALUES_SCHEMA: &str = "deploy/charts/kelpie/values.schema.json";
 
 /// Files of the chart, each with the file that it is a copy of.
-const COPIED: [(&str, &str); 9] = [
+const COPIED: [(&str, &str); 15] = [
     (
         "deploy/charts/kelpie/files/dashboard-addon.json",
         "deploy/grafana/addon.json",
@@ -112,6 +112,30 @@ const COPIED: [(&str, &str); 9] = [
     (
         "deploy/charts/kelpie/files/alerts-weeder.yaml",
         "deploy/alerts/weeder.yaml",
+    ),
+    (
+        "deploy/charts/kelpie-addon/files/rbac-operator.yaml",
+        "deploy/rbac/addon-operator.yaml",
+    ),
+    (
+        "deploy/charts/kelpie-addon/files/rbac-status.yaml",
+        "deploy/rbac/addon-status.yaml",
+    ),
+    (
+        "deploy/charts/kelpie-addon/files/rbac-collector.yaml",
+        "deploy/rbac/addon-collector.yaml",
+    ),
+    (
+        "deploy/charts/kelpie-addon/files/rbac-hop.yaml",
+        "deploy/rbac/addon-hop.yaml",
+    ),
+    (
+        "deploy/charts/kelpie-addon/files/openshift.yaml",
+        "deploy/rbac/addon-openshift.yaml",
+    ),
+    (
+        "deploy/charts/kelpie-addon/crds/observabilityaddons.yaml",
+        "deploy/crds/observabilityaddons.yaml",
     ),
 ];
 

@@ -6,11 +6,13 @@
 //!
 //! On the spoke, the [`AddonOperator`] deploys the collectors. The [`StatusController`] aggregates
 //! their conditions and replicates the status to the hub (`hub_replication`). When the addon is
-//! deleted on the hub, `finalizer` cleans up the spoke first. On the hub, the
+//! deleted on the hub, `finalizer` cleans up the spoke first. `addon_lease` tells the hub's agent
+//! that the addon is alive. On the hub, the
 //! [`HubStatusController`] shows each cluster's addon in its `ManagedClusterAddOn`. `permissions`
 //! has the RBAC rules of each process.
 
 mod addon;
+mod addon_lease;
 mod backoff;
 mod cluster_queue;
 mod confirmed_read;
@@ -34,7 +36,9 @@ pub use crd::custom_resource_definition;
 pub use hub_client::{HubConnector, HubOptions};
 pub use hub_status::HubStatusController;
 pub use metrics::register_metrics;
-pub use operator::{AddonOperator, Allowlist, AllowlistRule, OperatorOptions, PrometheusRef};
+pub use operator::{
+    AddonOperator, Allowlist, AllowlistRule, OperatorOptions, Placement, PrometheusRef,
+};
 pub use permissions::{collector_rules, hub_rules, hub_status_rules, operator_rules, status_rules};
 pub use spec::AddonSpec;
 pub use status_controller::StatusController;

@@ -6,8 +6,11 @@ use kelpie_kube::objects::ObjectKind;
 use kelpie_kube::rbac::{PolicyRule, WATCH_VERBS};
 
 use crate::addon::{ADDON, AddonRef};
+use crate::addon_lease::{ADDON_LEASE, LEASE};
 use crate::hub_status::{MANAGED_ADDON, MANAGED_ADDON_NAME};
-use crate::operator::{INPUT_OBJECTS, OperatorOptions, POD, STATEFUL_SET};
+use crate::operator::{
+    CLUSTER_VERSION, CLUSTER_VERSION_NAME, INPUT_OBJECTS, OperatorOptions, POD, STATEFUL_SET,
+};
 use crate::owned::{DEPLOYMENT, PROMETHEUS_RULE, SERVICE, SERVICE_MONITOR, object_name};
 
 /// For a single object that is read and watched.
@@ -28,6 +31,19 @@ fn on_addon(verbs: &'static [&'static str], addon: &AddonRef, reason: &'static s
     PolicyRule::new(verbs, resource(ADDON), reason)
         .in_namespace(Some(&addon.namespace))
         .named(Some(&addon.name))
+}
+
+/// Server-side apply needs create as well.
+fn addon_lease(addon: &AddonRef) -> [PolicyRule; 2] {
+    let lease = |verbs, reason| {
+        PolicyRule::new(verbs, resource(LEASE), reason)
+            .in_namespace(Some(&addon.namespace))
+            .optional("leases of ManagedClusterAddOns")
+    };
+    let reason = "telling the hub's registration agent that the addon is alive";
+    let renewing = lease(&["patch"], reason).named(Some(ADDON_LEASE));
+    let reason = "creating its Lease; RBAC cannot restrict create to a name";
+    [renewing, lease(&["create"], reason)]
 }
 
 fn events(addon: &AddonRef) -> PolicyRule {
@@ -84,6 +100,10 @@ pub fn operator_rules(
     }
     let reason = "finding out why a collector is not ready, and when its pods are gone";
     rules.push(PolicyRule::new(&["list"], resource(POD), reason).in_namespace(own_namespace));
+    let reason = "detecting OpenShift, and reading the ID of the cluster";
+    let version = PolicyRule::new(&["get"], resource(CLUSTER_VERSION), reason)
+        .named(Some(CLUSTER_VERSION_NAME));
+    rules.push(version.optional("IDs of OpenShift clusters"));
     let sources = [(SERVICE, &options.platform), (STATEFUL_SET, &options.uwl)];
     for (kind, source) in sources {
         let reason = "detecting the Prometheus to collect from";
@@ -108,6 +128,7 @@ pub fn status_rules(addon: &AddonRef, election: Option<&ElectionSettings>) -> Ve
             "deleting the spoke's addon after a deletion on the hub",
         ),
     ];
+    rules.extend(addon_lease(addon));
     rules.extend(AddonComponent::ALL.map(|component| {
         PolicyRule::new(&["get"], resource(DEPLOYMENT), reason)
             .in_namespace(Some(&addon.namespace))

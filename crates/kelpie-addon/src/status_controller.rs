@@ -20,6 +20,7 @@ use tokio_util::sync::CancellationToken;
 use tracing::{debug, info, warn};
 
 use crate::addon::{ADDON, AddonRef, ObservabilityAddon};
+use crate::addon_lease::AddonLease;
 use crate::backoff::Backoff;
 use crate::context::{
     AddonEventRecorder, AddonOptions, ControllerContext, HEARTBEAT_INTERVAL, LeadershipWatch,
@@ -127,8 +128,14 @@ impl StatusController {
                 None => std::future::pending().await,
             }
         };
+        let lease = AddonLease {
+            objects: objects.clone(),
+            addon: options.addon.clone(),
+            leadership: self.context.leadership.clone(),
+        };
         let work = async {
-            tokio::join!(reconciler.run(&objects, heartbeat, ready), replicate);
+            let reconcile = reconciler.run(&objects, heartbeat, ready);
+            tokio::join!(reconcile, replicate, lease.run());
         };
         self.context.run(shutdown, self.metrics.leader, work).await;
     }

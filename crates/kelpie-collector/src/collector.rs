@@ -85,6 +85,7 @@ impl Collector {
         }
         let source = PrometheusSource::new(
             &settings.from,
+            settings.from_queries.as_ref(),
             &settings.network,
             worker_queries,
             recording_rules,

@@ -62,7 +62,7 @@ pub use collector::{Collector, ForwardReport};
 pub use dedup::DedupTable;
 pub use metrics::register_metrics;
 pub use name::InvalidNames;
-pub use peer::{PeerConfig, PeerConfigError};
+pub use peer::{BearerToken, PeerConfig, PeerConfigError};
 pub use pipeline::Pipeline;
 pub use sample_counts::{FilterCause, SampleCounts};
 pub use settings::{CollectorSettings, CollectorSettingsError};

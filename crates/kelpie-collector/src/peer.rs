@@ -1,5 +1,6 @@
 //! An HTTP server with credentials and a connection pool.
 
+use std::fmt;
 use std::fs::File;
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
@@ -39,12 +40,30 @@ const USER_AGENT_VALUE: &str = concat!("kelpie-collector/", env!("CARGO_PKG_VERS
 pub struct PeerConfig {
     /// The URL as `http(s)://host[:port][/path]`.
     pub url: String,
+    /// The bearer token to send.
+    pub token: Option<BearerToken>,
     /// A file with the bearer token to send.
     pub token_file: Option<PathBuf>,
     /// A file with the trusted authorities. `None` means the CA bundle of the system.
     pub ca_file: Option<PathBuf>,
     /// The files with the client certificate and its key.
     pub identity_files: Option<(PathBuf, PathBuf)>,
+}
+
+/// A bearer token. It is never shown.
+#[derive(Clone)]
+pub struct BearerToken(Zeroizing<String>);
+
+impl From<String> for BearerToken {
+    fn from(token: String) -> Self {
+        Self(Zeroizing::new(token))
+    }
+}
+
+impl fmt::Debug for BearerToken {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("BearerToken(..)")
+    }
 }
 
 /// The reason that a [`PeerConfig`] is invalid.
@@ -59,6 +78,9 @@ pub enum PeerConfigError {
     /// The certificates do not make a valid TLS configuration.
     #[error(transparent)]
     Tls(#[from] TlsConfigError),
+    /// The token has characters that a header cannot have.
+    #[error("the token is not one line of ASCII text")]
+    Token,
     /// There is no CA bundle on this system.
     #[error("no CA bundle found on this system: specify a CA file")]
     NoCaBundle,
@@ -99,6 +121,7 @@ pub(crate) struct HttpPeer {
     path: String,
     /// The scheme, host and port of the URL.
     origin: String,
+    token: Option<HeaderValue>,
     token_file: Option<PathBuf>,
     network: Network,
     state: Mutex<PeerState>,
@@ -137,6 +160,7 @@ impl HttpPeer {
         Ok(Self {
             path: path.to_owned(),
             origin: origin.to_owned(),
+            token: config.token.as_ref().map(authorization).transpose()?,
             token_file: config.token_file.clone(),
             network: network.clone(),
             state: Mutex::new(PeerState {
@@ -157,7 +181,9 @@ impl HttpPeer {
     pub(crate) fn headers(&self) -> Result<HeaderMap, PeerError> {
         let mut headers = HeaderMap::new();
         headers.insert(USER_AGENT, HeaderValue::from_static(USER_AGENT_VALUE));
-        if let Some(path) = &self.token_file {
+        if let Some(token) = &self.token {
+            headers.insert(AUTHORIZATION, token.clone());
+        } else if let Some(path) = &self.token_file {
             let bearer = bearer(path).map_err(|source| PeerError::Token {
                 path: path.clone(),
                 source,
@@ -247,6 +273,13 @@ fn split(url: &str) -> (&str, &str) {
     let host = url.find("://").map_or(0, |at| at + 3);
     let end = url[host..].find('/').map_or(url.len(), |at| host + at);
     url.split_at(end)
+}
+
+fn authorization(token: &BearerToken) -> Result<HeaderValue, PeerConfigError> {
+    let text = Zeroizing::new(format!("Bearer {}", token.0.trim()));
+    let mut header = HeaderValue::from_str(&text).map_err(|_| PeerConfigError::Token)?;
+    header.set_sensitive(true);
+    Ok(header)
 }
 
 fn bearer(path: &Path) -> io::Result<HeaderValue> {

@@ -13,6 +13,8 @@ use crate::source::{MatcherTooLong, RecordingRule};
 pub struct CollectorSettings {
     /// The Prometheus to read from.
     pub from: PeerConfig,
+    /// The server that evaluates `recording_rules`, if it is not the Prometheus itself.
+    pub from_queries: Option<PeerConfig>,
     /// The hub to write to. `None` is a dry run, which only shows the samples.
     pub to: Option<PeerConfig>,
     /// The selectors of the series to send, such as `{job="api"}`.

@@ -12,6 +12,7 @@
 )]
 
 mod addon;
+mod addon_chart;
 mod alert_rules;
 mod apiserver;
 mod check_prober;
@@ -24,6 +25,7 @@ mod fixture;
 mod harness;
 mod helm_chart;
 mod image;
+mod permission_matrix;
 mod prober;
 mod uninstall;
 mod weeder;

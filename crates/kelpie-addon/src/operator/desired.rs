@@ -66,7 +66,10 @@ impl DesiredState {
             let objects = builder(kinds.unwrap_or_default()).companions();
             return Ok(Self::Disabled(objects));
         };
-        if let Some(unwanted) = Self::without_source(component, options, forwarding)? {
+        let openshift = forwarding.openshift.clone()?;
+        let is_openshift = openshift.is_some();
+        if let Some(unwanted) = Self::without_source(component, options, forwarding, is_openshift)?
+        {
             return Ok(unwanted);
         }
         let [platform_list, uwl_list] = &forwarding.allowlists;
@@ -84,6 +87,7 @@ impl DesiredState {
             hub: forwarding.hub.as_ref().map_err(Problem::clone)?,
             allowlist,
             secrets: forwarding.secrets.as_deref().map_err(Problem::clone)?,
+            openshift: openshift.as_deref(),
         };
         let builder = builder(kinds.map_err(Problem::clone)?);
         Ok(Self::Running(builder.running(&inputs)))
@@ -94,15 +98,22 @@ impl DesiredState {
         component: AddonComponent,
         options: &OperatorOptions,
         inputs: &ForwardingInputs,
+        is_openshift: bool,
     ) -> Result<Option<Self>, Problem> {
         let [platform, uwl] = &inputs.sources;
+        // OpenShift always has its Prometheus, whose Service may be missing for a moment.
+        if is_openshift && component == AddonComponent::Platform {
+            return Ok(None);
+        }
         let (source, unwanted) = match component {
             AddonComponent::Platform => {
                 let (name, namespace) = (&options.platform.name, &options.platform.namespace);
                 let message = format!("there is no Service {name} in namespace {namespace}");
                 (platform, Self::Unsupported(message))
             }
-            AddonComponent::Uwl if *platform == Ok(false) => return Ok(Some(Self::Absent)),
+            AddonComponent::Uwl if *platform == Ok(false) && !is_openshift => {
+                return Ok(Some(Self::Absent));
+            }
             AddonComponent::Uwl => (uwl, Self::Absent),
         };
         let exists = source.clone()?;

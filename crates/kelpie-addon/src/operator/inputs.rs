@@ -7,6 +7,7 @@ use tracing::warn;
 
 use super::allowlist::{Allowlist, config_map_key};
 use super::hub_info::HubInfo;
+use super::openshift::OpenShift;
 use super::options::OperatorOptions;
 use super::problem::Problem;
 use crate::confirmed_read::ConfirmedReader;
@@ -65,6 +66,8 @@ pub(super) struct ForwardingInputs {
     pub(super) sources: [Result<bool, Problem>; 2],
     /// The existing Secrets for TLS to the hub.
     pub(super) secrets: Result<Vec<&'static str>, Problem>,
+    /// The ID of an OpenShift cluster; `None` on other platforms.
+    pub(super) openshift: Result<Option<String>, Problem>,
 }
 
 /// Returns the kinds of the Prometheus operator that the API server has.
@@ -81,6 +84,7 @@ impl ForwardingInputs {
         reader: &ConfirmedReader,
         namespace: &str,
         options: &OperatorOptions,
+        openshift: &mut OpenShift,
     ) -> Self {
         let get = async |kind: ObjectKind, namespace: &str, name: &str| {
             let found = reader.read(&kind.named(namespace, name)).await;
@@ -110,6 +114,7 @@ impl ForwardingInputs {
                 exists(STATEFUL_SET, &uwl.namespace, &uwl.name).await,
             ],
             secrets: secrets.await,
+            openshift: openshift.read(reader).await,
         }
     }
 }

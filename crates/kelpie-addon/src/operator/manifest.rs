@@ -39,6 +39,8 @@ pub(super) struct TemplateInputs<'a> {
     pub(super) allowlist: &'a Allowlist,
     /// The existing Secrets for TLS to the hub.
     pub(super) secrets: &'a [&'static str],
+    /// The ID of an OpenShift cluster.
+    pub(super) openshift: Option<&'a str>,
 }
 
 /// The objects of a collector.
@@ -159,6 +161,17 @@ impl ManifestBuilder<'_> {
             json!({ "name": name, "secret": secret })
         };
         let mut pod = json!({ "serviceAccountName": inputs.options.service_account });
+        let placement = &inputs.options.placement;
+        if !placement.node_selector.is_empty() {
+            pod["nodeSelector"] = json!(placement.node_selector);
+        }
+        if !placement.tolerations.is_empty() {
+            pod["tolerations"] = json!(placement.tolerations);
+        }
+        if !placement.pull_secrets.is_empty() {
+            let named = placement.pull_secrets.iter();
+            pod["imagePullSecrets"] = named.map(|name| json!({ "name": name })).collect();
+        }
         if !secrets.is_empty() {
             container["volumeMounts"] = secrets.iter().map(mount).collect();
             pod["volumes"] = secrets.iter().map(volume).collect();
@@ -173,6 +186,7 @@ impl ManifestBuilder<'_> {
             hub,
             allowlist,
             secrets,
+            openshift,
         } = inputs;
         let spec = &self.addon.spec;
         let source = match self.component {
@@ -185,6 +199,9 @@ impl ManifestBuilder<'_> {
         flag("namespace", &self.addon_ref.namespace);
         flag("name", &self.addon_ref.name);
         flag("from", &source.url);
+        if openshift.is_some() {
+            flag("from-query", &options.query_url);
+        }
         flag("to-upload", &hub.endpoint);
         if secrets.contains(&CLIENT_CERTIFICATE) {
             flag("to-upload-cert", "/tls/client/tls.crt");
@@ -198,7 +215,8 @@ impl ManifestBuilder<'_> {
         flag("worker-number", &spec.workers().to_string());
         flag("listen", &format!(":{PORT}"));
         flag("label", &format!("cluster={}", hub.cluster));
-        flag("label", &format!("clusterID={}", hub.cluster));
+        let id = openshift.unwrap_or(&hub.cluster);
+        flag("label", &format!("clusterID={id}"));
         if options.no_status {
             arguments.push("--no-status".to_owned());
         }
@@ -244,9 +262,19 @@ fn fingerprint(text: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::operator::options::Placement;
 
     /// Returns the object of a kind, for an addon with this spec.
     fn manifest_of(kind: ObjectKind, spec: &Value) -> Value {
+        manifest_with(kind, spec, &OperatorOptions::default(), None)
+    }
+
+    fn manifest_with(
+        kind: ObjectKind,
+        spec: &Value,
+        options: &OperatorOptions,
+        openshift: Option<&str>,
+    ) -> Value {
         let addon = ObservabilityAddon::read(json!({ "metadata": { "uid": "u" }, "spec": spec }));
         let builder = ManifestBuilder {
             component: AddonComponent::Platform,
@@ -258,13 +286,14 @@ mod tests {
             monitoring_kinds: &[SERVICE_MONITOR, PROMETHEUS_RULE],
         };
         let inputs = TemplateInputs {
-            options: &OperatorOptions::default(),
+            options,
             hub: &HubInfo {
                 cluster: "c".into(),
                 endpoint: "https://hub".into(),
             },
             allowlist: &Allowlist::default(),
             secrets: &[],
+            openshift,
         };
         let mut objects = builder.running(&inputs).objects.into_iter();
         objects.find(|(found, _)| *found == kind).unwrap().1
@@ -278,6 +307,46 @@ mod tests {
         let alert = &groups(true)[0]["rules"][0]["alert"];
         assert_eq!(alert, "MetricsCollectorDown");
         assert_eq!(groups(false), json!([]));
+    }
+
+    #[test]
+    fn openshift_has_its_id_and_its_querier() {
+        let arguments = |openshift| {
+            let options = OperatorOptions::default();
+            let deployment = manifest_with(DEPLOYMENT, &json!({}), &options, openshift);
+            deployment["spec"]["template"]["spec"]["containers"][0]["args"].to_string()
+        };
+        let elsewhere = arguments(None);
+        assert!(elsewhere.contains("--label=clusterID=c\""), "{elsewhere}");
+        assert!(!elsewhere.contains("--from-query"), "{elsewhere}");
+        let openshift = arguments(Some("6f1b"));
+        assert!(
+            openshift.contains("--label=clusterID=6f1b\""),
+            "{openshift}"
+        );
+        assert!(openshift.contains("--label=cluster=c\""), "{openshift}");
+        let querier = "--from-query=https://thanos-querier.openshift-monitoring.svc:9091";
+        assert!(openshift.contains(querier), "{openshift}");
+    }
+
+    #[test]
+    fn pods_are_placed_as_asked() {
+        let options = OperatorOptions {
+            placement: Placement {
+                node_selector: [("infra".to_owned(), "yes".to_owned())].into(),
+                tolerations: vec![json!({ "key": "infra", "operator": "Exists" })],
+                pull_secrets: vec!["registry".to_owned()],
+            },
+            ..OperatorOptions::default()
+        };
+        let deployment = manifest_with(DEPLOYMENT, &json!({}), &options, None);
+        let pod = &deployment["spec"]["template"]["spec"];
+        assert_eq!(pod["nodeSelector"], json!({ "infra": "yes" }));
+        assert_eq!(pod["tolerations"][0]["key"], "infra");
+        assert_eq!(pod["imagePullSecrets"], json!([{ "name": "registry" }]));
+        let plain = manifest_of(DEPLOYMENT, &json!({}));
+        let plain = plain["spec"]["template"]["spec"].as_object().unwrap();
+        assert!(!plain.contains_key("nodeSelector") && !plain.contains_key("tolerations"));
     }
 
     #[test]

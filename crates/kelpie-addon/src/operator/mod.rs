@@ -11,6 +11,7 @@ mod hub_info;
 mod input_watch;
 mod inputs;
 mod manifest;
+mod openshift;
 mod options;
 mod problem;
 mod readiness;
@@ -31,9 +32,11 @@ use tracing::warn;
 
 pub use allowlist::{Allowlist, AllowlistRule};
 pub(crate) use inputs::{INPUT_OBJECTS, POD, STATEFUL_SET};
-pub use options::{OperatorOptions, PrometheusRef};
+pub(crate) use openshift::{CLUSTER_VERSION, CLUSTER_VERSION_NAME};
+pub use options::{OperatorOptions, Placement, PrometheusRef};
 
 use self::input_watch::InputWatch;
+use self::openshift::OpenShift;
 use self::readiness::ReadinessTracker;
 use self::reconcile::{OperatorReconciler, ReconcileOutcome};
 use crate::backoff::Backoff;
@@ -117,6 +120,7 @@ impl AddonOperator {
             leadership: self.context.leadership.clone(),
             readiness: ReadinessTracker::default(),
             reader: ConfirmedReader::new(objects.clone()),
+            openshift: OpenShift::default(),
             transient: [const { Debounce::new(REPORT_AFTER) }; 2],
             objects,
         };

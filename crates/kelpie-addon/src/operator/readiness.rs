@@ -1,9 +1,9 @@
 //! The readiness of collectors that should run.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::time::Duration;
 
-use kelpie_core::addon::AddonComponent;
+use kelpie_core::addon::{AddonComponent, Condition, ConditionReason};
 use serde_json::Value;
 use tokio::time::Instant;
 
@@ -11,9 +11,18 @@ use tokio::time::Instant;
 /// recognizes its own condition by it.
 pub(super) const NOT_READY: &str = "no pod is ready";
 
+/// The first installation of a collector has failed after this time without a ready pod: as long as
+/// a collector may fail to forward before it reports that. Nothing worked before, so there is
+/// nothing to be patient with.
+pub(super) const FIRST_READY_WITHIN: Duration = Duration::from_mins(5);
+
 /// Tracks since when each collector has no ready pod.
 #[derive(Debug, Default)]
-pub(super) struct ReadinessTracker(HashMap<AddonComponent, Instant>);
+pub(super) struct ReadinessTracker {
+    since: HashMap<AddonComponent, Instant>,
+    /// The collectors that have worked before.
+    installed: HashSet<AddonComponent>,
+}
 
 impl ReadinessTracker {
     /// Records if a collector has a ready pod now. Returns the resulting readiness, with
@@ -26,10 +35,11 @@ impl ReadinessTracker {
         now: Instant,
     ) -> RolloutReadiness {
         if ready {
-            self.0.remove(&component);
+            self.since.remove(&component);
+            self.installed.insert(component);
             return RolloutReadiness::Ready;
         }
-        let due = *self.0.entry(component).or_insert(now) + ready_within;
+        let due = *self.since.entry(component).or_insert(now) + ready_within;
         if due <= now {
             RolloutReadiness::Overdue
         } else {
@@ -39,7 +49,23 @@ impl ReadinessTracker {
 
     /// Stops the time of a collector that should not run.
     pub(super) fn reset(&mut self, component: AddonComponent) {
-        self.0.remove(&component);
+        self.since.remove(&component);
+    }
+
+    /// Returns whether a collector has never worked, as far as this process and its condition know.
+    pub(super) fn is_first_install(
+        &mut self,
+        component: AddonComponent,
+        current: Option<&Condition>,
+    ) -> bool {
+        let has_reported = matches!(
+            current.map(Condition::reason),
+            Some(ConditionReason::ForwardSuccessful | ConditionReason::ForwardFailure)
+        );
+        if has_reported {
+            self.installed.insert(component);
+        }
+        !self.installed.contains(&component)
     }
 }
 
@@ -115,6 +141,23 @@ mod tests {
             check(false, 12),
             RolloutReadiness::PendingUntil(start + Duration::from_mins(22))
         );
+    }
+
+    #[test]
+    fn first_installation_ends_with_the_first_success() {
+        let condition = |reason: &str| Condition {
+            reason: reason.to_owned(),
+            ..Condition::default()
+        };
+        let mut tracker = ReadinessTracker::default();
+        assert!(tracker.is_first_install(M, None));
+        assert!(tracker.is_first_install(M, Some(&condition("UpdateSuccessful"))));
+        // The operator restarts while the collector works, which is then updated.
+        assert!(!tracker.is_first_install(M, Some(&condition("ForwardSuccessful"))));
+        assert!(!tracker.is_first_install(M, Some(&condition("UpdateSuccessful"))));
+        let mut tracker = ReadinessTracker::default();
+        tracker.check(M, true, Duration::ZERO, Instant::now());
+        assert!(!tracker.is_first_install(M, None));
     }
 
     #[test]

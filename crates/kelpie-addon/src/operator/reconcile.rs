@@ -18,9 +18,12 @@ use tracing::{info, warn};
 use super::desired::DesiredState;
 use super::inputs::{ExistingObjects, ForwardingInputs, POD, ReconcileInputs, monitoring_kinds};
 use super::manifest::pod_selector;
+use super::openshift::OpenShift;
 use super::options::OperatorOptions;
 use super::problem::Problem;
-use super::readiness::{NOT_READY, ReadinessTracker, RolloutReadiness, is_ready, waiting_reason};
+use super::readiness::{
+    FIRST_READY_WITHIN, NOT_READY, ReadinessTracker, RolloutReadiness, is_ready, waiting_reason,
+};
 use crate::addon::{AddonRef, ObservabilityAddon};
 use crate::confirmed_read::ConfirmedReader;
 use crate::context::{AddonEventRecorder, LeadershipWatch};
@@ -43,6 +46,7 @@ pub(super) struct OperatorReconciler {
     pub(super) events: AddonEventRecorder,
     pub(super) leadership: LeadershipWatch,
     pub(super) readiness: ReadinessTracker,
+    pub(super) openshift: OpenShift,
     /// Transient problems of each collector, which are reported if they last.
     pub(super) transient: [Debounce; 2],
 }
@@ -109,8 +113,7 @@ impl OperatorReconciler {
             return Ok(ReconcileOutcome::default());
         };
         self.events.set_uid(&addon.uid);
-        // The future is large.
-        let inputs = Box::pin(self.read_inputs(&addon)).await;
+        let inputs = self.read_inputs(&addon).await;
         let desired = AddonComponent::ALL.map(|component| {
             let state = DesiredState::of(component, &addon, &self.addon, &self.options, &inputs);
             (component, state)
@@ -182,7 +185,19 @@ impl OperatorReconciler {
         }
     }
 
-    async fn read_inputs(&self, addon: &ObservabilityAddon) -> ReconcileInputs {
+    async fn read_inputs(&mut self, addon: &ObservabilityAddon) -> ReconcileInputs {
+        let mut openshift = std::mem::take(&mut self.openshift);
+        // The future is large.
+        let inputs = Box::pin(self.read_with(addon, &mut openshift)).await;
+        self.openshift = openshift;
+        inputs
+    }
+
+    async fn read_with(
+        &self,
+        addon: &ObservabilityAddon,
+        openshift: &mut OpenShift,
+    ) -> ReconcileInputs {
         let monitoring_kinds = monitoring_kinds(&self.objects).await;
         let kinds = &monitoring_kinds;
         let [platform, uwl] =
@@ -192,7 +207,8 @@ impl OperatorReconciler {
                 return None;
             }
             let namespace = &self.addon.namespace;
-            Some(ForwardingInputs::read(&self.reader, namespace, &self.options).await)
+            let (reader, options) = (&self.reader, &self.options);
+            Some(ForwardingInputs::read(reader, namespace, options, openshift).await)
         };
         ReconcileInputs {
             existing: [platform.await, uwl.await],
@@ -319,7 +335,10 @@ impl OperatorReconciler {
                 let path = DEPLOYMENT.named(&self.addon.namespace, object_name(component));
                 self.reader.forget(&path);
                 let replaced = is_replaced(found, &deployment, current);
-                let ready_within = self.options.ready_within.max(2 * addon.spec.interval());
+                let mut ready_within = self.options.ready_within.max(2 * addon.spec.interval());
+                if self.readiness.is_first_install(component, current) {
+                    ready_within = ready_within.min(FIRST_READY_WITHIN);
+                }
                 let (ready, now) = (is_ready(&deployment), Instant::now());
                 outcome.deployments.push((component, Some(deployment)));
                 let readiness = self.readiness.check(component, ready, ready_within, now);

@@ -40,12 +40,7 @@ async fn make_available(spoke: &ApiServer) {
     let deployment = spoke.until_deployment(PLATFORM_COLLECTOR, with_replica);
     let deployment = deployment.await;
     spoke.set_pod_ready(PLATFORM_COLLECTOR, true);
-    spoke
-        .until_reason(PLATFORM_STATUS, "UpdateSuccessful")
-        .await;
-    let written = spoke.report_from_pod(PLATFORM, SUCCESS, &deployment).await;
-    written.unwrap();
-    spoke.until_condition("Available").await;
+    spoke.forward_until_available(&deployment).await;
 }
 
 #[tokio::test(start_paused = true)]

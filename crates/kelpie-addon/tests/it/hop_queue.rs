@@ -55,15 +55,22 @@ fn is_write_of(request: &RequestInfo, cluster: &str) -> bool {
         && request.resource.as_ref() == Some(&MANAGED_ADDONS)
 }
 
+/// Starts a hub with a second cluster, `another`, that has a condition to show.
+fn hub_of_two_clusters() -> Fixture {
+    let fixture = Fixture::start();
+    let hub = &fixture.hub;
+    install_managed_addons(hub);
+    create_managed_addon(hub, CLUSTER);
+    create_cluster(hub, "another");
+    set_condition(hub, "another", "Degraded");
+    fixture
+}
+
 #[tokio::test(start_paused = true)]
 async fn failing_cluster_delays_no_other() {
     for reason in [StatusReason::Forbidden, StatusReason::InternalError] {
-        let fixture = Fixture::start();
+        let fixture = hub_of_two_clusters();
         let hub = &fixture.hub;
-        install_managed_addons(hub);
-        create_managed_addon(hub, CLUSTER);
-        create_cluster(hub, "another");
-        set_condition(hub, "another", "Degraded");
         reject_writes(hub, "another", reason);
         let _hop = fixture.start_hub_status(RESYNC);
         // Until the pauses of this cluster are long.
@@ -89,12 +96,8 @@ async fn failing_cluster_delays_no_other() {
 
 #[tokio::test(start_paused = true)]
 async fn hanging_cluster_delays_no_other() {
-    let fixture = Fixture::start();
+    let fixture = hub_of_two_clusters();
     let hub = &fixture.hub;
-    install_managed_addons(hub);
-    create_managed_addon(hub, CLUSTER);
-    create_cluster(hub, "another");
-    set_condition(hub, "another", "Degraded");
     hub.set_rule(|request| {
         if is_write_of(request, "another") {
             FaultInjection::hang()

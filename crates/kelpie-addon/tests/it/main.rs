@@ -14,6 +14,7 @@ mod hub_failures;
 mod hub_replication;
 mod managed_cluster_addon;
 mod older_schema;
+mod openshift;
 mod operator;
 mod owned_objects;
 mod pod_readiness;

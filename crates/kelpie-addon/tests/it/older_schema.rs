@@ -29,12 +29,7 @@ async fn schema_without_rollouts_does_not_flap() {
     let _status = start_status(&spoke, RESYNC);
     let mut operator = start_operator(&spoke, SECOND);
     let first = spoke.until_deployment(PLATFORM_COLLECTOR, |_| true).await;
-    spoke
-        .until_reason(PLATFORM_STATUS, "UpdateSuccessful")
-        .await;
-    let written = spoke.report_from_pod(PLATFORM, SUCCESS, &first).await;
-    written.unwrap();
-    spoke.until_condition("Available").await;
+    spoke.forward_until_available(&first).await;
     assert_eq!(spoke.addon()["status"].get("rollouts"), None);
     until_ignored(&operator, IGNORED_IN_STATUS, 1).await;
     let state = operator.state().await;

@@ -20,12 +20,14 @@ impl PrometheusSource {
     ) -> Result<(), SourceError> {
         let request = tick.metrics.start_request(RequestKind::Federate);
         let limit = TimeLimit::start(tick.reading.response_timeout);
-        let mut pooled = limit.wait(self.peer.connect()).await??;
-        let path = format!("{}{FEDERATE_PATH}?{query}", self.base);
-        let response = self.get(&mut pooled, &path, TEXT_FORMAT, request, limit);
+        let mut pooled = limit.wait(self.api.peer.connect()).await??;
+        let path = format!("{}{FEDERATE_PATH}?{query}", self.api.base);
+        let response = self
+            .api
+            .get(&mut pooled, &path, TEXT_FORMAT, request, limit);
         let response = response.await?;
         self.stream(response, tick, sender).await?;
-        self.peer.release(pooled);
+        self.api.peer.release(pooled);
         Ok(())
     }
 
@@ -44,7 +46,7 @@ impl PrometheusSource {
                 Ok(Ok(Some(chunk))) => chunk,
                 Ok(Ok(None)) => break Ok(()),
                 Ok(Err(source)) => {
-                    break Err(SourceError::CutBody(self.peer.request_error(source)));
+                    break Err(SourceError::CutBody(self.api.peer.request_error(source)));
                 }
                 Err(_) => break Err(SourceError::StalledBody(pause)),
             };

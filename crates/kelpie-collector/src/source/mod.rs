@@ -5,6 +5,7 @@ mod matchers;
 mod recording_rule;
 
 use std::ops::ControlFlow;
+use std::sync::Arc;
 use std::time::Duration;
 
 use http::StatusCode;
@@ -39,11 +40,18 @@ const ERROR_BODY_TIMEOUT: Duration = Duration::from_secs(1);
 /// Limits the retries of one query.
 const MAX_RETRIES: u32 = 2;
 
-/// A Prometheus with the queries for it.
-pub(crate) struct PrometheusSource {
+/// The HTTP API of a Prometheus, or of what answers queries in its place.
+struct PrometheusApi {
     peer: HttpPeer,
     /// The path of the URL without `/federate`.
     base: String,
+}
+
+/// A Prometheus with the queries for it.
+pub(crate) struct PrometheusSource {
+    api: Arc<PrometheusApi>,
+    /// The API that evaluates recording rules.
+    query_api: Arc<PrometheusApi>,
     /// The federate queries of each worker.
     worker_queries: Vec<Vec<String>>,
     rules: Vec<RecordingRule>,
@@ -125,18 +133,23 @@ impl From<QueueFull> for SourceError {
 }
 
 impl PrometheusSource {
+    /// Creates a source. Recording rules are evaluated by `queries`, or without it by the source
+    /// itself.
     pub(crate) fn new(
         config: &PeerConfig,
+        queries: Option<&PeerConfig>,
         network: &Network,
         worker_queries: Vec<Vec<String>>,
         rules: Vec<RecordingRule>,
     ) -> Result<Self, PeerConfigError> {
-        let peer = HttpPeer::new(config, network)?;
-        let base = peer.path().trim_end_matches('/');
-        let base = base.strip_suffix(FEDERATE_PATH).unwrap_or(base).to_owned();
+        let api = Arc::new(PrometheusApi::new(config, network)?);
+        let query_api = match queries {
+            Some(config) => Arc::new(PrometheusApi::new(config, network)?),
+            None => Arc::clone(&api),
+        };
         Ok(Self {
-            peer,
-            base,
+            api,
+            query_api,
             worker_queries,
             rules,
         })
@@ -200,6 +213,15 @@ impl PrometheusSource {
             sleep(backoff).await;
             retries += 1;
         }
+    }
+}
+
+impl PrometheusApi {
+    fn new(config: &PeerConfig, network: &Network) -> Result<Self, PeerConfigError> {
+        let peer = HttpPeer::new(config, network)?;
+        let base = peer.path().trim_end_matches('/');
+        let base = base.strip_suffix(FEDERATE_PATH).unwrap_or(base).to_owned();
+        Ok(Self { peer, base })
     }
 
     /// Sends a GET request. Returns an error if the response is not a success.

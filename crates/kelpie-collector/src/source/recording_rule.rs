@@ -76,19 +76,22 @@ impl PrometheusSource {
     async fn query(&self, query: &str, tick: &Tick) -> Result<bytes::Bytes, SourceError> {
         let request = tick.metrics.start_request(RequestKind::Query);
         let limit = TimeLimit::start(tick.reading.response_timeout);
-        let mut pooled = limit.wait(self.peer.connect()).await??;
-        let mut path = format!("{}/api/v1/query?query=", self.base);
+        let mut pooled = limit.wait(self.query_api.peer.connect()).await??;
+        let mut path = format!("{}/api/v1/query?query=", self.query_api.base);
         percent_encode(query, &mut path);
-        let response = self.get(&mut pooled, &path, JSON, request, limit).await?;
+        let response = self
+            .query_api
+            .get(&mut pooled, &path, JSON, request, limit)
+            .await?;
         let body = match limit.wait(response.collect(MAX_RESPONSE_BYTES)).await? {
             Ok(body) => body,
             Err(RequestError::BodyTooLarge { limit }) => {
                 let text = format!("the result is larger than {limit} bytes: aggregate more");
                 return Err(SourceError::Response(text));
             }
-            Err(source) => return Err(self.peer.request_error(source).into()),
+            Err(source) => return Err(self.query_api.peer.request_error(source).into()),
         };
-        self.peer.release(pooled);
+        self.query_api.peer.release(pooled);
         Ok(body)
     }
 }

@@ -23,6 +23,19 @@ impl AddonComponent {
         }
     }
 
+    /// Returns the type of the condition that the operator shipped with the hub writes instead.
+    pub const fn shipped_condition_type(self) -> &'static str {
+        match self {
+            Self::Platform => "MetricsCollector",
+            Self::Uwl => "UwlMetricsCollector",
+        }
+    }
+
+    /// Returns whether a condition of this type is about the component.
+    pub fn owns(self, condition_type: &str) -> bool {
+        [self.condition_type(), self.shipped_condition_type()].contains(&condition_type)
+    }
+
     /// Returns the name used on the command line and as key of `status.rollouts`.
     pub const fn name(self) -> &'static str {
         match self {

@@ -28,8 +28,12 @@ impl ConditionReason {
     /// Parses the reason of a condition. The spellings of older writers are accepted.
     pub fn parse(text: &str) -> Self {
         match text {
-            "UpdateSuccessful" | "UpdateSuccesful" => Self::UpdateSuccessful,
-            "UpdateFailure" | "UpdateFailed" => Self::UpdateFailure,
+            // With CMO, the shipped operator tells that another client keeps undoing its changes to
+            // OpenShift's monitoring, or has stopped to.
+            "UpdateSuccessful" | "UpdateSuccesful" | "CMOReconcileLoopStopped" => {
+                Self::UpdateSuccessful
+            }
+            "UpdateFailure" | "UpdateFailed" | "CMOReconcileLoopDetected" => Self::UpdateFailure,
             "ForwardSuccessful" => Self::ForwardSuccessful,
             "ForwardFailure" | "ForwardFailed" => Self::ForwardFailure,
             "DisabledMetrics" | "Disabled" => Self::DisabledMetrics,
@@ -82,6 +86,8 @@ mod tests {
             ("UpdateFailed", "UpdateFailure"),
             ("ForwardFailed", "ForwardFailure"),
             ("Disabled", "DisabledMetrics"),
+            ("CMOReconcileLoopDetected", "UpdateFailure"),
+            ("CMOReconcileLoopStopped", "UpdateSuccessful"),
         ] {
             assert_eq!(ConditionReason::parse(old).as_str(), new);
         }
@@ -95,7 +101,7 @@ mod tests {
         ] {
             assert_eq!(ConditionReason::parse(written).as_str(), written);
         }
-        for unknown in ["", "forwardsuccessful", "CMOReconcileLoopDetected"] {
+        for unknown in ["", "forwardsuccessful", "CMOReconcileLoop"] {
             assert_eq!(ConditionReason::parse(unknown), ConditionReason::Unknown);
         }
     }

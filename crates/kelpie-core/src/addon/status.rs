@@ -30,9 +30,10 @@ pub struct AddonStatus {
 }
 
 impl AddonStatus {
-    /// Returns the condition of a component. Of duplicates, the newest counts.
+    /// Returns the condition of a component. Of duplicates, and of the types of Kelpie and of the
+    /// shipped operator, the newest counts: a cluster can be taken over from that one, and back.
     pub fn component(&self, component: AddonComponent) -> Option<&Condition> {
-        self.find(component.condition_type())
+        newest(&self.conditions, |it| component.owns(it))
     }
 
     /// Aggregates the components' conditions.
@@ -118,7 +119,7 @@ impl AddonStatus {
     /// Removes the condition and the rollout of a component that no longer exists.
     pub fn remove_component(&mut self, component: AddonComponent) {
         let conditions = &mut self.conditions;
-        conditions.retain(|condition| condition.type_ != component.condition_type());
+        conditions.retain(|condition| !component.owns(&condition.type_));
         self.rollouts.remove(component.name());
     }
 
@@ -165,6 +166,7 @@ impl AddonStatus {
         let message = sanitize(message);
         let is_same_reason = from.is_some_and(|(from, _)| from == reason);
         self.remove_duplicates();
+        self.adopt(component);
         let condition = Condition::entry(&mut self.conditions, component.condition_type());
         let flipped = condition.set_status(true);
         if is_same_reason && !flipped && condition.message == message {
@@ -179,11 +181,26 @@ impl AddonStatus {
         Ok(())
     }
 
+    /// Gives a condition of the shipped operator Kelpie's type, if it is the newer one.
+    fn adopt(&mut self, component: AddonComponent) {
+        let shipped = component.shipped_condition_type();
+        if !self.conditions.iter().any(|it| it.type_ == shipped) {
+            return;
+        }
+        let newest = self.component(component).cloned();
+        let first = self
+            .conditions
+            .iter()
+            .position(|it| component.owns(&it.type_));
+        self.conditions.retain(|it| !component.owns(&it.type_));
+        if let (Some(mut condition), Some(first)) = (newest, first) {
+            component.condition_type().clone_into(&mut condition.type_);
+            self.conditions.insert(first, condition);
+        }
+    }
+
     fn find(&self, condition_type: &str) -> Option<&Condition> {
-        let conditions = self.conditions.iter();
-        conditions
-            .filter(|condition| condition.type_ == condition_type)
-            .max_by_key(|condition| precedence(condition))
+        newest(&self.conditions, |it| it == condition_type)
     }
 
     /// Keeps one condition of each type, in the position of the type's first condition.
@@ -202,6 +219,13 @@ impl AddonStatus {
             .filter_map(|condition_type| self.find(condition_type));
         self.conditions = kept.cloned().collect();
     }
+}
+
+fn newest(conditions: &[Condition], is_wanted: impl Fn(&str) -> bool) -> Option<&Condition> {
+    let wanted = conditions
+        .iter()
+        .filter(|condition| is_wanted(&condition.type_));
+    wanted.max_by_key(|condition| precedence(condition))
 }
 
 /// Orders duplicates of a condition: the newest counts, and of equally new ones the most severe.

@@ -3,6 +3,7 @@
 mod allowlist;
 mod flag_values;
 mod forwarding;
+mod match_file;
 mod status_reporter;
 
 use std::sync::Arc;

@@ -2,8 +2,9 @@
 
 use anyhow::Result;
 use clap::Args;
-use kelpie_addon::{OperatorOptions, PrometheusRef};
+use kelpie_addon::{OperatorOptions, Placement, PrometheusRef};
 use kelpie_config::GoDuration;
+use serde_json::Value;
 
 #[derive(Args, Clone, Debug)]
 #[command(next_help_heading = "Collectors")]
@@ -55,6 +56,26 @@ pub(crate) struct CollectorDeploymentFlags {
     )]
     uwl_url: String,
 
+    /// URL that evaluates recording rules on OpenShift
+    #[arg(
+        long,
+        value_name = "URL",
+        default_value = "https://thanos-querier.openshift-monitoring.svc:9091"
+    )]
+    query_url: String,
+
+    /// Schedule collectors on nodes with this label; can be repeated
+    #[arg(long, value_name = "KEY=VALUE", value_parser = parse_pair)]
+    collector_node_selector: Vec<(String, String)>,
+
+    /// Tolerate a taint, as in a Pod: {"key": …, "operator": …}; can be repeated
+    #[arg(long, value_name = "JSON", value_parser = parse_object)]
+    collector_toleration: Vec<Value>,
+
+    /// Pull the image of collectors with this Secret; can be repeated
+    #[arg(long, value_name = "NAME")]
+    collector_pull_secret: Vec<String>,
+
     /// Time that a collector may have no ready pod; two intervals if that is longer
     #[arg(long, value_name = "DURATION", default_value = "10m")]
     ready_within: GoDuration,
@@ -75,9 +96,30 @@ impl CollectorDeploymentFlags {
                 &self.platform_url,
             )?,
             uwl: source("--uwl-stateful-set", &self.uwl_stateful_set, &self.uwl_url)?,
+            query_url: self.query_url.clone(),
+            placement: Placement {
+                node_selector: self.collector_node_selector.iter().cloned().collect(),
+                tolerations: self.collector_toleration.clone(),
+                pull_secrets: self.collector_pull_secret.clone(),
+            },
             ready_within: self.ready_within.0,
             no_status: self.no_status,
         })
+    }
+}
+
+fn parse_pair(text: &str) -> Result<(String, String), String> {
+    match text.split_once('=') {
+        Some((key, value)) if !key.is_empty() => Ok((key.to_owned(), value.to_owned())),
+        _ => Err("expected KEY=VALUE".to_owned()),
+    }
+}
+
+fn parse_object(text: &str) -> Result<Value, String> {
+    match serde_json::from_str(text) {
+        Ok(value @ Value::Object(_)) => Ok(value),
+        Ok(_) => Err("expected a JSON object".to_owned()),
+        Err(error) => Err(format!("expected a JSON object: {error}")),
     }
 }
 
@@ -115,12 +157,24 @@ mod tests {
     }
     #[test]
     fn flags_become_options() {
-        let flags = ["--no-status", "--ready-within=1s", "--collector-image=i"];
+        let flags = [
+            "--no-status",
+            "--ready-within=1s",
+            "--collector-image=i",
+            "--collector-node-selector=a=b",
+            r#"--collector-toleration={"key":"infra"}"#,
+            "--collector-pull-secret=s",
+        ];
         let cli = DeploymentTestCli::parse_from([&["kelpie"][..], &flags].concat());
         let expected = OperatorOptions {
             no_status: true,
             ready_within: std::time::Duration::from_secs(1),
             image: "i".into(),
+            placement: Placement {
+                node_selector: [("a".into(), "b".into())].into(),
+                tolerations: vec![serde_json::json!({ "key": "infra" })],
+                pull_secrets: vec!["s".into()],
+            },
             ..OperatorOptions::default()
         };
         assert_eq!(cli.flags.options().unwrap(), expected);

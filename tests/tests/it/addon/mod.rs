@@ -9,6 +9,7 @@ mod fixture;
 mod generated_rbac;
 mod hub_replication;
 mod managed_cluster_addon_status;
+mod openshift;
 mod operator_deployments;
 mod spoke_example;
 mod status_no_redundant_writes;

@@ -120,6 +120,7 @@ impl Fixture {
             source_down,
             settings: CollectorSettings {
                 from: access("http://source"),
+                from_queries: None,
                 to: Some(access("http://hub")),
                 matchers: vec!["{a=\"b\"}".to_owned()],
                 recording_rules: Vec::new(),

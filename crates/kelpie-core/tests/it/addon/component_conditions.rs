@@ -2,10 +2,10 @@
 
 use kelpie_core::addon::{
     AddonComponent, AddonStatus, CollectorReport, ConditionReason, ForwardOutcome, OperatorUpdate,
-    TransitionError, TransitionTime,
+    StandardCondition, TransitionError, TransitionTime,
 };
 
-use super::{at, report, status, update};
+use super::{at, condition, report, status, update};
 
 const M: AddonComponent = AddonComponent::Platform;
 const U: AddonComponent = AddonComponent::Uwl;
@@ -211,4 +211,78 @@ fn unreadable_values_leave_the_others() {
     let nonsense = serde_json::json!({ "conditions": "x", "rollouts": [] });
     let nonsense: AddonStatus = serde_json::from_value(nonsense).unwrap();
     assert_eq!(nonsense, AddonStatus::default());
+}
+
+/// A status as the operator shipped with the hub writes it.
+fn shipped() -> AddonStatus {
+    AddonStatus {
+        conditions: vec![
+            condition("MetricsCollector", "ForwardSuccessful"),
+            condition("UwlMetricsCollector", "UpdateSuccessful"),
+        ],
+        ..AddonStatus::default()
+    }
+}
+
+#[test]
+fn conditions_of_the_shipped_operator_are_understood() {
+    let mut status = shipped();
+    assert_eq!(
+        reason_of(&status, AddonComponent::Platform),
+        "ForwardSuccessful"
+    );
+    status.set_standard_conditions(at(1));
+    assert_eq!(
+        status.standard_condition(),
+        Some(StandardCondition::Progressing)
+    );
+}
+
+#[test]
+fn cluster_is_taken_over_from_the_shipped_operator_and_back() {
+    let mut status = shipped();
+    let since = status.conditions[0].last_transition_time.clone();
+    let forwarded = report(
+        AddonComponent::Platform,
+        ForwardOutcome::Successful,
+        "10 samples sent",
+    );
+    status.apply_report(&forwarded, at(100)).unwrap();
+    let types = |status: &AddonStatus| {
+        let types = status.conditions.iter().map(|it| it.type_.clone());
+        types.collect::<Vec<_>>()
+    };
+    assert_eq!(
+        types(&status),
+        ["MetricsCollectorStatus", "UwlMetricsCollector"]
+    );
+    assert_eq!(
+        status.conditions[0].last_transition_time, since,
+        "the reason has not changed"
+    );
+    // The shipped operator comes back and ignores the condition of Kelpie.
+    let mut back = condition("MetricsCollector", "ForwardFailed");
+    back.last_transition_time = TransitionTime::at(at(200));
+    status.conditions.push(back);
+    assert_eq!(
+        reason_of(&status, AddonComponent::Platform),
+        "ForwardFailed"
+    );
+    let older = status.conditions.remove(0);
+    status.conditions.push(older);
+    assert_eq!(
+        reason_of(&status, AddonComponent::Platform),
+        "ForwardFailed"
+    );
+    status.apply_report(&forwarded, at(300)).unwrap();
+    assert_eq!(
+        reason_of(&status, AddonComponent::Platform),
+        "ForwardSuccessful"
+    );
+    assert_eq!(
+        types(&status),
+        ["UwlMetricsCollector", "MetricsCollectorStatus"]
+    );
+    status.remove_component(AddonComponent::Uwl);
+    assert_eq!(types(&status), ["MetricsCollectorStatus"]);
 }

@@ -11,8 +11,8 @@ use kelpie_collector::{
 use kelpie_config::GoDuration;
 use kelpie_core::addon::AddonComponent;
 
-use super::allowlist;
 use super::flag_values::{NameValue, parse_name_value, parse_recording_rule};
+use super::{allowlist, match_file};
 use crate::addon::report::ComponentArg;
 use crate::cli::usage_error;
 
@@ -57,6 +57,20 @@ struct SourceFlags {
     /// Read from the Prometheus at this URL, by /federate and /api/v1/query
     #[arg(long, value_name = "URL", value_hint = ValueHint::Url)]
     from: String,
+
+    /// Evaluate recording rules at this URL, such as that of a Thanos querier [default: --from]
+    #[arg(long, value_name = "URL", value_hint = ValueHint::Url)]
+    from_query: Option<String>,
+
+    /// Send this bearer token; a file keeps it out of the list of processes
+    #[arg(
+        long,
+        value_name = "TOKEN",
+        env = "KELPIE_FROM_TOKEN",
+        hide_env_values = true,
+        conflicts_with = "from_token_file"
+    )]
+    from_token: Option<String>,
 
     /// Send the bearer token in this file [default with --component and https: the pod's token]
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
@@ -120,6 +134,10 @@ struct SeriesFlags {
     /// Send the series that this selector matches; can be repeated
     #[arg(long = "match", value_name = "SELECTOR")]
     matchers: Vec<String>,
+
+    /// Send the series that the selectors in this file match, one on each line; can be repeated
+    #[arg(long = "match-file", value_name = "FILE", value_hint = ValueHint::FilePath)]
+    match_files: Vec<PathBuf>,
 
     /// Send the result of a query under a new name: {"name": …, "query": …}; can be repeated
     #[arg(long = "recordingrule", value_name = "JSON", value_parser = parse_recording_rule)]
@@ -205,6 +223,9 @@ impl ForwardingFlags {
             return Err(usage_error("--interval must be between 1s and 24h"));
         }
         let mut matchers = self.series.matchers.clone();
+        for file in &self.series.match_files {
+            matchers.extend(match_file::read(file)?);
+        }
         let mut recording_rules = self.series.rules.clone();
         let mut renames = self.series.renames.clone();
         if let Some(file) = &self.series.allowlist {
@@ -218,13 +239,18 @@ impl ForwardingFlags {
             }));
         }
         if matchers.is_empty() && recording_rules.is_empty() {
-            let text = "nothing to send: set --match, --recordingrule or --allowlist";
+            let text = "nothing to send: set --match, --match-file, --recordingrule or --allowlist";
             return Err(usage_error(text));
         }
         let mut labels = self.series.labels.iter();
         let cluster = labels.find(|(name, _)| name == CLUSTER_LABEL);
         Ok(CollectorSettings {
-            from: self.source.peer(component.is_some()),
+            from: self.source.peer(&self.source.from, component.is_some()),
+            from_queries: self
+                .source
+                .from_query
+                .as_ref()
+                .map(|url| self.source.peer(url, component.is_some())),
             to: (!dry_run).then(|| self.hub.peer()),
             matchers,
             recording_rules,
@@ -240,14 +266,15 @@ impl ForwardingFlags {
 }
 
 impl SourceFlags {
-    fn peer(&self, in_pod: bool) -> PeerConfig {
-        let is_tls = self.from.starts_with("https:");
+    fn peer(&self, url: &str, in_pod: bool) -> PeerConfig {
+        let is_tls = url.starts_with("https:");
         let pod_file = |name: &str| {
             let file = PathBuf::from(format!("{SERVICE_ACCOUNT_DIR}/{name}"));
             (in_pod && is_tls && file.exists()).then_some(file)
         };
         PeerConfig {
-            url: self.from.clone(),
+            url: url.to_owned(),
+            token: self.from_token.clone().map(Into::into),
             token_file: self.from_token_file.clone().or_else(|| pod_file("token")),
             ca_file: self
                 .from_ca_file
@@ -262,6 +289,7 @@ impl HubFlags {
     fn peer(&self) -> PeerConfig {
         PeerConfig {
             url: self.to.clone().unwrap_or_default(),
+            token: None,
             token_file: self.to_token_file.clone(),
             ca_file: self.to_ca_file.clone(),
             identity_files: self.to_cert_file.clone().zip(self.to_key_file.clone()),
