@@ -14,7 +14,7 @@ pub const PROVIDE: &str = "cargo xtask tools";
 
 /// The content of a complete folder: servers, clients, and folders of custom resource definitions.
 /// They are created in this order, those that most tests need first.
-pub const CONTENT: [&str; 17] = [
+pub const CONTENT: [&str; 18] = [
     "kube-apiserver",
     "etcd-3.6",
     "etcd",
@@ -32,6 +32,7 @@ pub const CONTENT: [&str; 17] = [
     OPEN_CLUSTER,
     CLUSTER_API,
     PYTHON,
+    AXE,
 ];
 
 /// An etcd 3.6 whose raft loop, apply loop, store and watches can be made to hang. The version of
@@ -48,6 +49,10 @@ pub const CLUSTER_API: &str = "cluster-api-crds-v1.14.2";
 /// The Python client for Kubernetes, a folder for `PYTHONPATH`. Its version is part of its own name
 /// and not of the folder's, so that a new version does not cause the servers to be built again.
 pub const PYTHON: &str = "python-kubernetes-36.0.3";
+
+/// The rules of axe-core, a folder. Its version is part of its own name like that of the Python
+/// client.
+pub const AXE: &str = "axe-core-4.14.1";
 
 /// Returns the root of the checkout in which cargo runs this program. Without cargo, it is the
 /// checkout in which the program was compiled, which may be another one: two checkouts can share a

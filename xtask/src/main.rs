@@ -8,6 +8,7 @@
 )]
 
 mod audit;
+mod axe;
 mod background;
 mod bench;
 mod coverage;

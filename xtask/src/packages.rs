@@ -8,7 +8,7 @@ use anyhow::{Context, Result, bail};
 use crate::command::{self, cargo, is_installed, program};
 
 /// Programs that the tests need, with their Debian packages.
-const NEEDED: [(&str, &str); 5] = [
+const NEEDED: [(&str, &str); 7] = [
     // Counts instructions for the instruction budgets.
     ("valgrind", "valgrind"),
     // Fetches the Python client, which the tests run against the simulator.
@@ -19,6 +19,10 @@ const NEEDED: [(&str, &str); 5] = [
     ("umoci", "umoci"),
     // Runs the image's program in its root, as a pod would.
     ("bwrap", "bubblewrap"),
+    // Shows the fleet page.
+    ("chromium", "chromium"),
+    // Fetches axe-core, which checks the page.
+    ("npm", "npm"),
 ];
 
 /// Returns the Debian packages whose programs are missing.

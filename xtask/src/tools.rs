@@ -11,18 +11,18 @@ use xtask::cache;
 
 use crate::command::{self, program};
 use crate::stopwatch::Stopwatch;
-use crate::{failpoints, module_definitions, packages, python};
+use crate::{axe, failpoints, module_definitions, packages, python};
 
 /// Build or fetch the real servers that the tests use.
 ///
 /// Builds kube-apiserver, kube-controller-manager, kubectl, helm, etcd 3.5, 3.6 and 3.7, and an
 /// etcd with failpoints, with Go from the pins in tools/. Extracts etcd 3.4, Prometheus, promtool
 /// and `VictoriaMetrics` from Debian's packages without installing them. Fetches the custom
-/// resource definitions of Gardener, Cluster API and open-cluster-management, and the Python client
-/// for Kubernetes. The first run takes about ten minutes on two cores; later runs keep what exists.
-/// The folder is in `KELPIE_CACHE`, else in `XDG_CACHE_HOME/kelpie`, else in `~/.cache/kelpie`. If
-/// `KUBEBUILDER_ASSETS` names a folder with a kube-apiserver and an etcd, its binaries are used
-/// instead of being built.
+/// resource definitions of Gardener, Cluster API and open-cluster-management, the Python client for
+/// Kubernetes, and axe-core. The first run takes about ten minutes on two cores; later runs keep
+/// what exists. The folder is in `KELPIE_CACHE`, else in `XDG_CACHE_HOME/kelpie`, else in
+/// `~/.cache/kelpie`. If `KUBEBUILDER_ASSETS` names a folder with a kube-apiserver and an etcd, its
+/// binaries are used instead of being built.
 #[derive(clap::Args)]
 pub(crate) struct ToolsArgs {
     /// Install missing Debian packages first; needs root
@@ -197,6 +197,10 @@ fn provide_one(name: &str, folder: &Path) -> Result<&'static str> {
     }
     if name == cache::PYTHON {
         python::fetch(folder)?;
+        return Ok("fetched");
+    }
+    if name == cache::AXE {
+        axe::fetch(folder)?;
         return Ok("fetched");
     }
     let program = GO_PROGRAMS.iter().find(|program| program.name == name);

@@ -15,6 +15,7 @@ mod addon;
 mod addon_chart;
 mod alert_rules;
 mod apiserver;
+mod browser;
 mod check_prober;
 mod collector;
 mod conformance;
