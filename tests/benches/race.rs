@@ -16,7 +16,7 @@ use anyhow::{Result, ensure};
 use clap::Parser;
 use kelpie_e2e::landscape::{ProberConfigFile, Timings};
 use kelpie_e2e::race::{
-    Race, RaceFault, RaceOptions, RaceReplicas, RaceTrial, ReplicaOptions, report,
+    GuardedClusters, Race, RaceFault, RaceOptions, RaceReplicas, RaceTrial, ReplicaOptions, report,
 };
 
 /// Race between a prober and kube-controller-manager
@@ -50,6 +50,9 @@ struct RaceArgs {
     /// Guards the clusters instead of scaling anything
     #[arg(long, conflicts_with = "prober")]
     guard: bool,
+    /// Lets one node die in each trial; every other cluster has a guard, the rest has none
+    #[arg(long, conflicts_with_all = ["prober", "faults"])]
+    lone_node: bool,
     /// Command line of another prober to run instead of Kelpie
     #[arg(long, value_name = "COMMAND")]
     prober: Option<String>,
@@ -76,11 +79,16 @@ async fn main() -> Result<()> {
         pod_stop: Duration::from_secs(args.pod_stop),
         settle: Duration::from_secs(args.settle),
         proxied: !args.faults.is_empty(),
+        guarded: match (args.guard, args.lone_node) {
+            (_, true) => GuardedClusters::EveryOther,
+            (true, false) => GuardedClusters::All,
+            (false, false) => GuardedClusters::NotAlone,
+        },
         rng_seed: args.rng_seed,
     };
     let command = args.prober.unwrap_or_default();
     let command: Vec<String> = command.split_whitespace().map(str::to_owned).collect();
-    let config = if args.guard {
+    let config = if args.guard || args.lone_node {
         ProberConfigFile::guard_only()
     } else {
         ProberConfigFile::gardener_defaults()
@@ -97,6 +105,11 @@ async fn main() -> Result<()> {
     })
     .await?;
     println!("waiting for {} s", args.settle);
+    if args.lone_node {
+        let lost = race.lose_nodes(args.trials.div_ceil(args.shoots)).await?;
+        println!("\n{}", report::lone_node_table(&lost));
+        return Ok(());
+    }
     let all = args.trials * args.faults.len().max(1);
     let done = AtomicUsize::new(0);
     let on_trial = |trial: &RaceTrial| {

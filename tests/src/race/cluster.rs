@@ -1,11 +1,11 @@
 //! A shoot cluster that is cut off repeatedly.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use anyhow::{Context, Result};
 use serde_json::Value;
+use tokio::sync::Mutex;
 use tokio::time::{Instant, sleep, sleep_until};
 
 use super::controller_manager::{
@@ -15,14 +15,11 @@ use super::cut::Cut;
 use super::shoot_proxies::ShootProxies;
 use super::trial::RaceTrial;
 use super::unknown_nodes::UnknownNodes;
-use super::{RaceFault, RaceOptions};
+use super::{LostNode, RaceFault, RaceOptions};
 use crate::landscape::{
     self, Canary, Kubelets, MARKER, SeedCluster, ShootCluster, TargetChange, TargetTimeline,
 };
 use crate::{KubeApiServer, poll};
-
-/// The number of grace periods after a partition without a fence that end the wait for one.
-const GIVE_UP_GRACE_PERIODS: u32 = 4;
 
 /// Limit for a restore, and for anything else that is expected to happen.
 const TIMEOUT: Duration = Duration::from_mins(5);
@@ -46,7 +43,9 @@ pub struct RaceCluster {
     nodes: usize,
     /// The number of times the kubeconfig was replaced.
     rotations: AtomicUsize,
-    _api: Arc<KubeApiServer>,
+    /// The nodes do not turn Unknown without a permit of the prober.
+    is_guarded: bool,
+    api: Mutex<KubeApiServer>,
 }
 
 /// The observers that a trial needs beside its cluster.
@@ -64,10 +63,11 @@ impl RaceCluster {
         nodes: usize,
     ) -> Result<Self> {
         let name = format!("shoot--race--{number}");
-        let api = Arc::new(KubeApiServer::start(&seed.control_plane.etcd, &name).await?);
+        let is_guarded = options.is_guarded(number);
+        let api = KubeApiServer::start(&seed.control_plane.etcd, &name).await?;
         let client = api.client(&api.admin()).await?;
         let proxies = if options.proxied {
-            Some(ShootProxies::start(&api, &client).await?)
+            Some(ShootProxies::start(&api, &client, is_guarded).await?)
         } else {
             None
         };
@@ -79,7 +79,9 @@ impl RaceCluster {
             proxies.kubeconfig(0)
         } else {
             let access = landscape::create_tenant_user(&client, &api, "dwd").await?;
-            landscape::grant_guard_rules(&client, "dwd").await?;
+            if is_guarded {
+                landscape::grant_guard_rules(&client, "dwd").await?;
+            }
             api.kubeconfig(&access)
         };
         let shoot = seed
@@ -87,7 +89,11 @@ impl RaceCluster {
             .await?;
         shoot.create_targets(REPLICAS).await?;
         let launcher = ControllerManagerLauncher {
-            kubeconfig: own_kubeconfig,
+            // The guard's policy matches this user.
+            kubeconfig: api.kubeconfig_for_url(
+                url,
+                &api.user("system:kube-controller-manager", &["system:masters"])?,
+            ),
             namespace: name,
             grace: options.timings.grace,
             monitor_period: options.monitor_period(),
@@ -102,7 +108,8 @@ impl RaceCluster {
             options: options.clone(),
             nodes,
             rotations: AtomicUsize::new(0),
-            _api: api,
+            is_guarded,
+            api: Mutex::new(api),
         })
     }
 
@@ -148,6 +155,46 @@ impl RaceCluster {
         }
     }
 
+    /// Lets the API server answer nobody for `length`, from `start` on.
+    pub(super) async fn stall(&self, start: Instant, length: Duration) {
+        if let Some(proxies) = &self.proxies {
+            sleep_until(start).await;
+            proxies.set_stalled(true);
+            sleep(length).await;
+            proxies.set_stalled(false);
+        }
+    }
+
+    /// Kills the API server at `at`, and starts it again.
+    pub(super) async fn restart(&self, at: Instant) -> Result<()> {
+        sleep_until(at).await;
+        self.api.lock().await.restart().await
+    }
+
+    /// Cuts off one node for good, waits until it is Unknown, and brings it back.
+    pub(super) async fn lose_node(&self) -> Result<LostNode> {
+        let share = 0.5 / f64::from(u32::try_from(self.nodes)?);
+        sleep(self.options.timings.renewal.mul_f64(fastrand::f64())).await;
+        self.kubelets.partition(share).await;
+        let cut = Instant::now();
+        let renewals = self.kubelets.last_renewals().await;
+        let renewed = *renewals.first().context("no nodes")?;
+        let unknown_at = poll::until("an Unknown node", TIMEOUT, async || {
+            let unknown = self.unknown_nodes.since(cut);
+            Ok(unknown.first().map(|(_, at)| *at))
+        });
+        let unknown_at = unknown_at.await?;
+        self.kubelets.heal().await;
+        poll::until("the node's return", TIMEOUT, async || {
+            Ok(self.unknown_nodes.current().is_empty().then_some(()))
+        })
+        .await?;
+        Ok(LostNode {
+            is_guarded: self.is_guarded,
+            unknown_after: unknown_at - renewed,
+        })
+    }
+
     /// Replaces the kubeconfig in the Secret and revokes the old one, at `at`.
     pub(super) async fn rotate(&self, at: Instant) -> Result<()> {
         let Some(proxies) = &self.proxies else {
@@ -169,7 +216,7 @@ impl RaceCluster {
         end_fault: impl Fn(),
     ) -> Result<RaceTrial> {
         let deadline = cut.deadline;
-        let give_up_at = cut.at + self.options.timings.grace * GIVE_UP_GRACE_PERIODS;
+        let give_up_at = cut.at + self.options.longest_partition();
         let fence = poll::until("a fence", TIMEOUT, async || {
             let is_over = Instant::now() >= give_up_at;
             Ok(match self.controller_manager.state() {

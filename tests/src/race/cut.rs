@@ -13,6 +13,9 @@ const SPARE: Duration = Duration::from_secs(2);
 /// The time between two requests of the least busy prober that still has to succeed.
 const GRID: Duration = Duration::from_secs(1);
 
+/// The time that an API server takes to start.
+const RESTART: Duration = Duration::from_secs(5);
+
 /// The largest number of requests in a row that a random fault rejects.
 const MAX_REJECTED: u32 = 1_000;
 
@@ -79,6 +82,15 @@ impl Cut {
                 let again = self.ground(Some(at)).max(at + GRID * 2);
                 if without < at { without } else { again }
             }
+            RaceFault::SeedAway(length, at) | RaceFault::ShootStall(length, at) => {
+                let start = at.resolve(self);
+                let ground = self.ground(Some(start));
+                let is_away = (start..start + length).contains(&ground);
+                if is_away { start + length } else { ground }
+            }
+            RaceFault::ShootRestart(at) => self.ground(None).max(at.resolve(self) + RESTART),
+            // Nobody can act: only a guard helps.
+            RaceFault::ProberKill(_) | RaceFault::CredentialsRefused => self.deadline,
         }
     }
 
@@ -162,6 +174,8 @@ mod tests {
             "shoot-away=5s@T",
             "shoot-away=10s@T",
             "rotation+watch-drop",
+            "seed-away=5s",
+            "shoot-restart@20s",
         ] {
             assert!(is_winnable(fault), "{fault}");
         }
@@ -175,6 +189,10 @@ mod tests {
             "shoot-503=1",
             // It began before the nodes were silent for long, and ends after the deadline.
             "shoot-away=30s@20s",
+            "seed-away=60s",
+            "shoot-stall=60s",
+            "prober-kill",
+            "credentials-refused",
         ] {
             assert!(!is_winnable(fault), "{fault}");
         }

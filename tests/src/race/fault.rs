@@ -12,6 +12,11 @@ use super::cut::Cut;
 /// The time for which the seed refuses watches, unless a fault says otherwise.
 const WATCHES_REFUSED: Duration = Duration::from_mins(1);
 
+/// The time for which an API server does not answer, unless a fault says otherwise.
+const AWAY: Duration = Duration::from_mins(1);
+
+const AT_THE_CUT: FaultTime = FaultTime::AfterCut(Duration::ZERO);
+
 /// A fault beside the partition.
 ///
 /// Faults without a time begin just before the cut and end with the restore of the last cluster.
@@ -33,6 +38,16 @@ pub enum RaceFault {
     /// The token in the kubeconfig is replaced, the old one is rejected with status 401, and the
     /// watches on the seed are cut. The seed refuses new ones for this long.
     RotationWithWatchDrop(Duration, FaultTime),
+    /// All replicas are killed with SIGKILL, and started again after the trials of the round.
+    ProberKill(FaultTime),
+    /// The seed answers no request of the probers for this long, from this time on.
+    SeedAway(Duration, FaultTime),
+    /// The cluster's API server answers nobody for this long, from this time on.
+    ShootStall(Duration, FaultTime),
+    /// The cluster's API server is killed with SIGKILL and started again.
+    ShootRestart(FaultTime),
+    /// The cluster rejects all requests of the probers with status 401.
+    CredentialsRefused,
 }
 
 /// The time of a fault within a trial.
@@ -56,6 +71,11 @@ leader-kill@T                 the leader is killed with SIGKILL; needs --replica
 rotation+watch-drop[=60s][@T-3s]
                               the token in the kubeconfig is replaced, the old one gets 401,
                               and the seed cuts all watches and refuses new ones for 60 s
+prober-kill[@0s]              all replicas are killed with SIGKILL
+seed-away[=60s][@0s]          the seed answers no request for 60 s
+shoot-stall[=60s][@0s]        the cluster's API server answers nobody for 60 s
+shoot-restart[@T]             the cluster's API server is killed and started again
+credentials-refused           the cluster rejects all requests of the prober with 401
 
 T is the expected trip: T-3s, T+2s and 20s (after the cut) are other times. An outage has its
 middle there. Faults without a time begin just before the cut and last until the clusters are
@@ -109,14 +129,42 @@ impl FromStr for RaceFault {
                 value.map_or(Ok(WATCHES_REFUSED), duration)?,
                 time.unwrap_or(FaultTime::AfterTrip(-3.0)),
             ),
+            "prober-kill" => Self::ProberKill(time.unwrap_or(AT_THE_CUT)),
+            "seed-away" => Self::SeedAway(
+                value.map_or(Ok(AWAY), duration)?,
+                time.unwrap_or(AT_THE_CUT),
+            ),
+            "shoot-stall" => Self::ShootStall(
+                value.map_or(Ok(AWAY), duration)?,
+                time.unwrap_or(AT_THE_CUT),
+            ),
+            "shoot-restart" => Self::ShootRestart(time.unwrap_or(FaultTime::AfterTrip(0.0))),
+            "credentials-refused" => Self::CredentialsRefused,
             _ => bail!("there is no fault {name}"),
         };
-        let has_time = matches!(
-            fault,
-            Self::ShootAway(..) | Self::LeaderKill(_) | Self::RotationWithWatchDrop(..)
-        );
+        let has_time = match fault {
+            Self::None
+            | Self::SeedLatency(_)
+            | Self::SeedThrottling(_)
+            | Self::ShootErrors(_)
+            | Self::CredentialsRefused => false,
+            Self::ShootAway(..)
+            | Self::LeaderKill(_)
+            | Self::RotationWithWatchDrop(..)
+            | Self::ProberKill(_)
+            | Self::SeedAway(..)
+            | Self::ShootStall(..)
+            | Self::ShootRestart(_) => true,
+        };
         ensure!(has_time || time.is_none(), "{name} has no time");
-        let has_value = !matches!(fault, Self::None | Self::LeaderKill(_));
+        let has_value = !matches!(
+            fault,
+            Self::None
+                | Self::LeaderKill(_)
+                | Self::ProberKill(_)
+                | Self::ShootRestart(_)
+                | Self::CredentialsRefused
+        );
         ensure!(has_value || value.is_none(), "{name} has no value");
         Ok(fault)
     }
@@ -169,6 +217,11 @@ impl fmt::Display for RaceFault {
             Self::RotationWithWatchDrop(time, at) => {
                 write!(f, "rotation+watch-drop={}s@{at}", seconds(time))
             }
+            Self::ProberKill(at) => write!(f, "prober-kill@{at}"),
+            Self::SeedAway(time, at) => write!(f, "seed-away={}s@{at}", seconds(time)),
+            Self::ShootStall(time, at) => write!(f, "shoot-stall={}s@{at}", seconds(time)),
+            Self::ShootRestart(at) => write!(f, "shoot-restart@{at}"),
+            Self::CredentialsRefused => f.write_str("credentials-refused"),
         }
     }
 }
@@ -199,6 +252,11 @@ mod tests {
             ("leader-kill@T-2s", "leader-kill@T-2s"),
             ("rotation+watch-drop", "rotation+watch-drop=60s@T-3s"),
             ("rotation+watch-drop=4s@T+1s", "rotation+watch-drop=4s@T+1s"),
+            ("prober-kill", "prober-kill@0s"),
+            ("seed-away", "seed-away=60s@0s"),
+            ("shoot-stall=5s@T-1s", "shoot-stall=5s@T-1s"),
+            ("shoot-restart", "shoot-restart@T"),
+            ("credentials-refused", "credentials-refused"),
         ] {
             let fault: RaceFault = text.parse().unwrap();
             assert_eq!(fault.to_string(), printed, "{text}");
@@ -216,6 +274,8 @@ mod tests {
             "seed-latency=3s@T",
             "seed-429=1.5",
             "leader-kill=2@T",
+            "prober-kill=2s",
+            "credentials-refused@T",
             "leader-kill@",
             "leader-kill@T3s",
         ] {

@@ -55,9 +55,38 @@ pub struct RaceOptions {
     pub settle: Duration,
     /// True if all requests pass through proxies, which inject second faults.
     pub proxied: bool,
+    /// The clusters in which the prober may write a guard.
+    pub guarded: GuardedClusters,
     /// Seeds the random number generators.
     pub rng_seed: u64,
 }
+
+/// The clusters in which the prober has the permissions of a guard.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum GuardedClusters {
+    /// The prober has no guard, or may write one but scales as well.
+    NotAlone,
+    /// Nothing is scaled, and all clusters are guarded.
+    All,
+    /// Nothing is scaled, and only every other cluster is guarded, beginning with the first.
+    EveryOther,
+}
+
+/// A partition without a fence ends after this time where only the guard protects the cluster.
+/// Less is never left of a guard that is renewed.
+const GUARDED_PARTITION: Duration = Duration::from_secs(75);
+
+/// A node that died alone, and was found to be dead.
+#[derive(Debug, Clone, Copy)]
+pub struct LostNode {
+    /// The cluster is guarded.
+    pub is_guarded: bool,
+    /// The time from the last renewal of the node until it was Unknown.
+    pub unknown_after: Duration,
+}
+
+/// The number of grace periods after a partition without a fence that end the wait for one.
+const GIVE_UP_GRACE_PERIODS: u32 = 4;
 
 /// Everything that a race needs except the prober.
 pub struct Race {
@@ -88,6 +117,24 @@ impl RaceOptions {
         } else {
             Duration::from_secs(5)
         }
+    }
+
+    fn is_guarded(&self, cluster: usize) -> bool {
+        self.guarded != GuardedClusters::EveryOther || cluster.is_multiple_of(2)
+    }
+
+    /// The time after which a partition without a fence ends.
+    fn longest_partition(&self) -> Duration {
+        let longest = self.timings.grace * GIVE_UP_GRACE_PERIODS;
+        match self.guarded {
+            GuardedClusters::NotAlone => longest,
+            GuardedClusters::All | GuardedClusters::EveryOther => longest.min(GUARDED_PARTITION),
+        }
+    }
+
+    /// Returns whether no node need be lost.
+    fn is_winnable(&self, cut: &Cut, fault: RaceFault, rng: &mut fastrand::Rng) -> bool {
+        self.guarded == GuardedClusters::All || cut.is_winnable(fault, rng)
     }
 
     /// The time after which the node controller has acted on a deadline.
@@ -157,7 +204,7 @@ impl Race {
                     let running = cluster.until_steady().await?;
                     let cut = cluster.cut(running, &mut rng).await?;
                     let fault = RaceFault::None;
-                    let is_winnable = cut.is_winnable(fault, &mut rng);
+                    let is_winnable = self.options.is_winnable(&cut, fault, &mut rng);
                     let trial = cluster.finish(&cut, fault, is_winnable, self.observers(), || {});
                     let trial = trial.await?;
                     on_trial(&trial);
@@ -197,6 +244,20 @@ impl Race {
         Ok(done)
     }
 
+    /// Lets one node of each cluster die this often, and waits each time until it is Unknown.
+    pub async fn lose_nodes(&self, times: usize) -> Result<Vec<LostNode>> {
+        sleep(self.options.settle).await;
+        let all = self.clusters.iter().map(async |cluster| {
+            let mut lost = Vec::new();
+            for _ in 0..times {
+                cluster.until_steady().await?;
+                lost.push(cluster.lose_node().await?);
+            }
+            anyhow::Ok(lost)
+        });
+        Ok(try_join_all(all).await?.into_iter().flatten().collect())
+    }
+
     /// Runs a trial of each of the first `count` clusters.
     async fn round(
         &self,
@@ -218,7 +279,7 @@ impl Race {
                     proxies.begin(fault, rng);
                 }
                 let cut = cluster.cut(running, rng).await?;
-                let is_winnable = cut.is_winnable(fault, rng);
+                let is_winnable = self.options.is_winnable(&cut, fault, rng);
                 anyhow::Ok((cluster, cut, is_winnable))
             },
         );
@@ -275,7 +336,33 @@ impl Race {
                     .map(|(cluster, cut, _)| cluster.rotate(at.resolve(cut)));
                 tokio::try_join!(watches, try_join_all(rotations))?;
             }
-            _ => {}
+            RaceFault::ProberKill(at) => {
+                sleep_until(first(at)).await;
+                replicas.kill_all().await;
+            }
+            RaceFault::SeedAway(length, at) => {
+                sleep_until(first(at)).await;
+                if let Some(proxy) = &self.seed_proxy {
+                    proxy.be_away();
+                    sleep(length).await;
+                    proxy.end();
+                }
+            }
+            RaceFault::ShootStall(length, at) => {
+                let stalls = cuts.iter();
+                let stalls = stalls.map(|(cluster, cut, _)| cluster.stall(at.resolve(cut), length));
+                join_all(stalls).await;
+            }
+            RaceFault::ShootRestart(at) => {
+                let restarts = cuts.iter();
+                let restarts = restarts.map(|(cluster, cut, _)| cluster.restart(at.resolve(cut)));
+                try_join_all(restarts).await?;
+            }
+            RaceFault::None
+            | RaceFault::SeedLatency(_)
+            | RaceFault::SeedThrottling(_)
+            | RaceFault::ShootErrors(_)
+            | RaceFault::CredentialsRefused => {}
         }
         Ok(())
     }

@@ -95,6 +95,13 @@ impl RaceReplicas {
         Ok(())
     }
 
+    /// Kills all replicas with SIGKILL.
+    pub async fn kill_all(&self) {
+        for mut prober in self.running.lock().await.probers.drain(..) {
+            prober.process.kill();
+        }
+    }
+
     /// The logs of all running replicas.
     pub async fn log(&self) -> String {
         let running = self.running.lock().await;

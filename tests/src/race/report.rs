@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use super::RaceTrial;
+use super::{LostNode, RaceTrial};
 use crate::percentiles::Percentiles;
 
 /// Formats a Markdown table with a row per number of nodes, and one for all trials.
@@ -95,6 +95,24 @@ fn fault_row(fault: &str, name: &str, trials: &[&RaceTrial]) -> String {
         restores.percentile(50),
         restores.percentile(100),
     )
+}
+
+/// Formats a Markdown table that compares the clusters with and without a guard.
+pub fn lone_node_table(lost: &[LostNode]) -> String {
+    let row = |name: &str, is_guarded: bool| {
+        let own = lost.iter().filter(|lost| lost.is_guarded == is_guarded);
+        let times = own.map(|lost| lost.unknown_after.as_secs_f64());
+        let times = Percentiles::new(times);
+        let (median, worst) = (times.percentile(50), times.percentile(100));
+        format!("| {name} | {median} | {worst} |")
+    };
+    [
+        "| one node dies | Unknown after its last renewal, seconds: median | worst |".to_owned(),
+        "|---|---|---|".to_owned(),
+        row("with a guard", true),
+        row("without", false),
+    ]
+    .join("\n")
 }
 
 /// Returns all trials, with the command line of the prober.

@@ -52,8 +52,15 @@ impl SeedProxy {
         self.interceptor.drop_watches();
     }
 
+    /// Answers no request until [`end`](Self::end), and cuts all watches.
+    pub(super) fn be_away(&self) {
+        self.interceptor.set_rule(|_| InterceptAction::Hold);
+        self.interceptor.drop_watches();
+    }
+
     /// Ends all faults.
     pub(super) fn end(&self) {
         self.interceptor.set_rule(|_| InterceptAction::Pass);
+        self.interceptor.release_held();
     }
 }

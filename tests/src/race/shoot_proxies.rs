@@ -20,13 +20,14 @@ pub(super) struct ShootProxies {
 }
 
 impl ShootProxies {
-    pub(super) async fn start(api: &KubeApiServer, client: &Client) -> Result<Self> {
+    /// Starts the proxies. The tokens may write a guard if `guarded`.
+    pub(super) async fn start(api: &KubeApiServer, client: &Client, guarded: bool) -> Result<Self> {
         let tcp = TcpProxy::start(api.url()).await?;
         let tokens = [
             create_tenant_token(client, "dwd-0").await?,
             create_tenant_token(client, "dwd-1").await?,
         ];
-        for name in ["dwd-0", "dwd-1"] {
+        for name in ["dwd-0", "dwd-1"].iter().filter(|_| guarded) {
             let user = format!("system:serviceaccount:default:{name}");
             grant_guard_rules(client, &user).await?;
         }
@@ -53,6 +54,10 @@ impl ShootProxies {
 
     /// Begins a fault that lasts for the whole trial.
     pub(super) fn begin(&self, fault: RaceFault, rng: &mut fastrand::Rng) {
+        if fault == RaceFault::CredentialsRefused {
+            self.interceptor
+                .set_rule(|_| InterceptAction::Reject(401, Vec::new()));
+        }
         if let RaceFault::ShootErrors(share) = fault {
             let mut rng = rng.fork();
             self.interceptor.set_rule(move |_| {
@@ -69,6 +74,16 @@ impl ShootProxies {
     pub(super) fn set_away(&self, away: bool) {
         let fault = if away {
             ProxyFault::Reset
+        } else {
+            ProxyFault::None
+        };
+        self.tcp.set_fault(fault);
+    }
+
+    /// Lets no data pass, or lets it pass again.
+    pub(super) fn set_stalled(&self, stalled: bool) {
+        let fault = if stalled {
+            ProxyFault::Stall
         } else {
             ProxyFault::None
         };

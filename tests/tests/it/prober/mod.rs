@@ -15,6 +15,7 @@ mod fence_denied_by_rbac;
 mod fence_latency;
 mod fixture;
 mod gardener_rbac;
+mod guard_against_controller_manager;
 mod guard_commands;
 mod handover_with_dependency_watchdog;
 mod health_checks_paused;

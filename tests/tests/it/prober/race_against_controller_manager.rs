@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use kelpie_e2e::landscape::{Kubelets, ProberConfigFile, ProberProcess, Timings, rest};
-use kelpie_e2e::race::{Race, RaceOptions, UnknownNodes, report};
+use kelpie_e2e::race::{GuardedClusters, Race, RaceOptions, UnknownNodes, report};
 use kelpie_e2e::{ControlPlane, KubeControllerManager, poll};
 use tokio::time::Instant;
 
@@ -30,6 +30,7 @@ async fn no_node_turns_unknown_in_fenced_clusters() {
         pod_stop: Duration::from_secs(1),
         settle: TIMINGS.renewal * 4,
         proxied: false,
+        guarded: GuardedClusters::NotAlone,
         rng_seed: 1,
     };
     let race = Race::start(&options).await.unwrap();

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use kelpie_e2e::kelpie;
 use kelpie_e2e::landscape::{ProberConfigFile, Timings, gardener_args};
-use kelpie_e2e::race::{Race, RaceOptions, RaceReplicas, ReplicaOptions, report};
+use kelpie_e2e::race::{GuardedClusters, Race, RaceOptions, RaceReplicas, ReplicaOptions, report};
 use tempfile::TempDir;
 
 use super::fixture::*;
@@ -48,6 +48,7 @@ async fn assert_race_is_won(fault: &str, replicas: usize) {
         pod_stop: Duration::from_millis(500),
         settle: timings.renewal * 5,
         proxied: true,
+        guarded: GuardedClusters::NotAlone,
         rng_seed: 1,
     };
     let race = Race::start(&options).await.unwrap();

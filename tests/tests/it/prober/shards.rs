@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use futures_util::future::{join_all, try_join, try_join_all};
 use kelpie_e2e::landscape::{ProberConfigFile, ProberProcess, ShootCluster, Timings, rest};
-use kelpie_e2e::race::{Race, RaceOptions, report};
+use kelpie_e2e::race::{GuardedClusters, Race, RaceOptions, report};
 use kelpie_e2e::{kelpie, poll};
 use serde_json::{Value, json};
 use tempfile::TempDir;
@@ -195,6 +195,7 @@ async fn clusters_move_in_mid_partition() {
         pod_stop: Duration::from_secs(1),
         settle: TIMINGS.renewal * 4,
         proxied: false,
+        guarded: GuardedClusters::NotAlone,
         rng_seed: 1,
     };
     let race = Race::start(&options).await.unwrap();
