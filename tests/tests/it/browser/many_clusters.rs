@@ -5,10 +5,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use kelpie_core::Time;
 use kelpie_core::prober::overview::{
     ClusterCondition, ClusterSummary, FleetDay, FleetState, ReplicaInfo, ReplicaPart,
 };
+use kelpie_core::{PauseSwitch, Time};
 use kelpie_ui::FleetSource;
 use tokio::net::TcpListener;
 use tokio::task::block_in_place;
@@ -52,6 +52,8 @@ impl FleetSource for LargeFleet {
                 version: "0".to_owned(),
                 part: ReplicaPart::Standby,
                 leader: Some("prober-b_2".to_owned()),
+                pause: PauseSwitch::Off,
+                waiting: None,
                 shard: None,
             },
             fleet: clusters.iter().map(|cluster| cluster.condition).collect(),

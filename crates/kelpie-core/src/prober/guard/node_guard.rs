@@ -329,7 +329,7 @@ impl NodeGuard {
         };
         let steps = [
             (write_at, GuardStep::WritePolicy),
-            // Before the proof: a policy that somebody has deleted is never proven.
+            // Before the proof: a deleted policy is never proven.
             (self.checked_at.after(CHECK_INTERVAL), GuardStep::ReadPolicy),
             (proof_at, GuardStep::AskEnforced),
         ];
@@ -346,7 +346,7 @@ impl NodeGuard {
     ///
     /// Replicas may judge differently for a while: one that has just started does not know of a
     /// trip that is over. So a standby changes the permits only where it wrote the policy last, or
-    /// where nobody has renewed it in time. A leader that lives is never undone.
+    /// where no replica has renewed it in time. A leader that lives is never undone.
     fn write_at(&self, wanted: &WantedPermits, stored: &GuardContent, role: GuardRole) -> Time {
         let left = match role {
             GuardRole::Leader => self.settings.duration.saturating_mul(2) / 3,

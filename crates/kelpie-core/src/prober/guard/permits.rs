@@ -68,8 +68,8 @@ fn is_node_name(name: &str) -> bool {
 pub struct Judgement {
     /// The nodes that may turn Unknown.
     pub permits: Permits,
-    /// The nodes whose leases were watched too briefly to tell. A permit that one of them has stays:
-    /// it rests on what another replica has seen, or this process before a gap.
+    /// The nodes whose leases were watched too briefly to tell. A permit that one of them has
+    /// stays: it rests on what another replica has seen, or this process before a gap.
     pub undecided: Vec<Arc<str>>,
     /// The zones and worker pools whose nodes are held back.
     pub held: Vec<HeldGroup>,

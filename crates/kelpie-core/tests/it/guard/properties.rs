@@ -272,7 +272,7 @@ fn standby_that_disagrees_yields_to_a_living_leader() {
 }
 
 #[test]
-fn end_of_a_guard_that_nobody_renews_is_told() {
+fn end_of_an_unrenewed_guard_is_told() {
     let mut cluster = GuardedCluster::new(3, 1);
     cluster.run(2.0 * RENEWAL);
     let guard = &mut cluster.replicas[0].guard;
