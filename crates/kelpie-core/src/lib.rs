@@ -71,6 +71,7 @@ mod fnv1a;
 mod fraction;
 mod pause_switch;
 pub mod prober;
+mod shared_name;
 mod text;
 mod time;
 mod watch_cache;

@@ -16,6 +16,9 @@ pub struct Time(i64);
 /// The text form of [`Time::MIN`].
 const BEGINNING: &str = "the beginning of time";
 
+/// The suffix of an instant that is written as microseconds.
+const MICROS: &str = "us";
+
 impl Time {
     /// The latest representable instant, which stands for "never".
     pub const MAX: Self = Self(i64::MAX);
@@ -92,9 +95,16 @@ impl fmt::Display for Time {
     }
 }
 
+/// Writes the text of [`Display`](fmt::Display), and instants that no calendar date can express as
+/// microseconds, such as `9223372036854775000us`: hostile nodes write them, and a record repeats
+/// them exactly.
 impl Serialize for Time {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.collect_str(self)
+        let has_text = matches!(*self, Self::MIN | Self::MAX);
+        if has_text || jiff::Timestamp::from_microsecond(self.0).is_ok() {
+            return serializer.collect_str(self);
+        }
+        serializer.collect_str(&format_args!("{}{MICROS}", self.0))
     }
 }
 
@@ -105,7 +115,10 @@ impl<'de> Deserialize<'de> for Time {
         Ok(match text.parse::<jiff::Timestamp>() {
             Ok(timestamp) => Self(timestamp.as_microsecond()),
             Err(_) if text == BEGINNING => Self::MIN,
-            Err(_) => Self::MAX,
+            Err(_) => {
+                let micros = text.strip_suffix(MICROS).and_then(|text| text.parse().ok());
+                micros.map_or(Self::MAX, Self)
+            }
         })
     }
 }
@@ -150,6 +163,9 @@ mod tests {
             Time::from_unix(1_700_000_000, 123_456_000),
             Time::MAX,
             Time::MIN,
+            Time::from_micros(i64::MAX - 1),
+            Time::from_micros(i64::MIN + 1),
+            Time::from_micros(-1),
         ] {
             let json = serde_json::to_string(&time).unwrap();
             assert_eq!(serde_json::from_str::<Time>(&json).unwrap(), time);

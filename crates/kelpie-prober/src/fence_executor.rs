@@ -24,6 +24,7 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::AbortOnDropHandle;
 
 use crate::observer::RoundContext;
+use crate::recording::CallRecorder;
 use crate::reporter::ProbeReporter;
 use crate::source::ClusterIdentity;
 use crate::subsystem::Subsystem;
@@ -78,6 +79,8 @@ pub(crate) struct FenceExecutor {
     /// Refreshes. The end of a probe does not wait for them.
     refreshes: FuturesUnordered<BoxFuture<'static, CompletedStep>>,
     pub(crate) reporter: ProbeReporter,
+    /// `None` if nothing is recorded.
+    calls: Option<CallRecorder>,
 }
 
 /// A step and its result.
@@ -116,9 +119,17 @@ impl FenceExecutor {
             unanswered: None,
             refreshes: FuturesUnordered::new(),
             reporter,
+            calls: None,
         };
         executor.acts = executor.leads();
         executor
+    }
+
+    /// Records the calls of flows.
+    #[must_use]
+    pub(crate) fn recording_calls(mut self, calls: Option<CallRecorder>) -> Self {
+        self.calls = calls;
+        self
     }
 
     /// Returns the state of the fence at the start of a round.
@@ -458,6 +469,9 @@ impl FenceExecutor {
             }
             result => interpret(result, self.targets[index].optional),
         };
+        if let Some(calls) = self.calls.as_ref().filter(|_| is_of_flow) {
+            calls.answered(&step, &self.targets[index], &reply, now);
+        }
         let is_conflict = reply == Reply::Conflict;
         if let (Reply::WebhookFailed | Reply::Unanswered, CallReport::Problem(why)) =
             (&reply, &call_report)

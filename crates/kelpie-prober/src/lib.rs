@@ -19,6 +19,7 @@ mod own_egress;
 mod permissions;
 mod probe;
 mod prober;
+mod recording;
 mod registry;
 mod reporter;
 mod sharding;
@@ -31,5 +32,9 @@ pub use metrics::register_metrics;
 pub use open_files::open_files_needed;
 pub use permissions::{guard_rules, seed_rules, shoot_rules};
 pub use prober::{LEADER_LEASE, Prober, ProberOptions, leader_lease};
+pub use recording::{
+    ChangedSetting, ClusterReport, OtherSettings, PlacedLine, RecordEnd, RecordError, RecordReader,
+    RecordSettings, ReplayReport, WantedFence, replay,
+};
 pub use sharding::{ShardEntry, ShardState, read_shard, unreadable_selector};
 pub use state_page::{ClusterState, ClusterView, LastFlow, ProberState, TargetState, Unprobed};

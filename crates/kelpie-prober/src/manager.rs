@@ -36,6 +36,7 @@ use crate::observer::Observer;
 use crate::open_files::open_files_needed;
 use crate::own_egress::OwnEgress;
 use crate::probe::{Probe, ProbeCancellation, ProbeSchedule};
+use crate::recording::{RecordQueue, RecordedEvaluator};
 use crate::registry::{ClusterRegistry, OptionalInput, ProbeAction, RegistrySettings};
 use crate::reporter::{ClusterEventSink, ProbeReporter};
 use crate::sharding::{Coverage, ShardReport};
@@ -68,6 +69,8 @@ pub(crate) struct ProbeContext {
     /// The limit on open files; `None` if it is not known.
     pub(crate) open_files_limit: Option<u64>,
     pub(crate) metrics: Arc<ProberMetrics>,
+    /// `None` if nothing is recorded.
+    pub(crate) record: Option<RecordQueue>,
     pub(crate) state_page: StatePage,
     /// `None` in a dry run, which writes nothing to the seed.
     pub(crate) events: Option<ClusterEventSink>,
@@ -669,7 +672,12 @@ impl ProbeContext {
         Probe {
             clock: self.clock,
             schedule: ProbeSchedule::new(self.clock.now()),
-            evaluator: Evaluator::new(settings.clone(), started),
+            evaluator: RecordedEvaluator::new(
+                Evaluator::new(settings.clone(), started),
+                self.record
+                    .as_ref()
+                    .map(|record| record.cluster(&cluster.id)),
+            ),
             observer: Observer::new(self, &cluster.id),
             executor: FenceExecutor::new(
                 cluster,
@@ -677,7 +685,8 @@ impl ProbeContext {
                 Arc::clone(&self.targets),
                 access.clone(),
                 reporter,
-            ),
+            )
+            .recording_calls(self.record.as_ref().map(|record| record.calls(&cluster.id))),
             guard: self.guard(access),
             inputs,
             cancellation,

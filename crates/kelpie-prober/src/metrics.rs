@@ -121,6 +121,8 @@ pub(crate) struct ProberMetrics {
     pub(crate) shards: ShardMetrics,
     unavailable_inputs: Family<OneLabel, Gauge>,
     open_files_limit: Gauge,
+    /// Counts lines of the record that were lost.
+    pub(crate) record_lost: Counter,
     /// The number of records that wait on the leader Lease.
     pub(crate) records_on_lease: Gauge,
     requests: Family<OneLabel, Counter>,
@@ -229,6 +231,11 @@ impl ProberMetrics {
             open_files_limit: set.add(
                 "open_files_limit",
                 "Limit on open files of the process, of which each cluster needs 12; 0 if unknown",
+            ),
+            record_lost: set.add(
+                "recording_lines_lost",
+                "Lines that the recording of --record lacks, because its queue was full or the \
+                 disk failed",
             ),
             records_on_lease: set.add(
                 "records_on_lease",

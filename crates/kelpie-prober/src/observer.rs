@@ -21,6 +21,7 @@ use crate::inputs::{LazyKubeconfig, ProbeInputs, same_arc};
 use crate::look::{LookResult, Looks};
 use crate::manager::ProbeContext;
 use crate::node_lists::{NodeListLane, NodeListLimit};
+use crate::recording::RecordedEvaluator;
 use crate::source::ProbePath;
 use crate::subsystem::Subsystem;
 use external_probe::ExternalProbe;
@@ -147,7 +148,7 @@ impl Observer {
     }
 
     /// Applies the inputs that have changed since the last call.
-    pub(crate) fn apply_inputs(&mut self, inputs: &ProbeInputs, evaluator: &mut Evaluator) {
+    pub(crate) fn apply_inputs(&mut self, inputs: &ProbeInputs, evaluator: &mut RecordedEvaluator) {
         evaluator.set_grace(inputs.grace);
         self.internal.set_kubeconfig(inputs.internal.as_ref());
         if let Some(external) = &mut self.external {
@@ -164,7 +165,7 @@ impl Observer {
         {
             self.machines.clone_from(&inputs.machines);
             self.machines_current = are_current;
-            evaluator.observe_machines(self.machines.as_deref(), are_current);
+            evaluator.observe_machines(self.machines.as_ref(), are_current);
         }
     }
 
@@ -215,7 +216,7 @@ impl Observer {
     pub(crate) async fn round(
         &mut self,
         look: LookResult,
-        evaluator: &mut Evaluator,
+        evaluator: &mut RecordedEvaluator,
         context: RoundContext,
         is_pressed: bool,
     ) -> RoundResult {
@@ -252,8 +253,7 @@ impl Observer {
                     end: self.clock.time(leases.end),
                 };
                 self.list_delay.record(span.end, leases.latency());
-                let items = leases.leases.iter();
-                let listed = evaluator.observe_leases(span, leases.version, items);
+                let listed = evaluator.observe_leases(span, leases.version, leases.leases);
                 self.read_nodes_if_due(evaluator, &listed, context.fence);
                 ListResult::Read(listed)
             }
@@ -383,7 +383,7 @@ impl Observer {
     pub(crate) fn observe_nodes(
         &mut self,
         result: NodesResult,
-        evaluator: &mut Evaluator,
+        evaluator: &mut RecordedEvaluator,
     ) -> Result<Option<String>, String> {
         let now = self.clock.now();
         self.lane.ended(now, now.since(result.read_at));

@@ -6,9 +6,7 @@ use std::time::Duration;
 use futures_util::future::pending;
 use kelpie_core::Time;
 use kelpie_core::prober::overview::{ClusterOrigin, NodeList, silent_zones};
-use kelpie_core::prober::{
-    AcceptedList, Decision, Evaluator, ListResult, Observation, RecentWorst, Verdict,
-};
+use kelpie_core::prober::{AcceptedList, Decision, ListResult, Observation, RecentWorst, Verdict};
 use kelpie_kube::AnchoredClock;
 use tokio::sync::watch;
 use tokio::time::sleep_until;
@@ -19,6 +17,7 @@ use crate::guard_executor::{GuardExecutor, GuardReport};
 use crate::inputs::{ProbeInputs, same_arc};
 use crate::look::LookResult;
 use crate::observer::{Answer, NodesResult, Observer, RoundContext};
+use crate::recording::RecordedEvaluator;
 use crate::subsystem::Subsystem;
 
 /// The first looks of all clusters are spread over this time, to avoid a stampede at the start.
@@ -40,7 +39,7 @@ const LAST_CHANCE: Duration = Duration::from_millis(500);
 /// even if no look is answered.
 pub(crate) struct Probe {
     pub(crate) clock: AnchoredClock,
-    pub(crate) evaluator: Evaluator,
+    pub(crate) evaluator: RecordedEvaluator,
     pub(crate) observer: Observer,
     pub(crate) executor: FenceExecutor,
     /// `None` if the guard is off.

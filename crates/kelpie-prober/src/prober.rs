@@ -1,6 +1,7 @@
 //! The prober as a component of a process.
 
 use std::future;
+use std::io;
 use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
@@ -31,6 +32,7 @@ use crate::manager::{ProbeContext, ProbeManager};
 use crate::metrics::{PREFIX, ProberMetrics};
 use crate::node_lists::NodeListLimit;
 use crate::own_egress::OwnEgress;
+use crate::recording::{self, RecordEnd, RecordSettings};
 use crate::reporter::ClusterEventSink;
 use crate::sharding::{Announcer, ShardReport};
 use crate::source::cluster_source;
@@ -186,6 +188,7 @@ impl Prober {
             own_egress: OwnEgress::new(metrics.own_egress_suspected.clone()),
             open_files_limit: None,
             metrics,
+            record: None,
             state_page: StatePage::default(),
             events: replica.events().cloned().map(|events| ClusterEventSink {
                 events,
@@ -216,6 +219,19 @@ impl Prober {
         self
     }
 
+    /// Records what the probes take in and decide. `replica` identifies this process.
+    pub fn recording(
+        mut self,
+        settings: &RecordSettings,
+        replica: &str,
+    ) -> io::Result<(Self, RecordEnd)> {
+        let context = &mut self.context;
+        let (started, lost) = (context.clock.now(), context.metrics.record_lost.clone());
+        let (queue, end) = recording::start(settings, &context.config, replica, started, lost)?;
+        context.record = Some(queue);
+        Ok((self, end))
+    }
+
     /// Serves `GET /debug/state`: the raw state of all clusters; all of them in one line each with
     /// `?summary`; or one in full with `?cluster=NAME`. And the fleet page, at `/ui/`.
     pub fn routes(&self) -> Router {
@@ -241,6 +257,7 @@ impl Prober {
         let (record_writes, record_updates) = (self.record_writes, self.record_updates);
         let (announcing, shard_reports) = (self.announcing, self.shard_reports);
         let leader = context.metrics.leader.clone();
+        let record = context.record.clone();
         let work = |background: &ElectionHandle| {
             background.spawn(|over| over.run_until_cancelled_owned(batch_reads));
             background.spawn(|over| over.run_until_cancelled_owned(target_watches));
@@ -265,6 +282,9 @@ impl Prober {
             }
         };
         self.replica.run(leader, work).await;
+        if let Some(record) = record {
+            record.stop();
+        }
     }
 }
 

@@ -23,6 +23,7 @@ use crate::go_flags::normalize_dashes;
 use crate::guard::Guard;
 use crate::pause::{Pause, Resume};
 use crate::prober::Prober;
+use crate::replay::Replay;
 use crate::status::Status;
 use crate::story::Events;
 use crate::weeder::Weeder;
@@ -44,6 +45,7 @@ Examples:
   kelpie demo                                see Kelpie at work for a minute, on simulated clusters
   kelpie status                              all clusters, the troubled ones first
   kelpie explain shoot--dev--one             the last decision about a cluster, with its reasons
+  kelpie replay record --config f.yaml       decide again on a recorded night, with this file too
   kelpie events shoot--dev--one              what happened to a cluster
   kelpie pause --for 2h --reason drill       no new fence and no deletion for two hours
   kelpie check prober --config-file f.yaml   check configuration, permissions and every cluster
@@ -99,6 +101,7 @@ enum KelpieCommand {
     Weeder(Box<Weeder>),
     Status(Status),
     Explain(Explain),
+    Replay(Replay),
     Events(Events),
     Pause(Pause),
     Resume(Resume),
@@ -167,6 +170,7 @@ pub(crate) fn run(arguments: Vec<OsString>) -> Result<ExitStatus> {
         KelpieCommand::Weeder(command) => command.run(invocation),
         KelpieCommand::Status(command) => command.run(),
         KelpieCommand::Explain(command) => command.run(invocation),
+        KelpieCommand::Replay(command) => command.run(invocation),
         KelpieCommand::Events(command) => command.run(),
         KelpieCommand::Pause(command) => command.run(),
         KelpieCommand::Resume(command) => command.run(),

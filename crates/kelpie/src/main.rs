@@ -29,6 +29,7 @@ mod printable;
 mod prober;
 mod problems;
 mod reach;
+mod replay;
 mod signals;
 mod status;
 mod story;

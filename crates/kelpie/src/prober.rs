@@ -1,14 +1,15 @@
 //! `kelpie prober`.
 
 use std::path::PathBuf;
+use std::time::Duration;
 
-use anyhow::Result;
-use clap::{Args, ValueHint};
+use anyhow::{Context, Result};
+use clap::{Args, ValueHint, value_parser};
 use kelpie_config::ProberConfig;
 use kelpie_kube::client::ClusterClient;
 use kelpie_kube::leader::{ElectionSettings, LeaseName};
 pub(crate) use kelpie_prober::LEADER_LEASE as LEASE;
-use kelpie_prober::ProberOptions;
+use kelpie_prober::{ProberOptions, RecordSettings};
 use prometheus_client::registry::Registry;
 use tracing::info;
 
@@ -19,6 +20,9 @@ use crate::component::{
 use crate::exit::ExitStatus;
 use crate::go_flags::go_bools;
 use crate::{config_file, log, open_files, signals};
+
+/// At a shutdown, the lines of the record that are queued get this long to be written.
+const RECORD_PATIENCE: Duration = Duration::from_secs(1);
 
 /// The loop whose heartbeat livez checks.
 pub(crate) const TURNING: Loop = Loop::of_seed("fleet");
@@ -56,6 +60,32 @@ pub(crate) struct Prober {
     /// otherwise
     #[arg(long, hide_default_value = true)]
     allow_local_clusters: bool,
+
+    /// Record what the prober sees and decides in this folder, for `kelpie replay`
+    ///
+    /// Each replica needs a folder of its own. The record contains names of clusters and nodes and
+    /// the configuration, but no credentials. It never delays a fence: if the disk is too slow,
+    /// lines are lost, and the record says so.
+    #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath)]
+    record: Option<PathBuf>,
+
+    /// Size at which a file of the record is followed by the next one, in megabytes
+    #[arg(
+        long,
+        value_name = "MB",
+        default_value_t = 64,
+        value_parser = value_parser!(u64).range(1..=65_536)
+    )]
+    record_file_size: u64,
+
+    /// Number of files of the record; the oldest are deleted
+    #[arg(
+        long,
+        value_name = "NUMBER",
+        default_value_t = 16,
+        value_parser = value_parser!(u16).range(2..)
+    )]
+    record_files: u16,
 
     #[command(flatten)]
     seed: SeedFlags,
@@ -135,8 +165,17 @@ impl Prober {
         };
         let clusters = config.namespace.clone();
         let server = seed.server().to_owned();
-        let prober = kelpie_prober::Prober::new(config, options, seed, &mut registry)
+        let replica = options.identity.clone();
+        let mut prober = kelpie_prober::Prober::new(config, options, seed, &mut registry)
             .with_open_files_limit(open_files::raise_limit());
+        let mut record_end = None;
+        if let Some(settings) = self.record_settings() {
+            let recording = prober.recording(&settings, &replica);
+            let (recorded, end) = recording
+                .with_context(|| format!("cannot record in {}", settings.directory.display()))?;
+            prober = recorded;
+            record_end = Some(end);
+        }
         let serving = &self.serving;
         let served = serving.open(registry, prober.routes(), &TURNING, self.dry_run);
         let served = served.await?;
@@ -147,6 +186,18 @@ impl Prober {
         );
         let run = |heartbeat, ready| prober.run(shutdown, heartbeat, ready);
         Box::pin(served.during(run)).await;
+        if let Some(end) = record_end {
+            end.wait(RECORD_PATIENCE);
+        }
         Ok(())
+    }
+
+    fn record_settings(&self) -> Option<RecordSettings> {
+        Some(RecordSettings {
+            directory: self.record.clone()?,
+            file_bytes: self.record_file_size * 1_000_000,
+            files: self.record_files.into(),
+            queue_bytes: RecordSettings::QUEUE_BYTES,
+        })
     }
 }

@@ -26,6 +26,17 @@ impl Budget {
         }
     }
 
+    /// Returns the instant at which the budget is full again.
+    pub(crate) fn full_at(&self) -> Time {
+        self.full_at
+    }
+
+    /// Sets the instant at which the budget is full again.
+    #[must_use]
+    pub(crate) fn with_full_at(self, full_at: Time) -> Self {
+        Self { full_at, ..self }
+    }
+
     /// Returns whether one more use is within the budget.
     pub fn has(&self, now: Time) -> bool {
         self.full_at.since(now) + self.refill <= self.full

@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use serde::{Deserialize, Serialize};
+
 use crate::Time;
 
 /// A sample counts in full when it is recorded and has no weight after this time.
@@ -31,7 +33,7 @@ impl RecentWorst {
 }
 
 /// The measured delays that a fence has to allow for, beside the configured reserve.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Delays {
     /// The time that a lease list takes.
     pub list: Duration,

@@ -8,6 +8,8 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
+use serde::{Deserialize, Serialize};
+
 use crate::Time;
 use crate::prober::probe_status::ProbeResult;
 
@@ -17,7 +19,8 @@ const TOGETHER: Duration = Duration::from_secs(30);
 const MIN_CLUSTERS: u32 = 3;
 
 /// The prober's own egress, as the external probes of all clusters show it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
 pub enum EgressState {
     /// External probes of other clusters succeed, or there are too few of them to tell.
     Works,

@@ -10,6 +10,7 @@ mod leases;
 mod nodes;
 pub mod overview;
 mod probe_status;
+pub mod replay;
 mod settings;
 pub mod shard;
 mod target;

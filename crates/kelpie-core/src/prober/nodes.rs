@@ -4,12 +4,13 @@ mod rules;
 
 use std::collections::BTreeMap;
 use std::fmt;
+use std::ops::Not;
 use std::sync::Arc;
 
 use serde::ser::SerializeMap;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-use crate::Time;
+use crate::{Time, shared_name};
 pub use rules::{NodeRules, NodeSetBuilder};
 
 /// The maximum length of a label's value, which API servers enforce. Longer ones are hostile.
@@ -68,7 +69,8 @@ pub struct NodeCondition {
 }
 
 /// The phase of a Machine, as far as it is used.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
 pub enum MachinePhase {
     /// Any phase other than `Failed` and `Terminating`.
     Alive,
@@ -98,6 +100,19 @@ impl Machines {
     }
 }
 
+impl Serialize for Machines {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_map(self.0.iter().map(|(node, phase)| (&**node, phase)))
+    }
+}
+
+impl<'de> Deserialize<'de> for Machines {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let phases = BTreeMap::<String, MachinePhase>::deserialize(deserializer)?;
+        Ok(phases.into_iter().collect())
+    }
+}
+
 impl<N: Into<Arc<str>>> FromIterator<(N, MachinePhase)> for Machines {
     /// Collects machines. If two machines claim one node, the one in the better phase counts.
     fn from_iter<I: IntoIterator<Item = (N, MachinePhase)>>(machines: I) -> Self {
@@ -113,7 +128,8 @@ impl<N: Into<Arc<str>>> FromIterator<(N, MachinePhase)> for Machines {
 pub type PoolConditions = BTreeMap<String, Vec<String>>;
 
 /// The cause that excludes a node from the candidates. If several apply, the first one is reported.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
 pub enum Exclusion {
     /// The node is not managed by machine-controller-manager, which would never replace it.
     Unmanaged,
@@ -240,7 +256,7 @@ pub fn exclusion(
 }
 
 /// The nodes of a cluster as last listed, each with the cause that excludes it.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct NodeSet {
     /// Sorted by name, without duplicates.
     nodes: Vec<TrackedNode>,
@@ -249,7 +265,7 @@ pub struct NodeSet {
 }
 
 /// The number of a zone or of a worker pool in its [`NodeSet`].
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct GroupId(u16);
 
 impl GroupId {
@@ -260,7 +276,7 @@ impl GroupId {
 
 /// The names of the zones or worker pools of a cluster. Nodes refer to them by number: a cluster
 /// has few of them, and thousands of nodes.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 struct GroupNames(BTreeMap<Box<str>, GroupId>);
 
 impl GroupNames {
@@ -292,18 +308,26 @@ impl GroupNames {
 }
 
 /// A node, with everything that is needed to evaluate it again when its Machine changes.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct TrackedNode {
+    #[serde(with = "shared_name")]
     pub(crate) name: Arc<str>,
     pub(crate) created: Time,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) zone: Option<GroupId>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) pool: Option<GroupId>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) exclusion: Option<Exclusion>,
     /// The cause found on the node itself, which comes before its Machine.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     own_exclusion: Option<Exclusion>,
     /// The node had no Machine when the Machines were last current.
+    #[serde(default, skip_serializing_if = "Not::not")]
     lacks_machine: bool,
+    #[serde(default, skip_serializing_if = "Not::not")]
     may_lack_machine: bool,
+    #[serde(default, skip_serializing_if = "Not::not")]
     is_updating: bool,
 }
 
@@ -399,6 +423,12 @@ impl NodeSet {
                 node.set_exclusion(None);
             }
         }
+    }
+
+    /// Sorts a set that was read from a record, which is not trusted.
+    pub(crate) fn repair(&mut self) {
+        self.nodes.sort_by(|a, b| a.name.cmp(&b.name));
+        self.nodes.dedup_by(|later, kept| later.name == kept.name);
     }
 
     pub(crate) fn zone_name(&self, index: usize) -> Option<&str> {

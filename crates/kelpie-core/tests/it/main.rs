@@ -32,6 +32,7 @@ mod pause;
 mod paused_fencing;
 mod properties;
 mod race;
+mod replay;
 mod schedule;
 mod second_fault;
 mod shards;

@@ -23,6 +23,8 @@ mod overview;
 mod partition;
 mod pause;
 mod paused_leader;
+mod recording;
+mod replay;
 mod replica;
 mod rotation;
 mod scale;

@@ -13,6 +13,8 @@ use kelpie_sim::{Landscape, LandscapePlan, Platform, SimProcess};
 use prometheus_client::registry::Registry;
 use tokio_util::sync::CancellationToken;
 
+use crate::recording;
+
 /// The Lease by which replicas elect a leader.
 pub(crate) const LEASE: &str = "dwd-prober-leader-election";
 
@@ -86,7 +88,12 @@ fn start(
         Platform::Gardener => config(more_config),
         Platform::ClusterApi => parse(&format!("source: {{clusterAPI: {{}}}}\n{more_config}")),
     };
-    let prober = Prober::new(config, options, seed, &mut registry);
+    let mut prober = Prober::new(config, options, seed, &mut registry);
+    if let Some(settings) = recording::next_record() {
+        let (recorded, end) = prober.recording(&settings, name).unwrap();
+        prober = recorded;
+        recording::started(end);
+    }
     let shutdown = CancellationToken::new();
     let heartbeat = LoopHeartbeat::new(Duration::from_mins(1));
     let ready = Readiness::new().handle("seed");

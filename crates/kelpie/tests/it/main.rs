@@ -13,6 +13,7 @@ mod explain;
 mod prober;
 mod program;
 mod promql;
+mod replay;
 mod server;
 mod status;
 mod usage;

@@ -42,6 +42,45 @@ pub struct LeaseCounts {
     due_by_horizon: u32,
 }
 
+/// Saves all fields of counts: `/debug/state` has no use for those that a record needs.
+pub(crate) mod complete {
+    use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+    use super::LeaseCounts;
+    use crate::Time;
+
+    #[derive(Serialize, Deserialize)]
+    #[serde(rename_all = "camelCase")]
+    struct CompleteCounts {
+        counts: LeaseCounts,
+        first_expiry: Option<Time>,
+        due_by_horizon: u32,
+    }
+
+    pub(crate) fn serialize<S: Serializer>(
+        counts: &LeaseCounts,
+        serializer: S,
+    ) -> Result<S::Ok, S::Error> {
+        let complete = CompleteCounts {
+            counts: *counts,
+            first_expiry: counts.first_expiry,
+            due_by_horizon: counts.due_by_horizon,
+        };
+        complete.serialize(serializer)
+    }
+
+    pub(crate) fn deserialize<'de, D: Deserializer<'de>>(
+        deserializer: D,
+    ) -> Result<LeaseCounts, D::Error> {
+        let complete = CompleteCounts::deserialize(deserializer)?;
+        Ok(LeaseCounts {
+            first_expiry: complete.first_expiry,
+            due_by_horizon: complete.due_by_horizon,
+            ..complete.counts
+        })
+    }
+}
+
 /// The instants that leases are compared with when they are counted.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct CountContext {

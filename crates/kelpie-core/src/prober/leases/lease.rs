@@ -3,8 +3,10 @@
 //! `renewTime` comes from the node's clock, which may be arbitrarily wrong. Only the window in
 //! which a value appeared is certain. [`NodeClock`] derives the renewal from both.
 
+use serde::{Deserialize, Serialize};
+
 use super::limits::GraceLimits;
-use super::node_clock::{NodeClock, RenewalWindow};
+use super::node_clock::{NodeClock, RenewalWindow, SavedNodeClock};
 use super::outages::Outages;
 use crate::Time;
 
@@ -25,7 +27,7 @@ pub struct Lease<'a> {
 }
 
 /// The start and end of a list request.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ListSpan {
     /// An instant before the request was sent. Everything in the response is at least as new as the
     /// state at this instant.
@@ -48,7 +50,8 @@ pub(crate) struct ListContext {
 }
 
 /// The state of one lease over successive lists.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
+#[serde(from = "SavedHeartbeat", into = "SavedHeartbeat")]
 pub(crate) struct Heartbeat {
     /// `renewTime` as last listed; [`Time::MIN`] if it is absent.
     value: Time,
@@ -67,6 +70,39 @@ pub(crate) struct Heartbeat {
     clock: NodeClock,
     /// The lease's duration. The kubelet renews after a quarter of it.
     seconds: i32,
+}
+
+/// The fields of a [`Heartbeat`] in their order, instants in microseconds. A record has one for
+/// each node of every cluster, so names would be most of it.
+type SavedHeartbeat = (i64, i64, i64, i64, bool, SavedNodeClock, i32);
+
+impl From<Heartbeat> for SavedHeartbeat {
+    fn from(heartbeat: Heartbeat) -> Self {
+        (
+            heartbeat.value.as_micros(),
+            heartbeat.former.as_micros(),
+            heartbeat.renewal.as_micros(),
+            heartbeat.unchanged_since.as_micros(),
+            heartbeat.proven,
+            heartbeat.clock.into(),
+            heartbeat.seconds,
+        )
+    }
+}
+
+impl From<SavedHeartbeat> for Heartbeat {
+    fn from(saved: SavedHeartbeat) -> Self {
+        let (value, former, renewal, unchanged_since, proven, clock, seconds) = saved;
+        Self {
+            value: Time::from_micros(value),
+            former: Time::from_micros(former),
+            renewal: Time::from_micros(renewal),
+            unchanged_since: Time::from_micros(unchanged_since),
+            proven,
+            clock: clock.into(),
+            seconds,
+        }
+    }
 }
 
 impl Heartbeat {

@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use serde::{Deserialize, Serialize};
+
 use super::lease::ListSpan;
 use crate::Time;
 
@@ -15,7 +17,7 @@ const MOST_STANDSTILL: Duration = Duration::from_secs(15);
 const RESTORE_PATIENCE: Duration = Duration::from_mins(2);
 
 /// The newest version that a cluster's lists have shown.
-#[derive(Debug, Default)]
+#[derive(Debug, Default, Clone, Serialize, Deserialize)]
 pub(crate) struct ListVersions {
     newest: Option<u64>,
     /// The first list with the newest version.

@@ -13,7 +13,7 @@ pub use counts::{LeaseCounts, TripCause};
 pub use lease::{Lease, ListSpan};
 pub use tracker::{AcceptedList, LeaseRole, LeaseStatus, LeaseTracker};
 
-pub(crate) use counts::{CountContext, first_deadline, is_group_late, is_quorum_late};
+pub(crate) use counts::{CountContext, complete, first_deadline, is_group_late, is_quorum_late};
 pub(crate) use lease::Heartbeat;
 pub(crate) use limits::GraceLimits;
 pub(crate) use tracker::TrackedLease;

@@ -49,6 +49,34 @@ pub(crate) struct NodeClock {
     late_values: u8,
 }
 
+/// The fields of a [`NodeClock`] in their order, in microseconds.
+pub(crate) type SavedNodeClock = (i64, i64, i64, u8);
+
+impl From<NodeClock> for SavedNodeClock {
+    fn from(clock: NodeClock) -> Self {
+        let NodeClock {
+            least,
+            most,
+            at,
+            late_values,
+        } = clock;
+        (least, most, at.as_micros(), late_values)
+    }
+}
+
+/// A record is not trusted: bounds that no values lead to could make sums overflow.
+impl From<SavedNodeClock> for NodeClock {
+    fn from((least, most, at, late_values): SavedNodeClock) -> Self {
+        const LIMIT: i64 = 2 * MAX_ERROR;
+        Self {
+            least: least.clamp(-LIMIT, LIMIT),
+            most: most.clamp(-LIMIT, LIMIT),
+            at: Time::from_micros(at),
+            late_values: late_values.min(LATE_VALUES_TO_RESET),
+        }
+    }
+}
+
 impl NodeClock {
     /// A clock about which nothing is known.
     pub(crate) const UNKNOWN: Self = Self {

@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use serde::{Deserialize, Serialize};
+
 use crate::Time;
 
 /// The number of outages that are remembered. Shorter ones in quick succession are merged.
@@ -11,7 +13,7 @@ const MOST_OUTAGES: usize = 8;
 ///
 /// Only certain outages count: connections were refused, so that no kubelet can have renewed. A
 /// request that times out proves nothing about the kubelets.
-#[derive(Debug, Default)]
+#[derive(Debug, Default, Clone, Serialize, Deserialize)]
 pub(crate) struct Outages {
     ended: Vec<(Time, Time)>,
     /// The start of the first request that was refused since the last list.
@@ -42,7 +44,7 @@ impl Outages {
             let from = (*from).max(instant);
             to.as_micros().saturating_sub(from.as_micros()).max(0)
         };
-        self.ended.iter().map(micros).sum()
+        self.ended.iter().map(micros).fold(0, i64::saturating_add)
     }
 }
 

@@ -3,15 +3,15 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use super::lease::{Heartbeat, Lease, ListContext, ListSpan};
 use super::limits::GraceLimits;
 use super::list_version::{Freshness, ListVersions};
 use super::node_clock::RenewalWindow;
 use super::outages::Outages;
-use crate::Time;
 use crate::prober::nodes::{Exclusion, Exclusions, Machines, NodeSet};
+use crate::{Time, shared_name};
 
 /// A lease that is renewed although it has no node is a reason to read the nodes, at most this
 /// often.
@@ -26,7 +26,7 @@ const SLOW_LIST: Duration = Duration::from_secs(11);
 /// next lease of a list is nearly always the next entry, and reading a list is one pass without
 /// hashing, sorting or allocating. A list in any other order has the same result, but is slower to
 /// read.
-#[derive(Debug, Default)]
+#[derive(Debug, Default, Clone, Serialize, Deserialize)]
 pub struct LeaseTracker {
     entries: Vec<TrackedLease>,
     last: Option<ListSpan>,
@@ -42,12 +42,14 @@ pub struct LeaseTracker {
     /// There is a lease whose node was not looked up yet.
     has_unknown: bool,
     /// A buffer kept between rounds, so that finding the trip instant allocates nothing.
+    #[serde(skip)]
     pub(crate) scratch: Vec<Time>,
 }
 
-#[derive(Debug)]
+#[derive(Debug, Clone, Serialize, Deserialize)]
 pub(crate) struct TrackedLease {
     /// Shared with the node set once the node is known.
+    #[serde(with = "shared_name")]
     name: Arc<str>,
     generation: u32,
     pub(crate) role: LeaseRole,
@@ -62,7 +64,7 @@ impl TrackedLease {
 }
 
 /// The role of a lease, by its node.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub enum LeaseRole {
     /// The nodes were not read since the lease appeared. It counts like that of a candidate.
@@ -76,7 +78,7 @@ pub enum LeaseRole {
 }
 
 /// Proof that a list of leases was taken in. A decision needs it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct AcceptedList {
     pub(crate) span: ListSpan,
     /// The nodes should be read again. A decision does not wait for it.
@@ -303,6 +305,15 @@ impl LeaseTracker {
         for node in nodes {
             self.exclusions
                 .add(node.exclusion.unwrap_or(Exclusion::NoLease));
+        }
+    }
+
+    /// Sorts a tracker that was read from a record, which is not trusted.
+    pub(crate) fn repair(&mut self) {
+        self.entries.sort_by(|a, b| a.name.cmp(&b.name));
+        self.entries.dedup_by(|later, kept| later.name == kept.name);
+        if let Some(nodes) = &mut self.nodes {
+            nodes.repair();
         }
     }
 

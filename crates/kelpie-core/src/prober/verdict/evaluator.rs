@@ -2,16 +2,18 @@
 
 use std::time::Duration;
 
+use serde::{Deserialize, Serialize};
+
 use super::decision::{Decision, Reasons};
 use super::external_path::ExternalPath;
 use super::observation::{FenceState, ListResult, Observation};
 use super::rule::{LeaseFacts, ListState, RoundFacts, Rule, Verdict, select};
-use super::schedule::{CLOSE_ROUNDS, RoundPace, RoundTimes};
+use super::schedule::{CLOSE_ROUNDS, RoundPace, RoundTimes, close_rounds};
 use super::trip::TripState;
 use crate::Time;
 use crate::prober::leases::{
     AcceptedList, CountContext, GraceLimits, Lease, LeaseCounts, LeaseTracker, ListSpan, TripCause,
-    first_deadline, is_quorum_late,
+    complete, first_deadline, is_quorum_late,
 };
 use crate::prober::nodes::{Machines, NodeSet};
 use crate::prober::probe_status::{ProbeHealth, ProbeResult, ProbeStatus};
@@ -31,9 +33,12 @@ const REVIEW_INTERVAL: Duration = Duration::from_secs(1);
 /// and [observed](Self::observe_nodes) when they arrive; only the first decision needs them. A new
 /// evaluator knows nothing. It lives on through a change of leader, so that a standby that takes
 /// over has no gap.
-#[derive(Debug)]
+#[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Evaluator {
+    #[serde(skip)]
     settings: ProbeSettings,
+    /// The cluster's own grace period; `None` stands for the configured one.
+    own_grace: Option<Duration>,
     grace: Duration,
     started: Time,
     api_server: ProbeStatus,
@@ -49,15 +54,17 @@ pub struct Evaluator {
     /// The fence at the last decision.
     last_fence: FenceState,
     list_failures: u32,
+    #[serde(with = "close_rounds")]
     close_rounds: Budget,
 }
 
 /// Conclusions from the last usable list, for rounds without one.
-#[derive(Debug, Default)]
+#[derive(Debug, Default, Clone, Serialize, Deserialize)]
 struct LastList {
     start: Time,
     end: Time,
     rule: Option<Rule>,
+    #[serde(with = "complete")]
     counts: LeaseCounts,
     trips_at: Option<Time>,
 }
@@ -66,6 +73,7 @@ impl Evaluator {
     /// Creates an evaluator that knows nothing yet. `now` is the instant the probe starts.
     pub fn new(settings: ProbeSettings, now: Time) -> Self {
         Self {
+            own_grace: None,
             grace: settings.grace,
             settings,
             started: now,
@@ -85,7 +93,23 @@ impl Evaluator {
 
     /// Sets the cluster's own grace period; `None` stands for the configured one.
     pub fn set_grace(&mut self, own: Option<Duration>) {
+        self.own_grace = own;
         self.grace = own.unwrap_or(self.settings.grace);
+    }
+
+    /// Continues an evaluator that was read from a record, under these settings. A record is not
+    /// trusted: whatever it says, the evaluator decides something.
+    #[must_use]
+    pub fn restored(mut self, settings: ProbeSettings) -> Self {
+        self.settings = settings;
+        self.set_grace(self.own_grace);
+        self.tracker.repair();
+        self
+    }
+
+    /// Returns the cluster's own grace period; `None` if the configured one applies.
+    pub fn own_grace(&self) -> Option<Duration> {
+        self.own_grace
     }
 
     /// Returns the grace period that applies.

@@ -1,11 +1,13 @@
 //! The external path of a cluster: the results of its probe so far.
 
+use serde::{Deserialize, Serialize};
+
 use crate::prober::Thresholds;
 use crate::prober::egress::EgressState;
 use crate::prober::probe_status::{ProbeHealth, ProbeResult, ProbeStatus};
 
 /// The consecutive results of the external probe.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug, Default, Serialize, Deserialize)]
 pub(super) struct ExternalPath {
     pub(super) status: ProbeStatus,
     /// The probe has succeeded at least once. Before, its failures prove nothing.

@@ -30,6 +30,28 @@ const TRIP_SPACING: Duration = Duration::from_millis(100);
 /// errors only.
 pub(crate) const CLOSE_ROUNDS: Budget = Budget::new(120, Duration::from_secs(5));
 
+/// Saves the budget of close rounds, whose size is a constant.
+pub(crate) mod close_rounds {
+    use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+    use super::CLOSE_ROUNDS;
+    use crate::Time;
+    use crate::prober::Budget;
+
+    pub(crate) fn serialize<S: Serializer>(
+        budget: &Budget,
+        serializer: S,
+    ) -> Result<S::Ok, S::Error> {
+        budget.full_at().serialize(serializer)
+    }
+
+    pub(crate) fn deserialize<'de, D: Deserializer<'de>>(
+        deserializer: D,
+    ) -> Result<Budget, D::Error> {
+        Time::deserialize(deserializer).map(|at| CLOSE_ROUNDS.with_full_at(at))
+    }
+}
+
 /// The tenant controls `Retry-After`, so it is clamped to at most this.
 const MAX_RETRY_AFTER: Duration = Duration::from_secs(10);
 
@@ -71,7 +93,7 @@ pub enum WakeReason {
 }
 
 /// A response with HTTP status 429.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Throttle {
     /// The `Retry-After` header, not clamped yet.
     pub retry_after: Option<Duration>,

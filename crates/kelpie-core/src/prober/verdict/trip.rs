@@ -1,10 +1,12 @@
 //! The trip of a cluster: since when, and on what evidence, its leases call for a fence.
 
+use serde::{Deserialize, Serialize};
+
 use crate::Time;
 use crate::prober::leases::TripCause;
 
 /// The state of the lease probe's trip.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) enum TripState {
     /// The probe never tripped since it started.
     Never,
