@@ -171,9 +171,12 @@ fn three_thousand_clusters_take_less_than_a_second() {
     assert!(fastest < Duration::from_secs(1), "{fastest:?}");
 }
 
+fn transition(at: &str, kind: &str, text: &str, count: u16) -> Value {
+    json!({"at": at, "kind": kind, "text": text, "count": count, "lastAt": NOW})
+}
+
 #[test]
 fn events_tell_the_story_of_a_cluster() {
-    let transition = |at: &str, kind: &str, text: &str, count: u16| json!({"at": at, "kind": kind, "text": text, "count": count, "lastAt": NOW});
     let detail = json!({
         "replica": replica(&off()),
         "summary": cluster("a", "fenced", "3 of 3 nodes silent."),
