@@ -155,7 +155,7 @@ impl RaceCluster {
         }
     }
 
-    /// Lets the API server answer nobody for `length`, from `start` on.
+    /// Lets the API server answer no request for `length`, from `start` on.
     pub(super) async fn stall(&self, start: Instant, length: Duration) {
         if let Some(proxies) = &self.proxies {
             sleep_until(start).await;

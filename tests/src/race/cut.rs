@@ -89,7 +89,7 @@ impl Cut {
                 if is_away { start + length } else { ground }
             }
             RaceFault::ShootRestart(at) => self.ground(None).max(at.resolve(self) + RESTART),
-            // Nobody can act: only a guard helps.
+            // No replica can act: only a guard helps.
             RaceFault::ProberKill(_) | RaceFault::CredentialsRefused => self.deadline,
         }
     }

@@ -42,7 +42,7 @@ pub enum RaceFault {
     ProberKill(FaultTime),
     /// The seed answers no request of the probers for this long, from this time on.
     SeedAway(Duration, FaultTime),
-    /// The cluster's API server answers nobody for this long, from this time on.
+    /// The cluster's API server answers no request for this long, from this time on.
     ShootStall(Duration, FaultTime),
     /// The cluster's API server is killed with SIGKILL and started again.
     ShootRestart(FaultTime),
@@ -73,7 +73,7 @@ rotation+watch-drop[=60s][@T-3s]
                               and the seed cuts all watches and refuses new ones for 60 s
 prober-kill[@0s]              all replicas are killed with SIGKILL
 seed-away[=60s][@0s]          the seed answers no request for 60 s
-shoot-stall[=60s][@0s]        the cluster's API server answers nobody for 60 s
+shoot-stall[=60s][@0s]        the cluster's API server answers no request for 60 s
 shoot-restart[@T]             the cluster's API server is killed and started again
 credentials-refused           the cluster rejects all requests of the prober with 401
 
