@@ -173,7 +173,13 @@ fn three_thousand_clusters_take_less_than_a_second() {
 
 #[test]
 fn events_tell_the_story_of_a_cluster() {
-    let transition = |at: &str, kind: &str, text: &str, count: u16| json!({"at": at, "kind": kind, "text": text, "count": count, "lastAt": NOW});
+    let transition = |at: &str, kind: &str, text: &str, count: u16| {
+        let entry = json!({"at": at, "kind": kind, "text": text});
+        let mut entry = entry.as_object().cloned().unwrap();
+        entry.insert("count".to_owned(), count.into());
+        entry.insert("lastAt".to_owned(), NOW.into());
+        Value::Object(entry)
+    };
     let detail = json!({
         "replica": replica(&off()),
         "summary": cluster("a", "fenced", "3 of 3 nodes silent."),
