@@ -133,7 +133,7 @@ async fn rules(admin: &Client, role: &str) -> Vec<GrantedRule> {
 fn words<'a>(rules: &'a [GrantedRule], key: &'a str) -> impl Iterator<Item = &'a str> {
     let values = rules
         .iter()
-        .flat_map(move |granted| granted.rule[key].as_array());
+        .filter_map(move |granted| granted.rule[key].as_array());
     values.flatten().filter_map(Value::as_str)
 }
 
