@@ -128,12 +128,14 @@ impl LeaderLeases {
         Ok(Some(port.unwrap_or(default)))
     }
 
-    /// Returns a network whose servers are the ports of pods in the namespace, by the pod's name.
-    /// Each connection is forwarded by the API server.
-    pub fn pod_network(&self) -> Network {
+    /// Returns a network that leads to the ports of this pod, whatever the host of an address is: a
+    /// component serves its state only to requests for its loopback address. Each connection is
+    /// forwarded by the API server.
+    pub fn pod_network(&self, pod: &str) -> Network {
         let pods: Api<Pod> = Api::namespaced(self.client.urgent(), &self.namespace);
-        Network::in_process(move |pod, port| {
-            let (pods, pod) = (pods.clone(), pod.to_owned());
+        let pod = pod.to_owned();
+        Network::in_process(move |_, port| {
+            let (pods, pod) = (pods.clone(), pod.clone());
             Box::pin(async move {
                 let failed = |error: &dyn std::error::Error| {
                     io::Error::other(format!("port-forward to pod {pod}: {}", describe(error)))

@@ -114,9 +114,9 @@ impl SeedAccessFlags {
                 lease.name
             );
         };
-        let endpoint = Endpoint::new(&format!("http://{pod}:{port}"), None)?;
+        let endpoint = Endpoint::new(&format!("http://127.0.0.1:{port}"), None)?;
         Ok(Some(Server {
-            endpoint: endpoint.with_network(&leases.pod_network()),
+            endpoint: endpoint.with_network(&leases.pod_network(pod)),
             name: format!("pod {namespace}/{pod}"),
         }))
     }
