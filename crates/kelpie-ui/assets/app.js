@@ -1,9 +1,9 @@
-// Starts the page: the header, the banner of a standby, and which page is shown.
+// Starts the page: the header, the banners of a pause and of a standby, and which page is shown.
 
 import { ClusterPage } from "./cluster.js";
 import { command, h, setText } from "./dom.js";
 import { FleetPage } from "./fleet.js";
-import { count, length } from "./format.js";
+import { count, date, instant, length } from "./format.js";
 import { connect, fleet, freshness, listen } from "./live.js";
 
 const main = document.getElementById("main");
@@ -11,6 +11,7 @@ const summary = document.getElementById("summary");
 const live = document.getElementById("live");
 const liveText = document.getElementById("live-text");
 const banner = document.getElementById("banner");
+const pauseBanner = document.getElementById("pause");
 const replica = document.getElementById("replica");
 
 const fleetPage = new FleetPage();
@@ -41,11 +42,22 @@ function drawHeader() {
     : `All is well: ${count(clusters, "cluster", "clusters")}${fenced}`;
   setText(summary, text);
   summary.dataset.state = needsYou ? "needs" : "well";
-  const { identity, version, part, shard } = fleet.replica;
+  const { identity, version, part, shard, pause } = fleet.replica;
   const parts = { leader: "the leader", standby: "a standby", dryRun: "a dry run" };
   setText(replica, `Replica ${identity}, ${parts[part] ?? part}${shard ? `, shard ${shard}` : ""}, Kelpie ${version}.`);
   drawBanner(part, fleet.replica.leader);
+  drawPause(pause);
   drawTitle();
+}
+
+function drawPause({ state, until, reason, value }) {
+  const end = until ? `until ${date(instant(until))}` : "until `kelpie resume`";
+  const texts = {
+    on: `Paused ${end}: nothing new is fenced, so a partition costs nodes.${reason ? ` Reason: ${reason}` : ""}`,
+    unreadable: `Not paused: the annotation has “${value}”, which is neither an instant nor “true”.`,
+  };
+  pauseBanner.hidden = !texts[state];
+  setText(pauseBanner, texts[state] ?? "");
 }
 
 function drawBanner(part, leader) {

@@ -52,7 +52,10 @@ impl FleetSource for LargeFleet {
                 version: "0".to_owned(),
                 part: ReplicaPart::Standby,
                 leader: Some("prober-b_2".to_owned()),
-                pause: PauseSwitch::Off,
+                pause: PauseSwitch::On {
+                    until: None,
+                    reason: "the seed is moved".to_owned(),
+                },
                 waiting: None,
                 shard: None,
             },
@@ -97,6 +100,12 @@ async fn three_thousand_clusters_are_drawn_and_updated_fast() {
             standby.contains("port-forward pod/prober-b 9643"),
             "{standby}"
         );
+        let pause = page.text("#pause");
+        assert!(
+            pause.starts_with("Paused until `kelpie resume`: nothing new is fenced"),
+            "{pause}"
+        );
+        assert!(pause.ends_with("Reason: the seed is moved"), "{pause}");
         page.value("performance.clearMeasures()");
         for change in 1..=10 {
             fleet.changes.store(change, Ordering::Relaxed);

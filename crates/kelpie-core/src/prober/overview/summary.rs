@@ -155,7 +155,7 @@ impl SummaryContext<'_> {
             }
             ClusterCondition::Unfenced => match self.problem {
                 Some(_) => format!("{of_nodes}, and its controllers still run: {}.", problem()),
-                None => format!("{of_nodes}. Its controllers are being stopped."),
+                None => format!("{of_nodes}, and its controllers still run."),
             },
             ClusterCondition::DeadlineImminent => {
                 format!("{of_nodes}, and more are late. It is fenced if they do not come back.")
