@@ -362,7 +362,8 @@ mod tests {
             let special = ["etcd", DEBIAN_ETCD, "crds"].contains(&name);
             let mut definitions = module_definitions::ALL.iter();
             let is_module = definitions.any(|definitions| definitions.entry == name);
-            let fetched = is_module || [cache::FAILPOINTS, cache::PYTHON].contains(&name);
+            let fetched =
+                is_module || [cache::AXE, cache::FAILPOINTS, cache::PYTHON].contains(&name);
             assert!(built || from_debian || special || fetched, "{name}");
         }
         assert!(

@@ -13,7 +13,7 @@ use crate::image;
 use crate::platform::Platform;
 
 /// The charts under deploy/charts, in the order of their names.
-pub(super) const CHARTS: [&str; 2] = ["kelpie", "kelpie-etcd"];
+pub(super) const CHARTS: [&str; 3] = ["kelpie", "kelpie-addon", "kelpie-etcd"];
 
 const COMPLETIONS: [&str; 3] = ["bash", "fish", "zsh"];
 
