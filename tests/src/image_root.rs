@@ -18,7 +18,7 @@ const TAG: &str = env!("CARGO_PKG_VERSION");
 /// capabilities, and with a root that is read-only.
 pub struct ImageRoot {
     folder: TempDir,
-    /// What the image says about its process, for an OCI runtime.
+    /// The process as the image describes it for an OCI runtime.
     process: Value,
     archive_size: u64,
 }

@@ -38,7 +38,7 @@ const THIN_MARGIN: f64 = 0.5;
 const FENCE_DURATION_BUCKETS: [f64; 9] = [
     10.0, 30.0, 60.0, 120.0, 300.0, 900.0, 3_600.0, 14_400.0, 86_400.0,
 ];
-/// How a fence compared with its deadline: `unknown` if no deadline was ahead.
+/// A fence compared with its deadline: `unknown` if no deadline was ahead.
 const TIMINGS: [&str; 4] = ["in_time", "thin", "late", "unknown"];
 /// In seconds: from a reused connection to the time limit of a round.
 const ROUND_BUCKETS: [f64; 9] = [0.005, 0.01, 0.025, 0.1, 0.3, 1.0, 3.0, 10.0, 30.0];

@@ -42,7 +42,7 @@ pub(crate) struct StatePage {
     clusters: Arc<Mutex<BTreeMap<Arc<str>, Slot>>>,
     /// The reasons why other clusters have no probe.
     absent: Arc<Mutex<BTreeMap<String, String>>>,
-    /// Why the clusters are not known yet; `None` once they are.
+    /// The reason if the clusters are not known yet.
     waiting: Arc<Mutex<Option<String>>>,
     /// The shards, and the part of this one in clusters that it does not watch alone.
     shards: Arc<Mutex<ShardNotes>>,

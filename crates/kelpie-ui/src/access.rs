@@ -1,4 +1,4 @@
-//! Who may read the pages, and what they may load.
+//! Decides which requests are answered, and what the pages may load.
 
 use std::net::IpAddr;
 

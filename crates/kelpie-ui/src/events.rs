@@ -25,7 +25,7 @@ use crate::fleet_change::FleetChange;
 const MAX_PAGES: usize = 32;
 /// Changes of a condition are sent this often at most.
 const TICK: Duration = Duration::from_millis(250);
-/// What changes without the condition is sent every so many ticks.
+/// Changes that leave the condition alone are sent every so many ticks.
 const FULL_TICKS: u32 = 8;
 /// A page hears something every so many ticks, by which it knows that it is not stale.
 const BEAT_TICKS: u32 = 12;

@@ -7,7 +7,7 @@ use kelpie_core::prober::overview::{
 };
 use serde::Serialize;
 
-/// What a page needs to turn one rendering of a fleet into the next.
+/// The difference between two renderings of a fleet.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct FleetChange<'a> {

@@ -18,7 +18,7 @@ use crate::prober::LEASE;
 const PATIENCE: Duration = Duration::from_secs(10);
 /// The largest answer. The summary of a cluster has less than 1 KB, its raw state a few KB.
 const LARGEST: usize = 64 << 20;
-/// Where a prober serves its state in its own pod.
+/// The address at which a prober serves its state in its own pod.
 const LOCAL: &str = "http://127.0.0.1:9643";
 const PORT: u16 = 9643;
 /// The kubelet sets this variable in every pod.

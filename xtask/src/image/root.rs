@@ -9,7 +9,7 @@ use anyhow::{Context, Result};
 /// The user of the image, who has no rights.
 pub(super) const USER: u32 = 65_532;
 
-/// Where the binary is. Under its second name it is what Gardener's Deployments of
+/// The path of the binary. Under its second name it is what Gardener's Deployments of
 /// dependency-watchdog start.
 pub(super) const FOLDER: &str = "usr/local/bin";
 pub(super) const NAME: &str = "kelpie";

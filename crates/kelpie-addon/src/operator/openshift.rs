@@ -17,8 +17,8 @@ pub(crate) const CLUSTER_VERSION: ObjectKind = ObjectKind::new(
 /// The name of the only object of this kind.
 pub(crate) const CLUSTER_VERSION_NAME: &str = "version";
 
-/// What is known about OpenShift. It is kept: a cluster does not turn into one of another platform,
-/// and a read that fails must not roll the collectors.
+/// The facts known about OpenShift. They are kept: a cluster does not turn into one of another
+/// platform, and a read that fails must not roll the collectors.
 #[derive(Debug, Default)]
 pub(super) struct OpenShift {
     /// The ID of the cluster.

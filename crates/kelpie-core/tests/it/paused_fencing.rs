@@ -6,7 +6,7 @@ use proptest::prelude::*;
 use crate::evaluator_fixture::at;
 use crate::fence_fixture::{FenceFixture, decision, fence_by, release, seconds};
 
-/// What may happen while a prober runs.
+/// An event while a prober runs.
 #[derive(Clone, Copy, Debug)]
 enum FleetEvent {
     Pause,

@@ -18,7 +18,7 @@ const ENTRY_BYTES: usize = 1 << 10;
 /// The memory that a lease or a node of a state or a list takes, roughly.
 const NODE_BYTES: usize = 256;
 
-/// What is to be written about a cluster.
+/// An entry about a cluster that is to be written.
 #[derive(Debug)]
 pub(super) enum Entry {
     State {
@@ -46,7 +46,7 @@ pub(super) struct Message {
     bytes: usize,
 }
 
-/// What the probes and the writer share.
+/// The state that the probes and the writer share.
 #[derive(Debug, Default)]
 struct Shared {
     queued: AtomicUsize,

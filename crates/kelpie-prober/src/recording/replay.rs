@@ -158,7 +158,7 @@ impl Sides {
             let alternative = Alternative::new(state.clone(), other.probe());
             let follows_version = other.config.grace_follows_version;
             if other.grace.is_some() || (config.grace_follows_version && !follows_version) {
-                // What the record says about a cluster's own grace period no longer applies.
+                // The cluster's own grace period in the record no longer applies.
                 alternative.with_configured_grace()
             } else {
                 alternative

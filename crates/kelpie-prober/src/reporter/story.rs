@@ -12,7 +12,7 @@ use super::ProbeReporter;
 use crate::state_page::{ProbeTerms, is_notable};
 use crate::subsystem::Subsystem;
 
-/// What the story of a cluster depends on.
+/// The terms on which the story of a cluster depends.
 #[derive(Debug, Default)]
 pub(super) struct StoryTerms {
     is_dry_run: bool,

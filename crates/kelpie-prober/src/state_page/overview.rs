@@ -1,4 +1,4 @@
-//! What an operator is shown of one cluster beside its raw state.
+//! The view of one cluster that an operator gets beside its raw state.
 
 use std::mem;
 use std::sync::Arc;
@@ -34,7 +34,7 @@ pub(super) struct Overview {
     pub(super) nodes: Option<Arc<NodeList>>,
 }
 
-/// What the probe of a cluster can do. It is set with each judgement.
+/// The means of the probe of a cluster. They are set with each judgement.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[expect(
     clippy::struct_excessive_bools,
@@ -51,7 +51,7 @@ pub(crate) struct ProbeTerms {
     pub(crate) is_dry_run: bool,
 }
 
-/// What happened to a cluster.
+/// The events of a cluster.
 #[derive(Debug, Default)]
 pub(crate) struct Story {
     pub(crate) history: History,

@@ -1,4 +1,4 @@
-//! What a replica shows of its fleet: conditions, nodes, history and the last fence.
+//! The view that a replica has of its fleet: conditions, nodes, history and the last fence.
 
 use axum::Router;
 use axum::body::{Body, to_bytes};

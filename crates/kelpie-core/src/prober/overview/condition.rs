@@ -44,7 +44,7 @@ pub enum ClusterCondition {
     Healthy,
 }
 
-/// How much a condition needs an operator.
+/// The urgency of a condition.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub enum Severity {

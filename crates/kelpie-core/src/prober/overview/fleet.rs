@@ -22,7 +22,7 @@ pub struct FleetState {
     pub replica: ReplicaInfo,
     /// The counts of all clusters.
     pub fleet: FleetSummary,
-    /// What fenced clusters have in common.
+    /// Causes that fenced clusters may share.
     pub shared_causes: Vec<SharedCause>,
     /// The last 24 hours.
     pub day: FleetDay,
@@ -87,7 +87,7 @@ pub struct ReplicaInfo {
     /// The pause switch.
     #[serde(default)]
     pub pause: PauseSwitch,
-    /// Why the clusters are not known yet; `None` once they are.
+    /// The reason if the clusters are not known yet.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub waiting: Option<String>,
     /// The name of the shard, if several probers divide the clusters.
@@ -115,7 +115,7 @@ pub struct ClusterDetail {
     pub replica: ReplicaInfo,
     /// The cluster in one line.
     pub summary: ClusterSummary,
-    /// What the condition means, and what to do.
+    /// The meaning of the condition, and advice.
     pub guidance: Guidance,
     /// The grace period after which a silent node turns Unknown, in seconds.
     pub grace_seconds: Option<f64>,
@@ -123,7 +123,7 @@ pub struct ClusterDetail {
     pub last_fence: Option<LastFence>,
     /// The nodes; `None` if they could not be listed in time.
     pub nodes: Option<NodeList>,
-    /// What happened to the cluster, the oldest first.
+    /// The transitions of the cluster, the oldest first.
     pub history: Vec<Transition>,
 }
 

@@ -1,4 +1,4 @@
-//! What a condition means, and what an operator can do about it.
+//! The meaning of a condition, and advice to the operator.
 
 use serde::{Deserialize, Serialize};
 
@@ -7,13 +7,13 @@ use super::summary::SummaryContext;
 use crate::Time;
 use crate::prober::Rule;
 
-/// What a condition means, and what to do.
+/// The meaning of a condition, and advice.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Guidance {
-    /// What the condition means for the cluster.
+    /// The meaning of the condition for the cluster.
     pub meaning: String,
-    /// What to do, in this order. Empty if there is nothing to do.
+    /// Steps in their order. Empty if there is nothing to do.
     pub advice: Vec<Advice>,
 }
 

@@ -17,7 +17,7 @@ const MAX_TEXT: usize = 120;
 /// Bytes before the text: the instant, the last instant, the count, the kind, the text's length.
 const HEADER: usize = 8 + 8 + 2 + 1 + 2;
 
-/// What happened to a cluster at an instant.
+/// An event in the life of a cluster.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Transition {
@@ -27,7 +27,7 @@ pub struct Transition {
     pub kind: TransitionKind,
     /// The transition in one sentence without a full stop.
     pub text: String,
-    /// How often it happened in a row.
+    /// The number of times that it happened in a row.
     pub count: u16,
     /// The instant at which it happened last.
     pub last_at: Time,

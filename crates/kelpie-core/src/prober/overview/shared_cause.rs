@@ -1,4 +1,4 @@
-//! What fenced clusters have in common: the place to look first.
+//! Finds what fenced clusters have in common: the place to look first.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -17,7 +17,7 @@ const MAX_NAMED: usize = 20;
 /// The most causes that are reported.
 const MAX_CAUSES: usize = 5;
 
-/// Where a cluster runs, as far as it is known.
+/// The place at which a cluster runs, as far as it is known.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ClusterOrigin {

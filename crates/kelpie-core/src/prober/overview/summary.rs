@@ -65,7 +65,7 @@ impl From<&LeaseCounts> for NodeCounts {
     }
 }
 
-/// What a line is made from.
+/// The facts from which a line is made.
 #[derive(Clone, Copy, Debug)]
 pub struct SummaryContext<'a> {
     /// The id of the cluster.

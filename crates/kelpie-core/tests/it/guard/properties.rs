@@ -1,4 +1,4 @@
-//! What holds for any guard, whatever happens to nodes, replicas and calls.
+//! Properties of any guard, whatever happens to nodes, replicas and calls.
 
 use kelpie_core::prober::guard::{GuardRole, GuardSettings, GuardState, NodeGuard};
 use proptest::prelude::*;
