@@ -76,7 +76,8 @@ async fn until_owning(replicas: &[ProberProcess; 2]) {
 }
 
 async fn until_metric(replica: &ProberProcess, name: &str, shard: &str, value: f64) {
-    let series = format!("kelpie_prober_{name}{{shard=\"{shard}\"}}");
+    let labels = format!("probe_set=\"{shard}\",shard=\"{shard}\"");
+    let series = format!("kelpie_prober_{name}{{{labels}}}");
     let what = format!("{series} {value}");
     let reached = poll::until(&what, TIMEOUT, async || {
         let now = replica.kelpie.metric(&series).await?;
